@@ -1,0 +1,1 @@
+"""Pumice: a batch scheduler for Kubernetes whose policies are small Python classes."""

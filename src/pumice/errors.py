@@ -1,0 +1,34 @@
+"""The few kinds of deliberate failure. The command line turns any of them into one line."""
+
+from __future__ import annotations
+
+
+class PumiceError(Exception):
+    """Base of all deliberate failures. The message names the thing, the value and the rule."""
+
+    retryable = False
+    """May the same call succeed later, with nothing changed by a human?"""
+
+
+class InvalidInput(PumiceError):
+    """Something given from outside (a quantity, an object, an option) breaks a rule."""
+
+
+class ConfigError(PumiceError):
+    """The scheduler configuration cannot be used."""
+
+
+class PluginLoadError(PumiceError):
+    """A plugin module cannot be used; names file and line."""
+
+
+class PluginError(PumiceError):
+    """A plugin raised, or answered outside its contract, at an extension point."""
+
+    def __init__(self, plugin: str, point: str, detail: str) -> None:
+        super().__init__(f"plugin {plugin!r} failed at {point!r}: {detail}")
+        self.plugin, self.point, self.detail = plugin, point, detail
+
+
+class IllegalMove(PumiceError):
+    """A task was to change to a status that its present status does not allow."""
