@@ -1,0 +1,31 @@
+"""Job traces: files of others (openb, Philly, SWF) and our own CSV, read into one shape.
+
+A reader module knows one format and nothing of the simulator. ``read`` opens a file, recognises its format and
+returns a ``Trace``; ``read_nodes`` reads a list of nodes. Nothing here schedules, and nothing here guesses: what a
+format does not say is an option of its reader, or the documented default in ``docs/traces.md``.
+"""
+
+from pumice.sim.traces.errors import TraceError
+from pumice.sim.traces.model import Trace, TraceJob, TraceNode, TracePod
+from pumice.sim.traces.native import write
+from pumice.sim.traces.openb import OpenbOptions, read_nodes
+from pumice.sim.traces.philly import PhillyOptions
+from pumice.sim.traces.reading import FORMATS, Format, read, recognise
+from pumice.sim.traces.swf import SwfOptions
+
+__all__ = [
+    "FORMATS",
+    "Format",
+    "OpenbOptions",
+    "PhillyOptions",
+    "SwfOptions",
+    "Trace",
+    "TraceError",
+    "TraceJob",
+    "TraceNode",
+    "TracePod",
+    "read",
+    "read_nodes",
+    "recognise",
+    "write",
+]

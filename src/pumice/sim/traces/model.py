@@ -1,0 +1,83 @@
+"""What every trace is read into: jobs of pods, and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class TracePod:
+    """``count`` pods that are all alike."""
+
+    count: int
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    gpu_milli: int = 0
+    """Thousandths wanted of *each* device: 1000 is a whole GPU, 0 none."""
+    gpu_devices: int = 0
+    """Devices wanted by each pod."""
+    gpu_models: tuple[str, ...] = ()
+    """Models that will do; empty means any."""
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that one of these pods holds, fractions included."""
+        return self.gpu_devices * self.gpu_milli / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One job of a trace: what arrives when, what it asks for, and how long it runs once it has it."""
+
+    name: str
+    submit_s: float
+    duration_s: float
+    """Run time from the moment that enough pods run; ``math.inf`` for a job that never ends."""
+    pods: tuple[TracePod, ...]
+    min_available: int
+    """Pods that must start together."""
+    queue: str = "default"
+    user: str = ""
+    priority: int = 0
+    run_time_declared_s: float | None = None
+    """The run time that the user announced, for schedulers that plan with it; ``None`` where nobody did."""
+
+    @property
+    def tasks(self) -> int:
+        """All pods of the job, also those above ``min_available``."""
+        return sum(pod.count for pod in self.pods)
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that the whole job holds, fractions included."""
+        return sum(pod.count * pod.gpus for pod in self.pods)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceNode:
+    """One node of a node list."""
+
+    name: str
+    cpu_milli: int
+    memory_bytes: int
+    gpus: int
+    gpu_model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace as read: jobs in the order of submission (the file's order among equals), and what was left out."""
+
+    path: Path
+    format: str
+    jobs: tuple[TraceJob, ...]
+    notes: tuple[str, ...] = ()
+    """One sentence for each kind of thing that was left out or changed, with its count."""
+
+    def __iter__(self) -> Iterator[TraceJob]:
+        return iter(self.jobs)
+
+    def __len__(self) -> int:
+        return len(self.jobs)
