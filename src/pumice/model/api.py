@@ -1,0 +1,483 @@
+"""Kubernetes and Volcano objects, the fields that a scheduler reads. Decoding leaves everything else out.
+
+``decode(kind, data)`` makes one from JSON-like data; a field of the wrong type is an `InvalidInput` that names object
+and field. Lists and maps that an API server leaves out or sends as ``null`` are empty here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from pumice.errors import InvalidInput
+
+Quantity: TypeAlias = str | int | float
+ResourceList: TypeAlias = dict[str, Quantity]
+
+
+class _Struct(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True, dict=False):
+    """Base of all objects: camel-case on the wire, defaults left out."""
+
+
+class OwnerReference(_Struct):
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class Metadata(_Struct):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+    resource_version: str = ""
+    generation: int = 0
+
+
+class Requirement(_Struct):
+    """One line of a selector: key, operator, values."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class LabelSelector(_Struct):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Requirement] | None = None
+
+
+class NodeSelectorTerm(_Struct):
+    match_expressions: list[Requirement] | None = None
+    match_fields: list[Requirement] | None = None
+
+
+class NodeSelector(_Struct):
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class PreferredTerm(_Struct):
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(_Struct):
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: list[PreferredTerm] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class PodAffinityTerm(_Struct):
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class WeightedPodAffinityTerm(_Struct):
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(_Struct):
+    required: list[PodAffinityTerm] | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: list[WeightedPodAffinityTerm] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(_Struct):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(_Struct):
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class Taint(_Struct):
+    key: str
+    effect: str
+    value: str = ""
+
+
+class ResourceRequirements(_Struct):
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
+
+
+class ContainerPort(_Struct):
+    container_port: int = 0
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = msgspec.field(default="", name="hostIP")
+
+
+class Container(_Struct):
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+
+
+class ClaimVolume(_Struct):
+    claim_name: str
+    read_only: bool = False
+
+
+class EphemeralVolume(_Struct):
+    volume_claim_template: dict[str, Any] | None = None
+
+
+class Volume(_Struct):
+    name: str = ""
+    persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: EphemeralVolume | None = None
+    csi: dict[str, Any] | None = None
+
+
+class SpreadConstraint(_Struct):
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
+
+
+class SchedulingGate(_Struct):
+    name: str
+
+
+class PodResourceClaim(_Struct):
+    name: str
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSpec(_Struct):
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    node_name: str = ""
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    scheduler_name: str = ""
+    scheduling_gates: list[SchedulingGate] | None = None
+    topology_spread_constraints: list[SpreadConstraint] | None = None
+    overhead: ResourceList | None = None
+    resources: ResourceRequirements | None = None
+    volumes: list[Volume] | None = None
+    resource_claims: list[PodResourceClaim] | None = None
+    host_network: bool = False
+    restart_policy: str = ""
+
+
+class Condition(_Struct):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class ContainerStatus(_Struct):
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList | None = None
+
+
+class ResourceClaimStatus(_Struct):
+    name: str
+    resource_claim_name: str | None = None
+
+
+class PodStatus(_Struct):
+    phase: str = ""
+    nominated_node_name: str = ""
+    conditions: list[Condition] | None = None
+    start_time: datetime | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    resource_claim_statuses: list[ResourceClaimStatus] | None = None
+
+
+class _Object(_Struct):
+    kind_name: ClassVar[str] = ""
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the bare name of a cluster-wide object."""
+        meta = self.metadata
+        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+class Pod(_Object):
+    kind_name = "Pod"
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class NodeSpec(_Struct):
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class ContainerImage(_Struct):
+    names: list[str] | None = None
+    size_bytes: int = 0
+
+
+class NodeStatus(_Struct):
+    allocatable: ResourceList | None = None
+    capacity: ResourceList | None = None
+    conditions: list[Condition] | None = None
+    images: list[ContainerImage] | None = None
+
+
+class NodeObject(_Object):
+    kind_name = "Node"
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+class NetworkTopology(_Struct):
+    mode: str = ""
+    highest_tier_allowed: int | None = None
+    highest_tier_name: str | None = None
+
+
+class SubGroupPolicy(_Struct):
+    name: str = ""
+    label_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    sub_group_size: int | None = None
+    min_sub_groups: int | None = None
+    network_topology: NetworkTopology | None = None
+
+
+class PodGroupSpec(_Struct):
+    min_member: int = 0
+    min_task_member: dict[str, int] | None = None
+    min_resources: ResourceList | None = None
+    queue: str = ""
+    priority_class_name: str = ""
+    network_topology: NetworkTopology | None = None
+    sub_group_policy: list[SubGroupPolicy] | None = None
+
+
+class PodGroupStatus(_Struct):
+    phase: str = ""
+    conditions: list[Condition] | None = None
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class PodGroup(_Object):
+    kind_name = "PodGroup"
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
+    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
+
+
+class Guarantee(_Struct):
+    resource: ResourceList | None = None
+
+
+class QueueSpec(_Struct):
+    weight: int = 0
+    capability: ResourceList | None = None
+    deserved: ResourceList | None = None
+    guarantee: Guarantee | None = None
+    priority: int = 0
+    parent: str = ""
+    affinity: dict[str, Any] | None = None
+    reclaimable: bool | None = None
+    dequeue_strategy: str = ""
+
+
+class QueueStatus(_Struct):
+    state: str = ""
+    allocated: ResourceList | None = None
+
+
+class QueueObject(_Object):
+    kind_name = "Queue"
+    spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
+    status: QueueStatus = msgspec.field(default_factory=QueueStatus)
+
+
+class PriorityClass(_Object):
+    kind_name = "PriorityClass"
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str | None = None
+
+
+class QuotaStatus(_Struct):
+    hard: ResourceList | None = None
+    used: ResourceList | None = None
+
+
+class ResourceQuota(_Object):
+    kind_name = "ResourceQuota"
+    spec: QuotaStatus = msgspec.field(default_factory=QuotaStatus)
+    status: QuotaStatus = msgspec.field(default_factory=QuotaStatus)
+
+
+class BudgetSpec(_Struct):
+    selector: LabelSelector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+
+
+class BudgetStatus(_Struct):
+    disruptions_allowed: int = 0
+
+
+class PodDisruptionBudget(_Object):
+    kind_name = "PodDisruptionBudget"
+    spec: BudgetSpec = msgspec.field(default_factory=BudgetSpec)
+    status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
+
+
+class ExactMatch(_Struct):
+    name: str = ""
+
+
+class RegexMatch(_Struct):
+    pattern: str = ""
+
+
+class MemberSelector(_Struct):
+    exact_match: ExactMatch | None = None
+    regex_match: RegexMatch | None = None
+    label_match: LabelSelector | None = None
+
+
+class HyperNodeMember(_Struct):
+    type: str = "Node"
+    selector: MemberSelector = msgspec.field(default_factory=MemberSelector)
+
+
+class HyperNodeSpec(_Struct):
+    tier: int = 0
+    tier_name: str = ""
+    members: list[HyperNodeMember] | None = None
+
+
+class HyperNode(_Object):
+    kind_name = "HyperNode"
+    spec: HyperNodeSpec = msgspec.field(default_factory=HyperNodeSpec)
+
+
+class NamespaceObject(_Object):
+    kind_name = "Namespace"
+
+
+class _Loose(_Object):
+    """An object whose parts are read as plain data by the one plugin that needs it."""
+
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class PersistentVolume(_Loose):
+    kind_name = "PersistentVolume"
+
+
+class PersistentVolumeClaim(_Loose):
+    kind_name = "PersistentVolumeClaim"
+
+
+class StorageClass(_Object):
+    kind_name = "StorageClass"
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"
+    allowed_topologies: list[dict[str, Any]] | None = None
+
+
+class CSINode(_Loose):
+    kind_name = "CSINode"
+
+
+class CSIStorageCapacity(_Object):
+    kind_name = "CSIStorageCapacity"
+    storage_class_name: str = ""
+    capacity: Quantity | None = None
+    maximum_volume_size: Quantity | None = None
+    node_topology: LabelSelector | None = None
+
+
+class ResourceSlice(_Loose):
+    kind_name = "ResourceSlice"
+
+
+class ResourceClaim(_Loose):
+    kind_name = "ResourceClaim"
+
+
+class DeviceClass(_Loose):
+    kind_name = "DeviceClass"
+
+
+class Numatopology(_Loose):
+    kind_name = "Numatopology"
+
+
+AnyObject: TypeAlias = _Object
+
+KINDS: dict[str, type[_Object]] = {
+    cls.kind_name: cls
+    for cls in (
+        *(Pod, NodeObject, PodGroup, QueueObject, PriorityClass, ResourceQuota, PodDisruptionBudget, HyperNode),
+        *(NamespaceObject, PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, CSIStorageCapacity),
+        *(ResourceSlice, ResourceClaim, DeviceClass, Numatopology),
+    )
+}
+
+
+def decode(kind: str, data: Mapping[str, Any]) -> AnyObject:
+    """One object from JSON-like data (an API server's answer, a manifest, a test case).
+
+    :raises InvalidInput: an unknown kind, or a field of the wrong type; names kind, object and field.
+    """
+    cls = KINDS.get(kind)
+    if cls is None:
+        raise InvalidInput(f"kind {kind!r}: not one of {', '.join(sorted(KINDS))}")
+    try:
+        return msgspec.convert(data, cls, strict=True)
+    except msgspec.ValidationError as exc:
+        meta = data.get("metadata") if isinstance(data, Mapping) else None
+        name = meta.get("name", "?") if isinstance(meta, Mapping) else "?"
+        raise InvalidInput(f"{kind} {name!r}: {exc}") from exc
+
+
+def to_data(obj: AnyObject) -> dict[str, Any]:
+    """The object as JSON-like data, defaults left out."""
+    data: dict[str, Any] = msgspec.to_builtins(obj)
+    return data

@@ -1,0 +1,44 @@
+"""What the cluster tells us. Every change of an object is `Seen`, every removal `Gone`; outcomes of intents have names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from pumice.model.api import AnyObject
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An object was added or changed; it is as given now."""
+
+    object: AnyObject
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An object left the cluster. *key* is ``namespace/name`` or the bare name."""
+
+    kind: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class BindFailed:
+    """A bind that we asked for did not happen; the room it held is free again."""
+
+    pod: str
+    uid: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvictFailed:
+    """An eviction that we asked for was refused; the task goes on running."""
+
+    pod: str
+    uid: str
+    message: str
+
+
+ClusterEvent: TypeAlias = Seen | Gone | BindFailed | EvictFailed

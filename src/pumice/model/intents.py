@@ -1,0 +1,63 @@
+"""What we tell the cluster. A backend carries intents out and reports back with events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Put a pod on a node."""
+
+    pod: str
+    uid: str
+    node: str
+    job: str = ""
+    annotations: dict[str, str] = field(default_factory=dict)
+    binder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Remove a pod, for the good of a beneficiary."""
+
+    pod: str
+    uid: str
+    node: str
+    action: str
+    job: str = ""
+    beneficiary: str = ""
+    beneficiary_pod: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """Room on a node is being freed for this pod."""
+
+    pod: str
+    uid: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusUpdate:
+    """An object's status changed: phase, counters, conditions (only what is to be written)."""
+
+    kind: str
+    key: str
+    status: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something users should read, as a Kubernetes event."""
+
+    kind: str
+    key: str
+    type: str
+    reason: str
+    message: str
+
+
+Intent: TypeAlias = Bind | Evict | Nominate | StatusUpdate | Note

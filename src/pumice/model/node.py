@@ -1,0 +1,134 @@
+"""A node as plugins see it: a view of one row of the node table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.model.api import NodeObject, Taint
+from pumice.model.resources import CPU, MEMORY, Number, Resources, dim
+from pumice.model.task import GPU_RESOURCES, Task, reader
+
+if TYPE_CHECKING:
+    from pumice.state.table import NodeTable
+
+
+class LedgerRow(Resources):
+    """One node's column of a ledger, read where it stands."""
+
+    __slots__ = ("_dims", "_matrix", "_row")
+
+    def __init__(self, matrix: npt.NDArray[np.int64], row: int, dims: frozenset[int]) -> None:
+        self._matrix, self._row, self._dims = matrix, row, dims
+
+    @property
+    def _values(self) -> Mapping[int, Number]:  # type: ignore[override]
+        return {d: int(self._matrix[d, self._row]) for d in self._dims if d < len(self._matrix)}
+
+    @property
+    def milli_cpu(self) -> Number:
+        return int(self._matrix[CPU, self._row])
+
+    @property
+    def memory(self) -> Number:
+        return int(self._matrix[MEMORY, self._row])
+
+    def get(self, dimension: int, default: Number = 0) -> Number:
+        if dimension not in self._dims or dimension >= len(self._matrix):
+            return default
+        return int(self._matrix[dimension, self._row])
+
+
+class Node:
+    """One node. Read-only: everything is changed by the state alone."""
+
+    __slots__ = ("_annotations", "_dims", "_labels", "_name", "_object", "_row", "_table", "_taints", "_tasks")
+
+    name: str = reader("_name")
+    labels: Mapping[str, str] = reader("_labels")
+    annotations: Mapping[str, str] = reader("_annotations")
+    taints: tuple[Taint, ...] = reader("_taints")
+    tasks: Mapping[str, Task] = reader("_tasks")
+    """Everything that is on it, by UID, pods of other schedulers included."""
+    object: NodeObject = reader("_object")
+    row: int = reader("_row")
+
+    def __init__(self, table: NodeTable, row: int, name: str) -> None:
+        self._table, self._row, self._name = table, row, name
+        self._labels: Mapping[str, str] = {}
+        self._annotations: Mapping[str, str] = {}
+        self._taints: tuple[Taint, ...] = ()
+        self._tasks: dict[str, Task] = {}
+        self._object = NodeObject()
+        self._dims: frozenset[int] = frozenset()
+
+    def _ledger(self, matrix: npt.NDArray[np.int64]) -> LedgerRow:
+        return LedgerRow(matrix, self._row, self._dims)
+
+    @property
+    def allocatable(self) -> Resources:
+        """What tasks can have in all."""
+        return self._ledger(self._table.allocatable)
+
+    @property
+    def capacity(self) -> Resources:
+        """What the machine has."""
+        return self._ledger(self._table.capacity)
+
+    @property
+    def idle(self) -> Resources:
+        """Free now. Negative where a node is over-committed."""
+        return self._ledger(self._table.idle)
+
+    @property
+    def used(self) -> Resources:
+        """Taken, by terminating tasks too."""
+        return self._ledger(self._table.used)
+
+    @property
+    def releasing(self) -> Resources:
+        """The part of *used* that is being given back."""
+        return self._ledger(self._table.releasing)
+
+    @property
+    def pipelined(self) -> Resources:
+        """Promised to tasks that wait for what is being released."""
+        return self._ledger(self._table.pipelined)
+
+    @property
+    def future_idle(self) -> Resources:
+        """Free once everything that is being released is gone, less what is promised."""
+        t, r = self._table, self._row
+        return Resources({d: int(t.idle[d, r] + t.releasing[d, r] - t.pipelined[d, r]) for d in self._dims})
+
+    @property
+    def unschedulable(self) -> bool:
+        """Cordoned."""
+        return self._object.spec.unschedulable
+
+    @property
+    def gpus(self) -> Number:
+        """How many GPUs tasks can have in all."""
+        return sum(self.allocatable[name] for name in GPU_RESOURCES)
+
+    @property
+    def idle_gpus(self) -> Number:
+        """How many GPUs are wholly free."""
+        return sum(self.idle[name] for name in GPU_RESOURCES)
+
+    @property
+    def gpu_utilization(self) -> float:
+        """The part of its GPUs that is taken, 0 to 1; 0 without GPUs."""
+        total = sum(self.allocatable.get(dim(n)) for n in GPU_RESOURCES)
+        used = sum(self.used.get(dim(n)) for n in GPU_RESOURCES)
+        return used / total if total else 0.0
+
+    def has_available_gpus(self) -> bool:
+        """Is at least one GPU wholly free?"""
+        return self.idle_gpus >= 1
+
+    def __repr__(self) -> str:
+        return f"<Node {self._name}>"

@@ -1,0 +1,79 @@
+"""Why not: structured reasons as small integers while deciding, text only on request."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+
+class Code(IntEnum):
+    """How final a rejection is (the numbers are kube-scheduler's and Volcano's status codes)."""
+
+    SUCCESS = 0
+    ERROR = 1
+    UNSCHEDULABLE = 2
+    UNRESOLVABLE = 3
+    WAIT = 4
+    SKIP = 5
+
+
+class Reason(NamedTuple):
+    """One rejection: who said it, what it says, how final it is."""
+
+    plugin: str
+    text: str
+    code: Code = Code.UNSCHEDULABLE
+
+    @property
+    def evictable(self) -> bool:
+        """Could evicting somebody help?"""
+        return self.code is Code.UNSCHEDULABLE
+
+
+FITS: Final = 0
+_REASONS: list[Reason] = [Reason("", "", Code.SUCCESS)]
+_INDEX: dict[Reason, int] = {}
+
+
+def reason_id(plugin: str, text: str, code: Code = Code.UNSCHEDULABLE) -> int:
+    """A reason as a number above 0, interned for the life of the process; 0 (`FITS`) means no objection."""
+    reason = Reason(plugin, text, code)
+    known = _INDEX.get(reason)
+    if known is None:
+        known = _INDEX[reason] = len(_REASONS)
+        _REASONS.append(reason)
+    return known
+
+
+def reason_of(number: int) -> Reason:
+    """The reason behind a number."""
+    return _REASONS[number]
+
+
+class Unfit(Exception):
+    """Raised by a predicate: this task does not fit this node (or, in a pre-predicate, any node)."""
+
+    def __init__(self, text: str, *, unresolvable: bool = False, code: Code | None = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.code = code or (Code.UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE)
+
+
+class Verdict(NamedTuple):
+    """An answer with its reason. True where it passes."""
+
+    passed: bool
+    text: str = ""
+    plugin: str = ""
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+
+PASS: Final = Verdict(True)
+
+
+def reject(text: str, reason: str = "") -> Verdict:
+    """A rejection that says why; *reason* is the CamelCase word for conditions."""
+    return Verdict(False, text, reason=reason)

@@ -1,0 +1,342 @@
+"""Resource names as small integers, and vectors over them with Volcano's comparison rules.
+
+A vector is sparse: cpu and memory always count (0 when unset), every other name may be *missing*, and what a missing
+name means is part of each comparison (`Missing.ZERO` or `Missing.INFINITY`). Ledgers hold integers (cpu and extended
+resources in thousandths; memory, storage and hugepages in bytes; pods whole); floats appear only in derived values
+(deserved shares), to which alone the tolerance applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Final, TypeAlias
+
+from pumice.model import quantity
+
+Number: TypeAlias = int | float
+Quantities: TypeAlias = Mapping[str, str | int | float]
+
+TOLERANCE: Final = 0.1
+"""Two derived values closer than this are equal (Volcano's minimum resource)."""
+
+CPU: Final = 0
+MEMORY: Final = 1
+PODS: Final = 2
+
+_NAMES: list[str] = ["cpu", "memory", "pods"]
+_INDEX: dict[str, int] = {name: dim for dim, name in enumerate(_NAMES)}
+_UNIT: list[int] = [1000, 1, 1]
+
+
+def dim(name: str) -> int:
+    """The dimension of a resource name, interned for the life of the process. Its number never decides anything."""
+    known = _INDEX.get(name)
+    if known is None:
+        known = _INDEX[name] = len(_NAMES)
+        _NAMES.append(name)
+        _UNIT.append(1 if _in_bytes(name) else 1000)
+    return known
+
+
+def dim_name(dimension: int) -> str:
+    """The resource name of a dimension."""
+    return _NAMES[dimension]
+
+
+def dim_count() -> int:
+    """How many resource names have been seen."""
+    return len(_NAMES)
+
+
+def unit(dimension: int) -> int:
+    """How many ledger units make one unit as written in a manifest (1000 for cpu, 1 for memory)."""
+    return _UNIT[dimension]
+
+
+def _in_bytes(name: str) -> bool:
+    return name in ("ephemeral-storage", "storage") or name.startswith("hugepages-")
+
+
+def _is_counted(name: str) -> bool:
+    """Names that a scheduler counts: the native ones, extended resources, hugepages and attachable volumes."""
+    if name in ("cpu", "memory", "pods", "ephemeral-storage"):
+        return True
+    if name.startswith(("count/", "requests.")):
+        return False
+    return "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def amount(name: str, written: str | int | float) -> int:
+    """A written quantity of a resource in ledger units, rounded up."""
+    return quantity.milli(written) if unit(dim(name)) == 1000 else quantity.value(written)
+
+
+class Missing(Enum):
+    """What a name that one side does not list stands for."""
+
+    ZERO = "zero"
+    INFINITY = "infinity"
+
+
+def _le(left: Number, right: Number) -> bool:
+    return left < right or abs(left - right) < TOLERANCE
+
+
+class Resources:
+    """An immutable vector over resource names. Reading: ``r.milli_cpu``, ``r.memory``, ``r["nvidia.com/gpu"]``."""
+
+    __slots__ = ("_values",)
+    _values: Mapping[int, Number]
+
+    def __init__(self, values: Mapping[int, Number] | None = None) -> None:
+        self._values = values if values is not None else {}
+
+    # -- making -------------------------------------------------------------------------------------------------
+    @classmethod
+    def parse(cls, written: Quantities | None) -> Resources:
+        """From a Kubernetes resource list; names that no scheduler counts are left out.
+
+        :raises InvalidInput: a quantity that is none; the message names it.
+        """
+        if not written:
+            return EMPTY
+        return cls({dim(name): amount(name, q) for name, q in written.items() if _is_counted(name)})
+
+    @classmethod
+    def of(cls, **written: str | int | float) -> Resources:
+        """From keyword arguments as in a manifest: ``Resources.of(cpu=2, memory="4Gi", gpu=1)``."""
+        names = {"gpu": "nvidia.com/gpu"}
+        return cls.parse({names.get(name, name): q for name, q in written.items()})
+
+    # -- reading ------------------------------------------------------------------------------------------------
+    @property
+    def milli_cpu(self) -> Number:
+        """CPU in thousandths of a core."""
+        return self._values.get(CPU, 0)
+
+    @property
+    def memory(self) -> Number:
+        """Memory in bytes."""
+        return self._values.get(MEMORY, 0)
+
+    def get(self, dimension: int, default: Number = 0) -> Number:
+        """The ledger value of a dimension, or *default* where it is missing."""
+        return self._values.get(dimension, default)
+
+    def __getitem__(self, name: str) -> Number:
+        """The amount as a manifest would write it: cores, bytes, devices, whole or fractional; 0 where missing."""
+        dimension = _INDEX.get(name)
+        if dimension is None:
+            return 0
+        held, per = self._values.get(dimension, 0), _UNIT[dimension]
+        if per == 1:
+            return held
+        return held // per if held % per == 0 else held / per
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and _INDEX.get(name, -1) in self._values
+
+    def items(self) -> Iterator[tuple[int, Number]]:
+        """Dimension and ledger value of every name that is present."""
+        return iter(self._values.items())
+
+    def dims(self) -> set[int]:
+        """The dimensions that count in a comparison: cpu, memory and every present one."""
+        return {CPU, MEMORY, *self._values}
+
+    def names(self) -> list[str]:
+        """Names with more than a tolerable trace, sorted."""
+        return sorted(_NAMES[d] for d, v in self._values.items() if v >= TOLERANCE)
+
+    def as_written(self) -> dict[str, Number]:
+        """Every present name with its amount as a manifest would write it, sorted by name."""
+        return {name: self[name] for name in sorted(_NAMES[d] for d in self._values)}
+
+    @property
+    def is_empty(self) -> bool:
+        """No more than a trace of anything but pods."""
+        return all(v < TOLERANCE for d, v in self._values.items() if d != PODS)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Resources):
+            return NotImplemented
+        return all(self.get(d) == other.get(d) for d in self.dims() | other.dims())
+
+    def __hash__(self) -> int:
+        return hash(frozenset((d, v) for d, v in self._values.items() if v))
+
+    def __repr__(self) -> str:
+        return f"Resources({', '.join(f'{n}={v}' for n, v in self.as_written().items())})"
+
+    # -- arithmetic ---------------------------------------------------------------------------------------------
+    def __add__(self, other: Resources) -> Resources:
+        out = dict(self._values)
+        for d, v in other._values.items():
+            out[d] = out.get(d, 0) + v
+        return Resources(out)
+
+    def __sub__(self, other: Resources) -> Resources:
+        """Plain subtraction; may go negative."""
+        out = dict(self._values)
+        for d, v in other._values.items():
+            out[d] = out.get(d, 0) - v
+        return Resources(out)
+
+    def scaled(self, factor: float) -> Resources:
+        """Every dimension times *factor*."""
+        return Resources({d: v * factor for d, v in self._values.items()})
+
+    def exceeding(self, other: Resources) -> Resources:
+        """Per dimension the part above *other*, never negative (missing counts as zero)."""
+        out: dict[int, Number] = {}
+        for d in self._values.keys() | other._values.keys():
+            over = self.get(d) - other.get(d)
+            out[d] = over if over > 0 else 0
+        return Resources(out)
+
+    def at_most(self, cap: Resources, missing: Missing) -> Resources:
+        """Per dimension the smaller value; a scalar that *cap* lacks becomes 0 or stays, as *missing* says."""
+        out: dict[int, Number] = {}
+        for d in self.dims():
+            own = self.get(d)
+            if d in (CPU, MEMORY) or d in cap._values:
+                out[d] = min(own, cap.get(d))
+            else:
+                out[d] = 0 if missing is Missing.ZERO else own
+        return Resources(out)
+
+    def at_least(self, floor: Resources) -> Resources:
+        """Per dimension the larger value over the union of names; negative scalars are dropped."""
+        out: dict[int, Number] = {}
+        for d in self.dims() | floor.dims():
+            value = max(self.get(d), floor.get(d))
+            if value >= 0 or d in (CPU, MEMORY):
+                out[d] = value
+        return Resources(out)
+
+    def only(self, dims: Iterable[int]) -> Resources:
+        """The named dimensions alone."""
+        wanted = set(dims)
+        return Resources({d: v for d, v in self._values.items() if d in wanted})
+
+    # -- comparison (names after Volcano's) ---------------------------------------------------------------------
+    def less(self, other: Resources, missing: Missing = Missing.ZERO) -> bool:
+        """Strictly below in cpu, memory and every own scalar."""
+        return self._compare(other, missing, strict=True)
+
+    def less_equal(self, other: Resources, missing: Missing = Missing.ZERO) -> bool:
+        """At most *other*, within the tolerance, in cpu, memory and every own scalar.
+
+        With `Missing.INFINITY` a scalar that only *other* lists makes it false, and one that only this lists is skipped.
+        """
+        return self._compare(other, missing, strict=False)
+
+    def _compare(self, other: Resources, missing: Missing, *, strict: bool) -> bool:
+        infinite = missing is Missing.INFINITY
+        if infinite and any(d not in self._values and d > MEMORY for d in other._values):
+            return False
+        for d in self.dims():
+            if infinite and d > MEMORY and d not in other._values:
+                continue
+            left, right = self.get(d), other.get(d)
+            if not (left < right if strict else _le(left, right)):
+                return False
+        return True
+
+    def not_within(self, other: Resources, missing: Missing = Missing.ZERO) -> list[str]:
+        """Names in which this is above *other* (tolerance applies), sorted; empty when it is within."""
+        return sorted(
+            _NAMES[d]
+            for d in self.dims()
+            if not (missing is Missing.INFINITY and d > MEMORY and d not in other._values)
+            and not _le(self.get(d), other.get(d))
+        )
+
+    def within_requested(self, other: Resources, request: Resources) -> list[str]:
+        """Names among those that *request* asks for (pods aside) in which this is above *other*, exactly; sorted."""
+        return sorted(
+            _NAMES[d]
+            for d, v in request._values.items()
+            if v > 0 and d != PODS and (d in self._values or d in (CPU, MEMORY)) and self.get(d) > other.get(d)
+        )
+
+    def less_partly(self, other: Resources, missing: Missing = Missing.ZERO) -> bool:
+        """Strictly below in at least one dimension."""
+        return self._compare_partly(other, missing, strict=True)
+
+    def less_equal_partly(self, other: Resources, missing: Missing = Missing.ZERO) -> bool:
+        """At most *other* in at least one dimension."""
+        return self._compare_partly(other, missing, strict=False)
+
+    def _compare_partly(self, other: Resources, missing: Missing, *, strict: bool) -> bool:
+        def below(left: Number, right: Number) -> bool:
+            return left < right if strict else _le(left, right)
+
+        if below(self.get(CPU), other.get(CPU)) or below(self.get(MEMORY), other.get(MEMORY)):
+            return True
+        own = {d for d in self._values if d > MEMORY}
+        theirs = {d for d in other._values if d > MEMORY}
+        if missing is Missing.ZERO and theirs - own:
+            return True
+        if missing is Missing.INFINITY and own - theirs:
+            return True
+        return any(below(self.get(d), other.get(d)) for d in own)
+
+    def less_equal_partly_requested(
+        self, other: Resources, request: Resources, *, drop_zeros: bool = False
+    ) -> list[str]:
+        """Requested names (pods aside) in which this is at most *other*; with *drop_zeros* names where both are
+        no more than a trace do not count."""
+        names = []
+        for d, v in request._values.items():
+            if v <= 0 or d == PODS:
+                continue
+            left, right = self.get(d), other.get(d)
+            if drop_zeros and left < TOLERANCE and right < TOLERANCE:
+                continue
+            if _le(left, right):
+                names.append(_NAMES[d])
+        return sorted(names)
+
+    def greater_partly_requested(self, other: Resources, request: Resources) -> bool:
+        """Exactly above *other* in at least one requested dimension (pods aside)."""
+        return any(v > 0 and d != PODS and self.get(d) > other.get(d) for d, v in request._values.items())
+
+    def greater_partly_relevant(self, other: Resources, request: Resources) -> bool:
+        """Like `greater_partly_requested`, on dimensions that *other* sets: cpu and memory above a trace, scalars present."""
+        for d, v in request._values.items():
+            if v <= 0 or d == PODS:
+                continue
+            relevant = other.get(d) >= TOLERANCE if d in (CPU, MEMORY) else d in other._values
+            if relevant and self.get(d) > other.get(d):
+                return True
+        return False
+
+    def equal(self, other: Resources) -> bool:
+        """Within the tolerance in cpu, memory and own scalars."""
+        return all(abs(self.get(d) - other.get(d)) < TOLERANCE for d in self.dims())
+
+    def difference(self, other: Resources) -> tuple[Resources, Resources]:
+        """(increased, decreased): what this has more and what it has less than *other*, per dimension."""
+        more: dict[int, Number] = {}
+        less: dict[int, Number] = {}
+        for d in self.dims() | other.dims():
+            delta = self.get(d) - other.get(d)
+            more[d], less[d] = (delta, 0) if delta > 0 else (0, -delta)
+        return Resources(more), Resources(less)
+
+
+def share(part: Number, whole: Number) -> float:
+    """``part / whole``; of nothing: 0 when nothing is taken, else 1."""
+    if whole == 0:
+        return 0.0 if part == 0 else 1.0
+    return part / whole
+
+
+def dominant_share(part: Resources, whole: Resources) -> float:
+    """The largest share over the names that *whole* lists."""
+    return max((share(part.get(d), v) for d, v in whole.items() if v >= TOLERANCE), default=0.0)
+
+
+EMPTY: Final = Resources({})

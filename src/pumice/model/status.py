@@ -1,0 +1,89 @@
+"""Where a task stands, and the one table of moves that a session may make."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import Final
+
+
+class TaskStatus(IntEnum):
+    """The state of one task. The number is the place of its bit in Volcano's wire format (`bit`)."""
+
+    PENDING = 0
+    ALLOCATED = 1
+    PIPELINED = 2
+    BINDING = 3
+    BOUND = 4
+    RUNNING = 5
+    RELEASING = 6
+    SUCCEEDED = 7
+    FAILED = 8
+    UNKNOWN = 9
+
+    @property
+    def bit(self) -> int:
+        """The status as Volcano numbers it on the wire."""
+        return 1 << self.value
+
+    @property
+    def title(self) -> str:
+        """The status as users read it: ``Pending``."""
+        return self.name.capitalize()
+
+
+S = TaskStatus
+STATUS_COUNT: Final = len(TaskStatus)
+
+ALLOCATED_STATUSES: Final = frozenset({S.BOUND, S.BINDING, S.RUNNING, S.ALLOCATED})
+"""Holds room on a node now."""
+HELD_STATUSES: Final = ALLOCATED_STATUSES | {S.PIPELINED}
+"""What event handlers count: holds room now or will."""
+READY_STATUSES: Final = ALLOCATED_STATUSES | {S.SUCCEEDED}
+"""Counts towards a gang."""
+PREEMPTABLE_STATUSES: Final = frozenset({S.BOUND, S.RUNNING})
+SCHEDULED_STATUSES: Final = frozenset({S.RUNNING, S.BOUND, S.FAILED, S.SUCCEEDED})
+
+IS_ALLOCATED: Final = tuple(s in ALLOCATED_STATUSES for s in S)
+IS_HELD: Final = tuple(s in HELD_STATUSES for s in S)
+IS_READY: Final = tuple(s in READY_STATUSES for s in S)
+
+MOVES: Final[frozenset[tuple[TaskStatus, TaskStatus]]] = frozenset(
+    {
+        (S.PENDING, S.ALLOCATED),
+        (S.PENDING, S.PIPELINED),
+        (S.ALLOCATED, S.BINDING),
+        (S.BOUND, S.RELEASING),
+        (S.RUNNING, S.RELEASING),
+        (S.PIPELINED, S.ALLOCATED),
+        (S.ALLOCATED, S.PENDING),
+        (S.PIPELINED, S.PENDING),
+        (S.RELEASING, S.RUNNING),
+        (S.RELEASING, S.BOUND),
+        (S.BINDING, S.PENDING),
+        (S.BINDING, S.ALLOCATED),
+    }
+)
+"""What a session may do to a task (the cluster's own word is not bound by it)."""
+
+
+class JobPhase(str, Enum):
+    """The phase of a PodGroup."""
+
+    PENDING = "Pending"
+    INQUEUE = "Inqueue"
+    RUNNING = "Running"
+    UNKNOWN = "Unknown"
+    COMPLETED = "Completed"
+
+
+LEDGER: Final[tuple[tuple[int, int, int, int], ...]] = tuple(
+    {
+        S.PENDING: (0, 0, 0, 0),
+        S.PIPELINED: (0, 0, 0, 1),
+        S.RELEASING: (-1, 1, 1, 0),
+        S.SUCCEEDED: (0, 0, 0, 0),
+        S.FAILED: (0, 0, 0, 0),
+    }.get(s, (-1, 1, 0, 0))
+    for s in S
+)
+"""Per status, what a task on a node does to the node's (idle, used, releasing, pipelined), in units of its request."""

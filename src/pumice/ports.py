@@ -1,0 +1,35 @@
+"""What a backend must offer: events in, intents out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from pumice.model.events import ClusterEvent
+from pumice.model.intents import Bind, Intent
+
+
+class EventSource(Protocol):
+    """Where cluster events come from."""
+
+    def drain(self) -> Iterable[ClusterEvent]:
+        """Everything that happened since the last call, in order. Never waits."""
+        ...
+
+
+class IntentSink(Protocol):
+    """Carries intents out; outcomes come back as events."""
+
+    def submit(self, intents: Sequence[Intent]) -> None:
+        """Take over a batch of intents. Returns at once; nothing is lost."""
+        ...
+
+
+class Binder(Protocol):
+    """Binds one pod: the API server's own, or an extender's."""
+
+    name: str
+
+    def bind(self, intent: Bind) -> None:
+        """Bind, or raise."""
+        ...

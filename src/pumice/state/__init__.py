@@ -1,0 +1,1 @@
+"""What we know of the cluster: objects, NumPy columns and indexes, kept up to date event by event."""

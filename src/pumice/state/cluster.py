@@ -1,0 +1,355 @@
+"""ClusterState: the objects, their columns and their sums. Events come in through `apply`, sessions change it through
+the few moves at the end, and nothing else changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from pumice.errors import IllegalMove
+from pumice.model.api import AnyObject
+from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
+from pumice.model.job import Job
+from pumice.model.namespace import Namespace
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.resources import EMPTY, Number, Resources
+from pumice.model.status import IS_ALLOCATED, IS_HELD, LEDGER, MOVES, JobPhase, TaskStatus
+from pumice.model.task import Task, TaskClass
+from pumice.state.classes import ClassTable
+from pumice.state.table import NodeTable
+
+S = TaskStatus
+_ABSENT = (True, False, False, False, False, False, False, True, True, False)
+"""Statuses in which a task is not on its node."""
+
+
+class ClusterState:
+    """All we know of the cluster. One thread owns it.
+
+    A session sees one instant because events wait until it is over. ``jobs`` holds every job, those that cannot be
+    scheduled (no PodGroup, no queue) too; ``session_jobs`` those that can.
+    """
+
+    def __init__(self, *, default_queue: str = "default", scheduler_names: Iterable[str] | None = None) -> None:
+        self.default_queue = default_queue
+        self.scheduler_names = frozenset(scheduler_names) if scheduler_names is not None else None
+        self.table = NodeTable()
+        self.classes = ClassTable()
+        self.tasks: dict[str, Task] = {}
+        self.task_by_key: dict[str, Task] = {}
+        self.jobs: dict[str, Job] = {}
+        self.session_jobs: dict[str, Job] = {}
+        self.queues: dict[str, Queue] = {}
+        self.namespaces: dict[str, Namespace] = {}
+        self.objects: dict[str, dict[str, AnyObject]] = {}
+        self.versions: dict[str, int] = {}
+        """Per kind, how often objects of it changed."""
+        self.orphans: dict[str, dict[str, Task]] = {}
+        """Tasks on nodes that we have not seen yet, by node name."""
+        self.total: dict[int, Number] = {}
+        self.used_total: dict[int, Number] = {}
+        self.overcommit_inqueue: dict[int, Number] = {}
+        self.problems: dict[tuple[str, str], str] = {}
+        """What is wrong with an object, by (kind, key)."""
+        self.assumed: dict[str, Task] = {}
+        """Binds and evictions sent but not yet seen back, by UID."""
+        self.dirty: dict[str, Job] = {}
+        self.queue_version = 0
+        """Grows when the set of queues or one of their objects changes."""
+        self.evicted_now: list[Task] = []
+        self.now = 0.0
+
+    # -- events ---------------------------------------------------------------------------------------------------
+    def apply(self, event: ClusterEvent) -> None:
+        """Take in one cluster event. Cost: the rows the event touches, not the cluster.
+
+        An object that breaks a rule is remembered in `problems` and does not stop anything else.
+        """
+        from pumice.state import handlers
+
+        match event:
+            case Seen(object=obj):
+                handlers.seen(self, obj)
+            case Gone(kind=kind, key=key):
+                handlers.gone(self, kind, key)
+            case BindFailed(uid=uid):
+                handlers.bind_failed(self, uid)
+            case EvictFailed(uid=uid):
+                handlers.evict_failed(self, uid)
+
+    def apply_all(self, events: Iterable[ClusterEvent]) -> None:
+        """Take in several events in order."""
+        for event in events:
+            self.apply(event)
+
+    # -- reading --------------------------------------------------------------------------------------------------
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """Every node by name."""
+        return self.table.by_name
+
+    def total_resources(self) -> Resources:
+        """What all nodes offer."""
+        return Resources(dict(self.total))
+
+    def kind(self, name: str) -> dict[str, AnyObject]:
+        """Objects of a kind that the state only keeps (PriorityClass, HyperNode, …), by key."""
+        return self.objects.setdefault(name, {})
+
+    # -- sums that follow from jobs -------------------------------------------------------------------------------
+    def refresh(self) -> None:
+        """Bring the sums that depend on whole jobs (inqueue, elastic) up to date. Cost: jobs that changed."""
+        if not self.dirty:
+            return
+        for job in self.dirty.values():
+            self._recontribute(job)
+        self.dirty = {}
+
+    def _recontribute(self, job: Job) -> None:
+        queue_name, inqueue, elastic, overcommit = job._contribution
+        new = _contribution(job) if job.in_session else ("", EMPTY, EMPTY, EMPTY)
+        if new == job._contribution:
+            return
+        old_queue = self.queues.get(queue_name)
+        if old_queue is not None:
+            _add(old_queue._inqueue, inqueue, -1)
+            _add(old_queue._elastic, elastic, -1)
+        _add(self.overcommit_inqueue, overcommit, -1)
+        job._contribution = new
+        queue_name, inqueue, elastic, overcommit = new
+        new_queue = self.queues.get(queue_name)
+        if new_queue is not None:
+            _add(new_queue._inqueue, inqueue, 1)
+            _add(new_queue._elastic, elastic, 1)
+        _add(self.overcommit_inqueue, overcommit, 1)
+
+    # -- moves ----------------------------------------------------------------------------------------------------
+    def move(self, task: Task, status: TaskStatus, node: Node | None) -> None:
+        """What a session does to a task: change its status and place.
+
+        :raises IllegalMove: the table of moves does not allow it; nothing was changed.
+        """
+        if (task._status, status) not in MOVES:
+            raise IllegalMove(f"task {task.key}: cannot go from {task._status.title} to {status.title}")
+        self.set_status(task, status, node)
+
+    def set_status(self, task: Task, status: TaskStatus, node: Node | None, *, evicted: bool = False) -> None:
+        """Put a task into a status on a node, and everything that counts it with it."""
+        old, old_node = task._status, task._node
+        items = task._class.items
+        table = self.table
+        was_there = old_node is not None and not _ABSENT[old]
+        is_there = node is not None and not _ABSENT[status]
+        i0, u0, r0, p0 = LEDGER[old] if was_there else LEDGER[0]
+        i1, u1, r1, p1 = LEDGER[status] if is_there else LEDGER[0]
+        if node is old_node:
+            if node is not None:
+                table.book(node._row, items, i1 - i0, u1 - u0, r1 - r0, p1 - p0)
+        else:
+            if was_there and old_node is not None:
+                table.book(old_node._row, items, -i0, -u0, -r0, -p0)
+            if is_there and node is not None:
+                table.book(node._row, items, i1, u1, r1, p1)
+        if u1 != u0:
+            used = self.used_total
+            for d, v in items:
+                used[d] = used.get(d, 0) + (u1 - u0) * v
+        seen_before = was_there and not task._evicted
+        seen_now = is_there and not evicted
+        if evicted != task._evicted or (evicted and node is not old_node):
+            if task._evicted and old_node is not None:
+                for d, v in items:
+                    table.evicted[d, old_node._row] -= v
+            if evicted and node is not None:
+                for d, v in items:
+                    table.evicted[d, node._row] += v
+                self.evicted_now.append(task)
+        if seen_before and (not seen_now or node is not old_node) and old_node is not None:
+            self._view(old_node._row, task._class, -1)
+        if seen_now and (not seen_before or node is not old_node) and node is not None:
+            self._view(node._row, task._class, 1)
+        if old_node is not None and (node is not old_node or not is_there):
+            old_node._tasks.pop(task._uid, None)
+            table.touched.add(old_node._row)
+        if node is not None:
+            if is_there:
+                node._tasks[task._uid] = task
+            table.touched.add(node._row)
+        task._evicted = evicted
+        task._status = status
+        task._node = node if is_there else None
+        task._row = node._row if is_there and node is not None else -1
+        if task._class.requires_gpu:
+            self._devices(task, old, old_node if was_there else None, node if is_there else None)
+        job = task._job
+        if job is not None:
+            job._index(task, old, -1)
+            job._index(task, status, 1)
+            sub_job = task._sub_job
+            if sub_job is not None:
+                sub_job._index(task, old, -1)
+                sub_job._index(task, status, 1)
+            self._sum(job, task, items, old, status, 1)
+
+    def _devices(self, task: Task, old: TaskStatus, old_node: Node | None, node: Node | None) -> None:
+        """Device bookkeeping for tasks that ask for GPUs."""
+
+    def _view(self, row: int, klass: TaskClass, sign: int) -> None:
+        table = self.table
+        table.pod_count[row] += sign
+        table.assumed[0, row] += sign * klass.assumed_cpu
+        table.assumed[1, row] += sign * klass.assumed_memory
+
+    def _sum(
+        self,
+        job: Job,
+        task: Task,
+        items: tuple[tuple[int, int], ...],
+        old: TaskStatus,
+        status: TaskStatus,
+        times: int,
+    ) -> None:
+        """Move *times* equal requests of a job from one status's sums to another's."""
+        da = (IS_ALLOCATED[status] - IS_ALLOCATED[old]) * times
+        dh = (IS_HELD[status] - IS_HELD[old]) * times
+        dp = ((status == 0) - (old == 0)) * times
+        queue = self.queues.get(job._queue) if job.in_session else None
+        if da:
+            sums = [job._allocated, self.namespace(task._namespace)._allocated]
+            if queue is not None:
+                sums.append(queue._allocated)
+            for s in sums:
+                for d, v in items:
+                    s[d] = s.get(d, 0) + da * v
+        if dh:
+            for s in (job._held, queue._held) if queue is not None else (job._held,):
+                for d, v in items:
+                    s[d] = s.get(d, 0) + dh * v
+        if dp:
+            for s in (job._pending, queue._pending) if queue is not None else (job._pending,):
+                for d, v in items:
+                    s[d] = s.get(d, 0) + dp * v
+            if queue is not None:
+                if job._by_status[0]:
+                    queue._waiting[job._uid] = job
+                else:
+                    queue._waiting.pop(job._uid, None)
+        if queue is not None:
+            queue.version += 1
+        self.dirty[job._uid] = job
+
+    def place_many(self, tasks: Sequence[Task], nodes: Sequence[Node], status: TaskStatus) -> None:
+        """Give equal, pending tasks of one job their places at once; as `move` one by one, only faster."""
+        first = tasks[0]
+        klass, job, table = first._class, first._job, self.table
+        items = klass.items
+        if klass.requires_gpu or job is None or len(tasks) == 1:
+            for task, node in zip(tasks, nodes, strict=True):
+                self.move(task, status, node)
+            return
+        i1, u1, _, p1 = LEDGER[status]
+        rows = np.array([n._row for n in nodes], dtype=np.intp)
+        unique, counts = np.unique(rows, return_counts=True)
+        for d, v in items:
+            amounts = counts * v
+            if i1:
+                table.idle[d, unique] += i1 * amounts
+                table.used[d, unique] += u1 * amounts
+            if p1:
+                table.pipelined[d, unique] += p1 * amounts
+        table.pod_count[unique] += counts
+        table.assumed[0, unique] += counts * klass.assumed_cpu
+        table.assumed[1, unique] += counts * klass.assumed_memory
+        table.touched.extend(unique.tolist())
+        k = len(tasks)
+        if u1:
+            used = self.used_total
+            for d, v in items:
+                used[d] = used.get(d, 0) + u1 * v * k
+        pending, target = job._by_status[0], job._by_status[status]
+        roles: dict[str, int] = {}
+        for task, node in zip(tasks, nodes, strict=True):
+            uid = task._uid
+            if task._status != 0:
+                raise IllegalMove(f"task {task.key}: cannot go from {task._status.title} to {status.title}")
+            task._status, task._node, task._row = status, node, node._row
+            node._tasks[uid] = task
+            del pending[uid]
+            target[uid] = task
+            roles[task._role] = roles.get(task._role, 0) + 1
+            sub_job = task._sub_job
+            if sub_job is not None:
+                sub_job._index(task, S.PENDING, -1)
+                sub_job._index(task, status, 1)
+        for role, n in roles.items():
+            counted = job.role_counts[role]
+            counted[0] -= n
+            counted[status] += n
+        job.version += 1
+        self._sum(job, first, items, S.PENDING, status, k)
+
+    def end_session(self) -> None:
+        """What this session evicted is from now on simply terminating."""
+        table = self.table
+        for task in self.evicted_now:
+            if task._evicted:
+                task._evicted = False
+                if task._node is not None:
+                    for d, v in task._class.items:
+                        table.evicted[d, task._row] -= v
+                    self._view(task._row, task._class, 1)
+                    table.touched.add(task._row)
+        self.evicted_now = []
+        table.touched.trim(4 * max(table.size, 1024))
+        table.changed.trim(4 * max(table.size, 1024))
+
+    def set_phase(self, job: Job, phase: str) -> None:
+        """Change the phase of a job's PodGroup."""
+        job._phase = phase
+        job.version += 1
+        self.dirty[job._uid] = job
+
+    def namespace(self, name: str) -> Namespace:
+        """The namespace of a name, made when first seen."""
+        found = self.namespaces.get(name)
+        if found is None:
+            found = self.namespaces[name] = Namespace(name)
+        return found
+
+    # -- assumed placements ---------------------------------------------------------------------------------------
+    def assume(self, task: Task) -> None:
+        """A bind or eviction of this task was sent; hold to it until it is seen or known to have failed."""
+        task._assumed_at = self.now
+        self.assumed[task._uid] = task
+
+    def expire(self, older_than: float) -> list[Task]:
+        """Give up assumptions made before *older_than* that nobody confirmed; returns the tasks."""
+        from pumice.state import handlers
+
+        late = [t for t in self.assumed.values() if t._assumed_at is not None and t._assumed_at < older_than]
+        for task in late:
+            handlers.unassume(self, task)
+        return late
+
+
+def _add(into: dict[int, Number], what: Resources, sign: int) -> None:
+    for d, v in what.items():
+        into[d] = into.get(d, 0) + sign * v
+
+
+def _contribution(job: Job) -> tuple[str, Resources, Resources, Resources]:
+    """(queue, still to come by the queue's rule, elastic, still to come by the overcommit rule)."""
+    minimum = job._min_resources
+    inqueue = overcommit = EMPTY
+    if minimum is not None:
+        admitted = job._phase == JobPhase.INQUEUE
+        running = job._phase == JobPhase.RUNNING and job.allocated_count() >= job._min_available
+        if admitted or running:
+            rest = minimum.exceeding(job.allocated).only(d for d, _ in minimum.items())
+            inqueue = job.without_gated(rest)
+            overcommit = job.without_gated(minimum) if admitted else inqueue
+    return job._queue, inqueue, job.elastic(), overcommit
+
+

@@ -1,0 +1,243 @@
+"""The node table: one column of numbers per resource, one row per node; label and taint indexes; the log of changed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.model.api import Taint
+from pumice.model.node import Node
+from pumice.model.resources import dim_count
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+_LEDGERS: Final = ("allocatable", "capacity", "idle", "used", "releasing", "pipelined", "evicted")
+
+
+class RowLog:
+    """Rows in the order in which they changed. A reader remembers a position and asks what came after it."""
+
+    __slots__ = ("_base", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: list[int] = []
+        self._base = 0
+
+    @property
+    def position(self) -> int:
+        """Where the log ends now."""
+        return self._base + len(self._rows)
+
+    def add(self, row: int) -> None:
+        """One row changed."""
+        self._rows.append(row)
+
+    def extend(self, rows: Iterable[int]) -> None:
+        """Several rows changed."""
+        self._rows.extend(rows)
+
+    def since(self, position: int) -> set[int] | None:
+        """The rows that changed after *position*; None when the log no longer reaches back that far."""
+        start = position - self._base
+        if start < 0:
+            return None
+        return set(self._rows[start:])
+
+    def trim(self, keep: int) -> None:
+        """Forget all but the last *keep* entries."""
+        surplus = len(self._rows) - keep
+        if surplus > keep:
+            del self._rows[:surplus]
+            self._base += surplus
+
+
+class NodeTable:
+    """Nodes as rows of column-major matrices (resource by row), so that one resource of all nodes is contiguous.
+
+    ``idle``, ``used``, ``releasing``, ``pipelined`` are the ledgers; ``evicted`` is the part of ``releasing`` that this
+    session evicted. ``pod_count`` and ``assumed`` (cpu, memory with defaults for containers that ask for none) count what
+    kube-scheduler would see on the node: everything there or promised, less what this session evicted. Only the first
+    ``size`` rows are in use; rows of removed nodes are reused and meanwhile not ``valid``.
+    """
+
+    allocatable: Ints
+    capacity: Ints
+    idle: Ints
+    used: Ints
+    releasing: Ints
+    pipelined: Ints
+    evicted: Ints
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._cap = 64
+        self.width = max(8, dim_count())
+        for name in _LEDGERS:
+            setattr(self, name, np.zeros((self.width, self._cap), dtype=np.int64))
+        self.assumed: Ints = np.zeros((2, self._cap), dtype=np.int64)
+        self.pod_count: Ints = np.zeros(self._cap, dtype=np.int64)
+        self.max_pods: Ints = np.zeros(self._cap, dtype=np.int64)
+        self.valid: npt.NDArray[np.bool_] = np.zeros(self._cap, dtype=np.bool_)
+        self.unschedulable: npt.NDArray[np.bool_] = np.zeros(self._cap, dtype=np.bool_)
+        self.taint_set: Codes = np.zeros(self._cap, dtype=np.int32)
+        self.rank: Ints = np.zeros(self._cap, dtype=np.int64)
+        self.nodes: list[Node | None] = []
+        self.by_name: dict[str, Node] = {}
+        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self._taint_ids: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
+        self._labels: dict[str, tuple[Codes, dict[str, int]]] = {}
+        self._free: list[int] = []
+        self._sorted = True
+        self._rank_stale = False
+        self.touched = RowLog()
+        """Rows whose ledgers changed."""
+        self.changed = RowLog()
+        """Rows whose node object changed: labels, taints, allocatable; also new and removed nodes."""
+
+    # -- shape ----------------------------------------------------------------------------------------------------
+    def ensure_width(self) -> None:
+        """Make room for every resource name seen so far."""
+        want = dim_count()
+        if want <= self.width:
+            return
+        self.width = want + 8
+        for name in _LEDGERS:
+            old: Ints = getattr(self, name)
+            new = np.zeros((self.width, self._cap), dtype=np.int64)
+            new[: len(old)] = old
+            setattr(self, name, new)
+
+    def _grow(self) -> None:
+        cap = self._cap * 2
+        for name in _LEDGERS:
+            old: Ints = getattr(self, name)
+            new = np.zeros((self.width, cap), dtype=np.int64)
+            new[:, : self._cap] = old
+            setattr(self, name, new)
+        assumed = np.zeros((2, cap), dtype=np.int64)
+        assumed[:, : self._cap] = self.assumed
+        self.assumed = assumed
+        for name in ("pod_count", "max_pods", "valid", "unschedulable", "taint_set", "rank"):
+            column = getattr(self, name)
+            wider = np.zeros(cap, dtype=column.dtype)
+            wider[: self._cap] = column
+            setattr(self, name, wider)
+        for key, (codes, values) in self._labels.items():
+            wider = np.zeros(cap, dtype=np.int32)
+            wider[: self._cap] = codes
+            self._labels[key] = (wider, values)
+        self._cap = cap
+
+    def add(self, name: str) -> Node:
+        """A new, empty row for a node."""
+        if self._free:
+            row = self._free.pop()
+        else:
+            if self.size == self._cap:
+                self._grow()
+            row = self.size
+            self.size += 1
+            self.nodes.append(None)
+        node = Node(self, row, name)
+        self.nodes[row] = node
+        self.by_name[name] = node
+        self.valid[row] = True
+        self._rank_stale = True
+        self.changed.add(row)
+        self.touched.add(row)
+        return node
+
+    def remove(self, node: Node) -> None:
+        """Free a node's row."""
+        row = node.row
+        for name in _LEDGERS:
+            getattr(self, name)[:, row] = 0
+        self.assumed[:, row] = 0
+        for column in (self.pod_count, self.max_pods, self.taint_set):
+            column[row] = 0
+        self.valid[row] = self.unschedulable[row] = False
+        for codes, _ in self._labels.values():
+            codes[row] = 0
+        self.nodes[row] = None
+        del self.by_name[node.name]
+        self._free.append(row)
+        self._rank_stale = True
+        self.changed.add(row)
+        self.touched.add(row)
+
+    # -- order ----------------------------------------------------------------------------------------------------
+    def _rerank(self) -> None:
+        order = sorted((node.name.encode(), node.row) for node in self.by_name.values())
+        rows = [row for _, row in order]
+        self.rank[: self.size] = len(order)
+        self.rank[rows] = np.arange(len(rows))
+        self._sorted = rows == sorted(rows)
+        self._rank_stale = False
+
+    @property
+    def rows_by_name(self) -> bool:
+        """Do rows stand in the order of node names? (Then the first of equals is the smallest name.)"""
+        if self._rank_stale:
+            self._rerank()
+        return self._sorted
+
+    def ranks(self) -> Ints:
+        """Per row its place in the order of node names."""
+        if self._rank_stale:
+            self._rerank()
+        return self.rank[: self.size]
+
+    # -- indexes --------------------------------------------------------------------------------------------------
+    def set_labels(self, row: int, labels: Mapping[str, str]) -> None:
+        """Index a node's labels under every key that somebody asked about."""
+        for key, (codes, values) in self._labels.items():
+            text = labels.get(key)
+            codes[row] = 0 if text is None else values.setdefault(text, len(values) + 1)
+
+    def label(self, key: str) -> tuple[Codes, dict[str, int]]:
+        """(code per row, value -> code) of one label; code 0 where a node lacks it. Built when first asked for."""
+        found = self._labels.get(key)
+        if found is None:
+            codes = np.zeros(self._cap, dtype=np.int32)
+            values: dict[str, int] = {}
+            for node in self.by_name.values():
+                text = node.labels.get(key)
+                if text is not None:
+                    codes[node.row] = values.setdefault(text, len(values) + 1)
+            found = self._labels[key] = (codes, values)
+        return found
+
+    def set_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
+        """Index a node's taints."""
+        key = tuple((t.key, t.value, t.effect) for t in taints)
+        number = self._taint_ids.get(key)
+        if number is None:
+            number = self._taint_ids[key] = len(self.taint_sets)
+            self.taint_sets.append(taints)
+        self.taint_set[row] = number
+
+    # -- ledgers --------------------------------------------------------------------------------------------------
+    def book(
+        self, row: int, items: tuple[tuple[int, int], ...], idle: int, used: int, releasing: int, pipelined: int
+    ) -> None:
+        """Change a row's ledgers by so many requests each."""
+        if idle:
+            m = self.idle
+            for d, v in items:
+                m[d, row] += idle * v
+        if used:
+            m = self.used
+            for d, v in items:
+                m[d, row] += used * v
+        if releasing:
+            m = self.releasing
+            for d, v in items:
+                m[d, row] += releasing * v
+        if pipelined:
+            m = self.pipelined
+            for d, v in items:
+                m[d, row] += pipelined * v
