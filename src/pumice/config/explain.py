@@ -1,0 +1,129 @@
+"""Which plugins really answer at each hook, tier by tier, and where the asking ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pumice.config.catalogue import HookInfo, Stop
+from pumice.config.schema import Listed, SchedulerConf
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One entry of the conf whose plugin registers at a hook."""
+
+    plugin: str
+    path: str
+    off: str | None = None
+    """Why it does not run; None: it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierChain:
+    """The part of one tier in a hook's chain; ``number`` counts from 1."""
+
+    number: int
+    links: tuple[Link, ...]
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The plugins that are asked, in order."""
+        return tuple(link.plugin for link in self.links if link.off is None)
+
+
+@dataclass(frozen=True, slots=True)
+class HookChain:
+    """Everything that will happen at one hook under one conf."""
+
+    hook: str
+    flag: str | None
+    fold: str
+    ends: str
+    """What ends the asking early, in words."""
+    tiers: tuple[TierChain, ...]
+    """Only tiers in which a plugin registers."""
+    asked: bool
+    """Whether an action of the conf asks it (taken as yes where that is unknown)."""
+
+
+def taking_part(conf: SchedulerConf, hook: HookInfo) -> list[Listed]:
+    """The entries that register at *hook* and are on, in the order in which they are asked."""
+    return [listed for listed in conf.listed() if listed.plugin.name in hook.plugins and why_off(listed, hook) is None]
+
+
+def asked(conf: SchedulerConf, hook: HookInfo) -> bool:
+    """Whether an action of *conf* asks *hook*; yes where it is not known who asks."""
+    return not hook.asked_by or any(action in hook.asked_by for action in conf.actions)
+
+
+def why_off(listed: Listed, hook: HookInfo) -> str | None:
+    """Why this entry does not answer at *hook* although its plugin registers there; None: it does."""
+    plugin = listed.plugin
+    if hook.flag is not None and not plugin.enabled(hook.flag):
+        return f"{hook.flag} is false"
+    needed = hook.when.get(plugin.name)
+    if needed is not None and not plugin.enabled(needed):
+        return f"registers only with {needed}: true"
+    return None
+
+
+def explain(conf: SchedulerConf, hooks: Iterable[HookInfo]) -> list[HookChain]:
+    """The chain of every hook, in the order of *hooks*; one that nobody registers at has no tiers."""
+    return [
+        HookChain(
+            hook.name,
+            hook.flag,
+            hook.fold,
+            hook.short_circuit or hook.stop.value,
+            _tiers(conf, hook),
+            asked(conf, hook),
+        )
+        for hook in hooks
+    ]
+
+
+def _tiers(conf: SchedulerConf, hook: HookInfo) -> tuple[TierChain, ...]:
+    chains: dict[int, list[Link]] = {}
+    decided_by: Listed | None = None
+    for listed in conf.listed():
+        if listed.plugin.name not in hook.plugins:
+            continue
+        off = why_off(listed, hook)
+        if off is None and decided_by is not None and _is_past(hook, decided_by, listed):
+            off = f"never reached: {decided_by.plugin.name} in tier {decided_by.tier + 1} decides"
+        if off is None and decided_by is None:
+            decided_by = listed
+        chains.setdefault(listed.tier, []).append(Link(listed.plugin.name, listed.path, off))
+    return tuple(TierChain(tier + 1, tuple(links)) for tier, links in chains.items())
+
+
+def _is_past(hook: HookInfo, first: Listed, listed: Listed) -> bool:
+    """Whether the asking has ended for certain before *listed*, *first* being the first to take part."""
+    if hook.stop is Stop.FIRST_PLUGIN:
+        return True
+    return hook.stop is Stop.FIRST_TIER and listed.tier > first.tier
+
+
+def render(chains: Sequence[HookChain]) -> str:
+    """The chains as plain text; at the end the hooks at which no plugin registers, and those which nobody asks."""
+    lines: list[str] = []
+    for chain in chains:
+        if not chain.asked or not chain.tiers:
+            continue
+        lines += [f"{chain.hook} ({chain.flag or 'no flag'})", f"  {_summary(chain)}"]
+        for tier in chain.tiers:
+            lines.append(f"  tier {tier.number}: {' -> '.join(tier.running) or 'nobody'}")
+            lines += [f"    not {link.plugin}: {link.off}" for link in tier.links if link.off is not None]
+        lines.append("")
+    idle = [chain.hook for chain in chains if chain.asked and not chain.tiers]
+    unasked = [chain.hook for chain in chains if not chain.asked]
+    if idle:
+        lines.append(f"no plugin of this conf answers: {', '.join(idle)}")
+    if unasked:
+        lines.append(f"asked by no action of this conf: {', '.join(unasked)}")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _summary(chain: HookChain) -> str:
+    return "; ".join(part for part in (chain.fold, chain.ends) if part)

@@ -1,0 +1,278 @@
+"""Conf text or data -> ``SchedulerConf``, with every problem found in one go.
+
+Errors are what Volcano rejects, unknown plugins, and wrong types. Warnings are what Volcano silently ignores; with
+``strict`` they are errors too. Defaults are not filled in: a conf holds what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pumice.config.catalogue import ArgumentsInfo, Catalogue
+from pumice.config.durations import parse_duration
+from pumice.config.problems import InvalidConf, Problem
+from pumice.config.reading import Reading, in_file_order
+from pumice.config.schema import ActionConf, PluginConf, Position, SchedulerConf, Tier
+from pumice.config.tree import Entry, Scalar, Table, Tree, TreeError, from_plain, join, plain
+from pumice.config.yaml_tree import parse
+from pumice.errors import InvalidInput
+
+TOP_KEYS: Final = ("actions", "tiers", "configurations", "metrics", "compat")
+KAI_KEYS: Final = ("queueDepthPerAction", "usageDBConfig")
+COMPAT_PROFILES: Final = ("volcano",)
+METRICS_KEYS: Final = (
+    "type",
+    "address",
+    "interval",
+    "tls.insecureSkipVerify",
+    "elasticsearch.index",
+    "elasticsearch.hostnameFieldName",
+    "elasticsearch.username",
+    "elasticsearch.password",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A usable conf, and what it says in vain."""
+
+    conf: SchedulerConf
+    warnings: tuple[Problem, ...]
+
+
+def load(text: str, catalogue: Catalogue, source: str = "<string>", strict: bool = False) -> Loaded:
+    """The conf that *text* (YAML) holds; *source* names it in messages.
+
+    :raises InvalidConf: with all errors (and, if *strict*, all warnings) in the order of the file.
+    """
+    reading = Reading(source)
+    try:
+        tree, errors, second = parse(text)
+    except TreeError as error:
+        raise InvalidConf([error.as_problem(source)]) from error
+    reading.errors += [error.as_problem(source) for error in errors]
+    if second is not None:
+        reading.warn("second-document", "only the first YAML document is read, this one is not", "", second)
+    return _finish(reading, tree, catalogue, strict)
+
+
+def from_data(data: Mapping[str, object], catalogue: Catalogue, source: str = "<data>", strict: bool = False) -> Loaded:
+    """The conf that *data* (decoded JSON) holds; as ``load``, without positions."""
+    try:
+        tree = from_plain(data)
+    except TreeError as error:
+        raise InvalidConf([error.as_problem(source)]) from error
+    return _finish(Reading(source), tree, catalogue, strict)
+
+
+def _finish(reading: Reading, tree: Tree, catalogue: Catalogue, strict: bool) -> Loaded:
+    conf = _conf(reading, tree, catalogue)
+    failures = reading.errors + reading.warnings if strict else reading.errors
+    if failures:
+        raise InvalidConf(in_file_order(failures))
+    return Loaded(conf, tuple(in_file_order(reading.warnings)))
+
+
+def _conf(reading: Reading, tree: Tree, catalogue: Catalogue) -> SchedulerConf:
+    if tree.position is not None:
+        reading.positions[""] = tree.position
+    top = reading.table(tree, "")
+    reading.warn_of_unknown_keys(top, "", TOP_KEYS + KAI_KEYS)
+    for key in KAI_KEYS:
+        if key in top.entries:
+            message = f"{key!r} is a key of KAI-Scheduler and not used here"
+            reading.warn("unused-key", message, key, top.entries[key].key_position)
+    tiers = reading.items(_value(top, "tiers"), "tiers")
+    conf = SchedulerConf.of(
+        _actions(reading, _value(top, "actions"), catalogue),
+        tuple(_tier(reading, item, f"tiers[{index}]", catalogue) for index, item in enumerate(tiers)),
+        _configurations(reading, _value(top, "configurations"), catalogue),
+        _metrics(reading, _value(top, "metrics")),
+        _compat(reading, _value(top, "compat")),
+        reading.source,
+        reading.positions,
+    )
+    _warn_of_repeats(reading, conf, catalogue)
+    return conf
+
+
+def _actions(reading: Reading, tree: Tree | None, catalogue: Catalogue) -> tuple[str, ...]:
+    if tree is not None and not isinstance(tree, Scalar):
+        reading.wrong_type(tree, "actions", "comma-separated text such as 'enqueue, allocate, backfill'")
+        return ()
+    text = reading.text(tree, "actions")
+    if not text.strip():
+        position = tree.position if tree is not None else reading.positions.get("")
+        rule = "at least one action must be named, such as 'enqueue, allocate, backfill'"
+        reading.error("no-actions", rule, "actions", position)
+        return ()
+    names: list[str] = []
+    offset = 0
+    for index, part in enumerate(text.split(",")):
+        name = part.strip()
+        names.append(name)
+        path = f"actions[{index}]"
+        position = _inside(tree, offset + len(part) - len(part.lstrip()))
+        offset += len(part) + 1
+        if not name:
+            reading.error("unknown-action", "there is a comma but no action's name", path, position)
+        elif name not in catalogue.actions:
+            message = f"unknown action {name!r} (known: {_listing(catalogue.actions)})"
+            reading.error("unknown-action", message, path, position, name, catalogue.actions)
+    return tuple(names)
+
+
+def _tier(reading: Reading, tree: Tree, path: str, catalogue: Catalogue) -> Tier:
+    table = reading.table(tree, path)
+    reading.warn_of_unknown_keys(table, path, ("plugins",))
+    path = join(path, "plugins")
+    items = reading.items(_value(table, "plugins"), path)
+    plugins = tuple(_plugin(reading, item, join(path, index), catalogue) for index, item in enumerate(items))
+    _forbid_two_sharers(reading, plugins, path)
+    return Tier(plugins)
+
+
+def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue) -> PluginConf:
+    before = len(reading.errors)
+    table = reading.table(tree, path)
+    written = _value(table, "name")
+    name = reading.text(written, join(path, "name"))
+    position = tree.position if written is None else written.position
+    if not name and len(reading.errors) == before:
+        reading.error("unknown-plugin", "the plugin has no name", join(path, "name"), position)
+    elif name and name not in catalogue.plugins:
+        message = f"unknown plugin {name!r} (known: {_listing(catalogue.plugins)})"
+        reading.error("unknown-plugin", message, join(path, "name"), position, name, catalogue.plugins)
+    info = catalogue.plugins.get(name)
+    flags: dict[str, bool] = {}
+    for key, entry in table.entries.items():
+        if key in catalogue.flags:
+            _flag(reading, entry.value, join(path, key), key, flags)
+        elif key not in ("name", "arguments"):
+            _warn_of_plugin_key(reading, key, entry, join(path, key), name, catalogue)
+    arguments = _arguments(reading, _value(table, "arguments"), join(path, "arguments"), f"plugin {name!r}", info)
+    return PluginConf(name, arguments, flags, tree.position, catalogue.flags)
+
+
+def _flag(reading: Reading, tree: Tree, path: str, key: str, flags: dict[str, bool]) -> None:
+    if isinstance(tree, Scalar) and tree.value is None:
+        return  # a key without a value is a flag that is not written
+    if isinstance(tree, Scalar) and isinstance(tree.value, bool):
+        flags[key] = tree.value
+        return
+    quoted = isinstance(tree, Scalar) and tree.text.casefold() in ("true", "false")
+    reading.wrong_type(tree, path, "true or false, without quotes" if quoted else "true or false")
+
+
+def _warn_of_plugin_key(reading: Reading, key: str, entry: Entry, path: str, plugin: str, catalogue: Catalogue) -> None:
+    info = catalogue.plugins.get(plugin)
+    if info is not None and info.reads(key):
+        message = f"{key!r} is an argument of plugin {plugin!r} and belongs below 'arguments'"
+        reading.warn("misplaced-argument", message, path, entry.key_position, value=key)
+    elif key.casefold().startswith("enable"):
+        reading.warn("unknown-flag", f"unknown flag {key!r}", path, entry.key_position, key, catalogue.flags)
+    else:
+        known = ("name", "arguments", *catalogue.flags)
+        reading.warn("unknown-key", f"unknown key {key!r}", path, entry.key_position, key, known)
+
+
+def _arguments(
+    reading: Reading, tree: Tree | None, path: str, owner: str, info: ArgumentsInfo | None
+) -> Mapping[str, object]:
+    table = reading.table(tree, path)
+    if info is not None:
+        known = (*info.names, *info.prefixes)
+        for key, entry in table.entries.items():
+            if not info.reads(key):
+                message = f"{owner} does not read the argument {key!r}" + ("" if known else "; it reads none")
+                reading.warn("unread-argument", message, join(path, key), entry.key_position, key, known)
+    return {key: plain(entry.value) for key, entry in table.entries.items()}
+
+
+def _forbid_two_sharers(reading: Reading, plugins: tuple[PluginConf, ...], path: str) -> None:
+    """Volcano refuses hierarchical drf beside proportion inside one tier; across tiers the linter tells."""
+    if not any(plugin.name == "proportion" for plugin in plugins):
+        return
+    for index, plugin in enumerate(plugins):
+        if plugin.name == "drf" and plugin.flags.get("enableHierarchy"):
+            at = join(join(path, index), "enableHierarchy")
+            message = "drf with enableHierarchy cannot stand in one tier with proportion: both order and reclaim queues"
+            reading.error("hierarchy-conflict", message, at, reading.positions.get(at))
+
+
+def _configurations(reading: Reading, tree: Tree | None, catalogue: Catalogue) -> tuple[ActionConf, ...]:
+    entries: list[ActionConf] = []
+    for index, item in enumerate(reading.items(tree, "configurations")):
+        path = f"configurations[{index}]"
+        table = reading.table(item, path)
+        reading.warn_of_unknown_keys(table, path, ("name", "arguments"))
+        name = reading.text(_value(table, "name"), join(path, "name"))
+        known = catalogue.actions
+        if name not in known:
+            message = f"unknown action {name!r}, so these arguments are not read (known: {_listing(known)})"
+            reading.warn("unknown-action", message, join(path, "name"), item.position, name, known)
+        elif any(entry.name == name for entry in entries):
+            message = f"a second entry for action {name!r}; only the first is read"
+            reading.warn("unread-entry", message, path, item.position, value=name)
+        given = _value(table, "arguments")
+        arguments = _arguments(reading, given, join(path, "arguments"), f"action {name!r}", known.get(name))
+        entries.append(ActionConf(name, arguments, item.position))
+    return tuple(entries)
+
+
+def _metrics(reading: Reading, tree: Tree | None) -> dict[str, str]:
+    table = reading.table(tree, "metrics")
+    reading.warn_of_unknown_keys(table, "metrics", METRICS_KEYS)
+    metrics = {key: reading.text(entry.value, join("metrics", key)) for key, entry in table.entries.items()}
+    interval = metrics.get("interval")
+    if interval:
+        try:
+            complaint = "" if parse_duration(interval) > 0 else f"must be above 0, got {interval!r}"
+        except InvalidInput as error:
+            complaint = str(error)
+        if complaint:
+            path = "metrics.interval"
+            reading.warn("ignored-value", f"{complaint}; 30s is used", path, reading.positions.get(path))
+    return metrics
+
+
+def _compat(reading: Reading, tree: Tree | None) -> str | None:
+    text = reading.text(tree, "compat")
+    if text and text not in COMPAT_PROFILES:
+        message = f"unknown profile {text!r} (known: {_listing(COMPAT_PROFILES)})"
+        position = tree.position if tree is not None else None
+        reading.error("unknown-compat", message, "compat", position, text, COMPAT_PROFILES)
+    return text or None
+
+
+def _warn_of_repeats(reading: Reading, conf: SchedulerConf, catalogue: Catalogue) -> None:
+    """Warn of a plugin that is listed again, unless its entries can be told apart."""
+    seen: set[tuple[str, str]] = set()
+    for listed in conf.listed():
+        name = listed.plugin.name
+        argument = catalogue.repeatable.get(name)
+        identity = "" if argument is None else str(listed.plugin.arguments.get(argument, ""))
+        if name and (name, identity) in seen:
+            message = f"plugin {name!r} is listed again, so each of its answers counts once per listing"
+            if argument is not None:
+                message = f"plugin {name!r} is listed again; each of its entries needs an {argument!r} of its own"
+            reading.warn("repeated-plugin", message, listed.path, listed.plugin.position, value=name)
+        seen.add((name, identity))
+
+
+def _value(table: Table, key: str) -> Tree | None:
+    entry = table.entries.get(key)
+    return entry.value if entry is not None else None
+
+
+def _inside(tree: Tree | None, offset: int) -> Position | None:
+    """Where the character *offset* of a scalar stands; where the scalar begins, if that cannot be told."""
+    if isinstance(tree, Scalar) and tree.text_position is not None:
+        return Position(tree.text_position.line, tree.text_position.column + offset)
+    return tree.position if tree is not None else None
+
+
+def _listing(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

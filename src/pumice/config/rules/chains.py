@@ -1,0 +1,186 @@
+"""Traps in who is asked, in which tier, and whether anybody is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pumice.config.catalogue import Catalogue, HookInfo
+from pumice.config.explain import asked, taking_part
+from pumice.config.findings import Hit, Severity
+from pumice.config.schema import Listed, SchedulerConf
+
+VICTIM_HOOKS: Final = ("Preemptable", "Reclaimable", "UnifiedEvictable")
+VOTE_HOOKS: Final = ("JobEnqueueable", "JobPipelined", "SubJobPipelined")
+GANG_ACTIONS: Final = {"gangpreempt": "Preemptable", "gangreclaim": "Reclaimable"}
+"""The gang actions, and the hook that their counterpart of single tasks asks."""
+NEEDS: Final = {
+    "preempt": ("JobStarving", "Preemptable"),
+    "reclaim": ("JobStarving", "Reclaimable"),
+    "gangpreempt": ("JobStarving", "UnifiedEvictable"),
+    "gangreclaim": ("JobStarving", "UnifiedEvictable"),
+    "shuffle": ("VictimTasks",),
+}
+"""Hooks at which silence means no: without an answer the action evicts nobody."""
+
+
+def flag_without_effect(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A flag is set against its default on a plugin that has nothing for it to govern."""
+    if not catalogue.hooks:
+        return
+    for listed in conf.listed():
+        info = catalogue.plugins.get(listed.plugin.name)
+        if info is None:
+            continue
+        own = set(info.flags)
+        for hook in catalogue.hooks:
+            if listed.plugin.name in hook.plugins:
+                own |= {flag for flag in (hook.flag, hook.when.get(listed.plugin.name)) if flag is not None}
+        for flag, value in listed.plugin.flags.items():
+            if flag not in own and value != catalogue.flags[flag]:
+                yield Hit(
+                    Severity.INFO,
+                    f"{listed.path}.{flag}",
+                    f"plugin {listed.plugin.name!r} has nothing that {flag} would switch",
+                    "Remove it, or set it on the plugin that was meant; 'pumice conf explain' shows who answers what.",
+                )
+
+
+def hierarchy_with_proportion(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """Hierarchical drf and proportion stand in different tiers, where Volcano does not see the conflict."""
+    if not any(listed.plugin.name == "proportion" for listed in conf.listed()):
+        return
+    for listed in conf.listed():
+        if listed.plugin.name == "drf" and listed.plugin.flags.get("enableHierarchy"):
+            yield Hit(
+                Severity.ERROR,
+                f"{listed.path}.enableHierarchy",
+                "drf with enableHierarchy and proportion both order queues and choose what to reclaim, by different "
+                "shares; Volcano rejects this only inside one tier",
+                "Remove proportion, or the flag.",
+            )
+
+
+def veto_overridden(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """Victims are chosen in several tiers, so in Volcano a tier that spares everybody is not the last word."""
+    for hook, first, later in _spread_over_tiers(conf, catalogue, VICTIM_HOOKS):
+        volcano = conf.compat == "volcano"
+        yield Hit(
+            Severity.WARNING if volcano else Severity.INFO,
+            later.path,
+            f"{hook.name}: when tier {first.tier + 1} allows no victim, Volcano asks {later.plugin.name!r} in tier "
+            f"{later.tier + 1}, which may still choose tasks that tier {first.tier + 1} protects"
+            + (
+                " (compat: volcano does the same)"
+                if volcano
+                else "; without compat: volcano the first tier's word stands"
+            ),
+            f"Put every plugin that must protect tasks in one tier, or set {hook.flag}: false here."
+            if hook.flag
+            else "Put every plugin that must protect tasks in one tier.",
+        )
+
+
+def permit_hides_votes(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A vote is spread over tiers, so a Permit in an earlier one keeps a later one from being asked."""
+    for hook, first, later in _spread_over_tiers(conf, catalogue, VOTE_HOOKS):
+        yield Hit(
+            Severity.WARNING,
+            later.path,
+            f"{hook.name}: once {first.plugin.name!r} in tier {first.tier + 1} permits, {later.plugin.name!r} in tier "
+            f"{later.tier + 1} is not asked, so it cannot reject",
+            "If its rejection must count, move it to the earlier tier.",
+        )
+
+
+def _spread_over_tiers(
+    conf: SchedulerConf, catalogue: Catalogue, names: tuple[str, ...]
+) -> Iterator[tuple[HookInfo, Listed, Listed]]:
+    """Each of these hooks with the first entry that takes part and every one in a later tier."""
+    for name in names:
+        hook = catalogue.hook(name)
+        if hook is None or not asked(conf, hook):
+            continue
+        entries = taking_part(conf, hook)
+        for later in entries:
+            if later.tier > entries[0].tier:
+                yield hook, entries[0], later
+
+
+def action_evicts_nobody(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """An action depends on answers that no plugin of the conf gives."""
+    for index, action in enumerate(conf.actions):
+        for name in NEEDS.get(action, ()):
+            hook = catalogue.hook(name)
+            if hook is None or taking_part(conf, hook):
+                continue
+            who = ", ".join(sorted(hook.plugins)) or "none"
+            yield Hit(
+                Severity.WARNING,
+                f"actions[{index}]",
+                f"{action} evicts nobody: no plugin of this conf answers {hook.name}, and silence there means no",
+                f"Enable a plugin that does (known: {who}), or remove the action.",
+            )
+
+
+def left_out_of_gang_eviction(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A plugin protects tasks from single evictions, but is not asked when a gang action evicts."""
+    unified = catalogue.hook("UnifiedEvictable")
+    if unified is None:
+        return
+    for action, name in GANG_ACTIONS.items():
+        hook = catalogue.hook(name)
+        if hook is None or action not in conf.actions:
+            continue
+        for listed in taking_part(conf, hook):
+            if listed.plugin.name not in unified.plugins:
+                yield Hit(
+                    Severity.WARNING,
+                    listed.path,
+                    f"{action} does not ask {listed.plugin.name!r} which tasks may go: it answers {hook.name}, "
+                    f"but not {unified.name}",
+                    f"Do not rely on {listed.plugin.name!r} to protect tasks from {action}.",
+                )
+
+
+def gang_ignores_never(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """The gang actions of Volcano do not read the pods' preemption policy."""
+    for index, action in enumerate(conf.actions):
+        if action in GANG_ACTIONS:
+            yield Hit(
+                Severity.INFO,
+                f"actions[{index}]",
+                f"in Volcano {action} also evicts for pods with preemptionPolicy: Never",
+                "Keep such pods out of jobs that may starve, if Volcano runs this conf.",
+            )
+
+
+def no_strict_fifo(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """No plugin orders jobs, so their age does; but age is only an order, not a reservation."""
+    hook = catalogue.hook("JobOrder")
+    if hook is None or not conf.actions or taking_part(conf, hook):
+        return
+    yield Hit(
+        Severity.INFO,
+        "tiers",
+        "no plugin answers JobOrder, so the oldest job is tried first; a job that does not fit is passed over, and "
+        "small jobs behind a large gang can keep it waiting (Volcano accepts a queue's spec.dequeueStrategy, but does "
+        "not read it)",
+        "Do not rely on strict first-in-first-out; the sla plugin bounds the waiting time of a job.",
+    )
+
+
+def capacity_has_no_overused(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """capacity is there and nobody says when a queue is overused."""
+    hook = catalogue.hook("Overused")
+    if hook is None or not asked(conf, hook) or taking_part(conf, hook):
+        return
+    for listed in conf.listed():
+        if listed.plugin.name == "capacity":
+            yield Hit(
+                Severity.INFO,
+                listed.path,
+                "capacity does not answer Overused, and no other plugin does: no queue is left out for being above its "
+                "share, only single tasks are refused",
+                "Expect queues to be tried up to their capability, not only up to what they deserve.",
+            )

@@ -1,0 +1,281 @@
+"""Traps in what is written: arguments and settings that are read otherwise than they look."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pumice.config.catalogue import Catalogue
+from pumice.config.findings import Hit, Severity
+from pumice.config.rules.chains import GANG_ACTIONS
+from pumice.config.schema import Listed, SchedulerConf
+
+_NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
+STRUCTURED: Final = {
+    "predicates": ("volumebinding.",),
+    "resource-strategy-fit": ("resources", "sra", "proportional"),
+    "extender": ("extender.managedResources",),
+}
+"""Plugin -> beginnings of the arguments that Volcano decodes as a structure, and exits if one does not fit."""
+EVICTING: Final = frozenset(("preempt", "reclaim", "gangpreempt", "gangreclaim"))
+
+
+def number_as_text(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A number stands in quotes: Pumice reads it, Volcano keeps its default."""
+    for path, owner, arguments in _all_arguments(conf):
+        for name, value in arguments.items():
+            if _is_structured(owner, name):
+                continue
+            for where in _texts_with_numbers(value, f"{path}.{name}"):
+                yield Hit(
+                    Severity.INFO,
+                    where,
+                    "a number in quotes; Volcano takes only a plain number here and would keep its default",
+                    "Remove the quotes if Volcano is to read this conf too.",
+                )
+
+
+def fatal_argument(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """An argument has a shape at which Volcano ends its process."""
+    for listed in conf.listed():
+        for name, value in listed.plugin.arguments.items():
+            path = f"{listed.path}.arguments.{name}"
+            if name == "extender.managedResources" and not _is_list_of_texts(value):
+                wanted = "a list of names, such as [example.com/gpu]"
+            elif _is_structured(listed.plugin.name, name) and list(_texts_with_numbers(value, path)):
+                wanted = "plain numbers, without quotes"
+            else:
+                continue
+            yield Hit(
+                Severity.INFO,
+                path,
+                f"Volcano takes only {wanted} here; anything else ends its process",
+                f"Write {wanted}, if Volcano is to read this conf too.",
+            )
+
+
+def action_arguments_stick(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """An action has arguments, which Volcano keeps after they are removed."""
+    for index, entry in enumerate(conf.configurations):
+        if entry.arguments:
+            yield Hit(
+                Severity.INFO,
+                f"configurations[{index}].arguments",
+                f"Volcano keeps these arguments of {entry.name} after they are removed from the conf, until it "
+                "restarts; Pumice goes back to the defaults",
+                "In Volcano, write the default instead of removing the argument.",
+            )
+
+
+def arguments_of_absent_action(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """An action has arguments but does not run."""
+    gang_runs = not GANG_ACTIONS.keys().isdisjoint(conf.actions)
+    for index, entry in enumerate(conf.configurations):
+        read_by_others = entry.name == "allocate" and gang_runs  # they share its predicateErrorCacheEnable
+        if entry.name in catalogue.actions and entry.name not in conf.actions and not read_by_others:
+            yield Hit(
+                Severity.INFO,
+                f"configurations[{index}]",
+                f"{entry.name} is not among the actions, so its arguments change nothing",
+                "Add the action, or remove its arguments.",
+            )
+
+
+def metrics_interval_fixed(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """The interval of metrics is set, which Volcano reads once."""
+    if conf.metrics.get("interval"):
+        yield Hit(
+            Severity.INFO,
+            "metrics.interval",
+            "Volcano reads the interval when it starts; a changed one is not used before a restart",
+            "Restart Volcano after changing it.",
+        )
+
+
+def volume_binding_fixed(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """An argument of volume binding is set, which Volcano reads once."""
+    for _listed, name, path in _arguments_of(conf, "predicates"):
+        if name.startswith("volumebinding."):
+            yield Hit(
+                Severity.INFO,
+                path,
+                f"Volcano reads {name} once per process; a changed one is not used before a restart",
+                "Restart Volcano after changing it.",
+            )
+
+
+def deviceshare_is_global(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A switch of deviceshare is set, which Volcano keeps for the whole process."""
+    for _listed, name, path in _arguments_of(conf, "deviceshare"):
+        if name.endswith("Enable"):
+            yield Hit(
+                Severity.INFO,
+                path,
+                f"in Volcano {name} belongs to the process, not to the conf: removing it here does not switch it off",
+                "Write false instead of removing it, and restart Volcano.",
+            )
+
+
+def prioritize_not_always_asked(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """An extender scores nodes, but a single candidate is not scored."""
+    for listed, name, path in _arguments_of(conf, "extender"):
+        if name == "extender.prioritizeVerb" and listed.plugin.arguments[name]:
+            volcano = conf.compat == "volcano"
+            yield Hit(
+                Severity.WARNING if volcano else Severity.INFO,
+                path,
+                "with a single candidate node Volcano asks nobody for scores, so the extender is not called"
+                + (" (compat: volcano does the same)" if volcano else ""),
+                "Do not use prioritize to learn of every placement; allocateFunc is called for each.",
+            )
+
+
+def capacity_fails_closed(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """capacity manages a tree of queues, and one bad queue stops them all in Volcano."""
+    for listed in conf.listed():
+        if listed.plugin.name == "capacity" and listed.plugin.flags.get("enableHierarchy"):
+            yield Hit(
+                Severity.INFO,
+                f"{listed.path}.enableHierarchy",
+                "in Volcano one bad queue (a cycle, an unknown parent, no 'root', a job in a queue with children) "
+                "makes capacity refuse every job of every queue",
+                "Check queues before they are created.",
+            )
+
+
+def pdb_drops_unlabelled(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """pdb is on, which in Volcano shields pods that have no labels."""
+    if EVICTING.isdisjoint(conf.actions):
+        return
+    for listed in conf.listed():
+        if listed.plugin.name == "pdb":
+            yield Hit(
+                Severity.INFO,
+                listed.path,
+                "in Volcano pdb drops pods without labels from the victims, so they are never preempted or reclaimed",
+                "Give every pod a label, if Volcano runs this conf.",
+            )
+
+
+def rescheduling_period(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """rescheduling reads a period of metrics that nobody collects."""
+    for listed in conf.listed():
+        if listed.plugin.name == "rescheduling" and listed.plugin.arguments.get("metricsPeriod") != "10m":
+            period = listed.plugin.arguments.get("metricsPeriod", "5m")
+            yield Hit(
+                Severity.WARNING,
+                f"{listed.path}.arguments.metricsPeriod",
+                f"the usage of nodes is collected for the period '10m' only, and rescheduling reads {period!r}: every "
+                "node looks idle",
+                "Set metricsPeriod: 10m.",
+            )
+
+
+def rescheduling_thresholds(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A threshold of rescheduling is not whole, or is one that nobody looks at."""
+    for listed in conf.listed():
+        strategies = listed.plugin.arguments.get("strategies")
+        if listed.plugin.name != "rescheduling" or not isinstance(strategies, list):
+            continue
+        for index, strategy in enumerate(strategies):
+            params = strategy.get("params") if isinstance(strategy, dict) else None
+            for group in ("thresholds", "targetThresholds"):
+                given = params.get(group) if isinstance(params, dict) else None
+                for resource, value in given.items() if isinstance(given, dict) else ():
+                    path = f"{listed.path}.arguments.strategies[{index}].params.{group}.{resource}"
+                    if resource == "pods":
+                        message, advice = "the threshold for pods is never looked at", "Remove it."
+                    elif isinstance(value, bool) or not isinstance(value, int):
+                        message, advice = f"only whole numbers are read as thresholds, got {value!r}", "Round it."
+                    else:
+                        continue
+                    yield Hit(Severity.WARNING, path, message, advice)
+
+
+def usage_without_metrics(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """usage needs metrics: a node without fresh ones scores 0, below every loaded node."""
+    for listed in conf.listed():
+        if listed.plugin.name != "usage":
+            continue
+        if not conf.metrics.get("type"):
+            yield Hit(
+                Severity.WARNING,
+                listed.path,
+                "metrics.type is not set, so no usage is collected: every node passes and scores 0",
+                "Set metrics.type and metrics.address, or remove the plugin.",
+            )
+        else:
+            yield Hit(
+                Severity.INFO,
+                listed.path,
+                "in Volcano a node whose metrics are missing or older than 5 minutes scores 0, below a loaded node",
+                "Watch that every node is measured.",
+            )
+
+
+def predicate_cache(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """The predicate cache is on beside actions that evict."""
+    if EVICTING.isdisjoint(conf.actions):
+        return
+    for listed, name, path in _arguments_of(conf, "predicates"):
+        if name == "predicate.CacheEnable" and _is_true(listed.plugin.arguments[name]):
+            yield Hit(
+                Severity.INFO,
+                path,
+                "in Volcano a cached refusal counts as an error of the node, so no eviction is tried there",
+                "Leave the cache off where preempt or reclaim must work, if Volcano runs this conf.",
+            )
+
+
+def dra_switch_not_read(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A documented switch of predicates has no effect."""
+    for _listed, name, path in _arguments_of(conf, "predicates"):
+        if name == "predicate.DynamicResourceAllocationEnable":
+            yield Hit(
+                Severity.WARNING,
+                path,
+                "this switch is documented but never read: dynamic resource allocation follows the Kubernetes gate",
+                "Remove it.",
+            )
+
+
+def _all_arguments(conf: SchedulerConf) -> Iterator[tuple[str, str, Mapping[str, object]]]:
+    """The path, the owner and the content of every ``arguments`` in the conf."""
+    for listed in conf.listed():
+        yield f"{listed.path}.arguments", listed.plugin.name, listed.plugin.arguments
+    for index, entry in enumerate(conf.configurations):
+        yield f"configurations[{index}].arguments", entry.name, entry.arguments
+
+
+def _arguments_of(conf: SchedulerConf, plugin: str) -> Iterator[tuple[Listed, str, str]]:
+    """Every argument of every entry of *plugin*: the entry, the argument's name and the path to it."""
+    for listed in conf.listed():
+        if listed.plugin.name == plugin:
+            for name in listed.plugin.arguments:
+                yield listed, name, f"{listed.path}.arguments.{name}"
+
+
+def _texts_with_numbers(value: object, path: str) -> Iterator[str]:
+    """The paths below *path* at which a text stands that reads as a number."""
+    if isinstance(value, str):
+        if _NUMBER.fullmatch(value):
+            yield path
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts_with_numbers(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts_with_numbers(item, f"{path}[{index}]")
+
+
+def _is_structured(plugin: str, argument: str) -> bool:
+    return argument.startswith(STRUCTURED.get(plugin, ()))
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_true(value: object) -> bool:
+    return value is True or (isinstance(value, str) and value in ("1", "t", "T", "TRUE", "true", "True"))

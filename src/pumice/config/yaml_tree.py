@@ -1,0 +1,205 @@
+"""YAML text -> tree, as Volcano's decoder reads it, with what a decoder folds away: positions, texts, repeated keys.
+
+Scalars follow YAML 1.1 with its booleans (``yes``, ``off``), but ``10:00`` and ``2024-01-01`` are text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Protocol
+
+import yaml
+
+from pumice.config.schema import Position
+from pumice.config.tree import MAX_DEPTH, Entry, Scalar, Sequence, Table, Tree, TreeError, join
+
+try:
+    from yaml import CSafeLoader as _SafeLoader
+except ImportError:  # PyYAML without libyaml: slower, the same nodes
+    from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
+
+MAX_VALUES: Final = 100_000
+"""Aliases may repeat parts of a conf, but not make it grow beyond this many values."""
+
+_TAG: Final = "tag:yaml.org,2002:"
+_TRUE: Final = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
+_FALSE: Final = frozenset(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"))
+_NULL: Final = frozenset(("", "~", "null", "Null", "NULL"))
+_INT: Final = re.compile(r"[-+]?(?:0b[01][01_]*|0x[0-9a-fA-F][0-9a-fA-F_]*|0o?[0-7][0-7_]*|0|[1-9][0-9_]*)")
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_SPECIAL: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+
+
+class _Mark(Protocol):
+    line: int
+    column: int
+
+
+class _ConfLoader(_SafeLoader):
+    """PyYAML's parser with the scalar types of Volcano's decoder in place of its own."""
+
+    yaml_implicit_resolvers = {}
+
+    def resolve(self, kind: type[yaml.Node], value: str | None, implicit: tuple[bool, bool]) -> str:
+        if kind is not yaml.ScalarNode or not implicit[0] or value is None:
+            return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
+        if value in _NULL:
+            return _TAG + "null"
+        if value in _TRUE or value in _FALSE:
+            return _TAG + "bool"
+        if _INT.fullmatch(value):
+            return _TAG + "int"
+        if _FLOAT.fullmatch(value) or _SPECIAL.fullmatch(value):
+            return _TAG + "float"
+        return _TAG + ("merge" if value == "<<" else "str")
+
+
+def parse(text: str) -> tuple[Tree, list[TreeError], Position | None]:
+    """The first document of *text*; what is wrong inside it (repeated keys); where a second document begins.
+
+    An empty text is an empty scalar.
+    :raises TreeError: not YAML, nested too deeply, or growing without end through its aliases.
+    """
+    try:
+        _check_depth(text)
+        loader = _ConfLoader(text)
+        try:
+            root = loader.get_node() if loader.check_node() else None
+            second = _next_document(loader)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        detail = ", ".join(part for part in (error.context, error.problem) if part)
+        raise TreeError("yaml", f"not YAML: {detail}", position=_position(mark) if mark else None) from error
+    except (yaml.YAMLError, UnicodeEncodeError) as error:
+        raise TreeError("yaml", f"not YAML: {' '.join(str(error).split())}") from error
+    if root is None:
+        return Scalar(None, ""), [], second
+    reader = _Reader(text.split("\n"))
+    return reader.read(root, ""), reader.errors, second
+
+
+def _check_depth(text: str) -> None:
+    """Refuse a nesting that would overflow the stack of the recursive composer."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_ConfLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                where = _position(event.start_mark) if event.start_mark is not None else None
+                raise TreeError("yaml", f"nested more than {MAX_DEPTH} levels deep", position=where)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _next_document(loader: _ConfLoader) -> Position | None:
+    node = loader.get_node() if loader.check_node() else None
+    return _position(node.start_mark) if node is not None else None
+
+
+def _position(mark: _Mark) -> Position:
+    return Position(mark.line + 1, mark.column + 1)
+
+
+class _Reader:
+    """Turns PyYAML's nodes into a tree and collects what is wrong on the way."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.errors: list[TreeError] = []
+        self.count = 0
+        self.open: set[int] = set()
+
+    def read(self, node: yaml.Node, path: str) -> Tree:
+        position = _position(node.start_mark)
+        self.count += 1
+        if self.count > MAX_VALUES or id(node) in self.open:
+            raise TreeError("yaml", "its aliases make it grow without end", path, position)
+        self.open.add(id(node))
+        tree: Tree
+        if isinstance(node, yaml.ScalarNode):
+            tree = self._scalar(node, path, position)
+        elif isinstance(node, yaml.SequenceNode):
+            items = tuple(self.read(item, join(path, index)) for index, item in enumerate(node.value))
+            tree = Sequence(items, position)
+        elif isinstance(node, yaml.MappingNode):
+            tree = Table(self._entries(node, path), position)
+        else:
+            raise TreeError("yaml", f"unexpected {type(node).__name__}", path, position)
+        self.open.discard(id(node))
+        return tree
+
+    def _scalar(self, node: yaml.ScalarNode, path: str, position: Position) -> Scalar:
+        text: str = node.value
+        quote = 1 if node.style in ("'", '"') else 0
+        column = node.start_mark.column + quote
+        verbatim = node.start_mark.line < len(self.lines) and self.lines[node.start_mark.line].startswith(text, column)
+        where = Position(position.line, column + 1) if verbatim else None
+        try:
+            return Scalar(_value(node.tag, text), text, position, where)
+        except ValueError as error:
+            self.errors.append(TreeError("yaml", str(error), path, position))
+            return Scalar(None, text, position, where)
+
+    def _entries(self, node: yaml.MappingNode, path: str) -> dict[str, Entry]:
+        entries: dict[str, Entry] = {}
+        merged: dict[str, Entry] = {}
+        for key_node, value_node in node.value:
+            position = _position(key_node.start_mark)
+            if key_node.tag == _TAG + "merge":
+                self._merge(merged, self.read(value_node, path), path)
+                continue
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.errors.append(TreeError("wrong-type", "a key must be text", path, position))
+                continue
+            key = key_node.value
+            value = self.read(value_node, join(path, key))
+            if key in entries:
+                message = f"the key {key!r} stands here a second time"
+                self.errors.append(TreeError("duplicate-key", message, join(path, key), position))
+                continue
+            entries[key] = Entry(value, position)
+        return {**merged, **entries}  # what is written beats what is merged in
+
+    def _merge(self, merged: dict[str, Entry], tree: Tree, path: str) -> None:
+        for table in tree.items if isinstance(tree, Sequence) else (tree,):
+            if not isinstance(table, Table):
+                self.errors.append(TreeError("wrong-type", "'<<' needs a mapping to merge", path, table.position))
+                continue
+            for key, entry in table.entries.items():
+                merged.setdefault(key, entry)
+
+
+def _value(tag: str, text: str) -> bool | int | float | str | None:
+    """The value of a scalar with this resolved or written tag.
+
+    :raises ValueError: the text does not fit the tag, or the tag is none of YAML's plain ones.
+    """
+    name = tag.removeprefix(_TAG)
+    if name == "null":
+        return None
+    if name == "bool" and (text in _TRUE or text in _FALSE):
+        return text in _TRUE
+    if name == "int" and _INT.fullmatch(text):
+        return _integer(text)
+    if name == "float" and (_FLOAT.fullmatch(text) or _INT.fullmatch(text)):
+        return float(text.replace("_", ""))
+    if name == "float" and _SPECIAL.fullmatch(text):
+        return float(text.replace(".", "").lower())
+    if name in ("str", "merge"):
+        return text
+    if name in ("bool", "int", "float"):
+        raise ValueError(f"{text!r} is no {name}")
+    raise ValueError(f"the tag {tag!r} is not supported")
+
+
+def _integer(text: str) -> int:
+    digits = text.replace("_", "").lstrip("+-")
+    for prefix, base in (("0b", 2), ("0x", 16), ("0o", 8), ("0", 8)):
+        if digits.startswith(prefix) and digits != "0":
+            value = int(digits.removeprefix(prefix), base)
+            break
+    else:
+        value = int(digits)
+    return -value if text.startswith("-") else value
