@@ -15,7 +15,7 @@ from pumice.sim.traces.quantity import cpu_milli, cpu_text, memory_bytes, memory
 
 TEXT = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="|"), min_size=1, max_size=8)
 PODS = st.builds(
-    lambda count, cpu, memory, gpu, models: TracePod(count, cpu, memory, *gpu, gpu_models=tuple(models)),
+    lambda count, cpu, memory, gpu, models: TracePod(count, cpu, memory, gpu[0], gpu[1], tuple(models)),
     st.integers(1, 1_000_000),
     st.integers(0, 10**9),
     st.integers(0, 2**60),

@@ -1,0 +1,69 @@
+"""How fairly queues fared, by two measures that answer two questions.
+
+*Service*: were the jobs of all queues slowed down alike? *Share*: while queues competed, did they get equal shares?
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from pumice.sim.results import timeline
+from pumice.sim.results.records import JobRecord, RunRecord
+from pumice.sim.results.statistics import bounded_slowdown, jain
+
+_BUCKETS = 500
+
+
+def service(jobs_by_queue: Mapping[str, list[JobRecord]]) -> float | None:
+    """Return Jain's index over queues of the mean part of its time in the system that a job ran (1 / slowdown).
+
+    Over jobs that are done, in queues that have any; ``None`` with fewer than two such queues.
+    """
+    rates: list[float] = []
+    for _, jobs in sorted(jobs_by_queue.items()):
+        done = [1 / slowdown for job in jobs if (slowdown := slowdown_of(job)) is not None]
+        if done:
+            rates.append(math.fsum(done) / len(done))
+    return jain(rates) if len(rates) > 1 else None
+
+
+def slowdown_of(job: JobRecord) -> float | None:
+    """Return the bounded slowdown of a job that is done, else ``None``."""
+    if job.outcome != "completed" or job.start is None or job.end is None:
+        return None
+    run = job.end - job.start if job.duration is None else job.duration
+    return bounded_slowdown(job.end - job.submit, run)
+
+
+def share(run: RunRecord) -> float | None:
+    """Return Jain's index of dominant shares by weight over the queues that compete, the mean over the time they do.
+
+    A queue competes while one of its jobs waits for its first start: one that has all it wants is not treated badly.
+    Its dominant share is the greatest of its shares of CPU, memory and GPU, divided by its weight. The span is cut into
+    500 parts; those where fewer than two queues compete do not count. ``None`` if there are no others.
+    """
+    borders = timeline.edges(run, _BUCKETS)
+    middle = (borders[:-1] + borders[1:]) / 2
+    dominant: dict[str, timeline.Floats] = {}
+    for resource in ("gpu", "cpu", "memory"):
+        capacity = timeline.mean_capacity(run.nodes, resource, borders, run.horizon)
+        for queue, used in timeline.use_by_queue(run, resource, borders).items():
+            part = np.divide(used, capacity, out=np.zeros_like(used), where=capacity > 0)
+            dominant[queue] = np.maximum(dominant.get(queue, part), part)
+    by_queue: dict[str, list[JobRecord]] = defaultdict(list)
+    for job in run.jobs:
+        by_queue[job.queue].append(job)
+    weights = {queue.name: queue.weight for queue in run.queues if queue.weight > 0}
+    names = sorted(by_queue)
+    shares = [dominant.get(name, np.zeros_like(middle)) / weights.get(name, 1.0) for name in names]
+    competes = [timeline.waiting(by_queue[name], middle) > 0 for name in names]
+    indexes: list[float] = []
+    for moment in range(len(middle)):
+        values = [float(shares[row][moment]) for row in range(len(names)) if competes[row][moment]]
+        if len(values) > 1 and (index := jain(values)) is not None:
+            indexes.append(index)
+    return math.fsum(indexes) / len(indexes) if indexes else None

@@ -1,0 +1,201 @@
+"""``summarise``: the figures of one run. Each is defined in the docstring of its field, and nowhere else."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+
+from pumice.sim.results import fairness, sizes, timeline
+from pumice.sim.results.records import EvictionRecord, JobRecord, PodRecord, RunRecord
+from pumice.sim.results.statistics import Distribution
+
+_HOUR = 3600.0
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a group of jobs: all of them, those of a queue, or those of a size class."""
+
+    name: str
+    jobs: int
+    completed: int
+    running: int
+    pending: int
+    failed: int
+    wait: Distribution | None
+    """Seconds from submission to the first start, over the jobs that started."""
+    jct: Distribution | None
+    """Seconds from submission to the end (job completion time), over the jobs that are done."""
+    slowdown: Distribution | None
+    """Bounded slowdown, over the jobs that are done: completion time / run time undisturbed, where run times below
+    10 s count as 10 s, and at least 1."""
+    gpu_hours: float
+    """GPU-hours held by pods, the lost ones included."""
+    cpu_hours: float
+    evictions: int
+    """Pods evicted."""
+    lost_gpu_hours: float
+    """GPU-hours whose work had to be done again."""
+
+
+class Utilisation(msgspec.Struct, frozen=True, kw_only=True):
+    """Held by pods / offered by nodes over the span, 0 to 1; ``None`` for what no node offers."""
+
+    gpu: float | None
+    cpu: float | None
+    memory: float | None
+
+
+class ReasonCount(msgspec.Struct, frozen=True):
+    """A reason why jobs wait at the end of the run, and how many jobs give it."""
+
+    text: str
+    plugin: str
+    jobs: int
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a run."""
+
+    run: str
+    conf_digest: str
+    seed: int
+    version: str
+    trace: str
+    partial: bool
+    notes: tuple[str, ...]
+    nodes: int
+    gpus: int
+    cpus: float
+    span_s: float
+    """From the first submission to the last end, or to the end of the run where jobs were left."""
+    makespan_s: float | None
+    """From the first submission to the last end seen; ``None`` if no job ended."""
+    total: Figures
+    utilisation: Utilisation
+    fragmentation: float | None
+    """Mean over time of the samples that have one, each until the next."""
+    fairness_service: float | None
+    """Were the jobs of all queues slowed down alike? See ``fairness.service``."""
+    fairness_share: float | None
+    """While queues competed, did they get equal shares? See ``fairness.share``."""
+    by_queue: tuple[Figures, ...]
+    """In the order of names."""
+    by_size: tuple[Figures, ...]
+    """Small to large; classes without jobs are left out."""
+    reasons: tuple[ReasonCount, ...]
+    """Why jobs wait at the end, the most frequent first."""
+
+
+def summarise(run: RunRecord) -> Summary:
+    """Return the figures of *run*. The same record gives the same figures."""
+    size_of = sizes.classes(run.jobs)
+    queue_of = {job.key: job.queue for job in run.jobs}
+    everything = dict.fromkeys(queue_of, "all jobs")
+    by_queue = _by_group(run, queue_of)
+    by_size = {figures.name: figures for figures in _by_group(run, size_of)}
+    totals = _by_group(run, everything)
+    first, last = timeline.span(run)
+    ends = [job.end for job in run.jobs if job.end is not None]
+    jobs_by_queue: dict[str, list[JobRecord]] = defaultdict(list)
+    for job in run.jobs:
+        jobs_by_queue[job.queue].append(job)
+    return Summary(
+        run=run.name,
+        conf_digest=run.conf_digest,
+        seed=run.seed,
+        version=run.version,
+        trace=run.trace,
+        partial=run.partial,
+        notes=run.notes,
+        nodes=len(run.nodes),
+        gpus=sum(node.gpus for node in run.nodes),
+        cpus=sum(node.cpu_milli for node in run.nodes) / 1000,
+        span_s=last - first,
+        makespan_s=max(ends) - first if ends else None,
+        total=totals[0] if totals else _figures("all jobs", [], [], [], run.horizon),
+        utilisation=_utilisation(run),
+        fragmentation=_fragmentation(run),
+        fairness_service=fairness.service(jobs_by_queue),
+        fairness_share=fairness.share(run),
+        by_queue=tuple(by_queue),
+        by_size=tuple(by_size[name] for name in sizes.SIZES if name in by_size),
+        reasons=_reasons(run.jobs),
+    )
+
+
+def _by_group(run: RunRecord, group_of: Mapping[str, str]) -> list[Figures]:
+    """The figures of each group, in the order of names. *group_of* names the group of every job, by key."""
+    jobs: dict[str, list[JobRecord]] = defaultdict(list)
+    pods: dict[str, list[PodRecord]] = defaultdict(list)
+    evictions: dict[str, list[EvictionRecord]] = defaultdict(list)
+    for job in run.jobs:
+        jobs[group_of[job.key]].append(job)
+    for pod in run.pods:
+        pods[group_of[pod.job]].append(pod)
+    for eviction in run.evictions:
+        if eviction.job in group_of:
+            evictions[group_of[eviction.job]].append(eviction)
+    return [_figures(name, jobs[name], pods[name], evictions[name], run.horizon) for name in sorted(jobs)]
+
+
+def _figures(
+    name: str, jobs: list[JobRecord], pods: list[PodRecord], evictions: list[EvictionRecord], horizon: float
+) -> Figures:
+    outcomes = Counter(job.outcome for job in jobs)
+    slowdowns = (fairness.slowdown_of(job) for job in jobs)
+    return Figures(
+        name=name,
+        jobs=len(jobs),
+        completed=outcomes["completed"],
+        running=outcomes["running"],
+        pending=outcomes["pending"],
+        failed=outcomes["failed"],
+        wait=Distribution.of(job.start - job.submit for job in jobs if job.start is not None),
+        jct=Distribution.of(job.end - job.submit for job in jobs if job.end is not None and job.outcome == "completed"),
+        slowdown=Distribution.of(slowdown for slowdown in slowdowns if slowdown is not None),
+        gpu_hours=sum(pod.gpu_milli * _length(pod, horizon) for pod in pods) / 1000 / _HOUR,
+        cpu_hours=sum(pod.cpu_milli * _length(pod, horizon) for pod in pods) / 1000 / _HOUR,
+        evictions=len(evictions),
+        lost_gpu_hours=sum(pod.gpu_milli * pod.lost_s for pod in pods) / 1000 / _HOUR,
+    )
+
+
+def _length(pod: PodRecord, horizon: float) -> float:
+    return (horizon if pod.end is None else pod.end) - pod.start
+
+
+def _utilisation(run: RunRecord) -> Utilisation:
+    borders = timeline.edges(run, 1)
+
+    def part(resource: timeline.Resource) -> float | None:
+        offered = float(timeline.mean_capacity(run.nodes, resource, borders, run.horizon)[0])
+        if offered == 0:
+            return None
+        return float(timeline.mean_use(run.pods, resource, borders, run.horizon)[0]) / offered
+
+    return Utilisation(gpu=part("gpu"), cpu=part("cpu"), memory=part("memory"))
+
+
+def _fragmentation(run: RunRecord) -> float | None:
+    if not run.samples:
+        return None
+    times = np.array([sample.time for sample in run.samples] + [max(run.horizon, run.samples[-1].time)])
+    lengths = np.diff(times)
+    known = np.array([sample.fragmentation is not None for sample in run.samples])
+    values = np.array([sample.fragmentation or 0.0 for sample in run.samples])
+    weight = float(lengths[known].sum())
+    if weight > 0:
+        return float((values[known] * lengths[known]).sum()) / weight
+    return float(values[known].mean()) if known.any() else None
+
+
+def _reasons(jobs: Iterable[JobRecord]) -> tuple[ReasonCount, ...]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for job in jobs:
+        if job.outcome == "pending":
+            counts.update({(reason.text, reason.plugin) for reason in job.reasons})
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(ReasonCount(text, plugin, count) for (text, plugin), count in ranked)
