@@ -2,14 +2,12 @@
 
 Lives here: reading Volcano's conf file with positions, reloading it, linting it, explaining it, Go durations.
 Does not live here: what plugins and actions do. What exists is handed in as a ``Catalogue``.
+``lint`` and ``explain`` are imported from their modules.
 """
 
 from pumice.config.catalogue import ArgumentsInfo, Catalogue, HookInfo, Stop
 from pumice.config.default import DEFAULT_CONF, HELM_CONF
 from pumice.config.durations import format_duration, parse_duration
-from pumice.config.explain import HookChain, explain, render
-from pumice.config.findings import Finding, Severity
-from pumice.config.lint import RULES, lint
 from pumice.config.loader import Loaded, from_data, load
 from pumice.config.problems import InvalidConf, Problem
 from pumice.config.reload import ConfSource
@@ -18,13 +16,10 @@ from pumice.config.schema import ActionConf, PluginConf, Position, SchedulerConf
 __all__ = [
     "DEFAULT_CONF",
     "HELM_CONF",
-    "RULES",
     "ActionConf",
     "ArgumentsInfo",
     "Catalogue",
     "ConfSource",
-    "Finding",
-    "HookChain",
     "HookInfo",
     "InvalidConf",
     "Loaded",
@@ -32,14 +27,10 @@ __all__ = [
     "Position",
     "Problem",
     "SchedulerConf",
-    "Severity",
     "Stop",
     "Tier",
-    "explain",
     "format_duration",
     "from_data",
-    "lint",
     "load",
     "parse_duration",
-    "render",
 ]

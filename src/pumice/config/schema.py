@@ -1,6 +1,6 @@
 """The typed conf: actions, tiers of plugins, arguments of actions, the metrics source.
 
-Values are frozen; the containers inside ``arguments`` are shared and must not be changed.
+Values are frozen; the mappings in them are shared and must not be changed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Final
 
 from pumice.errors import InvalidInput
-
-NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,7 +31,7 @@ class PluginConf:
     """One entry of a tier's ``plugins``."""
 
     name: str
-    arguments: Mapping[str, object] = NOTHING
+    arguments: Mapping[str, object] = field(default_factory=dict)
     flags: Mapping[str, bool] = field(default_factory=dict)
     """Only the flags that are written."""
     position: Position | None = field(default=None, compare=False)
@@ -74,7 +70,7 @@ class ActionConf:
     """Arguments of one action: an entry of ``configurations``."""
 
     name: str
-    arguments: Mapping[str, object] = NOTHING
+    arguments: Mapping[str, object] = field(default_factory=dict)
     position: Position | None = field(default=None, compare=False)
 
 
@@ -119,7 +115,7 @@ class SchedulerConf:
 
     def action_arguments(self, name: str) -> Mapping[str, object]:
         """The arguments of action *name*: those of its first entry in ``configurations``, or none."""
-        return next((entry.arguments for entry in self.configurations if entry.name == name), NOTHING)
+        return next((entry.arguments for entry in self.configurations if entry.name == name), {})
 
     def listed(self) -> Iterator[Listed]:
         """Every plugin entry, tiers from the top, with the path to it."""
