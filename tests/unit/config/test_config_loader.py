@@ -259,7 +259,7 @@ def test_a_position_is_that_of_the_nearest_thing_that_has_one(catalogue: Catalog
 @pytest.mark.parametrize(
     ("text", "position", "says"),
     [
-        ("actions: [allocate", Position(2, 1), "not YAML"),
+        ("actions: [allocate}", Position(1, 19), "not YAML"),
         ("actions: allocate\n\ttiers: []", Position(2, 1), "not YAML"),
         ("actions: *nobody", Position(1, 10), "not YAML"),
         ('actions: "allocate', Position(1, 19), "not YAML"),
