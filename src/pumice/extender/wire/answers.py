@@ -12,14 +12,14 @@ from typing import Any, Final, TypeVar, cast
 
 from pumice.extender.wire import messages
 from pumice.extender.wire.fields import Fields
-from pumice.extender.wire.messages import Verb
 from pumice.extender.wire.objects import Wire, WireNode, WireTask, WireVictims
 from pumice.extender.wire.reading import read_answer
+from pumice.extender.wire.verbs import ON_SESSION_CLOSE, ON_SESSION_OPEN, Verb
 
 Req = TypeVar("Req", bound=Wire)
 Resp = TypeVar("Resp", bound=Wire)
 
-_UNREAD: Final = frozenset({messages.ON_SESSION_OPEN, messages.ON_SESSION_CLOSE})
+_UNREAD: Final = frozenset({ON_SESSION_OPEN, ON_SESSION_CLOSE})
 UNSCHEDULABLE: Final = 2
 UNRESOLVABLE: Final = 3
 

@@ -16,13 +16,14 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import UNSET
 
-from pumice.extender.wire import documented, documented_objects, volcano, volcano_objects
+from pumice.extender.wire import documented, documented_objects, volcano, volcano_jobs, volcano_objects, volcano_tasks
 from pumice.extender.wire.documented_objects import DocQueue
 from pumice.extender.wire.forms import Form, Forms, ObjectDialect
 from pumice.extender.wire.gostructs import GoJob, GoNode, GoQueue, GoSnapshot, GoTask
-from pumice.extender.wire.messages import OUR_VERBS, VOLCANO_VERBS, PredicateResponse
+from pumice.extender.wire.messages import PredicateResponse
 from pumice.extender.wire.objects import Json, WireGpu, WireJob, WireNode, WireQueue, WireSnapshot, WireTask
 from pumice.extender.wire.replies import replies
+from pumice.extender.wire.verbs import OUR_VERBS, VOLCANO_VERBS
 
 
 class BothTask(GoTask, kw_only=True):
@@ -51,7 +52,7 @@ class BothSnapshot(GoSnapshot, kw_only=True):
 
 
 def _read_task(task: BothTask) -> WireTask:
-    return msgspec.structs.replace(volcano_objects.read_task(task), queue=task.queue)
+    return msgspec.structs.replace(volcano_tasks.read_task(task), queue=task.queue)
 
 
 def _read_queue(queue: BothQueue) -> WireQueue:
@@ -101,8 +102,8 @@ def _predicate_reply(response: PredicateResponse) -> Json:
 
 FORMS: Final[Forms] = {
     WireTask: Form(BothTask, _read_task, _write),
-    WireNode: Form(GoNode, volcano_objects.read_node, _write),
-    WireJob: Form(GoJob, volcano_objects.read_job, _write),
+    WireNode: Form(GoNode, volcano_tasks.read_node, _write),
+    WireJob: Form(GoJob, volcano_jobs.read_job, _write),
     WireQueue: Form(BothQueue, _read_queue, _write),
     WireSnapshot: Form(BothSnapshot, _read_snapshot, _write_snapshot, inline=True),
     WireGpu: documented_objects.FORMS[WireGpu],

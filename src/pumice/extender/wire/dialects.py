@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final, Protocol, TypeVar
 
 from pumice.extender.wire import both, documented, kube, volcano
-from pumice.extender.wire.messages import Verb
 from pumice.extender.wire.objects import Wire
+from pumice.extender.wire.verbs import Verb
 
 Req = TypeVar("Req", bound=Wire)
 Resp = TypeVar("Resp", bound=Wire)

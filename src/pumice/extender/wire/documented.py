@@ -9,9 +9,10 @@ from typing import Final
 
 from pumice.extender.wire.documented_objects import FORMS
 from pumice.extender.wire.forms import ObjectDialect
-from pumice.extender.wire.messages import OUR_VERBS, VOLCANO_VERBS, PredicateResponse
+from pumice.extender.wire.messages import PredicateResponse
 from pumice.extender.wire.objects import Json, WireTask
 from pumice.extender.wire.replies import replies
+from pumice.extender.wire.verbs import OUR_VERBS, VOLCANO_VERBS
 
 
 def predicate_reply(response: PredicateResponse) -> Json:

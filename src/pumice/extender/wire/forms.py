@@ -15,9 +15,9 @@ import msgspec
 from pumice.errors import InvalidInput
 from pumice.extender.wire import answers, gojson
 from pumice.extender.wire.errors import WireError
-from pumice.extender.wire.messages import Verb
 from pumice.extender.wire.objects import Wire
 from pumice.extender.wire.reading import read
+from pumice.extender.wire.verbs import Verb
 
 N = TypeVar("N")
 W = TypeVar("W")

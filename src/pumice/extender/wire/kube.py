@@ -20,19 +20,19 @@ from pumice.extender.wire import messages as m
 from pumice.extender.wire.errors import WireError
 from pumice.extender.wire.fields import Fields
 from pumice.extender.wire.gojson import sorted_map
-from pumice.extender.wire.messages import Verb
 from pumice.extender.wire.objects import Json, Wire, WireNode, WireTask, WireVictims
 from pumice.extender.wire.reading import read, read_answer
+from pumice.extender.wire.verbs import BATCH_PREDICATE, BIND, PREEMPT, PRIORITIZE, Verb
 
 Req = TypeVar("Req", bound=Wire)
 Resp = TypeVar("Resp", bound=Wire)
 
 name: Final = "kube"
 PATHS: Final[dict[str, Verb[Any, Any]]] = {
-    "filter": m.BATCH_PREDICATE,
-    "prioritize": m.PRIORITIZE,
-    "preempt": m.PREEMPT,
-    "bind": m.BIND,
+    "filter": BATCH_PREDICATE,
+    "prioritize": PRIORITIZE,
+    "preempt": PREEMPT,
+    "bind": BIND,
 }
 """The verbs under the names that kube-scheduler's documentation gives them."""
 verbs: Final[frozenset[Verb[Any, Any]]] = frozenset(PATHS.values())

@@ -12,14 +12,18 @@ import msgspec
 
 from pumice.extender.wire.dialects import DIALECTS, Dialect
 from pumice.extender.wire.errors import WireError
-from pumice.extender.wire.messages import Verb
 from pumice.extender.wire.objects import Wire
 from pumice.extender.wire.reading import read
+from pumice.extender.wire.verbs import Verb
 
 Req = TypeVar("Req", bound=Wire)
 Resp = TypeVar("Resp", bound=Wire)
 
 _MESSAGE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_OBJECT: Final[msgspec.json.Decoder[dict[str, msgspec.Raw] | None]] = msgspec.json.Decoder(
+    dict[str, msgspec.Raw] | None
+)
+_NULL: Final = msgspec.Raw(b"null")
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _KUBE: Final = frozenset({"pod", "podname"})
 _PARTS: Final = ("task", "evictor", "job", "queue", "node", "tasks", "jobs", "queues", "nodes")
@@ -52,11 +56,10 @@ def read_request(verb: Verb[Req, Resp], body: bytes) -> tuple[Dialect, Req]:
 
 
 def _names(verb: Verb[Any, Any], part: msgspec.Raw) -> list[str]:
-    """The names in an object, or in the first object of a list."""
+    """The names in an object, or in the first object of a list; none in an empty list or null."""
     try:
-        if bytes(part).lstrip()[:1] == b"[":
-            items = _LIST.decode(part)
-            return list(_MESSAGE.decode(items[0])) if items else []
-        return list(_MESSAGE.decode(part))
+        if bytes(part).startswith(b"["):
+            part = next(iter(_LIST.decode(part)), _NULL)
+        return list(_OBJECT.decode(part) or ())
     except msgspec.DecodeError as error:
         raise WireError(verb.name, f"request: {error}") from error

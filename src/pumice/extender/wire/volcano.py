@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from pumice.extender.wire.forms import ObjectDialect
-from pumice.extender.wire.messages import OUR_VERBS, VOLCANO_VERBS, PredicateResponse
+from pumice.extender.wire.messages import PredicateResponse
 from pumice.extender.wire.objects import Json
 from pumice.extender.wire.replies import replies
-from pumice.extender.wire.volcano_objects import FORMS, write_task
+from pumice.extender.wire.verbs import OUR_VERBS, VOLCANO_VERBS
+from pumice.extender.wire.volcano_objects import FORMS
+from pumice.extender.wire.volcano_tasks import write_task
 
 
 def predicate_reply(response: PredicateResponse) -> Json:
