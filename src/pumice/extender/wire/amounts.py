@@ -5,10 +5,10 @@ Base units are those of ``objects.Amounts``. Documented units are cores, MiB and
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil
 from typing import Final
 
 from pumice.errors import InvalidInput
@@ -56,7 +56,7 @@ def from_quantities(resources: dict[str, str | int | float] | None) -> Amounts:
     """A Kubernetes resource list in base units, rounded up as Kubernetes does, without what Volcano does not count."""
     if not resources:
         return {}
-    return {name: ceil(quantity(str(text)) * scale(name)) for name, text in resources.items() if is_counted(name)}
+    return {name: math.ceil(quantity(str(text)) * scale(name)) for name, text in resources.items() if is_counted(name)}
 
 
 def to_quantities(amounts: Amounts) -> dict[str, str]:
@@ -65,7 +65,7 @@ def to_quantities(amounts: Amounts) -> dict[str, str]:
 
 
 def _to_quantity(name: str, amount: int | float) -> str:
-    whole = ceil(amount)
+    whole = math.ceil(amount)
     if name == "memory":
         for suffix, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
             if whole and whole % size == 0:
@@ -83,9 +83,14 @@ def to_documented(name: str, amount: int | float) -> int | float:
 
 
 def from_documented(name: str, number: int | float) -> int | float:
-    """One amount in base units, from documented ones; the inverse of ``to_documented``."""
+    """One amount in base units, from documented ones; the inverse of ``to_documented``.
+
+    :raises InvalidInput: too large for a number.
+    """
     amount = number * (_MIB if name == "memory" else scale(name))
-    return amount if isinstance(amount, int) else tidy(amount)
+    if amount in (math.inf, -math.inf):
+        raise InvalidInput(f"amount of {name}: must be a number below 1e300, got {number}")
+    return tidy(amount)
 
 
 def tidy(amount: int | float) -> int | float:

@@ -123,7 +123,10 @@ class Fields:
             return 0.0
         if not isinstance(value, int | float) or isinstance(value, bool):
             self._refuse(name, "a number", value)
-        return value
+        try:
+            return float(value)
+        except OverflowError:
+            self._refuse(name, "a number of 64 bits", value)
 
     def _integer(self, name: str, value: Any) -> int:
         if value is None:

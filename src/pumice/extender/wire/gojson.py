@@ -44,11 +44,14 @@ def encode(value: object) -> bytes:
 def number(value: int | float) -> int | msgspec.Raw:
     """*value* so that ``encode`` writes it as Go writes a float64: shortest form, exponent below 1e-6 and from 1e21.
 
-    :raises InvalidInput: not a number or infinite; Go cannot write these either.
+    :raises InvalidInput: not a number, infinite or too large; Go cannot write these either.
     """
     if isinstance(value, int) and -_EXACT <= value <= _EXACT:
         return value
-    value = float(value)
+    try:
+        value = float(value)
+    except OverflowError:
+        raise InvalidInput("number: must fit a float64, got one above 1.8e308") from None
     if not math.isfinite(value):
         raise InvalidInput(f"number {value}: JSON has no such number")
     return msgspec.Raw(_shortest(value).encode())

@@ -6,6 +6,8 @@ fields are the names on the wire.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 from msgspec import UNSET as UNSET
 from msgspec import UnsetType
@@ -178,14 +180,17 @@ class BatchPredicateResponse(Wire, frozen=True, kw_only=True):
             names_only=request.names_only,
         )
 
-    def verdict(self, name: str) -> tuple[int, str]:
-        """Code and reason for one node; ``(0, "")`` if it fits. A reason without a code has code 1 (error)."""
-        text, code = self.errors.get(name, ""), self.codes.get(name, 0)
-        if text or code:
-            return code or 1, text or f"refused with code {code}"
-        if self.fitting is not None and all(node.name != name for node in self.fitting):
-            return 2, "not among the nodes that fit"
-        return 0, ""
+    def refusals(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
+        """Code and reason for each node of *names* that does not fit. A reason without a code has code 1 (error)."""
+        fitting = None if self.fitting is None else {node.name for node in self.fitting}
+        refused = {}
+        for name in names:
+            text, code = self.errors.get(name, ""), self.codes.get(name, 0)
+            if text or code:
+                refused[name] = (code or 1, text or f"refused with code {code}")
+            elif fitting is not None and name not in fitting:
+                refused[name] = (2, "not among the nodes that fit")
+        return refused
 
 
 class VictimsResponse(Wire, frozen=True, kw_only=True):
