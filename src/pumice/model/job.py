@@ -249,7 +249,9 @@ class Job(TaskGroup):
     def role_ready_count(self, role: str) -> int:
         """Tasks of a role that count as placed, waiting best-effort ones included."""
         counts = self.role_counts.get(role)
-        return sum(n for s, n in enumerate(counts[:STATUS_COUNT]) if IS_READY[s]) + counts[STATUS_COUNT] if counts else 0
+        return (
+            sum(n for s, n in enumerate(counts[:STATUS_COUNT]) if IS_READY[s]) + counts[STATUS_COUNT] if counts else 0
+        )
 
     def sub_jobs_valid(self) -> bool:
         """Every policy has enough sub-jobs."""
@@ -323,4 +325,3 @@ def _short_hash(text: str) -> str:
 def parse_bool(text: str) -> bool:
     """A written truth value as Go reads it; anything else is false."""
     return text in ("1", "t", "T", "TRUE", "true", "True")
-

@@ -84,4 +84,3 @@ def pod_request(spec: PodSpec) -> PodRequest:
         if v < 0:
             raise InvalidInput(f"request {dim_name(d)}: must not be negative, got {v}")
     return PodRequest(Resources(total), int(assumed.get(CPU, 0)), int(assumed.get(MEMORY, 0)))
-

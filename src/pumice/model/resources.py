@@ -192,7 +192,7 @@ class Resources:
         out: dict[int, Number] = {}
         for d in self._values.keys() | other._values.keys():
             over = self.get(d) - other.get(d)
-            out[d] = over if over > 0 else 0
+            out[d] = max(0, over)
         return Resources(out)
 
     def at_most(self, cap: Resources, missing: Missing) -> Resources:

@@ -56,6 +56,9 @@ class ClusterState:
         self.assumed: dict[str, Task] = {}
         """Binds and evictions sent but not yet seen back, by UID."""
         self.dirty: dict[str, Job] = {}
+        """Jobs whose sums must be made anew."""
+        self.changed_jobs: dict[str, Job] = {}
+        """Jobs that changed since the last session closed."""
         self.queue_version = 0
         """Grows when the set of queues or one of their objects changes."""
         self.evicted_now: list[Task] = []
@@ -105,6 +108,7 @@ class ClusterState:
             return
         for job in self.dirty.values():
             self._recontribute(job)
+        self.changed_jobs.update(self.dirty)
         self.dirty = {}
 
     def _recontribute(self, job: Job) -> None:
@@ -351,5 +355,3 @@ def _contribution(job: Job) -> tuple[str, Resources, Resources, Resources]:
             inqueue = job.without_gated(rest)
             overcommit = job.without_gated(minimum) if admitted else inqueue
     return job._queue, inqueue, job.elastic(), overcommit
-
-

@@ -17,7 +17,6 @@ from pumice.model.api import (
     ResourceQuota,
 )
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
-from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.resources import EMPTY, PODS, Resources
 from pumice.model.status import TaskStatus
@@ -339,7 +338,9 @@ def _allocatable(obj: NodeObject) -> Resources:
         try:
             extra[d] = extra.get(d, 0) + int(float(written))
         except ValueError:
-            raise InvalidInput(f"node {obj.metadata.name!r}: annotation {key} must be a number, got {written!r}") from None
+            raise InvalidInput(
+                f"node {obj.metadata.name!r}: annotation {key} must be a number, got {written!r}"
+            ) from None
     return Resources(extra)
 
 
@@ -417,7 +418,11 @@ def _leave_queue(state: ClusterState, job: Job) -> None:
     if queue is not None:
         queue._jobs.pop(job._uid, None)
         queue._waiting.pop(job._uid, None)
-        for into, what in ((queue._allocated, job._allocated), (queue._held, job._held), (queue._pending, job._pending)):
+        for into, what in (
+            (queue._allocated, job._allocated),
+            (queue._held, job._held),
+            (queue._pending, job._pending),
+        ):
             for d, v in what.items():
                 into[d] = into.get(d, 0) - v
         queue.version += 1
@@ -511,5 +516,3 @@ def _reprioritise(state: ClusterState) -> None:
         if job._group is not None:
             job._priority = priority_of(state, job._group.spec.priority_class_name)
             job.version += 1
-
-

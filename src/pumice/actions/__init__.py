@@ -1,0 +1,1 @@
+"""The steps of a cycle, one module each. No action knows a plugin by name."""

@@ -1,0 +1,56 @@
+"""backfill: places for tasks that ask for nothing."""
+
+from __future__ import annotations
+
+from pumice.engine.choose import FitError
+from pumice.framework.plugin import Action
+from pumice.framework.search import NodeSearch
+from pumice.framework.session import Session
+from pumice.framework.worksheet import placeable
+from pumice.model.job import Job
+from pumice.model.reason import reason_id
+from pumice.model.task import Task
+
+
+class Backfill(Action):
+    """Places best-effort tasks wherever the predicates permit, and binds them when their job is ready."""
+
+    name = "backfill"
+    arguments_read = ("predicateErrorCacheEnable",)
+
+    def execute(self, ssn: Session) -> None:
+        """Every waiting best-effort task once, in order of queue, job and task."""
+        remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
+        for job, task in self._tasks(ssn):
+            reason = ssn.pre_predicate(task)
+            if reason is not None:
+                counts = {reason_id(reason.plugin, reason.text, reason.code): len(ssn.nodes)}
+                ssn.unfit(job, task, FitError(counts, len(ssn.nodes)))
+                continue
+            found = NodeSearch(ssn, remember).choose(task)
+            if isinstance(found, FitError):
+                ssn.unfit(job, task, found)
+                continue
+            statement = ssn.statement()
+            if statement.allocate(task, found.node):
+                continue
+            if ssn.job_ready(job):
+                statement.commit()
+            else:
+                statement.keep()
+
+    def _tasks(self, ssn: Session) -> list[tuple[Job, Task]]:
+        by_queue: dict[str, list[Job]] = {}
+        for queue in ssn.queues.values():
+            for job in queue._waiting.values():
+                if job._pending_best_effort and not job.is_pending and ssn.job_valid(job):
+                    by_queue.setdefault(queue.name, []).append(job)
+        if not by_queue:
+            return []
+        out = []
+        queues = ssn.queue_heap(ssn.queues[name] for name in by_queue)
+        while queues:
+            for job in sorted(by_queue[queues.pop().name], key=ssn.job_key()):
+                waiting = [t for t in job._by_status[0].values() if t._best_effort and placeable(t)]
+                out += [(job, task) for task in ssn.sorted_tasks(waiting)]
+        return out

@@ -1,0 +1,54 @@
+"""enqueue: let pending jobs into their queues while the votes permit it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from pumice.framework.plugin import Action
+from pumice.framework.session import Session
+from pumice.model.job import Job
+from pumice.model.reason import Verdict
+from pumice.model.status import JobPhase
+
+
+class Enqueue(Action):
+    """Moves PodGroups from Pending to Inqueue, queue by queue in order. A rejected job does not hold up the next."""
+
+    name = "enqueue"
+
+    def execute(self, ssn: Session) -> None:
+        """Ask for every pending job once, best first."""
+        by_queue: dict[str, list[Job]] = {}
+        for job in ssn.jobs.values():
+            if job._phase in ("", JobPhase.PENDING):
+                by_queue.setdefault(job._queue, []).append(job)
+        if not by_queue:
+            return
+        heaps = {name: ssn.job_heap(jobs) for name, jobs in by_queue.items()}
+        queues = ssn.queue_heap(ssn.queues[name] for name in by_queue)
+        votes: dict[Hashable, Verdict] = {}
+        while queues:
+            queue = queues.pop()
+            jobs = heaps[queue.name]
+            if not jobs:
+                continue
+            job = jobs.pop()
+            verdict = self._vote(ssn, job, votes)
+            if verdict:
+                ssn.job_enqueued(job)
+                ssn.set_phase(job, JobPhase.INQUEUE)
+                votes.clear()
+            else:
+                ssn.refuse(job, "enqueue", verdict.text or "not let into the queue", verdict.plugin)
+            queues.push(queue)
+
+    def _vote(self, ssn: Session, job: Job, votes: dict[Hashable, Verdict]) -> Verdict:
+        if job._min_resources is None and ssn.compat.enqueue_without_min_resources:
+            return Verdict(True)
+        key = ssn.enqueue_key(job)
+        if key is None:
+            return ssn.job_enqueueable(job)
+        known = votes.get(key)
+        if known is None:
+            known = votes[key] = ssn.job_enqueueable(job)
+        return known

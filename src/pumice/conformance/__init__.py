@@ -1,0 +1,1 @@
+"""Runs cases-as-data and prints what differs."""

@@ -1,0 +1,101 @@
+"""Conformance cases: one configuration, the objects of a cluster, and the decisions that one cycle must make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pumice.errors import InvalidInput
+
+KINDS = {
+    "nodes": "Node",
+    "pods": "Pod",
+    "podGroups": "PodGroup",
+    "queues": "Queue",
+    "priorityClasses": "PriorityClass",
+    "resourceQuotas": "ResourceQuota",
+    "hyperNodes": "HyperNode",
+    "persistentVolumes": "PersistentVolume",
+    "persistentVolumeClaims": "PersistentVolumeClaim",
+    "storageClasses": "StorageClass",
+    "resourceSlices": "ResourceSlice",
+    "resourceClaims": "ResourceClaim",
+    "deviceClasses": "DeviceClass",
+    "podDisruptionBudgets": "PodDisruptionBudget",
+}
+_FIELDS = {"id", "title", "profile", "conf", "objects", "environment", "expect"}
+_ENVIRONMENT = {"now", "shard", "nodeUsage"}
+EXPECT = frozenset(
+    {"binds", "bindCount", "boundPods", "evictions", "evictionCount", "pipelined", "podGroupPhases"}
+    | {"taskStatusCounts", "bindCountsByHyperNode"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case, or why it cannot be read."""
+
+    id: str
+    data: dict[str, Any]
+    error: str = ""
+
+    @property
+    def now(self) -> float:
+        """The clock of the case: as given, else the newest creation time among its objects."""
+        given = self.data.get("environment", {}).get("now")
+        if given:
+            return datetime.fromisoformat(given).timestamp()
+        times = [
+            datetime.fromisoformat(stamp).timestamp()
+            for objects in self.data.get("objects", {}).values()
+            for o in objects
+            if (stamp := (o.get("metadata") or {}).get("creationTimestamp"))
+        ]
+        return max(times, default=0.0)
+
+
+def check(data: Any, where: str) -> Case:
+    """A case from decoded JSON; a field that the format does not have makes it unreadable."""
+    if not isinstance(data, dict):
+        return Case(where, {}, "a case must be an object")
+    name = str(data.get("id", where))
+    unknown = sorted(set(data) - _FIELDS)
+    unknown += sorted(f"objects.{k}" for k in set(data.get("objects") or {}) - set(KINDS))
+    unknown += sorted(f"environment.{k}" for k in set(data.get("environment") or {}) - _ENVIRONMENT)
+    unknown += sorted(f"expect.{k}" for k in set(data.get("expect") or {}) - EXPECT)
+    if unknown:
+        return Case(name, data, f"unknown fields: {', '.join(unknown)}")
+    if "conf" not in data or "expect" not in data:
+        return Case(name, data, "a case needs conf and expect")
+    return Case(name, data)
+
+
+def read(paths: list[Path]) -> Iterator[Case]:
+    """Every case below the paths, in order. Captures of the extender protocol are passed by.
+
+    :raises InvalidInput: a path that does not exist.
+    """
+    for path in paths:
+        if not path.exists():
+            raise InvalidInput(f"path {str(path)!r}: does not exist")
+        files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.suffix in (".json", ".jsonl"))
+        for file in files:
+            if "extender" in file.parent.parts:
+                continue
+            yield from _read_file(file)
+
+
+def _read_file(file: Path) -> Iterator[Case]:
+    if file.suffix == ".jsonl":
+        texts = [(f"{file.name}:{n}", line) for n, line in enumerate(file.read_text().splitlines(), 1) if line.strip()]
+    else:
+        texts = [(file.name, file.read_text())]
+    for where, text in texts:
+        try:
+            yield check(json.loads(text), where)
+        except json.JSONDecodeError as exc:
+            yield Case(where, {}, f"not JSON: {exc}")

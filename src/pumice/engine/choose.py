@@ -1,0 +1,307 @@
+"""The best node for a task, and the best places for many equal tasks at once."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pumice.engine.evaluate import Bools, ClassView, Evaluator, Floats, Index
+from pumice.engine.rows import NodeRows
+from pumice.model.node import Node
+from pumice.model.reason import Reason, Unfit, reason_id, reason_of
+from pumice.model.task import Task
+
+BestNode = Callable[[Task, dict[str, float]], Node | None]
+Reduce = Callable[[Task, NodeRows, Floats], Floats]
+
+
+@dataclass(slots=True)
+class Choice:
+    """A node for a task: room there now, or only once something is released."""
+
+    node: Node
+    idle: bool
+
+
+@dataclass(slots=True)
+class FitError:
+    """Why a task fits nowhere: how many nodes each reason stands for."""
+
+    counts: dict[int, int]
+    nodes: int
+    text: str = ""
+
+    def reasons(self) -> list[tuple[Reason, int]]:
+        """(reason, nodes), most frequent first."""
+        pairs = [(reason_of(code), n) for code, n in self.counts.items()]
+        return sorted(pairs, key=lambda p: (-p[1], p[0].text))
+
+    def __str__(self) -> str:
+        if self.text:
+            return self.text
+        parts = sorted(f"{n} {reason_of(code).text}" for code, n in self.counts.items())
+        return f"0/{self.nodes} nodes are unavailable: {', '.join(parts)}." if parts else "0/0 nodes are unavailable."
+
+
+class Chooser:
+    """Chooses nodes for tasks, with ties settled by the smallest node name or by a seeded generator."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        *,
+        best_node: BestNode | None = None,
+        reduce: Reduce | None = None,
+        rng: random.Random | None = None,
+        score_single: bool = True,
+        pre_order: Callable[[Task, NodeRows], None] | None = None,
+    ) -> None:
+        self.evaluator = evaluator
+        self._best_node, self._reduce, self._rng = best_node, reduce, rng
+        self._score_single = score_single
+        self._pre_order = pre_order
+
+    # -- filtering ------------------------------------------------------------------------------------------------
+    def feasible(self, view: ClassView, task: Task, mask: Bools) -> Index:
+        """Rows of *mask* that every filter of scope SESSION lets pass as well."""
+        index = np.flatnonzero(mask)
+        for f in view.session_filters:
+            if not len(index):
+                break
+            codes = self.evaluator.ask_filter(f, task, NodeRows(self.evaluator.table, index))
+            index = index[codes == 0]
+        return index
+
+    def scores(self, view: ClassView, task: Task, index: Index) -> Floats:
+        """The total score of candidate rows.
+
+        :raises Unfit: a score refuses to let the task be placed.
+        """
+        total = view.score[index]
+        rows: NodeRows | None = None
+        evaluator = self.evaluator
+        if self._pre_order is not None:
+            rows = NodeRows(evaluator.table, index)
+            self._pre_order(task, rows)
+        if view.session_scorers:
+            rows = rows or NodeRows(evaluator.table, index)
+            for s in view.session_scorers:
+                total = total + evaluator.ask_scorer(s, task, rows)
+        for n, s in enumerate(view.normalized):
+            raw = view.raws[n]
+            if s.scope.value == "session" or raw is None:
+                rows = rows or NodeRows(evaluator.table, index)
+                part = evaluator.ask_scorer(s, task, rows)
+            else:
+                part = raw[index]
+            if s.normalize is not None:
+                total = total + s.normalize(part, np.ones(len(index), dtype=np.bool_))
+        if self._reduce is not None:
+            rows = rows or NodeRows(evaluator.table, index)
+            total = total + self._reduce(task, rows, total)
+        return total
+
+    # -- choosing -------------------------------------------------------------------------------------------------
+    def choose(self, task: Task, within: Bools | None = None, soft: Bools | None = None) -> Choice | FitError:
+        """The best node: with room now, else with room that is being released.
+
+        *within* limits the search; nodes outside *soft* are taken only when none inside will do.
+        """
+        view = self.evaluator.view(task)
+        limits = [within] if soft is None else [_and(within, soft), _and(within, ~soft)]
+        passes: Index | None = None
+        for future in (False, True):
+            for limit in limits:
+                if future:
+                    mask = (view.code == 0) & self.evaluator.future_ok(view) & ~view.idle_ok
+                elif not view.session_filters and not self._needs_table(view) and limit is None:
+                    row = self.best_row(view.masked)
+                    if row >= 0:
+                        return Choice(self._node(row), True)
+                    continue
+                else:
+                    mask = view.masked > -np.inf
+                if limit is not None:
+                    mask = mask & limit[: view.size]
+                index = self.feasible(view, task, mask)
+                if not len(index):
+                    continue
+                try:
+                    node = self._pick(view, task, index)
+                except Unfit as no:
+                    return FitError({reason_id("score", no.text, no.code): 1}, len(index), no.text)
+                if node is not None:
+                    return Choice(node, not future)
+        return self.why(task, view, within)
+
+    def _needs_table(self, view: ClassView) -> bool:
+        return bool(
+            view.session_scorers
+            or self._best_node is not None
+            or self._reduce is not None
+            or self._rng is not None
+            or self._pre_order is not None
+            or self._varies(view)
+        )
+
+    @staticmethod
+    def _varies(view: ClassView) -> bool:
+        """Do normalised scores tell nodes apart?"""
+        for n, s in enumerate(view.normalized):
+            raw = view.raws[n]
+            if s.scope.value == "session" or raw is None or (len(raw) and raw.min() != raw.max()):
+                return True
+        return False
+
+    def _pick(self, view: ClassView, task: Task, index: Index) -> Node | None:
+        if len(index) == 1 and not self._score_single:
+            return self._node(int(index[0]))
+        scores = self.scores(view, task, index)
+        if self._best_node is not None:
+            nodes = self.evaluator.table.nodes
+            table = {n.name: float(s) for n, s in zip((nodes[i] for i in index.tolist()), scores, strict=True) if n}
+            chosen = self._best_node(task, table)
+            if chosen is not None:
+                return chosen
+        at = self._best_of(index, scores)
+        return None if at < 0 else self._node(at)
+
+    def _node(self, row: int) -> Node:
+        node = self.evaluator.table.nodes[row]
+        assert node is not None
+        return node
+
+    def _best_of(self, index: Index, scores: Floats) -> int:
+        best = scores.max(initial=-np.inf)
+        if best == -np.inf:
+            return -1
+        ties = index[scores == best]
+        if len(ties) == 1:
+            return int(ties[0])
+        ranks = self.evaluator.table.ranks()[ties]
+        if self._rng is not None:
+            order = ties[np.argsort(ranks)]
+            return int(order[self._rng.randrange(len(order))])
+        return int(ties[ranks.argmin()])
+
+    def best_row(self, masked: Floats) -> int:
+        """The row of the highest score above minus infinity, -1 for none."""
+        if not len(masked):
+            return -1
+        first = int(masked.argmax())
+        best = masked[first]
+        if best == -np.inf:
+            return -1
+        table = self.evaluator.table
+        if table.rows_by_name:
+            return first
+        ties = np.flatnonzero(masked == best)
+        return first if len(ties) == 1 else int(ties[table.ranks()[ties].argmin()])
+
+    def why(self, task: Task, view: ClassView, within: Bools | None = None) -> FitError:
+        """The reasons for which a task fits nowhere, counted over all nodes."""
+        evaluator = self.evaluator
+        valid = evaluator.table.valid[: view.size]
+        scope_rows = np.flatnonzero(valid if within is None else valid & within[: view.size])
+        codes = view.code[scope_rows].copy()
+        short = scope_rows[~evaluator.future_ok(view)[scope_rows]]
+        if len(short):
+            shortage = evaluator.first_shortage(view, short)
+            where = np.searchsorted(scope_rows, short)
+            codes[where] = shortage
+        open_rows = np.flatnonzero(codes == 0)
+        for f in view.session_filters:
+            if not len(open_rows):
+                break
+            own = evaluator.ask_filter(f, task, NodeRows(evaluator.table, scope_rows[open_rows]))
+            codes[open_rows] = own
+            open_rows = open_rows[own == 0]
+        numbers, counts = np.unique(codes[codes != 0], return_counts=True)
+        return FitError(dict(zip(numbers.tolist(), counts.tolist(), strict=True)), len(scope_rows))
+
+    # -- many at once ---------------------------------------------------------------------------------------------
+    def can_plan(self, view: ClassView) -> bool:
+        """Can equal tasks be placed in bulk: does every answer depend on the class and the one row alone?"""
+        return not view.session_filters and not self._needs_table(view)
+
+    def plan(self, task: Task, wanted: int) -> Sequence[int]:
+        """Rows for up to *wanted* tasks of a class, in order, as choosing one by one would give on idle room."""
+        view = self.evaluator.view(task)
+        if not self.can_plan(view):
+            return []
+        for most in (min(16, wanted), wanted):
+            rows = self._plan_within(view, wanted, most)
+            if rows is not None:
+                return rows
+        return []
+
+    def _plan_within(self, view: ClassView, wanted: int, most: int) -> list[int] | None:
+        """The plan if the *most* best rows suffice to make it; None when more rows must be looked at."""
+        table = self.evaluator.table
+        top, outside = self._top(view.masked, most)
+        if not len(top):
+            return []
+        klass = view.task._class
+        room = np.full(len(top), wanted, dtype=np.int64)
+        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+            if v > 0:
+                room = np.minimum(room, table.idle[d, top] // v)
+        depth = np.maximum(room, 1)
+        ranks = table.ranks()[top].tolist()
+        first = view.masked[top].tolist()
+        starts = np.concatenate(([0], np.cumsum(depth - 1)))
+        total = int(starts[-1])
+        if total:
+            owner = np.repeat(np.arange(len(top)), depth - 1)
+            extra = np.arange(total) - starts[:-1][owner] + 1
+            fits, score = self.evaluator.imagine(view, top[owner], extra)
+            later = np.where(fits, score, -np.inf).tolist()
+        else:
+            later = []
+        begin = starts.tolist()
+        heap = [(-s, ranks[i], i, 0) for i, s in enumerate(first)]
+        heapq.heapify(heap)
+        rows: list[int] = []
+        top_rows = top.tolist()
+        depths = depth.tolist()
+        while heap and len(rows) < wanted:
+            cost, rank, i, used = heap[0]
+            if outside is not None and outside < (cost, rank):
+                return None
+            rows.append(top_rows[i])
+            used += 1
+            if used < depths[i]:
+                score_next = later[begin[i] + used - 1]
+                if score_next > -np.inf:
+                    heapq.heapreplace(heap, (-score_next, rank, i, used))
+                    continue
+            heapq.heappop(heap)
+        if len(rows) < wanted and outside is not None:
+            return None
+        return rows
+
+    def _top(self, masked: Floats, most: int) -> tuple[Index, tuple[float, int] | None]:
+        """The *most* best rows (ties by name) and the key of the next one, if there is any."""
+        table = self.evaluator.table
+        ranks = table.ranks()
+        if most + 1 >= len(masked):
+            index = np.flatnonzero(masked > -np.inf)
+            return index, None
+        threshold = float(np.partition(masked, len(masked) - most - 1)[len(masked) - most - 1])
+        if threshold == -np.inf:
+            return np.flatnonzero(masked > -np.inf), None
+        above = np.flatnonzero(masked > threshold)
+        equal = np.flatnonzero(masked == threshold)
+        if not table.rows_by_name:
+            equal = equal[np.argsort(ranks[equal])]
+        take = most - len(above)
+        next_row = int(equal[take])
+        return np.concatenate((above, equal[:take])), (-threshold, int(ranks[next_row]))
+
+
+def _and(left: Bools | None, right: Bools) -> Bools:
+    return right if left is None else left & right

@@ -1,0 +1,436 @@
+"""Masks and scores per task class, evaluated again only for the rows that changed.
+
+A `ClassView` holds, for one class of tasks, per node: the first objection (a reason number, 0 for none) of filters of
+scope STATIC and NODE, and the sum of such scores. `Evaluator.view` brings it up to date: static parts for rows whose node
+object changed, the rest for rows whose ledgers changed. Filters and scores of scope SESSION, and scores that normalise
+over the candidates, are asked when a choice is made (`choose.py`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.imagine import ImaginedNode
+from pumice.engine.rows import NodeRows
+from pumice.engine.scope import Scope
+from pumice.model.node import Node
+from pumice.model.reason import Code, Unfit, reason_id, reason_of
+from pumice.model.resources import dim_name
+from pumice.model.task import Task
+from pumice.state.table import NodeTable
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Reasons = npt.NDArray[np.int32]
+Index = npt.NDArray[np.intp]
+
+GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
+_NEG_INF: Final = float("-inf")
+
+
+def same_class(_: Task) -> Hashable:
+    """The key of built-in callbacks: the class alone decides."""
+    return None
+
+
+@dataclass(slots=True)
+class Filter:
+    """One predicate, scalar or batch. *group* numbers its plugin in asking order."""
+
+    plugin: str
+    group: int
+    call: Callable[..., Any]
+    batch: bool
+    scope: Scope
+    key: Callable[[Task], Hashable] | None
+    applies: Callable[[Task], bool] | None
+
+
+@dataclass(slots=True)
+class Scorer:
+    """One score, scalar or batch, raw where it has a *normalize*."""
+
+    plugin: str
+    call: Callable[..., Any]
+    batch: bool
+    scope: Scope
+    key: Callable[[Task], Hashable] | None
+    applies: Callable[[Task], bool] | None
+    normalize: Callable[[Floats, Bools], Floats] | None
+
+
+class Severity:
+    """Per reason number: 0 fits, 1 eviction might help, 2 it would not."""
+
+    def __init__(self) -> None:
+        self._levels: npt.NDArray[np.int8] = np.zeros(0, dtype=np.int8)
+
+    def of(self, reasons: Reasons) -> npt.NDArray[np.int8]:
+        """The severity of each reason."""
+        top = int(reasons.max(initial=0))
+        if top >= len(self._levels):
+            codes = [reason_of(i).code for i in range(top + 1)]
+            self._levels = np.array([_severity(c) for c in codes], dtype=np.int8)
+        return self._levels[reasons]
+
+
+def _severity(code: Code) -> int:
+    if code is Code.SUCCESS:
+        return 0
+    return 1 if code is Code.UNSCHEDULABLE else 2
+
+
+SEVERITY: Final = Severity()
+
+
+def insufficient(d: int) -> int:
+    """The reason number for too little of a resource."""
+    return reason_id("resources", f"Insufficient {dim_name(d)}")
+
+
+class ClassView:
+    """What is known of all nodes for one class of tasks."""
+
+    __slots__ = (
+        *("changed_at", "code", "filters", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
+        *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
+        *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "bulk"),
+    )
+
+    def __init__(self) -> None:
+        self.size = -1
+        self.touched_at = self.changed_at = self.future_at = -1
+        self.raws: list[Floats | None] = []
+
+
+@dataclass(slots=True)
+class _Group:
+    static: list[Filter]
+    node: list[Filter]
+
+
+class ViewCache:
+    """Views kept across sessions while the configuration stays the same; the least used go first."""
+
+    def __init__(self, max_bytes: int = 256 * 1024 * 1024) -> None:
+        self._max_bytes = max_bytes
+        self.signature: Hashable = None
+        self.views: OrderedDict[Hashable, ClassView] = OrderedDict()
+
+    def use(self, signature: Hashable) -> None:
+        """Drop everything if what was asked is no longer what will be asked."""
+        if signature != self.signature:
+            self.views.clear()
+            self.signature = signature
+
+    def trim(self, size: int) -> None:
+        """Keep the cache within its memory."""
+        most = max(32, self._max_bytes // (48 * max(size, 1)))
+        while len(self.views) > most:
+            self.views.popitem(last=False)
+
+
+class Evaluator:
+    """Answers questions about all nodes for one session."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        filters: Sequence[Filter],
+        scorers: Sequence[Scorer],
+        cache: ViewCache,
+        contain: Callable[[str, str, Exception, Task, Node | None], None],
+    ) -> None:
+        self.table, self.filters, self.scorers, self.cache = table, filters, scorers, cache
+        self._contain = contain
+        self._keys = [c.key for c in (*filters, *scorers) if c.scope is not Scope.SESSION]
+        self._per_job = any(k is None for k in self._keys)
+        self._extra_keys = [k for k in self._keys if k is not None and k is not same_class]
+        self._fresh: set[Hashable] = set()
+
+    # -- views ----------------------------------------------------------------------------------------------------
+    def view(self, task: Task) -> ClassView:
+        """The view of a task's class, up to date."""
+        key: Hashable = task._class.id
+        if self._per_job or self._extra_keys:
+            job = task._job
+            key = (key, job._uid if self._per_job and job else None, *(k(task) for k in self._extra_keys))
+        views = self.cache.views
+        view = views.get(key)
+        if view is None:
+            view = views[key] = ClassView()
+            self.cache.trim(self.table.size)
+        else:
+            views.move_to_end(key)
+        if key not in self._fresh:
+            self._split(view, task)
+            self._fresh.add(key)
+        view.task = task
+        self._refresh(view, task)
+        return view
+
+    def _split(self, view: ClassView, task: Task) -> None:
+        """Sort this session's callbacks by how they are asked for this class."""
+        groups: dict[int, _Group] = {}
+        session: list[Filter] = []
+        for f in self.filters:
+            if f.applies is not None and not f.applies(task):
+                continue
+            if f.scope is Scope.SESSION:
+                session.append(f)
+            else:
+                group = groups.setdefault(f.group, _Group([], []))
+                (group.static if f.scope is Scope.STATIC else group.node).append(f)
+        view.groups = [groups[g] for g in sorted(groups)]
+        view.session_filters = session
+        view.static_scorers, view.node_scorers, view.session_scorers, view.normalized = [], [], [], []
+        for s in self.scorers:
+            if s.applies is not None and not s.applies(task):
+                continue
+            if s.normalize is not None:
+                view.normalized.append(s)
+            elif s.scope is Scope.SESSION:
+                view.session_scorers.append(s)
+            else:
+                (view.static_scorers if s.scope is Scope.STATIC else view.node_scorers).append(s)
+        if len(view.raws) != len(view.normalized):
+            view.raws = [None] * len(view.normalized)
+            view.size = -1
+
+    def _refresh(self, view: ClassView, task: Task) -> None:
+        table = self.table
+        size = table.size
+        touched_at, changed_at = table.touched.position, table.changed.position
+        if view.size == size and view.touched_at == touched_at and view.changed_at == changed_at:
+            return
+        touched = table.touched.since(view.touched_at) if view.size == size else None
+        changed = table.changed.since(view.changed_at) if view.size == size else None
+        if touched is None or changed is None or len(touched) + len(changed) > size // 2:
+            self._evaluate_all(view, task)
+        else:
+            if changed:
+                self._evaluate_static(view, task, np.fromiter(changed, dtype=np.intp, count=len(changed)))
+            rows = touched | changed if changed else touched
+            if rows:
+                self._evaluate_rows(view, task, np.fromiter(rows, dtype=np.intp, count=len(rows)))
+        view.touched_at, view.changed_at = touched_at, changed_at
+
+    def _evaluate_all(self, view: ClassView, task: Task) -> None:
+        size = self.table.size
+        view.size = size
+        view.static_code = [np.zeros(size, dtype=np.int32) for _ in view.groups]
+        view.static_severity = [np.zeros(size, dtype=np.int8) for _ in view.groups]
+        view.static_score = np.zeros(size)
+        view.code = np.zeros(size, dtype=np.int32)
+        view.severity = np.zeros(size, dtype=np.int8)
+        view.score = np.zeros(size)
+        view.masked = np.full(size, _NEG_INF)
+        view.idle_ok = np.zeros(size, dtype=np.bool_)
+        view.raws = [np.zeros(size) for _ in view.normalized]
+        view.future_at = -1
+        self._evaluate_static(view, task, None)
+        self._evaluate_rows(view, task, None)
+
+    def _rows(self, index: Index | None) -> tuple[NodeRows, slice | Index]:
+        if index is None and not self.table.valid[: self.table.size].all():
+            index = np.flatnonzero(self.table.valid[: self.table.size])
+        elif index is not None:
+            index = index[self.table.valid[index]]
+        return NodeRows(self.table, index), (slice(None) if index is None else index)
+
+    def _evaluate_static(self, view: ClassView, task: Task, index: Index | None) -> None:
+        rows, at = self._rows(index)
+        for g, group in enumerate(view.groups):
+            if group.static:
+                code, severity = self._ask_filters(group.static, task, rows, None)
+                view.static_code[g][at], view.static_severity[g][at] = code, severity
+        if view.static_scorers:
+            view.static_score[at] = self._ask_scorers(view.static_scorers, task, rows)
+        for n, scorer in enumerate(view.normalized):
+            raw = view.raws[n]
+            if scorer.scope is Scope.STATIC and raw is not None:
+                raw[at] = self.ask_scorer(scorer, task, rows)
+
+    def _evaluate_rows(self, view: ClassView, task: Task, index: Index | None) -> None:
+        rows, at = self._rows(index)
+        code, severity = self._combine(view, task, rows, at)
+        score = view.static_score[at]
+        if view.node_scorers:
+            score = score + self._ask_scorers(view.node_scorers, task, rows)
+        for n, scorer in enumerate(view.normalized):
+            raw = view.raws[n]
+            if scorer.scope is Scope.NODE and raw is not None:
+                raw[at] = self.ask_scorer(scorer, task, rows)
+        klass = task._class
+        idle = self.table.idle
+        ok = code == 0
+        fits: Bools | None = None
+        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+            column = rows.take(idle[d]) >= v
+            fits = column if fits is None else fits & column
+        if fits is None:
+            fits = np.ones(len(rows), dtype=np.bool_)
+        if index is not None or isinstance(at, np.ndarray):
+            gone = index if index is not None else np.arange(self.table.size)
+            view.code[gone] = GONE
+            view.severity[gone] = 2
+            view.masked[gone] = _NEG_INF
+            view.idle_ok[gone] = False
+        view.code[at], view.severity[at], view.score[at], view.idle_ok[at] = code, severity, score, fits
+        view.masked[at] = np.where(ok & fits, score, _NEG_INF)
+
+    def _combine(
+        self, view: ClassView, task: Task, rows: NodeRows, at: slice | Index, imagined: bool = False
+    ) -> tuple[Reasons, npt.NDArray[np.int8]]:
+        """First objection and its plugin's severity, plugin by plugin."""
+        code: Reasons | None = None
+        severity: npt.NDArray[np.int8] | None = None
+        for g, group in enumerate(view.groups):
+            own, level = view.static_code[g][at], view.static_severity[g][at]
+            if group.node:
+                more, more_level = self._ask_filters(group.node, task, rows, task if imagined else None)
+                level = np.maximum(level, more_level)
+                own = np.where(own == 0, more, own)
+            if code is None or severity is None:
+                code, severity = own, level
+            else:
+                first = code == 0
+                code, severity = np.where(first, own, code), np.where(first, level, severity)
+        if code is None or severity is None:
+            return np.zeros(len(rows), dtype=np.int32), np.zeros(len(rows), dtype=np.int8)
+        return code, severity
+
+    # -- asking ---------------------------------------------------------------------------------------------------
+    def _ask_filters(
+        self, filters: Sequence[Filter], task: Task, rows: NodeRows, imagined: Task | None
+    ) -> tuple[Reasons, npt.NDArray[np.int8]]:
+        code: Reasons | None = None
+        severity: npt.NDArray[np.int8] | None = None
+        for f in filters:
+            own = self.ask_filter(f, task, rows)
+            level = SEVERITY.of(own)
+            if code is None or severity is None:
+                code, severity = own, level
+            else:
+                code, severity = np.where(code == 0, own, code), np.maximum(severity, level)
+        if code is None or severity is None:
+            return np.zeros(len(rows), dtype=np.int32), np.zeros(len(rows), dtype=np.int8)
+        return code, severity
+
+    def ask_filter(self, f: Filter, task: Task, rows: NodeRows) -> Reasons:
+        """One filter about some rows: a reason number per row, 0 where it has no objection."""
+        if f.batch:
+            try:
+                return self._checked(f, f.call(task, rows), len(rows))
+            except Unfit as no:
+                return np.full(len(rows), reason_id(f.plugin, no.text, no.code), dtype=np.int32)
+            except Exception as exc:
+                self._contain(f.plugin, "batch_predicate", exc, task, None)
+                return np.full(len(rows), _failed(f.plugin), dtype=np.int32)
+        out = np.zeros(len(rows), dtype=np.int32)
+        call = f.call
+        for i, node in enumerate(_nodes(rows, task)):
+            try:
+                answer = call(task, node)
+                if answer is not None:
+                    raise TypeError(f"a predicate returns None or raises Unfit, got {answer!r}")
+            except Unfit as no:
+                out[i] = reason_id(f.plugin, no.text, no.code)
+            except Exception as exc:
+                self._contain(f.plugin, "predicate", exc, task, node)
+                out[i] = _failed(f.plugin)
+        return out
+
+    def _checked(self, f: Filter, answer: Any, size: int) -> Reasons:
+        array = np.asarray(answer)
+        if array.shape != (size,):
+            raise TypeError(f"a batch predicate returns one value per node ({size}), got shape {array.shape}")
+        if array.dtype == np.bool_:
+            return np.where(array, 0, reason_id(f.plugin, f"rejected by {f.plugin}")).astype(np.int32)
+        if not np.issubdtype(array.dtype, np.integer):
+            raise TypeError(f"a batch predicate returns truth values or reason numbers, got {array.dtype}")
+        return array.astype(np.int32, copy=False)
+
+    def _ask_scorers(self, scorers: Sequence[Scorer], task: Task, rows: NodeRows) -> Floats:
+        total = self.ask_scorer(scorers[0], task, rows)
+        for s in scorers[1:]:
+            total = total + self.ask_scorer(s, task, rows)
+        return total
+
+    def ask_scorer(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
+        """One score about some rows; a failure or NaN counts as 0 (the plugin abstains) and is reported.
+
+        :raises Unfit: a batch score refuses to let the task be placed at all.
+        """
+        if s.batch:
+            try:
+                array = np.asarray(s.call(task, rows), dtype=np.float64)
+                if array.shape != (len(rows),):
+                    raise TypeError(f"a batch score returns one value per node ({len(rows)}), got shape {array.shape}")
+            except Unfit:
+                raise
+            except Exception as exc:
+                self._contain(s.plugin, "batch_node_order", exc, task, None)
+                return np.zeros(len(rows))
+        else:
+            array = np.zeros(len(rows))
+            call = s.call
+            for i, node in enumerate(_nodes(rows, task)):
+                try:
+                    array[i] = call(task, node)
+                except Exception as exc:
+                    self._contain(s.plugin, "node_order", exc, task, node)
+        if np.isnan(array.sum()):
+            bad = np.isnan(array)
+            if bad.any():
+                self._contain(s.plugin, "node_order", ValueError("a score must be a number, got NaN"), task, None)
+                array = np.where(bad, 0.0, array)
+        return array
+
+    # -- on demand ------------------------------------------------------------------------------------------------
+    def future_ok(self, view: ClassView) -> Bools:
+        """Per node: would the request fit once everything that is being released is gone?"""
+        table = self.table
+        if view.future_at != view.touched_at:
+            fits: Bools | None = None
+            for d, v in zip(view.task._class.fit_dims, view.task._class.fit_values, strict=True):
+                free = table.idle[d, : view.size] + table.releasing[d, : view.size] - table.pipelined[d, : view.size]
+                fits = free >= v if fits is None else fits & (free >= v)
+            view.future_ok = np.ones(view.size, dtype=np.bool_) if fits is None else fits
+            view.future_at = view.touched_at
+        return view.future_ok
+
+    def first_shortage(self, view: ClassView, index: Index) -> Reasons:
+        """For rows that do not fit even in future: the reason naming the first resource that is short."""
+        table = self.table
+        out = np.zeros(len(index), dtype=np.int32)
+        for d, v in zip(view.task._class.fit_dims, view.task._class.fit_values, strict=True):
+            free = table.idle[d, index] + table.releasing[d, index] - table.pipelined[d, index]
+            out = np.where((out == 0) & (free < v), insufficient(d), out)
+        return out
+
+    def imagine(self, view: ClassView, index: Index, extra: npt.NDArray[np.int64]) -> tuple[Bools, Floats]:
+        """Rows as they would be after *extra* more tasks of the class: (fits, score)."""
+        task = view.task
+        rows = NodeRows(self.table, index, extra, task._class)
+        code, _ = self._combine(view, task, rows, index, imagined=True)
+        score = view.static_score[index]
+        if view.node_scorers:
+            score = score + self._ask_scorers(view.node_scorers, task, rows)
+        return code == 0, score
+
+
+def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:
+    if rows.extra is None:
+        return rows.nodes
+    return [ImaginedNode(n, task, k) for n, k in zip(rows.nodes, rows.extra.tolist(), strict=True)]
+
+
+def _failed(plugin: str) -> int:
+    return reason_id(plugin, f"plugin {plugin} failed", Code.ERROR)

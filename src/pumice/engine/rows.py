@@ -1,0 +1,170 @@
+"""NodeRows: some rows of the node table, as arrays. What batch filters and scores are asked about."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.model.node import Node
+from pumice.model.resources import CPU, MEMORY, dim
+from pumice.model.task import TaskClass
+from pumice.state.table import NodeTable
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Columns:
+    """One ledger of the rows: ``rows.idle["cpu"]`` (ledger units) or ``rows.idle[dim]``."""
+
+    __slots__ = ("_matrix", "_rows", "_sign")
+
+    def __init__(self, rows: NodeRows, matrix: Ints, sign: int) -> None:
+        self._rows, self._matrix, self._sign = rows, matrix, sign
+
+    def __getitem__(self, name: str | int) -> Ints:
+        d = dim(name) if isinstance(name, str) else name
+        if d >= len(self._matrix):
+            return np.zeros(len(self._rows), dtype=np.int64)
+        return self._rows.adjusted(self._matrix[d], d, self._sign)
+
+    @property
+    def milli_cpu(self) -> Ints:
+        return self[CPU]
+
+    @property
+    def memory(self) -> Ints:
+        return self[MEMORY]
+
+
+class LabelColumns:
+    """Labels of the rows."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: NodeRows) -> None:
+        self._rows = rows
+
+    def equals(self, key: str, value: str) -> Bools:
+        """Per row: has the label that value?"""
+        codes, values = self._rows.table.label(key)
+        code = values.get(value)
+        taken = self._rows.take(codes)
+        return taken == code if code is not None else np.zeros(len(taken), dtype=np.bool_)
+
+    def has(self, key: str) -> Bools:
+        """Per row: is the label there?"""
+        result: Bools = self._rows.take(self._rows.table.label(key)[0]) > 0
+        return result
+
+    def get(self, key: str) -> list[str | None]:
+        """Per row: the value, or None."""
+        return [node.labels.get(key) for node in self._rows.nodes]
+
+
+class NodeRows:
+    """Some rows of the node table. With *extra*, each row as it would be after so many more tasks of *klass*."""
+
+    __slots__ = ("_extra", "_index", "_klass", "size", "table")
+
+    def __init__(
+        self,
+        table: NodeTable,
+        index: npt.NDArray[np.intp] | None = None,
+        extra: Ints | None = None,
+        klass: TaskClass | None = None,
+    ) -> None:
+        self.table = table
+        self._index, self._extra, self._klass = index, extra, klass
+        self.size = table.size if index is None else len(index)
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def index(self) -> npt.NDArray[np.intp]:
+        """The row numbers."""
+        return np.arange(self.table.size) if self._index is None else self._index
+
+    @property
+    def extra(self) -> Ints | None:
+        """How many more tasks each row is imagined to hold, or None."""
+        return self._extra
+
+    def take(self, column: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """The rows' part of a column of the table."""
+        return column[: self.size] if self._index is None else column[self._index]
+
+    def adjusted(self, column: Ints, d: int, sign: int) -> Ints:
+        """The rows' part of a ledger column of one dimension, imagined tasks included."""
+        base: Ints = column[: self.size] if self._index is None else column[self._index]
+        if self._extra is not None and sign and self._klass is not None:
+            request = int(self._klass.requests.get(d))
+            if request:
+                return base + sign * request * self._extra
+        return base
+
+    @property
+    def idle(self) -> Columns:
+        return Columns(self, self.table.idle, -1)
+
+    @property
+    def used(self) -> Columns:
+        return Columns(self, self.table.used, 1)
+
+    @property
+    def releasing(self) -> Columns:
+        return Columns(self, self.table.releasing, 0)
+
+    @property
+    def pipelined(self) -> Columns:
+        return Columns(self, self.table.pipelined, 0)
+
+    @property
+    def allocatable(self) -> Columns:
+        return Columns(self, self.table.allocatable, 0)
+
+    def future_idle(self, d: int) -> Ints:
+        """Free once what is being released is gone, less what is promised."""
+        t = self.table
+        return self.idle[d] + self.releasing[d] - self.pipelined[d] if d < t.width else self.idle[d]
+
+    def requested(self, d: int) -> Ints:
+        """What kube-scheduler would count on the rows: used and promised, less what this session evicted."""
+        t = self.table
+        if d >= t.width:
+            return np.zeros(self.size, dtype=np.int64)
+        base = self.used[d] + self.take(t.pipelined[d]) - self.take(t.evicted[d])
+        return np.asarray(base, dtype=np.int64)
+
+    def assumed(self, which: int) -> Ints:
+        """Cpu (0) or memory (1) as kube-scheduler counts it, with defaults for containers that ask for none."""
+        base = self.take(self.table.assumed[which])
+        if self._extra is not None and self._klass is not None:
+            amount = self._klass.assumed_cpu if which == 0 else self._klass.assumed_memory
+            base = base + amount * self._extra
+        return np.asarray(base, dtype=np.int64)
+
+    @property
+    def pod_count(self) -> Ints:
+        """Pods on the rows as kube-scheduler counts them."""
+        base = self.take(self.table.pod_count)
+        return np.asarray(base if self._extra is None else base + self._extra, dtype=np.int64)
+
+    @property
+    def max_pods(self) -> Ints:
+        return np.asarray(self.take(self.table.max_pods), dtype=np.int64)
+
+    @property
+    def labels(self) -> LabelColumns:
+        return LabelColumns(self)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes behind the rows (rows of removed nodes are never asked about)."""
+        nodes = self.table.nodes
+        return [n for n in (nodes[i] for i in self.index.tolist()) if n is not None]
+
+    @property
+    def names(self) -> list[str]:
+        return [n.name for n in self.nodes]

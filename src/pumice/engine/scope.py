@@ -1,0 +1,31 @@
+"""What an answer depends on, and with it when it must be asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Scope(Enum):
+    """What an answer about (task, node) depends on."""
+
+    STATIC = "static"
+    """The task's class and the node's labels, annotations, taints, allocatable, unschedulable."""
+    NODE = "node"
+    """… and what is placed on that node."""
+    SESSION = "session"
+    """Anything."""
+
+
+def scope(value: Scope, *, key: Callable[..., Any] | None = None) -> Callable[[F], F]:
+    """Declare the scope of a plugin's method that is registered by its name."""
+
+    def mark(fn: F) -> F:
+        fn.__pumice_scope__ = value  # type: ignore[attr-defined]
+        fn.__pumice_key__ = key  # type: ignore[attr-defined]
+        return fn
+
+    return mark

@@ -1,0 +1,82 @@
+"""A registered callback, and how a function's parameters are matched to its point."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pumice.engine.scope import Scope
+from pumice.errors import PluginLoadError
+from pumice.framework.points import POINTS, Point
+
+
+@dataclass(slots=True)
+class Callback:
+    """A plugin's answer to a point, with what it declared about it."""
+
+    plugin: str
+    point: str
+    fn: Callable[..., Any]
+    scope: Scope = Scope.SESSION
+    key: Callable[..., Any] | None = None
+    normalize: Callable[..., Any] | None = None
+    applies: Callable[..., bool] | None = None
+    needs: Callable[..., int] | None = None
+    """job_ready: how many more tasks must be placed, at least, before the answer can be yes."""
+    room: Callable[..., int] | None = None
+    """allocatable: how many equal tasks in a row the queue would take."""
+    sort_key: bool = False
+
+
+@lru_cache(maxsize=4096)
+def _required(fn: Callable[..., Any]) -> int | None:
+    """How many positional parameters a function requires; None when it takes any number."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return None
+    return sum(1 for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty)
+
+
+def where(fn: Callable[..., Any]) -> str:
+    """File and line of a function, for messages."""
+    code = getattr(getattr(fn, "__func__", fn), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(fn)
+
+
+def adapted(point_name: str, plugin: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function in the point's own shape. KAI's forms that also take the job are told apart by their parameters.
+
+    :raises PluginLoadError: the parameters fit no form of the point; names plugin, point, file and line.
+    """
+    point: Point = POINTS[point_name]
+    bound = getattr(fn, "__func__", None)
+    count = _required(bound) if bound is not None else _required(fn)
+    if count is None:
+        return fn
+    if bound is not None:
+        count -= 1
+    if count == point.arity[0] or (count < point.arity[0] and _takes(fn, point.arity[0])):
+        return fn
+    if count in point.arity:
+        if point_name == "predicate":
+            return lambda task, node: fn(task, task.job, node)
+        if point_name == "pre_predicate":
+            return lambda task: fn(task, task.job)
+    raise PluginLoadError(
+        f"plugin {plugin!r}: {point_name} must take {point.signature}, but the function at {where(fn)} "
+        f"requires {count} positional parameters"
+    )
+
+
+def _takes(fn: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(fn).bind(*range(count))
+    except TypeError:
+        return False
+    return True

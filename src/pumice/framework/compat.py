@@ -1,0 +1,41 @@
+"""Where Pumice mends a defect of Volcano, a named switch restores the original decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Compat:
+    """True means: as Volcano does. Each switch is read in exactly one place; `docs/differences.md` has a row for each."""
+
+    victims_fold: bool = False
+    """An empty answer or intersection passes the decision to the next tier (defects 1 and 2)."""
+    enqueue_without_min_resources: bool = False
+    """PodGroups without minResources skip every vote (16)."""
+    role_failure: bool = False
+    """One failed task of a role suppresses the rest of the role (19)."""
+    unscored_single_candidate: bool = False
+    """A single candidate is taken without scoring (20)."""
+    role_minimums: bool = False
+    """Victims are taken without regard to the minimum of their role (25)."""
+    overcommit_double_count: bool = False
+    """overcommit counts all of minResources for pods that already have a place (26)."""
+    extender_answers: bool = False
+    """Extender errors and odd answers are read as Volcano reads them (36, 37)."""
+    spare_victims: bool = False
+    """Victims that a plan turned out not to need are evicted all the same."""
+    hold_freed_room: bool = False
+    """Freed room is not held for the one it was freed for."""
+    remember_failures: bool = False
+    """Failures that can heal within the cycle (spread, anti-affinity) are remembered."""
+
+
+PUMICE: Final = Compat()
+VOLCANO: Final = Compat(**dict.fromkeys(Compat.__dataclass_fields__, True))
+
+
+def compat_of(name: str | None) -> Compat:
+    """The switches of a compat profile; None is Pumice's own behaviour."""
+    return VOLCANO if name == "volcano" else PUMICE

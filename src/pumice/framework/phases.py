@@ -1,0 +1,28 @@
+"""The phase of a PodGroup at the end of a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pumice.model.job import Job
+from pumice.model.status import JobPhase, TaskStatus
+
+S = TaskStatus
+
+
+def status_of(job: Job, unschedulable: bool) -> dict[str, Any]:
+    """Phase and counters that the PodGroup should show. *unschedulable*: the condition was written in this session."""
+    running, failed, succeeded = job.count(S.RUNNING), job.count(S.FAILED), job.count(S.SUCCEEDED)
+    if running and unschedulable:
+        phase: str = JobPhase.UNKNOWN
+    else:
+        releasing = sum(1 for t in job.with_status(S.RELEASING).values() if t.pod.spec.node_name or t.node is not None)
+        scheduled = running + job.count(S.BOUND) + failed + succeeded + releasing
+        if scheduled >= job.min_available:
+            phase = JobPhase.COMPLETED if scheduled == failed + succeeded else JobPhase.RUNNING
+        elif job.phase != JobPhase.INQUEUE:
+            phase = JobPhase.PENDING
+        else:
+            phase = JobPhase.INQUEUE
+    return {"phase": str(phase.value if isinstance(phase, JobPhase) else phase), "running": running, "failed": failed,
+            "succeeded": succeeded}  # fmt: skip

@@ -1,0 +1,210 @@
+"""The registration methods of a session, under the names that Volcano's and KAI's authors know.
+
+Each takes ``(name, fn)`` or, in KAI's form, ``(fn)`` alone: then the plugin that is being opened is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from pumice.engine.scope import Scope
+
+Fn: TypeAlias = Callable[..., Any]
+
+
+class Registration:
+    """One typed line over `add` for every point."""
+
+    def add(self, point: str, name: str | Fn, fn: Fn | None = None, **declared: Any) -> None:
+        """Register *fn* at a point. *declared*: scope, key, normalize, applies, needs, room."""
+        raise NotImplementedError
+
+    # -- orders ---------------------------------------------------------------------------------------------------
+    def add_job_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("job_order", name, fn)
+
+    def add_job_order_key_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        """Order jobs by ``key(job)`` instead of comparing pairs."""
+        self.add("job_order", name, fn, sort_key=True)
+
+    def add_task_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("task_order", name, fn)
+
+    def add_task_order_key_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        """Order tasks by ``key(task)`` instead of comparing pairs."""
+        self.add("task_order", name, fn, sort_key=True)
+
+    def add_queue_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("queue_order", name, fn)
+
+    def add_queue_order_key_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        """Order queues by ``key(queue)`` instead of comparing pairs."""
+        self.add("queue_order", name, fn, sort_key=True)
+
+    def add_victim_queue_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("victim_queue_order", name, fn)
+
+    def add_sub_job_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("sub_job_order", name, fn)
+
+    def add_sub_job_order_key_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        """Order sub-jobs by ``key(sub_job)`` instead of comparing pairs."""
+        self.add("sub_job_order", name, fn, sort_key=True)
+
+    def add_cluster_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("cluster_order", name, fn)
+
+    # -- filters --------------------------------------------------------------------------------------------------
+    def add_pre_predicate_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("pre_predicate", name, fn)
+
+    def add_predicate_fn(
+        self,
+        name: str | Fn,
+        fn: Fn | None = None,
+        *,
+        scope: Scope = Scope.SESSION,
+        key: Fn | None = None,
+        applies: Fn | None = None,
+    ) -> None:
+        self.add("predicate", name, fn, scope=scope, key=key, applies=applies)
+
+    def add_batch_predicate_fn(
+        self,
+        name: str | Fn,
+        fn: Fn | None = None,
+        *,
+        scope: Scope = Scope.SESSION,
+        key: Fn | None = None,
+        applies: Fn | None = None,
+        also: bool = False,
+    ) -> None:
+        """*also*: beside an earlier one of the same plugin, not instead of it."""
+        self.add("batch_predicate", name, fn, scope=scope, key=key, applies=applies, also=also)
+
+    # -- scores ---------------------------------------------------------------------------------------------------
+    def add_node_order_fn(
+        self,
+        name: str | Fn,
+        fn: Fn | None = None,
+        *,
+        scope: Scope = Scope.SESSION,
+        key: Fn | None = None,
+        applies: Fn | None = None,
+    ) -> None:
+        self.add("node_order", name, fn, scope=scope, key=key, applies=applies)
+
+    def add_batch_node_order_fn(
+        self,
+        name: str | Fn,
+        fn: Fn | None = None,
+        *,
+        scope: Scope = Scope.SESSION,
+        key: Fn | None = None,
+        normalize: Fn | None = None,
+        applies: Fn | None = None,
+        also: bool = False,
+    ) -> None:
+        """*also*: beside an earlier one of the same plugin, not instead of it."""
+        self.add("batch_node_order", name, fn, scope=scope, key=key, normalize=normalize, applies=applies, also=also)
+
+    def add_node_map_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("node_map", name, fn)
+
+    def add_node_reduce_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("node_reduce", name, fn)
+
+    def add_hyper_node_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("hyper_node_order", name, fn)
+
+    def add_hyper_node_gradient_for_job_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("hyper_node_gradient_for_job", name, fn)
+
+    def add_hyper_node_gradient_for_sub_job_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("hyper_node_gradient_for_sub_job", name, fn)
+
+    def add_best_node_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("best_node", name, fn)
+
+    def add_gpu_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("gpu_order", name, fn)
+
+    def add_node_pre_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("node_pre_order", name, fn)
+
+    def add_subset_nodes_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("subset_nodes", name, fn)
+
+    # -- jobs -----------------------------------------------------------------------------------------------------
+    def add_job_ready_fn(self, name: str | Fn, fn: Fn | None = None, *, needs: Fn | None = None) -> None:
+        """*needs(job)*: how many more tasks must be placed, at least, before the answer can be yes."""
+        self.add("job_ready", name, fn, needs=needs)
+
+    def add_sub_job_ready_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("sub_job_ready", name, fn)
+
+    def add_job_pipelined_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("job_pipelined", name, fn)
+
+    def add_sub_job_pipelined_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("sub_job_pipelined", name, fn)
+
+    def add_job_valid_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("job_valid", name, fn)
+
+    def add_job_enqueueable_fn(self, name: str | Fn, fn: Fn | None = None, *, key: Fn | None = None) -> None:
+        """*key(job)*: jobs of equal keys get equal answers until the next job is let in."""
+        self.add("job_enqueueable", name, fn, key=key)
+
+    def add_job_enqueued_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("job_enqueued", name, fn)
+
+    def add_job_starving_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("job_starving", name, fn)
+
+    add_job_starving_fns = add_job_starving_fn
+
+    # -- victims --------------------------------------------------------------------------------------------------
+    def add_preemptable_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("preemptable", name, fn)
+
+    def add_reclaimable_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("reclaimable", name, fn)
+
+    def add_unified_evictable_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("unified_evictable", name, fn)
+
+    def add_preemptive_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("preemptive", name, fn)
+
+    def add_victim_tasks_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("victim_tasks", name, fn)
+
+    add_victim_tasks_fns = add_victim_tasks_fn
+
+    def add_victim_filter_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("victim_filter", name, fn)
+
+    def add_scenario_validator_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("scenario_validator", name, fn)
+
+    # -- queues and the rest ----------------------------------------------------------------------------------------
+    def add_overused_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("overused", name, fn)
+
+    def add_allocatable_fn(self, name: str | Fn, fn: Fn | None = None, *, room: Fn | None = None) -> None:
+        """*room(queue, task)*: how many equal tasks in a row the queue would take."""
+        self.add("allocatable", name, fn, room=room)
+
+    def add_target_job_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("target_job", name, fn)
+
+    def add_reserved_nodes_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("reserved_nodes", name, fn)
+
+    def add_pre_job_allocation_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("pre_job_allocation", name, fn)
+
+    def add_bind_request_mutate_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("bind_request_mutate", name, fn)

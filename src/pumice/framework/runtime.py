@@ -1,0 +1,52 @@
+"""What outlives a session: kept evaluations, plugin memory, plugin health, the seeded generator."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from pumice.engine.evaluate import ViewCache
+
+QUARANTINE_AFTER = 5
+"""A plugin that failed in so many cycles in a row is left out until the configuration is loaded again."""
+
+
+@dataclass(slots=True)
+class Health:
+    """How a plugin has been doing."""
+
+    failures: int = 0
+    failing_cycles: int = 0
+    quarantined: bool = False
+    last: str = ""
+
+
+@dataclass(slots=True)
+class Nomination:
+    """Room on a node that is kept for a task until a time."""
+
+    node: str
+    until: float
+
+
+@dataclass(slots=True)
+class Runtime:
+    """State of the scheduler between cycles; saved with a cycle where it decides anything."""
+
+    seed: int = 0
+    random_ties: bool = False
+    cache: ViewCache = field(default_factory=ViewCache)
+    memory: dict[str, dict[str, Any]] = field(default_factory=dict)
+    health: dict[str, Health] = field(default_factory=dict)
+    nominations: dict[str, Nomination] = field(default_factory=dict)
+    cycle: int = 0
+
+    def rng(self) -> random.Random | None:
+        """The generator of this cycle where ties are settled at random."""
+        return random.Random(f"{self.seed}/{self.cycle}") if self.random_ties else None
+
+    def forget(self) -> None:
+        """A new configuration: drop what was kept for the old one."""
+        self.cache = ViewCache()
+        self.health.clear()

@@ -1,0 +1,452 @@
+"""Session: one instant of the cluster, the plugins opened on it, and everything they can be asked."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pumice.engine.choose import FitError
+from pumice.engine.scope import Scope
+from pumice.errors import PluginError, PluginLoadError
+from pumice.framework.asking import Asking
+from pumice.framework.callbacks import Callback, adapted
+from pumice.framework.compat import PUMICE, Compat
+from pumice.framework.plugin import Arguments, Event, EventHandler
+from pumice.framework.points import POINTS
+from pumice.framework.registration import Fn, Registration
+from pumice.framework.runtime import QUARANTINE_AFTER, Health, Runtime
+from pumice.framework.statement import Kind, Operation, Statement
+from pumice.model.intents import Bind, Evict, Intent, Nominate, Note, StatusUpdate
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.resources import Resources
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+from pumice.state.cluster import ClusterState
+
+log = logging.getLogger("pumice.framework")
+S = TaskStatus
+
+
+@dataclass(slots=True)
+class PluginEntry:
+    """A plugin of a tier: its object, its conf name and which of its flags are on."""
+
+    name: str
+    build: Callable[[], Any]
+    enabled: Callable[[str], bool]
+    plugin: Any = None
+
+
+@dataclass(slots=True)
+class Refusal:
+    """Why a job was not served in this cycle: the stage that stopped it and what was said."""
+
+    stage: str
+    text: str
+    plugin: str = ""
+
+
+@dataclass(slots=True)
+class Shard:
+    """The nodes that are this scheduler's own; *hard* means no others may be used."""
+
+    hard: bool
+    nodes: frozenset[str]
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Numbers that plugins publish; read after the cycle."""
+
+    gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = field(default_factory=dict)
+    counters: dict[tuple[str, tuple[tuple[str, str], ...]], float] = field(default_factory=dict)
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        """Set a gauge."""
+        self.gauges[name, tuple(sorted(labels.items()))] = value
+
+    def counter(self, name: str, by: float = 1, **labels: str) -> None:
+        """Count something."""
+        key = (name, tuple(sorted(labels.items())))
+        self.counters[key] = self.counters.get(key, 0) + by
+
+
+class Session(Registration, Asking):
+    """One scheduling session.
+
+    Built by hand without tiers, every registration counts as one enabled tier in order: open a plugin on it with
+    `open_plugin` and ask (``ssn.predicate(task, node)``, ``ssn.job_ready(job)``).
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        *,
+        tiers: Sequence[Sequence[PluginEntry]] | None = None,
+        actions: Sequence[str] = (),
+        action_arguments: Callable[[str], Mapping[str, Any]] | None = None,
+        compat: Compat = PUMICE,
+        runtime: Runtime | None = None,
+        shard: Shard | None = None,
+        signature: object = None,
+        environment: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.state = state
+        self.compat = compat
+        self.runtime = runtime if runtime is not None else Runtime()
+        self.shard = shard
+        self.environment = environment or {}
+        """What a plugin may know beside the cluster's objects: node usage, enabled features."""
+        self.actions = tuple(actions)
+        self.signature = signature
+        self._tiers = tiers
+        self._action_arguments = action_arguments
+        self.metrics = Metrics()
+        self.intents: list[Intent] = []
+        self.handlers: list[EventHandler] = []
+        self.binders: dict[str, Any] = {}
+        self.kept: list[Statement] = []
+        self.fit_errors: dict[str, dict[str, FitError]] = {}
+        self.refusals: dict[str, Refusal] = {}
+        self.conditions: dict[str, list[dict[str, str]]] = {}
+        self.timings: dict[tuple[str, str], float] = {}
+        self.warnings: list[str] = []
+        self.errors: list[PluginError] = []
+        self._registered: dict[str, dict[str, list[Callback]]] = {}
+        self._opening = ""
+        self._opening_entry: PluginEntry | None = None
+        self._opened: list[tuple[str, Any]] = []
+        self._failed: set[str] = set()
+        self._pipelines: list[Operation] = []
+        state.refresh()
+        self._changed: dict[str, Job] = dict(state.changed_jobs)
+        self._init_asking()
+
+    # -- what plugins see -------------------------------------------------------------------------------------------
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """Jobs with a PodGroup and a queue, by UID."""
+        return self.state.session_jobs
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes by name."""
+        return self.state.table.by_name
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        """Queues by name."""
+        return self.state.queues
+
+    @property
+    def total(self) -> Resources:
+        """What all nodes offer."""
+        return self.state.total_resources()
+
+    @property
+    def now(self) -> float:
+        """The time of this session, in seconds."""
+        return self.state.now
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What the plugin being opened (or asked at close) keeps between sessions."""
+        return self.runtime.memory.setdefault(self._opening, {})
+
+    def memory_of(self, plugin: str) -> dict[str, Any]:
+        """What a plugin keeps between sessions."""
+        return self.runtime.memory.setdefault(plugin, {})
+
+    @property
+    def log(self) -> logging.Logger:
+        """The logger of the plugin being opened."""
+        return logging.getLogger(f"pumice.plugins.{self._opening}" if self._opening else "pumice.plugins")
+
+    def action_arguments(self, action: str) -> Arguments:
+        """The arguments that the configuration gives an action."""
+        given = self._action_arguments(action) if self._action_arguments else {}
+        return Arguments(given, owner=f"action {action}")
+
+    # -- registering ------------------------------------------------------------------------------------------------
+    def add(self, point: str, name: str | Fn, fn: Fn | None = None, **declared: Any) -> None:
+        """Register a callback at a point. A second one under the same name replaces the first, unless *also*."""
+        if point not in POINTS:
+            raise PluginLoadError(f"extension point {point!r}: not one of {', '.join(sorted(POINTS))}")
+        if fn is None:
+            if not callable(name):
+                raise PluginLoadError(f"{POINTS[point].register}: needs a function, got {name!r}")
+            fn, name = name, getattr(getattr(name, "__self__", None), "name", "") or self._opening
+        elif not isinstance(name, str):
+            raise PluginLoadError(f"{POINTS[point].register}: the name must be text, got {name!r}")
+        also = declared.pop("also", False)
+        shaped = fn if declared.get("sort_key") else adapted(point, name, fn)
+        callback = Callback(name, point, shaped, **{k: v for k, v in declared.items() if v is not None})
+        known = self._registered.setdefault(point, {}).setdefault(name, [])
+        if not also:
+            known.clear()
+        known.append(callback)
+        self._chains.pop(point, None)
+        if not POINTS[point].asked:
+            self.warnings.append(f"plugin {name!r} registers at {point}, which no action asks")
+
+    def add_event_handler(self, handler: EventHandler) -> None:
+        """Be told of every virtual placement and its undoing."""
+        handler.plugin = handler.plugin or self._opening
+        self.handlers.append(handler)
+
+    def register_binder(self, name: str, binder: Any) -> None:
+        """Offer a binder; a later one of the same name replaces it."""
+        self.binders[name] = binder
+
+    # -- opening and closing ----------------------------------------------------------------------------------------
+    def open(self) -> Session:
+        """Build and open every plugin of the tiers, in order."""
+        self.runtime.cycle += 1
+        for tier in self._tiers or ():
+            for entry in tier:
+                health = self.runtime.health.get(entry.name)
+                if health is not None and health.quarantined:
+                    continue
+                entry.plugin = entry.build()
+                self._opening_entry = entry
+                self.open_plugin(entry.plugin, entry.name)
+        self._opening_entry = None
+        return self
+
+    def flag(self, name: str) -> bool:
+        """Is a flag (``enableHierarchy``) on for the plugin being opened? Off in a session built by hand."""
+        return self._opening_entry is not None and self._opening_entry.enabled(name)
+
+    def configured(self, plugin: str) -> bool:
+        """Is a plugin of that name among the tiers?"""
+        return any(e.name == plugin for tier in self._tiers or () for e in tier)
+
+    def open_plugin(self, plugin: Any, name: str = "") -> None:
+        """Open one plugin: register the methods named after points, then let it register by itself."""
+        name = name or getattr(plugin, "name", "") or type(plugin).__name__
+        self._opening = name
+        started = time.perf_counter()
+        try:
+            for point, attribute in _auto_methods(type(plugin)):
+                method = getattr(plugin, attribute)
+                self.add(
+                    point,
+                    name,
+                    method,
+                    scope=getattr(method, "__pumice_scope__", Scope.SESSION),
+                    key=getattr(method, "__pumice_key__", None),
+                )
+            opened = getattr(plugin, "on_session_open", None)
+            if opened is not None:
+                opened(self)
+        except PluginLoadError:
+            raise
+        except Exception as exc:
+            self.contain(name, "on_session_open", exc)
+        finally:
+            self._opening = ""
+        self.timings["open", name] = self.timings.get(("open", name), 0.0) + time.perf_counter() - started
+        self._opened.append((name, plugin))
+
+    def close(self) -> None:
+        """Close the plugins, settle phases and conditions, then undo everything that was not committed."""
+        for name, plugin in self._opened:
+            self._opening = name
+            started = time.perf_counter()
+            try:
+                closing = getattr(plugin, "on_session_close", None)
+                if closing is not None:
+                    closing(self)
+            except Exception as exc:
+                self.contain(name, "on_session_close", exc)
+            self.timings["close", name] = time.perf_counter() - started
+        self._opening = ""
+        self._settle()
+        for statement in reversed(self.kept):
+            statement.discard()
+        for op in reversed(self._pipelines):
+            if op.task._status is S.PIPELINED:
+                self.state.set_status(op.task, S.PENDING, None)
+        self.state.end_session()
+        self._judge()
+
+    def changed_jobs(self) -> list[Job]:
+        """Jobs that changed since the last session closed, by events or by this session."""
+        self._changed.update(self.state.dirty)
+        return [j for j in self._changed.values() if j.in_session]
+
+    def _settle(self) -> None:
+        """Phases and counters of the PodGroups that changed."""
+        from pumice.framework.phases import status_of
+
+        for job in self.changed_jobs():
+            conditions = self.conditions.get(job.uid, [])
+            before = job.group.status if job.group else None
+            status = status_of(job, any(c["type"] == "Unschedulable" for c in conditions))
+            if before is None:
+                continue
+            counters = (before.phase, before.running, before.failed, before.succeeded)
+            new = (status["phase"], status["running"], status["failed"], status["succeeded"])
+            fresh = [c for c in conditions if not _has_condition(before.conditions or [], c)]
+            if counters != new or fresh:
+                if fresh:
+                    status["conditions"] = fresh
+                self.intents.append(StatusUpdate("PodGroup", job.uid, status))
+            if status["phase"] != job.phase:
+                self.state.set_phase(job, status["phase"])
+        self.state.changed_jobs.clear()
+
+    def _judge(self) -> None:
+        """Count failing cycles; quarantine a plugin that fails again and again."""
+        for name, health in self.runtime.health.items():
+            if name in self._failed:
+                health.failing_cycles += 1
+                if health.failing_cycles >= QUARANTINE_AFTER and not health.quarantined:
+                    health.quarantined = True
+                    self.intents.append(
+                        Note(
+                            "Plugin",
+                            name,
+                            "Warning",
+                            "Quarantined",
+                            f"failed in {QUARANTINE_AFTER} cycles: {health.last}",
+                        )
+                    )
+                    log.error("plugin %r is quarantined: %s", name, health.last)
+            else:
+                health.failing_cycles = 0
+
+    # -- failures ---------------------------------------------------------------------------------------------------
+    def contain(
+        self, plugin: str, point: str, exc: Exception, task: Task | None = None, node: Node | None = None
+    ) -> None:
+        """A plugin raised: attribute it, log it once with its traceback, count it, go on."""
+        about = "".join(
+            (f" for task {task.key}" if task is not None else "", f" on node {node.name}" if node is not None else "")
+        )
+        error = PluginError(plugin, point, f"{type(exc).__name__}: {exc}{about}")
+        health = self.runtime.health.setdefault(plugin, Health())
+        health.failures += 1
+        if health.last != f"{point}: {exc}":
+            log.error("%s", error, exc_info=exc)
+            health.last = f"{point}: {exc}"
+        self._failed.add(plugin)
+        self.metrics.counter("pumice_plugin_failures_total", plugin=plugin, point=point)
+        if len(self.errors) < 1000:
+            self.errors.append(error)
+
+    def tell_allocated(self, task: Task) -> None:
+        """Tell handlers of an undone eviction; objections have no effect."""
+        for handler in self.handlers:
+            self._tell(handler, handler.allocate, handler.allocate_many, task, "allocate handler")
+
+    def tell_deallocated(self, task: Task) -> None:
+        """Tell handlers that a task gave its place back."""
+        for handler in self.handlers:
+            self._tell(handler, handler.deallocate, handler.deallocate_many, task, "deallocate handler")
+
+    def _tell(
+        self,
+        handler: EventHandler,
+        one: Callable[[Event], None] | None,
+        many: Callable[[Sequence[Task]], None] | None,
+        task: Task,
+        point: str,
+    ) -> None:
+        try:
+            if one is not None:
+                event = Event(task)
+                one(event)
+                if event.err is not None:
+                    log.warning("plugin %s: %s: %s", handler.plugin, point, event.err)
+            elif many is not None:
+                many([task])
+        except Exception as exc:
+            self.contain(handler.plugin, point, exc, task, task.node)
+
+    # -- deciding ---------------------------------------------------------------------------------------------------
+    def statement(self) -> Statement:
+        """A new, empty statement."""
+        return Statement(self)
+
+    def commit(self, operations: Sequence[Operation]) -> None:
+        """Turn operations into intents (called by `Statement.commit`)."""
+        state = self.state
+        for op in operations:
+            task = op.task
+            if op.kind is Kind.ALLOCATE:
+                notes = self.bind_annotations(task, op.node)
+                state.set_status(task, S.BINDING, op.node)
+                state.assume(task)
+                self.intents.append(Bind(task.key, task._uid, op.node.name, task._job_key, notes, self.binder_of(task)))
+            elif op.kind is Kind.EVICT:
+                state.assume(task)
+                helped = op.for_task
+                self.intents.append(
+                    Evict(
+                        task.key,
+                        task._uid,
+                        op.node.name,
+                        op.reason,
+                        task._job_key,
+                        helped._job_key if helped is not None else "",
+                        helped.key if helped is not None else "",
+                    )
+                )
+            else:
+                self._pipelines.append(op)
+                if op.evicted:
+                    self.intents.append(Nominate(task.key, task._uid, op.node.name))
+
+    def binder_of(self, task: Task) -> str:
+        """Which registered binder wants to bind the task; nothing for the cluster's own."""
+        for name, binder in self.binders.items():
+            wants = getattr(binder, "wants", None)
+            if wants is None or wants(task):
+                return name
+        return ""
+
+    def wants_topology(self, job: Job) -> bool:
+        """Must the job be placed by hyper-nodes?"""
+        return False
+
+    def set_phase(self, job: Job, phase: str) -> None:
+        """Let a job into another phase."""
+        self.state.set_phase(job, phase)
+
+    def refuse(self, job: Job, stage: str, text: str, plugin: str = "") -> None:
+        """Remember why a job was not served."""
+        self.refusals[job.uid] = Refusal(stage, text, plugin)
+
+    def unfit(self, job: Job, task: Task, error: FitError) -> None:
+        """Remember why a task fits nowhere."""
+        self.fit_errors.setdefault(job.uid, {})[task._uid] = error
+
+    def set_condition(self, job: Job, type: str, status: str, reason: str, message: str) -> None:
+        """Write a condition of a job's PodGroup when the session closes."""
+        mine = self.conditions.setdefault(job.uid, [])
+        mine[:] = [c for c in mine if c["type"] != type]
+        mine.append({"type": type, "status": status, "reason": reason, "message": message})
+
+
+def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:
+    return any(
+        c.type == new["type"] and (c.status, c.reason, c.message) == (new["status"], new["reason"], new["message"])
+        for c in existing
+    )
+
+
+_AUTO: dict[type, list[tuple[str, str]]] = {}
+
+
+def _auto_methods(cls: type) -> list[tuple[str, str]]:
+    """Methods of a plugin class that are named after a point."""
+    known = _AUTO.get(cls)
+    if known is None:
+        known = _AUTO[cls] = [(name, name) for name in POINTS if callable(getattr(cls, name, None))]
+    return known

@@ -1,0 +1,183 @@
+"""Statement: do, checkpoint, undo, commit. Nothing outside a statement changes a task during a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pumice.framework.plugin import Event
+from pumice.model.node import Node
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+if TYPE_CHECKING:
+    from pumice.framework.session import Session
+
+S = TaskStatus
+
+
+class Kind(Enum):
+    """What an operation did."""
+
+    ALLOCATE = "allocate"
+    PIPELINE = "pipeline"
+    EVICT = "evict"
+
+
+@dataclass(slots=True)
+class Operation:
+    """One applied operation with what it takes to undo it."""
+
+    kind: Kind
+    task: Task
+    node: Node
+    before: TaskStatus
+    reason: str = ""
+    for_task: Task | None = None
+    evicted: bool = False
+    """pipeline: was somebody evicted for it?"""
+
+
+class Statement:
+    """An ordered log of operations already applied to the session.
+
+    Leaving it without `commit` or `keep` must be done through `discard`, which restores everything exactly.
+    """
+
+    __slots__ = ("_ssn", "operations")
+
+    def __init__(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self.operations: list[Operation] = []
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    # -- doing ----------------------------------------------------------------------------------------------------
+    def allocate(self, task: Task, node: Node) -> str:
+        """Give a pending task its place; the text of a handler's objection (then nothing changed), or nothing."""
+        return self._place(Kind.ALLOCATE, task, node, S.ALLOCATED, False)
+
+    def pipeline(self, task: Task, node: Node, evicted: bool = False) -> str:
+        """Promise a pending task room that is being released; an objection as in `allocate`."""
+        return self._place(Kind.PIPELINE, task, node, S.PIPELINED, evicted)
+
+    def _place(self, kind: Kind, task: Task, node: Node, status: TaskStatus, evicted: bool) -> str:
+        ssn = self._ssn
+        before = task._status
+        ssn.state.move(task, status, node)
+        if ssn.handlers:
+            error = self._tell(task)
+            if error:
+                ssn.state.move(task, before, None)
+                ssn.tell_deallocated(task)
+                return error
+        self.operations.append(Operation(kind, task, node, before, evicted=evicted))
+        return ""
+
+    def _tell(self, task: Task) -> str:
+        """Tell every handler of a placement; the first objection, if any."""
+        error = ""
+        for handler in self._ssn.handlers:
+            if handler.allocate is None:
+                if handler.allocate_many is not None:
+                    handler.allocate_many([task])
+                continue
+            event = Event(task)
+            try:
+                handler.allocate(event)
+            except Exception as exc:
+                self._ssn.contain(handler.plugin, "allocate handler", exc, task, task.node)
+                event.err = event.err or f"{type(exc).__name__}: {exc}"
+            if event.err is not None and not error:
+                error = str(event.err) or handler.plugin
+        return error
+
+    def allocate_many(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> int:
+        """Give equal pending tasks of one job their places, in order; how many were placed before an objection."""
+        ssn = self._ssn
+        if any(h.allocate_many is None for h in ssn.handlers):
+            for n, (task, node) in enumerate(zip(tasks, nodes, strict=True)):
+                if self.allocate(task, node):
+                    return n
+            return len(tasks)
+        ssn.state.place_many(tasks, nodes, S.ALLOCATED)
+        for handler in ssn.handlers:
+            if handler.allocate_many is not None:
+                handler.allocate_many(tasks)
+        self.operations.extend(
+            Operation(Kind.ALLOCATE, task, node, S.PENDING) for task, node in zip(tasks, nodes, strict=True)
+        )
+        return len(tasks)
+
+    def evict(self, task: Task, reason: str, for_task: Task | None = None) -> None:
+        """Mark a task as being evicted, for the good of *for_task*."""
+        node = task._node
+        assert node is not None, f"task {task.key} is on no node"
+        before = task._status
+        self._ssn.state.set_status(task, S.RELEASING, node, evicted=True)
+        self._ssn.tell_deallocated(task)
+        self.operations.append(Operation(Kind.EVICT, task, node, before, reason=reason, for_task=for_task))
+
+    # -- undoing --------------------------------------------------------------------------------------------------
+    def checkpoint(self) -> int:
+        """A mark to `rollback` to."""
+        return len(self.operations)
+
+    def rollback(self, mark: int) -> None:
+        """Undo everything after *mark*, newest first."""
+        while len(self.operations) > mark:
+            self._undo(self.operations.pop())
+
+    def discard(self) -> None:
+        """Undo everything."""
+        self.rollback(0)
+
+    def undo_of(self, task: Task) -> None:
+        """Undo the one eviction of *task*, wherever it stands in the log."""
+        for at, op in enumerate(self.operations):
+            if op.task is task:
+                del self.operations[at]
+                self._undo(op)
+                return
+
+    def _undo(self, op: Operation) -> None:
+        ssn = self._ssn
+        if op.kind is Kind.EVICT:
+            ssn.state.set_status(op.task, op.before, op.node)
+            ssn.tell_allocated(op.task)
+        else:
+            ssn.state.set_status(op.task, op.before, None)
+            ssn.tell_deallocated(op.task)
+
+    # -- ending ---------------------------------------------------------------------------------------------------
+    def merge(self, other: Statement) -> None:
+        """Take over another statement's operations."""
+        self.operations += other.operations
+        other.operations = []
+
+    def has_evictions(self) -> bool:
+        """Does it evict anybody?"""
+        return any(op.kind is Kind.EVICT for op in self.operations)
+
+    def commit(self) -> None:
+        """Turn the log into intents. Placements become binding, evictions are final for this session."""
+        operations, self.operations = self.operations, []
+        self._ssn.commit(operations)
+
+    def keep(self) -> None:
+        """Leave it applied until the session closes; then it is undone."""
+        self._ssn.kept.append(self)
+
+
+@contextmanager
+def trial(ssn: Session) -> Iterator[Statement]:
+    """A statement that is taken back on leaving the block."""
+    statement = Statement(ssn)
+    try:
+        yield statement
+    finally:
+        statement.discard()

@@ -1,0 +1,191 @@
+"""What is to be placed of a job, and placing it task by task or, where answers allow it, many at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.choose import Choice, FitError
+from pumice.framework.search import NodeSearch
+from pumice.framework.session import Session
+from pumice.framework.statement import Statement
+from pumice.model.job import Job, SubJob
+from pumice.model.queue import Queue
+from pumice.model.reason import reason_id
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+
+
+@dataclass(slots=True)
+class Worksheet:
+    """The tasks of a job that wait for a place, in order; by sub-job where it has policies."""
+
+    tasks: deque[Task] = field(default_factory=deque)
+    sub_jobs: dict[str, deque[Task]] = field(default_factory=dict)
+    by_topology: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.tasks) or any(self.sub_jobs.values())
+
+
+def placeable(task: Task) -> bool:
+    """May the task be given a place: no foreign gate, a readable request?"""
+    return not task._invalid and not (task._gates and task.gated)
+
+
+def worksheet_of(ssn: Session, job: Job) -> Worksheet:
+    """The waiting tasks of a job, best-effort ones left to backfill."""
+    pending = [t for t in job._by_status[0].values() if not t._best_effort and placeable(t)]
+    sheet = Worksheet(by_topology=ssn.wants_topology(job))
+    if not job.policies:
+        sheet.tasks = deque(ssn.sorted_tasks(pending))
+        return sheet
+    groups: dict[str, list[Task]] = {}
+    for task in pending:
+        sub_job = task._sub_job
+        groups.setdefault(sub_job._uid if sub_job is not None else job.uid, []).append(task)
+    sheet.sub_jobs = {uid: deque(ssn.sorted_tasks(tasks)) for uid, tasks in groups.items()}
+    return sheet
+
+
+def place_tasks(
+    ssn: Session,
+    queue: Queue,
+    job: Job,
+    sub_job: SubJob | None,
+    tasks: deque[Task],
+    remember: bool,
+    domain: npt.NDArray[np.bool_] | None = None,
+) -> Statement | None:
+    """Place tasks until the (sub-)job is ready; the statement if it is or may wait, else None with all undone.
+
+    Tasks are taken from *tasks*; what is left of it has not been tried.
+    """
+    statement = ssn.statement()
+    search = NodeSearch(ssn, remember, domain)
+    while tasks:
+        task = tasks[0]
+        verdict = ssn.allocatable(queue, task)
+        if not verdict:
+            tasks.popleft()
+            text = verdict.text or f"queue {queue.name} may not take it"
+            ssn.unfit(job, task, FitError({reason_id(verdict.plugin, text): len(ssn.nodes)}, len(ssn.nodes), text))
+            ssn.refuse(job, "queue", text, verdict.plugin)
+            continue
+        if _failed_before(ssn, job, sub_job, task):
+            tasks.popleft()
+            text = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
+            ssn.unfit(job, task, FitError({}, 0, text))
+            continue
+        if ssn.chain("pre_predicate"):
+            reason = ssn.pre_predicate(task)
+            if reason is not None:
+                tasks.popleft()
+                counts = {reason_id(reason.plugin, reason.text, reason.code): len(ssn.nodes)}
+                ssn.unfit(job, task, FitError(counts, len(ssn.nodes)))
+                if goes_on(ssn, job, sub_job):
+                    continue
+                break
+        placed = _place_many(ssn, queue, job, sub_job, tasks, statement, search)
+        if not placed:
+            tasks.popleft()
+            found = search.choose(task)
+            if isinstance(found, FitError):
+                ssn.unfit(job, task, found)
+                if goes_on(ssn, job, sub_job):
+                    continue
+                break
+            if _apply(statement, task, found):
+                continue
+        if ssn.sub_job_ready(job, sub_job):
+            break
+    if ssn.sub_job_ready(job, sub_job) or ssn.sub_job_pipelined(job, sub_job):
+        return statement
+    statement.discard()
+    return None
+
+
+def _apply(statement: Statement, task: Task, choice: Choice) -> str:
+    if choice.idle:
+        return statement.allocate(task, choice.node)
+    return statement.pipeline(task, choice.node)
+
+
+def _place_many(
+    ssn: Session,
+    queue: Queue,
+    job: Job,
+    sub_job: SubJob | None,
+    tasks: deque[Task],
+    statement: Statement,
+    search: NodeSearch,
+) -> int:
+    """Place the equal tasks at the head of *tasks* in bulk; how many were placed (0: go task by task)."""
+    if sub_job is not None:
+        return 0
+    wanted = min(ssn.more_needed(job), len(tasks))
+    if wanted < 2:
+        return 0
+    first = tasks[0]
+    equal = 1
+    for task in tasks:
+        if task is first:
+            continue
+        if equal >= wanted or task._class is not first._class or task._nominated or task._labels != first._labels:
+            break
+        equal += 1
+    if equal < 2:
+        return 0
+    room = ssn.allocatable_room(queue, first, equal)
+    if room < 2:
+        return 0
+    rows = search.plan(first, room)
+    if len(rows) < 2:
+        return 0
+    nodes = ssn.state.table.nodes
+    chosen = [n for n in (nodes[r] for r in rows) if n is not None]
+    batch = [tasks[i] for i in range(len(chosen))]
+    done = statement.allocate_many(batch, chosen)
+    for _ in range(done):
+        tasks.popleft()
+    return done
+
+
+def _failed_before(ssn: Session, job: Job, sub_job: SubJob | None, task: Task) -> bool:
+    """Has an equal task of the job already been found to fit nowhere in this cycle?"""
+    failed = ssn.fit_errors.get(job.uid)
+    if not failed:
+        return False
+    if ssn.compat.role_failure:
+        if not task._role:
+            return False
+        return any(
+            (t := job._tasks.get(uid)) is not None and t._role == task._role and t._sub_job is sub_job for uid in failed
+        )
+    view = ssn.evaluator.view(task)
+    if view.session_filters:
+        return False
+    return any((t := job._tasks.get(uid)) is not None and t._class is task._class for uid in failed)
+
+
+def goes_on(ssn: Session, job: Job, sub_job: SubJob | None) -> bool:
+    """After a task failed: could the job still become ready without it?"""
+    group = sub_job if sub_job is not None else job
+    if job.min_available == len(job.tasks) or group.min_available >= len(group.tasks):
+        return False
+    if job.policies:
+        return True
+    failed = {job._tasks[uid]._role for uid in ssn.fit_errors.get(job.uid, ()) if uid in job._tasks}
+    if job.min_available < job.role_total:
+        left = sum(1 for t in job._by_status[S.PENDING].values() if t._role not in failed)
+        return job.ready_count + left >= job.min_available
+    for role in failed:
+        minimum = job.role_minimums.get(role, 0)
+        if minimum > 0 and job.role_ready_count(role) < minimum:
+            return False
+    return True

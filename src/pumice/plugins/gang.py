@@ -1,0 +1,143 @@
+"""gang: nothing starts until enough can start together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pumice.framework.plugin import Plugin
+from pumice.framework.session import Session
+from pumice.model.job import Job, SubJob
+from pumice.model.reason import PASS, Verdict, reject
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+
+
+class Gang(Plugin):
+    """Holds a job back until ``minMember`` of its tasks, and the minimum of each role, have a place. No arguments."""
+
+    name = "gang"
+    arguments_read = ()
+
+    def on_session_open(self, ssn: Session) -> None:
+        self._roles_matter = not ssn.compat.role_minimums
+        ssn.add_job_valid_fn(self.name, _valid)
+        ssn.add_job_ready_fn(self.name, _ready, needs=_needs)
+        ssn.add_sub_job_ready_fn(self.name, _sub_job_ready)
+        ssn.add_job_pipelined_fn(self.name, _pipelined)
+        ssn.add_sub_job_pipelined_fn(self.name, _sub_job_pipelined)
+        ssn.add_job_order_key_fn(self.name, _job_key)
+        ssn.add_sub_job_order_key_fn(self.name, _sub_job_key)
+        ssn.add_job_starving_fn(self.name, _starving)
+        ssn.add_preemptable_fn(self.name, self._spare)
+        ssn.add_reclaimable_fn(self.name, self._spare)
+        ssn.add_unified_evictable_fn(self.name, _everyone)
+
+    def _spare(self, _: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates that their jobs can lose without falling below their minimum."""
+        left: dict[str, int] = {}
+        roles: dict[tuple[str, str], int] = {}
+        victims = []
+        for task in candidates:
+            job = task.job
+            have = left.setdefault(job.uid, job.ready_count)
+            if have <= job.min_available:
+                continue
+            minimum = job.role_minimums.get(task.role, 0)
+            if self._roles_matter and minimum and job.min_available >= job.role_total:
+                of_role = roles.setdefault((job.uid, task.role), job.role_ready_count(task.role))
+                if of_role <= minimum:
+                    continue
+                roles[job.uid, task.role] = of_role - 1
+            left[job.uid] = have - 1
+            victims.append(task)
+        return victims
+
+    def on_session_close(self, ssn: Session) -> None:
+        """Say on every PodGroup that changed whether its gang has a place."""
+        for job in ssn.changed_jobs():
+            if not job.tasks:
+                continue
+            if job.is_ready:
+                ssn.set_condition(job, "Scheduled", "True", "tasks in gang are ready to be scheduled", "")
+            elif not _only_waits_for_release(job):
+                schedulable = job.ready_count
+                text = f"{job.min_available - schedulable}/{len(job.tasks)} tasks in gang unschedulable: "
+                ssn.set_condition(job, "Unschedulable", "True", "NotEnoughResources", text + describe(ssn, job))
+
+
+def _only_waits_for_release(job: Job) -> bool:
+    """Nothing is left to place, and the tasks that are terminating still make up the gang."""
+    if job.count(S.PENDING, S.PIPELINED):
+        return False
+    releasing = sum(1 for t in job.with_status(S.RELEASING).values() if t.node is not None)
+    scheduled = job.count(S.RUNNING, S.BOUND, S.FAILED, S.SUCCEEDED)
+    return releasing > 0 and scheduled + releasing >= job.min_available
+
+
+def describe(ssn: Session, job: Job) -> str:
+    """Where the tasks of a job stand, and why the first that fits nowhere does not."""
+    counts = sorted(f"{len(job.with_status(s))} {s.title}" for s in S if job.with_status(s))
+    counts.append(f"{job.min_available} minAvailable")
+    text = f"pod group is {'ready' if job.is_ready else 'not ready'}, {', '.join(counts)}"
+    errors = ssn.fit_errors.get(job.uid, {})
+    named = sorted((job.tasks[uid].name, error) for uid, error in errors.items() if uid in job.tasks)
+    if named:
+        text += f". Origin reason is {named[0][0]}: {named[0][1]}"
+    elif (refusal := ssn.refusals.get(job.uid)) is not None:
+        text += f". {refusal.text}"
+    return text
+
+
+def _valid(job: Job) -> Verdict:
+    if not job.roles_valid():
+        return reject("Not enough valid pods of each task for gang-scheduling", "NotEnoughPodsOfTask")
+    if not job.sub_jobs_valid():
+        return reject("Not enough valid subGroups of each task for gang-scheduling", "NotEnoughPodsOfTask")
+    if job.valid_count < job.min_available:
+        text = f"Not enough valid tasks for gang-scheduling, valid: {job.valid_count}, min: {job.min_available}"
+        return reject(text, "NotEnoughTasks")
+    return PASS
+
+
+def _ready(job: Job) -> Verdict:
+    if not job.is_ready:
+        return reject(f"{job.ready_count} of {job.min_available} required tasks have a place")
+    if not job.roles_ready():
+        return reject("a role has fewer tasks with a place than its minimum")
+    if job.policies and not job.sub_jobs_ready():
+        return reject("too few sub-groups have a place")
+    return PASS
+
+
+def _needs(job: Job) -> int:
+    return job._min_available - job.ready_count - job._pending_best_effort
+
+
+def _sub_job_ready(sub_job: SubJob) -> bool:
+    return sub_job.is_ready
+
+
+def _pipelined(job: Job) -> int:
+    return 1 if job.is_pipelined and job.roles_pipelined() and job.sub_jobs_pipelined() else -1
+
+
+def _sub_job_pipelined(sub_job: SubJob) -> int:
+    return 1 if sub_job.is_pipelined else -1
+
+
+def _job_key(job: Job) -> bool:
+    return job.is_ready
+
+
+def _sub_job_key(sub_job: SubJob) -> bool:
+    return sub_job.is_ready
+
+
+def _starving(job: Job) -> bool:
+    return job.is_starving
+
+
+def _everyone(_: object, candidates: Sequence[Task]) -> list[Task]:
+    return list(candidates)

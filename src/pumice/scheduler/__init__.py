@@ -1,0 +1,1 @@
+"""The running whole: configuration to plugins and actions, the cycle, its report."""

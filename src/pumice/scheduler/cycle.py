@@ -1,0 +1,88 @@
+"""One scheduling cycle on one page: start reading here.
+
+Events were applied to the state; a session opens on it, the plugins register, the actions ask and place, statements
+commit into intents, and the session closes: phases and conditions are settled, what was not committed is undone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from pumice.framework.runtime import Runtime
+from pumice.framework.session import Session, Shard
+from pumice.model.status import TaskStatus
+from pumice.scheduler.assembly import Assembly
+from pumice.scheduler.report import CycleReport
+from pumice.state.cluster import ClusterState
+
+
+def run_cycle(
+    state: ClusterState,
+    assembly: Assembly,
+    runtime: Runtime,
+    *,
+    shard: Shard | None = None,
+    environment: Mapping[str, Any] | None = None,
+    details: bool = False,
+) -> CycleReport:
+    """Run every action once on the state as it is; returns what was decided.
+
+    *details*: also count every job's tasks by status (costs a look at every job).
+    """
+    started = time.perf_counter()
+    session = Session(
+        state,
+        tiers=assembly.tiers(),
+        actions=assembly.conf.actions,
+        action_arguments=assembly.action_arguments,
+        compat=assembly.compat,
+        runtime=runtime,
+        shard=shard,
+        signature=assembly.conf.digest,
+        environment=environment,
+    ).open()
+    session.timings["cycle", "open"] = time.perf_counter() - started
+    for action in assembly.actions:
+        begun = time.perf_counter()
+        action.execute(session)
+        session.timings["action", action.name] = time.perf_counter() - begun
+    pipelined = _pipelined(session)
+    statuses = _statuses(session) if details else {}
+    begun = time.perf_counter()
+    session.close()
+    session.timings["cycle", "close"] = time.perf_counter() - begun
+    session.timings["cycle", "total"] = time.perf_counter() - started
+    return CycleReport(
+        now=state.now,
+        conf_digest=assembly.conf.digest,
+        intents=session.intents,
+        refusals=session.refusals,
+        fit_errors=session.fit_errors,
+        pipelined=pipelined,
+        statuses=statuses,
+        phases={uid: job.phase for uid, job in state.session_jobs.items()} if details else {},
+        timings=session.timings,
+        warnings=session.warnings,
+        errors=[str(e) for e in session.errors],
+        gauges=session.metrics.gauges,
+        counters=session.metrics.counters,
+    )
+
+
+def _pipelined(session: Session) -> dict[str, dict[str, str]]:
+    waiting: dict[str, dict[str, str]] = {}
+    operations = [op for statement in session.kept for op in statement.operations] + session._pipelines
+    for op in operations:
+        task = op.task
+        if task.status is TaskStatus.PIPELINED:
+            waiting.setdefault(task._job_key, {})[task.key] = task.node_name
+    return waiting
+
+
+def _statuses(session: Session) -> dict[str, dict[str, int]]:
+    return {
+        uid: {s.title: len(job.with_status(s)) for s in TaskStatus if job.with_status(s)}
+        for uid, job in session.jobs.items()
+    }

@@ -1,0 +1,1 @@
+"""The pytest plugin that a project gets by installing pumice."""
