@@ -24,5 +24,4 @@ def status_of(job: Job, unschedulable: bool) -> dict[str, Any]:
             phase = JobPhase.PENDING
         else:
             phase = JobPhase.INQUEUE
-    return {"phase": str(phase.value if isinstance(phase, JobPhase) else phase), "running": running, "failed": failed,
-            "succeeded": succeeded}  # fmt: skip
+    return {"phase": str(phase), "running": running, "failed": failed, "succeeded": succeeded}

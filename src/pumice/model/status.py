@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final
 
 
@@ -66,7 +66,7 @@ MOVES: Final[frozenset[tuple[TaskStatus, TaskStatus]]] = frozenset(
 """What a session may do to a task (the cluster's own word is not bound by it)."""
 
 
-class JobPhase(str, Enum):
+class JobPhase(StrEnum):
     """The phase of a PodGroup."""
 
     PENDING = "Pending"

@@ -201,7 +201,7 @@ def play(
 def _record(job: Job, running: bool) -> JobRecord:
     waits = job.end is None and not running
     reasons = (
-        Reason(text=f"too few free GPUs for {min(job.gpus, 8)} on one node", plugin="predicates", nodes=40),
+        Reason(text=f"too few free GPUs for {min(job.gpus, 8)} on one node", plugin="predicates", nodes=16),
         Reason(text=f"0 of {math.ceil(job.gpus / 8)} required tasks have a place", plugin="gang"),
     )
     return JobRecord(
