@@ -1,0 +1,1 @@
+"""Charts as plain HTML and SVG. Shapes stretch with the page; text is HTML and keeps its size."""

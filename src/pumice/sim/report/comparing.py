@@ -1,0 +1,149 @@
+"""The parts of the page that set runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pumice.sim.report import tables, units
+from pumice.sim.report.charts import usage, waits
+from pumice.sim.report.charts.plot import legend, percent
+from pumice.sim.report.markup import Markup, tag
+from pumice.sim.report.sections import card
+from pumice.sim.results.comparison import Change, Comparison, MetricRow, MetricTable, Mover, Movers
+from pumice.sim.results.metrics import Unit
+from pumice.sim.results.records import RunRecord
+
+_SIGNS = {"better": "✓", "worse": "✗", "same": "="}
+_GROUP_COLUMNS = {
+    "wait_mean": "Wait, mean",
+    "wait_p95": "Wait, 95 %",
+    "jct_mean": "Completion",
+    "slowdown_mean": "Slowdown",
+    "completed": "Done",
+    "pending": "Pending",
+    "evictions": "Evictions",
+    "lost_gpu_hours": "Lost GPU-h",
+}
+"""Figures of a queue or size class that are shown, with names short enough for a column."""
+
+
+def comparison_sections(runs: Sequence[RunRecord], comparison: Comparison, colours: Sequence[str]) -> list[Markup]:
+    """Return what differs between the runs, the verdict first."""
+    key = legend([(colour, run.name, "") for run, colour in zip(runs, colours, strict=True)])
+    notes = tag("ul", *(tag("li", note) for note in comparison.notes), class_="warnings") if comparison.notes else ""
+    return [
+        card(
+            "Side by side",
+            f"Every run against {comparison.runs[0]}, the first. ✓ is for the better, ✗ for the worse, bold is best.",
+            notes,
+            _overall(comparison, colours),
+            anchor="compare-overall",
+        ),
+        card(
+            "Over time",
+            "Time counts from the first submission of each run.",
+            key,
+            tag("h3", "Share in use"),
+            usage.by_run(runs, colours),
+            tag("h3", "Jobs waiting for their first start"),
+            usage.waiting_by_run(runs, colours),
+            anchor="compare-time",
+        ),
+        card(
+            "Wait from submission to first start",
+            "Share of all jobs that had started after so long. Jobs that never ran count as not started.",
+            key,
+            waits.started(
+                [(run.name, colour, run.jobs) for run, colour in zip(runs, colours, strict=True)],
+                [job for run in runs for job in run.jobs],
+            ),
+            anchor="compare-waits",
+        ),
+        card(
+            "By queue",
+            f"Under each figure, the step from {comparison.runs[0]}.",
+            _groups("Queue", comparison.by_queue, comparison, colours),
+            anchor="compare-queues",
+        ),
+        card(
+            "By size",
+            f"Under each figure, the step from {comparison.runs[0]}.",
+            _groups("Size of the job", comparison.by_size, comparison, colours),
+            anchor="compare-sizes",
+        ),
+        *(_movers(movers, comparison.runs[0]) for movers in comparison.movers),
+    ]
+
+
+def _overall(comparison: Comparison, colours: Sequence[str]) -> Markup:
+    head = [Markup("Figure"), *(_run(name, colour) for name, colour in zip(comparison.runs, colours, strict=True))]
+    rows = [[row.label, *_cells(row)] for row in comparison.overall]
+    return tables.table(head, rows, class_="overall")
+
+
+def _cells(row: MetricRow) -> list[Markup]:
+    known = [value for value in row.values if value is not None]
+    best = (min(known) if row.better == "lower" else max(known)) if len(set(known)) > 1 else None
+    most = max((abs(value) for value in known), default=0.0) or 1.0
+    cells = []
+    for value, change in zip(row.values, row.changes, strict=True):
+        bar = "" if value is None else tag("i", class_="meter", style=f"width:{percent(abs(value) / most)}")
+        shown = tag("b" if value is not None and value == best else "span", units.amount(value, row.unit))
+        step = "" if change is None else _step(change, row.unit)
+        cells.append(tag("span", bar, shown, step, class_="compared"))
+    return cells
+
+
+def _step(change: Change, unit: Unit) -> Markup:
+    return tag("small", f"{_SIGNS[change.verdict]} {units.step(change, unit)}", class_=f"step {change.verdict}")
+
+
+def _groups(kind: str, groups: Sequence[MetricTable], comparison: Comparison, colours: Sequence[str]) -> Markup:
+    used = {row.key for group in groups for row in group.rows}
+    shown = [key for key in _GROUP_COLUMNS if key in used]
+    rows: list[list[str]] = []
+    for group in groups:
+        by_key = {row.key: row for row in group.rows}
+        for index, (run, colour) in enumerate(zip(comparison.runs, colours, strict=True)):
+            cells: list[str] = [group.name if index == 0 else "", _run(run, colour)]
+            cells += [_stacked(by_key.get(key), index) for key in shown]
+            rows.append(cells)
+    return tables.table([kind, "Run", *(_GROUP_COLUMNS[key] for key in shown)], rows, text=2, class_="grouped")
+
+
+def _stacked(row: MetricRow | None, index: int) -> Markup:
+    if row is None:
+        return Markup(units.NOTHING)
+    value, change = row.values[index], row.changes[index]
+    step = "" if change is None or change.verdict == "same" else _step(change, row.unit)
+    return tag("span", tag("span", units.amount(value, row.unit)), step, class_="stacked")
+
+
+def _run(name: str, colour: str) -> Markup:
+    return tag("span", tag("i", class_=f"swatch {colour}"), name, class_="named")
+
+
+def _movers(movers: Movers, base: str) -> Markup:
+    note = (
+        f"Against {base}, {movers.shorter:,} jobs waited shorter, {movers.longer:,} longer and {movers.same:,} as "
+        "long. A job that never ran counts as waiting to the end of its run."
+    )
+    left = tag("div", tag("h3", "Waited much shorter"), _moved(movers.most_shortened))
+    right = tag("div", tag("h3", "Waited much longer"), _moved(movers.most_lengthened))
+    return card(f"Jobs that moved: {movers.run}", note, tag("div", left, right, class_="pair"))
+
+
+def _moved(movers: Sequence[Mover]) -> Markup:
+    if not movers:
+        return tag("p", "None.", class_="note")
+    rows = [
+        [
+            tag("span", mover.job, class_="mono"),
+            mover.queue,
+            units.number(mover.gpus or None),
+            units.duration(mover.before_s),
+            units.duration(mover.after_s),
+        ]
+        for mover in movers
+    ]
+    return tables.table(["Job", "Queue", "GPUs", "Before", "Now"], rows, text=2)

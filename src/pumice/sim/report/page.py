@@ -1,0 +1,132 @@
+"""``html``: the whole report as one page that needs nothing else, neither network nor files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+
+from pumice.errors import InvalidInput
+from pumice.sim.report import palette, units
+from pumice.sim.report.comparing import comparison_sections
+from pumice.sim.report.markup import Markup, tag
+from pumice.sim.report.sections import anchors, run_sections
+from pumice.sim.results.comparison import Comparison, compare
+from pumice.sim.results.records import RunRecord
+from pumice.sim.results.summary import Summary
+
+_DEFINITIONS = (
+    ("Wait", "from submission to the first start, over the jobs that started."),
+    ("Completion time", "from submission to the end, over the jobs that are done."),
+    (
+        "Bounded slowdown",
+        "completion time divided by the run time undisturbed, where run times below 10 s count as 10 s; at least 1.",
+    ),
+    ("Percentiles", "nearest rank: the smallest value that so many percent of the values do not exceed."),
+    ("Makespan", "from the first submission to the last end."),
+    (
+        "Utilisation",
+        "what pods held divided by what nodes offered, from the first submission to the last end, or to the end of the "
+        "run where jobs were left.",
+    ),
+    ("Fragmentation", "share of the free GPU capacity that the workload's typical pods cannot use; mean over time."),
+    (
+        "Fairness of service",
+        "Jain's index over queues of the mean share of their time in the system that jobs ran. 1: the jobs of all "
+        "queues were slowed down alike.",
+    ),
+    (
+        "Fairness of shares",
+        "Jain's index of dominant shares by weight, over the queues that had a job waiting, and only while at least "
+        "two had. 1: queues that competed had equal shares.",
+    ),
+    ("Lost GPU-hours", "GPU-time of evicted pods, and of gangs that fell with them, whose work had to be done again."),
+)
+
+
+def html(runs: Sequence[RunRecord], comparison: Comparison | None = None) -> str:
+    """Return the report of one run, or of several side by side. The same records give the same page.
+
+    :param comparison: that of ``compare(runs)`` where the caller has it already.
+    :raises InvalidInput: no run, two of one name, or a comparison of other runs.
+    """
+    comparison = compare(runs) if comparison is None else comparison
+    if comparison.runs != tuple(run.name for run in runs):
+        raise InvalidInput(f"comparison: must be of the same runs, got one of {', '.join(comparison.runs)}")
+    queue_colours = palette.queue_colours(comparison.summaries)
+    run_colours = palette.run_colours(runs)
+    if len(runs) == 1:
+        body = [
+            _meta(comparison.summaries[0]),
+            *run_sections(runs[0], comparison.summaries[0], queue_colours, ""),
+        ]
+        navigation = _links(anchors(""))
+        title = runs[0].name
+    else:
+        tabs = [_tab("compare", comparison_sections(runs, comparison, run_colours))]
+        for number, (run, summary) in enumerate(zip(runs, comparison.summaries, strict=True)):
+            inner = [_meta(summary), *run_sections(run, summary, queue_colours, f"run{number}-")]
+            tabs.append(_tab(f"run{number}", [tag("h2", run.name, class_="run-name"), *inner]))
+        body = [tag("div", *tabs, class_="tabs")]
+        navigation = _links(
+            [("compare", "Compare"), *((f"run{number}", run.name) for number, run in enumerate(runs))], tabs=True
+        )
+        title = f"{len(runs)} runs compared"
+    return _page(title, navigation, body)
+
+
+def _page(title: str, navigation: Markup, body: Sequence[Markup]) -> str:
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"{title} · Pumice simulation report"),
+        tag("style", _asset("report.css")),
+    )
+    button = tag("button", "Theme", type="button", id="theme", title="Light or dark")
+    brand = tag("span", tag("i", class_="logo"), "Pumice", tag("small", "simulation report"), class_="brand")
+    content = tag(
+        "body",
+        tag("header", brand, navigation, button),
+        tag("main", tag("h1", title), *body, _definitions()),
+        tag("div", id="tip", role="status"),
+        tag("script", _asset("report.js")),
+    )
+    return f"<!doctype html>\n{tag('html', head, content, lang='en')}\n"
+
+
+def _asset(name: str) -> Markup:
+    return Markup(resources.files("pumice.sim.report").joinpath("assets", name).read_text(encoding="utf-8"))
+
+
+def _links(targets: Sequence[tuple[str, str]], *, tabs: bool = False) -> Markup:
+    return tag(
+        "nav", *(tag("a", name, href=f"#{anchor}") for anchor, name in targets), class_="switch" if tabs else None
+    )
+
+
+def _tab(name: str, content: Sequence[Markup]) -> Markup:
+    return tag("div", *content, class_="tab", id=name)
+
+
+def _meta(summary: Summary) -> Markup:
+    facts = [
+        ("trace", summary.trace),
+        ("nodes", units.number(summary.nodes)),
+        ("GPUs", units.number(summary.gpus) if summary.gpus else ""),
+        ("CPUs", units.number(summary.cpus) if summary.cpus else ""),
+        ("simulated", units.duration(summary.span_s)),
+        ("seed", str(summary.seed)),
+        ("conf", summary.conf_digest.removeprefix("sha256:")[:12]),
+        ("version", summary.version),
+    ]
+    chips = [tag("li", tag("small", name), " ", value) for name, value in facts if value]
+    if summary.partial:
+        chips.insert(0, tag("li", "stopped before its end", class_="partial"))
+    notes = tag("ul", *(tag("li", note) for note in summary.notes), class_="warnings") if summary.notes else ""
+    return tag("div", tag("ul", *chips, class_="facts"), notes)
+
+
+def _definitions() -> Markup:
+    entries = [part for name, text in _DEFINITIONS for part in (tag("dt", name), tag("dd", text))]
+    return tag("details", tag("summary", "What the figures mean"), tag("dl", *entries), class_="card definitions")

@@ -1,0 +1,61 @@
+"""The terminal shows the figures in the words of the page."""
+
+from __future__ import annotations
+
+import io
+
+import msgspec
+from rich.console import Console, RenderableType
+from simulated_runs import fifo, play, shortest_first, workload
+
+from pumice.sim.report import render_comparison, render_summary
+from pumice.sim.results import JobRecord, RunRecord, compare, summarise
+
+
+def shown(content: RenderableType) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=160, color_system=None).print(content)
+    return stream.getvalue()
+
+
+def test_a_summary_shows_figures_queues_sizes_and_reasons() -> None:
+    run = play(workload(300, seed=2, days=0.6), 8, fifo, strict=False, preempt=True, horizon=60_000, name="mine")
+    words = shown(render_summary(summarise(msgspec.structs.replace(run, notes=("something was left out",)))))
+    assert words.startswith("mine  ")
+    for part in (
+        "Wait, mean",
+        "GPU utilisation",
+        "Fairness of shares",
+        "research",
+        "1 GPU",
+        "too few free GPUs",
+        "Lost GPU-h",
+    ):
+        assert part in words
+    assert "note: something was left out" in words
+
+
+def test_a_comparison_shows_every_run_and_says_what_is_better() -> None:
+    runs = [
+        play(workload(300, seed=2, days=0.4), 8, fifo, name="fifo"),
+        play(workload(300, seed=2, days=0.4), 8, shortest_first, name="shortest"),
+    ]
+    words = shown(render_comparison(compare(runs)))
+    (wait,) = (line for line in words.splitlines() if line.startswith("Wait, mean"))
+    assert "✓ −" in wait
+    assert "Mean wait by queue" in words
+    assert words.splitlines()[0].split() == ["fifo", "shortest"]
+
+
+def test_names_that_look_like_styles_are_shown_as_they_are() -> None:
+    jobs = tuple(
+        JobRecord(name=name, queue=f"[red]{name}[/red]", submit=0, start=0, end=1, outcome="completed") for name in "ab"
+    )
+    words = shown(render_summary(summarise(RunRecord(name="[bold]x", horizon=1, jobs=jobs, partial=True))))
+    assert "[bold]x" in words
+    assert "[red]a[/red]" in words
+    assert "stopped before its end" in words
+
+
+def test_a_run_of_nothing_is_shown_too() -> None:
+    assert "0 of 0 jobs done" in shown(render_summary(summarise(RunRecord(name="empty", horizon=0))))
