@@ -1,0 +1,159 @@
+"""Scores by what is requested of cpu, memory and GPUs: least and most requested, balanced.
+
+Whole-number arithmetic as kube-scheduler does it: every division cuts off, every score is 0 to 100.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.rows import NodeRows
+from pumice.model.resources import CPU, MEMORY, dim
+from pumice.model.task import Task, TaskClass
+from pumice.state.table import NodeTable
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+MAX: Final = 100
+GPU: Final = dim("nvidia.com/gpu")
+
+
+@dataclass(slots=True)
+class Frozen:
+    """What nodes held when the session opened."""
+
+    assumed: Ints
+    requested: Ints
+
+    @classmethod
+    def of(cls, table: NodeTable) -> Frozen:
+        """A copy of what the table holds now."""
+        return cls(table.assumed.copy(), table.used + table.pipelined - table.evicted)
+
+
+class RequestScores:
+    """The three scores as one sum. With *frozen*, placements of this session are not seen."""
+
+    def __init__(self, least: int, most: int, balanced: int, frozen: Frozen | None = None) -> None:
+        self._least, self._most, self._balanced = least, most, balanced
+        self._frozen = frozen
+
+    def score(self, task: Task, rows: NodeRows) -> Floats:
+        """Least, most and balanced, each times its weight."""
+        klass = task._class
+        total: Ints | None = None
+        if self._least or self._most:
+            total = self._by_free(klass, rows)
+        if self._balanced and _asks(klass):
+            part = self._balanced * self._balance(klass, rows)
+            total = part if total is None else total + part
+        if total is None:
+            return np.zeros(len(rows))
+        return total.astype(np.float64)
+
+    def _by_free(self, klass: TaskClass, rows: NodeRows) -> Ints:
+        cpu, memory = rows.allocatable[CPU], rows.allocatable[MEMORY]
+        after_cpu = self._assumed(rows, 0) + klass.assumed_cpu
+        after_memory = self._assumed(rows, 1) + klass.assumed_memory
+        if not (cpu.all() and memory.all()):
+            return self._by_free_with_gaps(rows, (cpu, after_cpu), (memory, after_memory))
+        total: Ints | None = None
+        if self._least:
+            left: Ints = (
+                np.maximum(cpu - after_cpu, 0) * MAX // cpu + np.maximum(memory - after_memory, 0) * MAX // memory
+            )
+            total = left // 2 * self._least
+        if self._most:
+            taken = np.minimum(after_cpu, cpu) * MAX // cpu + np.minimum(after_memory, memory) * MAX // memory
+            part: Ints = taken // 2 * self._most
+            total = part if total is None else total + part
+        assert total is not None
+        return total
+
+    def _by_free_with_gaps(self, rows: NodeRows, *pairs: tuple[Ints, Ints]) -> Ints:
+        """The same where some nodes offer no cpu or no memory: the other alone counts there."""
+        least = np.zeros(len(rows), dtype=np.int64)
+        most = np.zeros(len(rows), dtype=np.int64)
+        count = np.zeros(len(rows), dtype=np.int64)
+        for offered, after in pairs:
+            there = offered > 0
+            divisor = np.where(there, offered, 1)
+            least += np.where(there, np.maximum(offered - after, 0) * MAX // divisor, 0)
+            most += np.where(there, np.minimum(after, offered) * MAX // divisor, 0)
+            count += there
+        count = np.maximum(count, 1)
+        return least // count * self._least + most // count * self._most
+
+    def _balance(self, klass: TaskClass, rows: NodeRows) -> Ints:
+        dims = [CPU, MEMORY, GPU] if klass.requests.get(GPU) else [CPU, MEMORY]
+        offered = [rows.allocatable[d] for d in dims]
+        before = [self._requested(rows, d) for d in dims]
+        after = [b + int(klass.requests.get(d)) for b, d in zip(before, dims, strict=True)]
+        if len(dims) == 2 and offered[0].all() and offered[1].all():
+            gain = _evenness_of_two(offered, after) - _evenness_of_two(offered, before)
+        else:
+            gain = _evenness(offered, after) - _evenness(offered, before)
+        return 50 + (50 + gain) // 2
+
+    def _assumed(self, rows: NodeRows, which: int) -> Ints:
+        if self._frozen is None:
+            return rows.assumed(which)
+        return np.asarray(rows.take(self._frozen.assumed[which]), dtype=np.int64)
+
+    def _requested(self, rows: NodeRows, d: int) -> Ints:
+        if self._frozen is None:
+            return rows.requested(d)
+        held = self._frozen.requested
+        if d >= len(held):
+            return np.zeros(len(rows), dtype=np.int64)
+        return np.asarray(rows.take(held[d]), dtype=np.int64)
+
+
+def _asks(klass: TaskClass) -> bool:
+    """Does the class ask for any of the balanced resources? The score is left out for others."""
+    requests = klass.requests
+    return bool(requests.get(CPU) or requests.get(MEMORY) or requests.get(GPU))
+
+
+def _evenness_of_two(offered: list[Ints], used: list[Ints]) -> Ints:
+    """100 when both resources are used to the same part, down to 50."""
+    first, second = np.minimum(used[0] / offered[0], 1.0), np.minimum(used[1] / offered[1], 1.0)
+    result: Ints = ((1.0 - np.abs((first - second) / 2)) * MAX).astype(np.int64)
+    return result
+
+
+def _evenness(offered: list[Ints], used: list[Ints]) -> Ints:
+    """100 less the standard deviation of the used parts; resources that a node does not offer are left out."""
+    there = [o > 0 for o in offered]
+    parts = [
+        np.where(t, np.minimum(u / np.where(t, o, 1), 1.0), 0.0) for o, u, t in zip(offered, used, there, strict=True)
+    ]
+    count = np.maximum(sum(t.astype(np.int64) for t in there), 1)
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    mean = total / count
+    squares = np.zeros(len(count))
+    for part, t in zip(parts, there, strict=True):
+        squares = squares + np.where(t, (part - mean) * (part - mean), 0.0)
+    deviation = np.sqrt(squares / count)
+    if len(offered) >= 2:
+        deviation = np.where(count == 2, _half_difference(parts, there), deviation)
+    result: Ints = ((1.0 - deviation) * MAX).astype(np.int64)
+    return result
+
+
+def _half_difference(parts: list[Floats], there: list[npt.NDArray[np.bool_]]) -> Floats:
+    """Half the difference of the two parts that are there (exact where exactly two are)."""
+    difference = np.zeros(len(parts[0]))
+    sign = np.ones(len(parts[0]))
+    for part, t in zip(parts, there, strict=True):
+        difference = np.where(t, difference + sign * part, difference)
+        sign = np.where(t, -sign, sign)
+    result: Floats = np.abs(difference / 2)
+    return result

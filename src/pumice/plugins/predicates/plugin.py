@@ -1,0 +1,66 @@
+"""The predicates plugin: which filters it registers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.evaluate import same_class
+from pumice.engine.rows import NodeRows
+from pumice.engine.scope import Scope
+from pumice.framework.plugin import Arguments, Plugin
+from pumice.framework.session import Session
+from pumice.model.reason import reason_id
+from pumice.model.task import Task
+from pumice.plugins.predicates import fixed
+
+Reasons = npt.NDArray[np.int32]
+
+TOO_MANY_PODS: Final = reason_id("predicates", "node(s) pod number exceeded")
+
+
+class Predicates(Plugin):
+    """Keeps tasks off nodes as kube-scheduler does (resources are the actions' business)."""
+
+    name = "predicates"
+    arguments_read = (
+        "predicate.NodeAffinityEnable",
+        "predicate.NodePortsEnable",
+        "predicate.TaintTolerationEnable",
+        "predicate.PodAffinityEnable",
+        "predicate.NodeVolumeLimitsEnable",
+        "predicate.VolumeZoneEnable",
+        "predicate.PodTopologySpreadEnable",
+        "predicate.VolumeBindingEnable",
+        "predicate.DynamicResourceAllocationEnable",
+        "predicate.CacheEnable",
+        "volumebinding.bindTimeoutSeconds",
+        "volumebinding.weight",
+        "volumebinding.shape",
+        "dynamicresources.filterTimeoutSeconds",
+    )
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._on = {
+            name: arguments.bool(f"predicate.{name}Enable", True)
+            for name in ("NodeAffinity", "NodePorts", "TaintToleration", "PodAffinity", "PodTopologySpread")
+        }
+
+    def on_session_open(self, ssn: Session) -> None:
+        add = ssn.add_batch_predicate_fn
+        name, static = self.name, Scope.STATIC
+        add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True)
+        add(name, fixed.not_cordoned, scope=static, key=same_class, also=True)
+        if self._on["NodeAffinity"]:
+            add(name, fixed.selected, scope=static, key=same_class, applies=fixed.has_node_selection, also=True)
+        if self._on["TaintToleration"]:
+            add(name, fixed.tolerating, scope=static, key=same_class, also=True)
+
+
+def room_for_a_pod(_: Task, rows: NodeRows) -> Reasons:
+    """The node holds fewer pods than it may."""
+    full = rows.max_pods <= rows.pod_count
+    return np.where(full, TOO_MANY_PODS, 0).astype(np.int32)
