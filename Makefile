@@ -1,0 +1,50 @@
+# Every target sets up what it needs. PYTHON must be 3.11 or newer.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SHARED ?= ../shared
+DEMO := examples/demo
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format conformance test-oracle bench clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## Make the virtual environment and install everything
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Pumice needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) --version 2>&1); set PYTHON=..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## Run one scheduling cycle over an example cluster: who goes where, and why the rest does not
+	@$(BIN)/pumice cycle $(DEMO) --conf $(DEMO)/scheduler.conf
+
+test: $(STAMP)  ## Run the tests
+	$(BIN)/pytest
+
+check: $(STAMP)  ## Everything that needs no test: format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)  ## Format the code and mend what the linter can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+conformance: $(STAMP)  ## Run the conformance cases in SHARED (default ../shared)
+	$(BIN)/pumice conformance run $(SHARED)/conformance --skip-missing
+
+test-oracle: $(STAMP)  ## Compare the fast engine with the slow, obvious one at length
+	$(BIN)/pytest -m slow
+
+bench: $(STAMP)  ## Measure the scheduler
+	$(BIN)/pumice bench
+
+clean:  ## Remove what was made here: environment, caches, build output
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out

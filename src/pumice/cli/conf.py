@@ -1,0 +1,113 @@
+"""``pumice conf``: check, explain and lint a scheduler conf."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pumice.cli import render
+from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, read_text, registry_with
+from pumice.config import DEFAULT_CONF, InvalidConf, Loaded, load
+from pumice.config.explain import explain as explain_conf
+from pumice.config.explain import render as chains_as_text
+from pumice.config.findings import Severity
+from pumice.config.lint import lint as lint_conf
+from pumice.framework.registry import Registry
+from pumice.scheduler.assembly import assemble, catalogue_of
+
+app = typer.Typer(help="Check, explain and lint a scheduler conf.", no_args_is_help=True)
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The scheduler conf (YAML).")]
+OptionalFile = Annotated[
+    Path | None, typer.Argument(metavar="[FILE]", help="The scheduler conf; else the default one.")
+]
+
+
+@app.command()
+def check(
+    file: FileArgument,
+    plugins_dir: PluginsDirOption = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Say everything that is wrong with FILE, or written in vain. Exit code 1 if there is anything."""
+    registry = registry_with(plugins_dir)
+    try:
+        loaded = load(read_text(file), catalogue_of(registry), str(file), strict=True)
+    except InvalidConf as exc:
+        if as_json(output, json):
+            render.data({"ok": False, "problems": [{**_problem(p), "message": p.message} for p in exc.problems]})
+        else:
+            for problem in exc.problems:
+                render.line(str(problem))
+        raise typer.Exit(1) from None
+    assemble(loaded.conf, registry)
+    if as_json(output, json):
+        render.data({"ok": True, "problems": [], "digest": loaded.conf.digest})
+    else:
+        render.line(f"{file}: good ({_size(loaded)})", style="green")
+
+
+@app.command()
+def explain(
+    file: OptionalFile = None,
+    plugins_dir: PluginsDirOption = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Print, for every extension point, the chain of plugins that will really run."""
+    loaded, registry = _load(file, plugins_dir)
+    chains = explain_conf(loaded.conf, catalogue_of(registry, hooks=True).hooks)
+    if as_json(output, json):
+        render.data(chains)
+        return
+    for text in chains_as_text(chains).splitlines():
+        render.line(text, style="" if text.startswith(" ") else "bold" if " (" in text else "dim")
+
+
+@app.command()
+def lint(
+    file: FileArgument,
+    plugins_dir: PluginsDirOption = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Name the known traps that FILE steps into. Exit code 1 if one of them is an error."""
+    loaded, registry = _load(file, plugins_dir)
+    findings = lint_conf(loaded.conf, catalogue_of(registry, hooks=True))
+    if as_json(output, json):
+        render.data(findings)
+    else:
+        colours = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: ""}
+        for finding in findings:
+            render.line(f"{file}:{finding}", style=colours[finding.severity])
+        if not findings:
+            render.line(f"{file}: no known traps", style="green")
+    if any(f.severity is Severity.ERROR for f in findings):
+        raise typer.Exit(1)
+
+
+def _load(file: Path | None, plugins_dir: Path | None) -> tuple[Loaded, Registry]:
+    registry = registry_with(plugins_dir)
+    text, source = (DEFAULT_CONF, "<default>") if file is None else (read_text(file), str(file))
+    loaded = load(text, catalogue_of(registry), source)
+    for problem in loaded.warnings:
+        render.warning(str(problem))
+    return loaded, registry
+
+
+def _problem(problem: object) -> dict[str, object]:
+    position = getattr(problem, "position", None)
+    return {
+        "code": getattr(problem, "code", ""),
+        "path": getattr(problem, "path", ""),
+        "line": position.line if position else None,
+        "column": position.column if position else None,
+        "nearest": getattr(problem, "nearest", None),
+    }
+
+
+def _size(loaded: Loaded) -> str:
+    conf = loaded.conf
+    return f"{len(conf.actions)} actions, {sum(1 for _ in conf.listed())} plugins in {len(conf.tiers)} tiers"

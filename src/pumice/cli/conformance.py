@@ -1,0 +1,90 @@
+"""``pumice conformance``: run cases-as-data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pumice.cli import render
+from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, registry_with
+from pumice.conformance.runner import Outcome, Result
+from pumice.conformance.suite import Suite, run_suite
+
+app = typer.Typer(help="Run conformance cases.", no_args_is_help=True)
+_STYLES = {Outcome.PASSED: "green", Outcome.FAILED: "red", Outcome.SKIPPED: "dim", Outcome.DIFFERS: "yellow"}
+
+
+@app.callback()
+def group() -> None:
+    """Conformance cases: a conf, the objects of a cluster, and the decisions that one cycle must make."""
+
+
+@app.command()
+def run(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files or directories with cases.")],
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print every case and what it expected.")] = False,
+    text: Annotated[str, typer.Option("--filter", metavar="TEXT", help="Only cases whose id contains TEXT.")] = "",
+    skip_missing: Annotated[
+        bool, typer.Option("--skip-missing", help="Skip cases that need a plugin or action that does not exist.")
+    ] = False,
+    plugins_dir: PluginsDirOption = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Run every case below the paths; exit code 0 only if none failed."""
+    suite = run_suite(paths, registry_with(plugins_dir), text=text, skip_missing=skip_missing)
+    if as_json(output, json):
+        render.data(as_data(suite))
+    else:
+        _print(suite, verbose)
+    if suite.counts[Outcome.FAILED]:
+        raise typer.Exit(1)
+
+
+def as_data(suite: Suite) -> dict[str, object]:
+    """The results for programs."""
+    return {
+        "passed": suite.counts[Outcome.PASSED],
+        "failed": suite.counts[Outcome.FAILED],
+        "skipped": suite.counts[Outcome.SKIPPED],
+        "differ": suite.counts[Outcome.DIFFERS],
+        "missing": dict(suite.missing),
+        "results": [
+            {
+                "id": r.id,
+                "outcome": r.outcome.value,
+                "details": r.details,
+                **({"missing": r.missing} if r.missing else {}),
+            }
+            for r in suite.results
+        ],
+    }
+
+
+def _print(suite: Suite, verbose: bool) -> None:
+    for result in suite.results:
+        if verbose:
+            render.line(f"{result.outcome.value:8}{result.id}", style=_STYLES[result.outcome])
+            for detail in [*result.details, *([f"needs {result.missing}"] if result.missing else [])]:
+                render.line(f"        {detail}")
+        elif result.outcome is Outcome.FAILED:
+            render.line(f"FAILED {result.id}: {_short(result)}", style="red")
+    if suite.missing:
+        names = ", ".join(f"{name} ({n})" for name, n in sorted(suite.missing.items()))
+        render.line(f"skipped for want of: {names}", style="dim")
+    render.line(last_line(suite.counts))
+
+
+def _short(result: Result) -> str:
+    return " ".join("; ".join(result.details).split())
+
+
+def last_line(counts: Counter[Outcome]) -> str:
+    """The line that sums up a run."""
+    parts = [f"{counts[Outcome.PASSED]} passed", f"{counts[Outcome.FAILED]} failed"]
+    parts += [f"{counts[Outcome.SKIPPED]} skipped"] if counts[Outcome.SKIPPED] else []
+    parts += [f"{counts[Outcome.DIFFERS]} differ"] if counts[Outcome.DIFFERS] else []
+    return ", ".join(parts)

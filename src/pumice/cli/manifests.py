@@ -1,0 +1,81 @@
+"""Kubernetes manifests from files and directories: YAML with several documents, JSON, and Lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pumice.cli.options import read_text
+from pumice.errors import InvalidInput
+from pumice.model import api
+from pumice.model.events import Seen
+from pumice.state.cluster import ClusterState
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_objects(paths: Sequence[Path]) -> tuple[list[api.AnyObject], list[str]]:
+    """Every object below the paths in the order of the files, and the kinds that a scheduler does not read.
+
+    A scheduler conf among the manifests (a document without ``kind``) is passed by.
+    :raises InvalidInput: a path that does not exist, or a document that is not a Kubernetes object; names the file.
+    """
+    found: list[api.AnyObject] = []
+    unread: set[str] = set()
+    for file in _files(paths):
+        for document in _documents(file):
+            kind = document.get("kind", "")
+            if not kind:
+                continue
+            if kind not in api.KINDS:
+                unread.add(kind)
+                continue
+            try:
+                found.append(api.decode(kind, document))
+            except InvalidInput as exc:
+                raise InvalidInput(f"{file}: {exc}") from exc
+    return found, sorted(unread)
+
+
+def state_of(objects: Sequence[api.AnyObject]) -> ClusterState:
+    """The cluster that the objects make up; its clock stands at the newest creation time among them."""
+    state = ClusterState()
+    stamps = [o.metadata.creation_timestamp for o in objects if o.metadata.creation_timestamp is not None]
+    state.now = max((s.timestamp() for s in stamps), default=0.0)
+    for obj in objects:
+        state.apply(Seen(obj))
+    return state
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if not path.exists():
+            raise InvalidInput(f"path {str(path)!r}: does not exist")
+        yield from [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES)
+
+
+def _documents(file: Path) -> Iterator[dict[str, Any]]:
+    text = read_text(file)
+    try:
+        documents = [json.loads(text)] if file.suffix == ".json" else list(yaml.load_all(text, _Loader))
+    except json.JSONDecodeError as exc:
+        raise InvalidInput(f"{file}:{exc.lineno}:{exc.colno}: not JSON: {exc.msg}") from exc
+    except yaml.YAMLError as exc:
+        mark = getattr(exc, "problem_mark", None)
+        place = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
+        raise InvalidInput(f"{place}: not YAML: {getattr(exc, 'problem', None) or 'cannot be read'}") from exc
+    for document in documents:
+        if document is None:
+            continue
+        if not isinstance(document, dict):
+            raise InvalidInput(f"{file}: must hold Kubernetes objects, got a {type(document).__name__}")
+        if str(document.get("kind", "")).endswith("List") and isinstance(document.get("items"), list):
+            inner = document["kind"].removesuffix("List")
+            yield from ({"kind": inner, **item} if inner else item for item in document["items"])
+        else:
+            yield document

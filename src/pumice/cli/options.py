@@ -1,0 +1,73 @@
+"""Parameters that several commands share, and what they turn into."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pumice.cli import render
+from pumice.config import DEFAULT_CONF, SchedulerConf, load
+from pumice.errors import InvalidInput
+from pumice.framework.registry import Registry, default_registry
+from pumice.scheduler.assembly import catalogue_of
+
+
+class Output(StrEnum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+OutputOption = Annotated[Output, typer.Option("-o", "--output", help="How to print the result.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
+ConfOption = Annotated[
+    Path | None, typer.Option("--conf", metavar="FILE", help="The scheduler conf; else the default one.")
+]
+PluginsDirOption = Annotated[
+    Path | None, typer.Option("--plugins-dir", metavar="DIR", help="Also load every plugin module of this directory.")
+]
+CompatOption = Annotated[
+    str | None, typer.Option("--compat", metavar="PROFILE", help="Decide as another scheduler would: volcano.")
+]
+
+
+def as_json(output: Output, json: bool) -> bool:
+    """Whether the result is for programs."""
+    return json or output is Output.JSON
+
+
+def registry_with(plugins_dir: Path | None) -> Registry:
+    """What exists: built in, installed, and in the directory if one is given."""
+    registry = default_registry()
+    if plugins_dir is None:
+        return registry
+    registry = registry.copy()
+    registry.load_directory(plugins_dir)
+    return registry
+
+
+def read_text(path: Path) -> str:
+    """The text of a file.
+
+    :raises InvalidInput: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else "is not UTF-8 text"
+        raise InvalidInput(f"file {str(path)!r}: {why}") from exc
+
+
+def load_conf(path: Path | None, registry: Registry, compat: str | None = None) -> SchedulerConf:
+    """The conf of a file, or the default one; what it says in vain goes to stderr as warnings."""
+    text, source = (DEFAULT_CONF, "<default>") if path is None else (read_text(path), str(path))
+    loaded = load(text, catalogue_of(registry), source)
+    for problem in loaded.warnings:
+        render.warning(str(problem))
+    if compat is not None and compat != "volcano":
+        raise InvalidInput(f"--compat {compat!r}: must be 'volcano'")
+    return loaded.conf.with_compat(compat) if compat else loaded.conf

@@ -1,0 +1,91 @@
+"""``pumice points``: the extension points."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from pumice.cli import render
+from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.config.problems import nearest
+from pumice.errors import InvalidInput
+from pumice.framework.points import POINTS, Point
+
+
+def points(
+    name: Annotated[str | None, typer.Argument(help="Show one point: predicate, PredicateFn, …")] = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """List the extension points, or show one."""
+    if name is not None:
+        point = find(name)
+        if as_json(output, json):
+            render.data(as_data(point))
+        else:
+            _show(point)
+        return
+    if as_json(output, json):
+        render.data([as_data(p) for p in POINTS.values()])
+        return
+    render.table(
+        ["POINT", "FLAG", "FROM", "ASKED BY", "ANSWERS COMBINE"],
+        [(p.name, p.flag or "-", p.origin, _asked(p), p.fold.name.lower().replace("_", " ")) for p in POINTS.values()],
+    )
+
+
+def find(name: str) -> Point:
+    """The point of a name, written as here or as in Go.
+
+    :raises InvalidInput: there is none; says which one is near.
+    """
+    wanted = name.replace("_", "").replace("-", "").casefold().removesuffix("fn").removeprefix("add")
+    for point in POINTS.values():
+        if wanted in (point.name.replace("_", ""), point.go.casefold().removesuffix("fn")):
+            return point
+    near = nearest(name, POINTS)
+    hint = f"; did you mean {near!r}?" if near else "; `pumice points` lists them"
+    raise InvalidInput(f"extension point {name!r}: there is none of that name{hint}")
+
+
+def as_data(point: Point) -> dict[str, Any]:
+    """A point for programs."""
+    return {
+        "name": point.name,
+        "go": point.go,
+        "register": point.register,
+        "signature": point.signature,
+        "flag": point.flag,
+        "fold": point.fold.value,
+        "nobody": point.nobody,
+        "failure": point.failure.value,
+        "asked": list(point.asked),
+        "contract": point.contract,
+        "origin": point.origin,
+    }
+
+
+def _asked(point: Point) -> str:
+    if not point.asked:
+        return "nobody"
+    return ", ".join(point.asked[:3]) + (f" +{len(point.asked) - 3}" if len(point.asked) > 3 else "")
+
+
+def _show(point: Point) -> None:
+    render.heading(point.name, f"{point.go}, from {point.origin}")
+    render.line()
+    render.paragraph(point.contract, indent=2)
+    render.line()
+    render.pairs(
+        [
+            ("callback", point.signature),
+            ("register", f"ssn.{point.register}(name, fn), or a method named {point.name}"),
+            ("flag", point.flag or "none: always on"),
+            ("combine", point.fold.value),
+            ("nobody answers", point.nobody),
+            ("if it raises", point.failure.value),
+            ("asked by", ", ".join(point.asked) or "no action"),
+            *([("used by", point.users)] if point.users else []),
+        ],
+    )

@@ -1,0 +1,94 @@
+"""Everything that is printed: data on stdout, the rest on stderr. The only module that imports rich."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH = 240
+"""Columns when nobody looks at the output: wide enough that a table is never broken."""
+
+
+def _console(stream: TextIO) -> Console:
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+
+
+def data(value: Any) -> None:
+    """Print a value as JSON, for programs."""
+    sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False) + "\n")
+
+
+def line(text: str = "", style: str = "") -> None:
+    """Print one line of data."""
+    _console(sys.stdout).print(Text(text, style=style), soft_wrap=True)
+
+
+def paragraph(text: str, indent: int = 0) -> None:
+    """Print text, wrapped to the terminal, behind an indent."""
+    console = _console(sys.stdout)
+    for part in Text(text).wrap(console, max(20, min(console.width, 120) - indent)):
+        console.print(Text(" " * indent) + part, soft_wrap=True)
+
+
+def heading(text: str, aside: str = "") -> None:
+    """Print a heading with a dimmer remark behind it."""
+    _console(sys.stdout).print(Text(text, style="bold") + Text(f"  {aside}" if aside else "", style="dim"))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, wrap: Sequence[str] = ()) -> None:
+    """Print a table; columns named in *wrap* are broken into lines, the others never. Numbers stand to the right."""
+    body = [["" if cell is None else cell for cell in row] for row in rows]
+    out = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    for at, name in enumerate(columns):
+        numeric = bool(body) and all(isinstance(row[at], (int, float)) or row[at] == "" for row in body)
+        out.add_column(name, justify="right" if numeric else "left", no_wrap=name not in wrap, overflow="fold")
+    for row in body:
+        out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    _print(out)
+
+
+def pairs(rows: Iterable[tuple[str, Any]]) -> None:
+    """Print names with their values, one per line."""
+    out = Table.grid(padding=(0, 3, 0, 0))
+    out.add_column(style="bold", no_wrap=True)
+    out.add_column(overflow="fold")
+    for name, value in rows:
+        out.add_row(Text(name), value if isinstance(value, Text) else Text(str(value)))
+    _print(out)
+
+
+def _print(out: Table) -> None:
+    """Print a table without blanks at the ends of lines."""
+    console = _console(sys.stdout)
+    with console.capture() as captured:
+        console.print(out)
+    sys.stdout.write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
+
+
+def styled(text: str, style: str) -> Text:
+    """Text for a cell in a colour (shown on terminals only)."""
+    return Text(text, style=style)
+
+
+def note(text: str) -> None:
+    """Say something beside the data."""
+    _console(sys.stderr).print(Text(text, style="dim"), soft_wrap=True)
+
+
+def warning(text: str) -> None:
+    """Say that something is doubtful."""
+    _console(sys.stderr).print(Text("warning: ", style="bold yellow") + Text(text), soft_wrap=True)
+
+
+def error(text: str) -> None:
+    """Say in one line what failed."""
+    _console(sys.stderr).print(Text("error: ", style="bold red") + Text(text), soft_wrap=True)

@@ -1,0 +1,86 @@
+"""Many cases at once: the list of mended defects, and the counts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+import yaml
+
+from pumice.conformance.cases import read
+from pumice.conformance.runner import Outcome, Result, run
+from pumice.errors import InvalidInput
+from pumice.framework.registry import Registry
+
+
+@dataclass(slots=True)
+class Suite:
+    """The results of a run."""
+
+    results: list[Result] = field(default_factory=list)
+    missing: Counter[str] = field(default_factory=Counter)
+    """What does not exist -> how many cases were skipped for want of it."""
+
+    @property
+    def counts(self) -> Counter[Outcome]:
+        """Cases by outcome."""
+        return Counter(r.outcome for r in self.results)
+
+
+def differs() -> dict[str, str]:
+    """Case -> row of docs/differences.md, for cases whose expectation is a defect that Pumice mends without a switch.
+
+    :raises InvalidInput: the list is not a mapping of case ids to rows.
+    """
+    return parse_differs(files("pumice.conformance").joinpath("differs.yaml").read_text(encoding="utf-8"))
+
+
+def parse_differs(text: str) -> dict[str, str]:
+    """The list of mended defects from its text; see `differs`."""
+    data = yaml.safe_load(text) or {}
+    if not isinstance(data, dict) or not all(isinstance(k, str) and v for k, v in data.items()):
+        raise InvalidInput("differs.yaml: must map a case id to a row of docs/differences.md")
+    return {case: str(row) for case, row in data.items()}
+
+
+def run_suite(
+    paths: list[Path],
+    registry: Registry,
+    *,
+    text: str = "",
+    skip_missing: bool = False,
+    listed: Mapping[str, str] | None = None,
+) -> Suite:
+    """Run every case below *paths* whose id contains *text*; *listed* stands in for `differs`.
+
+    :raises InvalidInput: a path that does not exist.
+    """
+    known = differs() if listed is None else listed
+    suite = Suite()
+    seen: set[str] = set()
+    for case in read(paths):
+        if text not in case.id:
+            continue
+        result = run(case, registry, skip_missing=skip_missing)
+        if case.id in seen:
+            result = Result(case.id, Outcome.FAILED, ["a second case of this id"])
+        seen.add(case.id)
+        if case.id in known:
+            result = _judged(result, known[case.id])
+        suite.results.append(result)
+        suite.missing.update(m for m in re.split(", ", result.missing) if m)
+    return suite
+
+
+def _judged(result: Result, row: str) -> Result:
+    """A listed case: it must differ."""
+    if result.outcome is Outcome.FAILED:
+        return Result(result.id, Outcome.DIFFERS, [f"docs/differences.md, {row}", *result.details])
+    if result.outcome is Outcome.PASSED:
+        text = f"listed in differs.yaml (docs/differences.md, {row}) but passes: take it off the list"
+        return Result(result.id, Outcome.FAILED, [text])
+    return result
