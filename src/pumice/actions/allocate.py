@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pumice.framework.backlog import Visit
 from pumice.framework.hypernodes import place_by_topology
 from pumice.framework.plugin import Action
+from pumice.framework.refusals import Refusal
 from pumice.framework.session import Session
 from pumice.framework.worksheet import Worksheet, place_tasks, worksheet_of
 from pumice.model.job import Job
@@ -20,48 +22,59 @@ class Allocate(Action):
     def execute(self, ssn: Session) -> None:
         """Try every waiting job, best queue and best job first."""
         remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
-        waiting = self._waiting(ssn)
-        heaps = {name: ssn.job_heap(jobs) for name, jobs in waiting.items()}
-        queues = ssn.queue_heap(ssn.queues[name] for name in waiting)
+        if "enqueue" not in ssn.actions:
+            for job in list(ssn.state.unadmitted.values()):
+                ssn.set_phase(job, JobPhase.INQUEUE)
+        backlog = ssn.backlog()
+        key = ssn.job_key()
+        visits = {name: backlog.visit(name) for name in backlog.queues()}
+        queues = ssn.queue_heap(ssn.queues[name] for name in visits)
         sheets: dict[str, Worksheet] = {}
         while queues:
             queue = queues.pop()
-            jobs = heaps[queue.name]
-            if not jobs:
+            visit = visits[queue.name]
+            if not visit:
                 continue
             over = ssn.overused(queue)
             if over:
-                for job in jobs:
-                    ssn.refuse(job, "queue", f"queue {queue.name} is above its share", over)
+                refusal = Refusal("queue", f"queue {queue.name} is above its share", over)
+                ssn.refusals.add_group(visit.rest, refusal)
                 continue
-            job = jobs.pop()
-            sheet = sheets.get(job.uid)
+            job = self._next(ssn, queue, visit)
+            if job is None:
+                continue
+            sheet = sheets.get(job._uid)
             if sheet is None:
-                sheet = sheets[job.uid] = worksheet_of(ssn, job)
-            if sheet and self._serve(ssn, queue, job, sheet, remember) and sheet:
-                jobs.push(job)
+                sheet = worksheet_of(ssn, job)
+            if sheet and self._serve(ssn, queue, job, sheet, remember):
+                if sheet:
+                    sheets[job._uid] = sheet
+                    visit.push(key(job), job)
             elif queue.dequeue_strategy == "fifo" and not ssn.job_ready(job):
-                for left in jobs:
-                    ssn.refuse(left, "queue", f"waits behind {job.uid} (strict FIFO)")
+                ssn.refusals.add_group(visit.rest, Refusal("queue", f"waits behind {job.uid} (strict FIFO)"))
                 continue
             queues.push(queue)
 
-    def _waiting(self, ssn: Session) -> dict[str, list[Job]]:
-        """Jobs with something to place, by queue."""
-        admits = "enqueue" not in ssn.actions
-        waiting: dict[str, list[Job]] = {}
-        for job in list(ssn.jobs.values()) if admits else _with_pending(ssn):
-            if job._phase in ("", JobPhase.PENDING):
-                if not admits:
-                    continue
-                ssn.set_phase(job, JobPhase.INQUEUE)
+    def _next(self, ssn: Session, queue: Queue, visit: Visit) -> Job | None:
+        """The next job of a queue that is worth trying. Jobs of a class that fits nowhere are passed over together."""
+        strict = queue.dequeue_strategy == "fifo"
+        while visit:
+            job = visit.pop()
             valid = ssn.job_valid(job)
             if not valid:
                 ssn.refuse(job, "valid", valid.text, valid.plugin)
                 continue
-            if len(job._by_status[0]) > job._pending_best_effort:
-                waiting.setdefault(job._queue, []).append(job)
-        return waiting
+            if strict or visit.last[0] < 0:
+                return job
+            first = next((t for t in job._by_status[0].values() if not t._best_effort), None)
+            error = ssn.chooser.hopeless(first) if first is not None and visit.shared else None
+            if error is None:
+                return job
+            refusal = Refusal("nodes", error=error)
+            passed = visit.drop()
+            ssn.refusals.add(job, refusal)
+            ssn.refusals.add_group(lambda jobs=passed: [j for _, j in jobs], refusal)  # type: ignore[misc]
+        return None
 
     def _serve(self, ssn: Session, queue: Queue, job: Job, sheet: Worksheet, remember: bool) -> bool:
         """One visit of a job; True if something was committed."""
@@ -79,7 +92,3 @@ class Allocate(Action):
         statement.keep()
         ssn.refuse(job, "ready", ready.text or "waits for resources that are being released", ready.plugin)
         return False
-
-
-def _with_pending(ssn: Session) -> list[Job]:
-    return [job for queue in ssn.queues.values() for job in queue._waiting.values()]

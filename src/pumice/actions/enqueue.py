@@ -18,18 +18,19 @@ class Enqueue(Action):
 
     def execute(self, ssn: Session) -> None:
         """Ask for every pending job once, best first."""
-        by_queue: dict[str, list[Job]] = {}
-        for job in ssn.jobs.values():
-            if job._phase in ("", JobPhase.PENDING):
-                by_queue.setdefault(job._queue, []).append(job)
-        if not by_queue:
+        unadmitted = ssn.state.unadmitted
+        if not unadmitted:
             return
-        heaps = {name: ssn.job_heap(jobs) for name, jobs in by_queue.items()}
+        by_queue: dict[str, list[Job]] = {}
+        for job in unadmitted.values():
+            by_queue.setdefault(job._queue, []).append(job)
+        for jobs in by_queue.values():
+            jobs.sort(key=ssn.job_key(), reverse=True)
         queues = ssn.queue_heap(ssn.queues[name] for name in by_queue)
         votes: dict[Hashable, Verdict] = {}
         while queues:
             queue = queues.pop()
-            jobs = heaps[queue.name]
+            jobs = by_queue[queue.name]
             if not jobs:
                 continue
             job = jobs.pop()

@@ -27,13 +27,37 @@ class Choice:
     idle: bool
 
 
-@dataclass(slots=True)
 class FitError:
-    """Why a task fits nowhere: how many nodes each reason stands for."""
+    """Why a task fits nowhere: how many nodes each reason stands for. Counted when first asked for."""
 
-    counts: dict[int, int]
-    nodes: int
-    text: str = ""
+    __slots__ = ("_count", "_counts", "_nodes", "text")
+
+    def __init__(
+        self,
+        counts: dict[int, int] | None = None,
+        nodes: int = 0,
+        text: str = "",
+        count: Callable[[], tuple[dict[int, int], int]] | None = None,
+    ) -> None:
+        self._counts, self._nodes, self.text = counts or {}, nodes, text
+        self._count = count
+
+    def _settle(self) -> None:
+        if self._count is not None:
+            count, self._count = self._count, None
+            self._counts, self._nodes = count()
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """Reason number -> nodes."""
+        self._settle()
+        return self._counts
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes were looked at."""
+        self._settle()
+        return self._nodes
 
     def reasons(self) -> list[tuple[Reason, int]]:
         """(reason, nodes), most frequent first."""
@@ -113,7 +137,6 @@ class Chooser:
         """
         view = self.evaluator.view(task)
         limits = [within] if soft is None else [_and(within, soft), _and(within, ~soft)]
-        passes: Index | None = None
         for future in (False, True):
             for limit in limits:
                 if future:
@@ -203,7 +226,19 @@ class Chooser:
         return first if len(ties) == 1 else int(ties[table.ranks()[ties].argmin()])
 
     def why(self, task: Task, view: ClassView, within: Bools | None = None) -> FitError:
-        """The reasons for which a task fits nowhere, counted over all nodes."""
+        """The reasons for which a task fits nowhere, counted over all nodes when somebody asks."""
+        return FitError(count=lambda: self._count(task, view, within))
+
+    def hopeless(self, task: Task) -> FitError | None:
+        """Why no task of this class can be placed now, where that is certain without asking about the one task."""
+        view = self.evaluator.view(task)
+        if view.masked.max(initial=-np.inf) > -np.inf:
+            return None
+        if ((view.code == 0) & self.evaluator.future_ok(view)).any():
+            return None
+        return self.why(task, view)
+
+    def _count(self, task: Task, view: ClassView, within: Bools | None) -> tuple[dict[int, int], int]:
         evaluator = self.evaluator
         valid = evaluator.table.valid[: view.size]
         scope_rows = np.flatnonzero(valid if within is None else valid & within[: view.size])
@@ -221,7 +256,7 @@ class Chooser:
             codes[open_rows] = own
             open_rows = open_rows[own == 0]
         numbers, counts = np.unique(codes[codes != 0], return_counts=True)
-        return FitError(dict(zip(numbers.tolist(), counts.tolist(), strict=True)), len(scope_rows))
+        return dict(zip(numbers.tolist(), counts.tolist(), strict=True)), len(scope_rows)
 
     # -- many at once ---------------------------------------------------------------------------------------------
     def can_plan(self, view: ClassView) -> bool:

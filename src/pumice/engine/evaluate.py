@@ -103,6 +103,23 @@ class ClassView:
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "bulk"),
     )
 
+    task: Task
+    groups: list[_Group]
+    session_filters: list[Filter]
+    static_scorers: list[Scorer]
+    node_scorers: list[Scorer]
+    session_scorers: list[Scorer]
+    normalized: list[Scorer]
+    static_code: list[Reasons]
+    static_severity: list[npt.NDArray[np.int8]]
+    static_score: Floats
+    code: Reasons
+    severity: npt.NDArray[np.int8]
+    score: Floats
+    masked: Floats
+    idle_ok: Bools
+    future_ok: Bools
+
     def __init__(self) -> None:
         self.size = -1
         self.touched_at = self.changed_at = self.future_at = -1

@@ -91,7 +91,7 @@ class NodeRows:
         """How many more tasks each row is imagined to hold, or None."""
         return self._extra
 
-    def take(self, column: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    def take(self, column: npt.NDArray[G]) -> npt.NDArray[G]:
         """The rows' part of a column of the table."""
         return column[: self.size] if self._index is None else column[self._index]
 

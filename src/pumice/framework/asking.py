@@ -13,6 +13,7 @@ from pumice.engine.evaluate import Evaluator, Filter, Floats, Scorer
 from pumice.engine.goheap import OrderedQueue
 from pumice.engine.rows import NodeRows
 from pumice.framework import answers, folds
+from pumice.framework.backlog import Backlog
 from pumice.framework.callbacks import Callback
 from pumice.framework.compat import Compat
 from pumice.framework.points import POINTS
@@ -144,6 +145,13 @@ class Asking:
             return key
         less = self.job_less()
         return cmp_to_key(lambda a, b: -1 if less(a, b) else 1)
+
+    def backlog(self) -> Backlog:
+        """The waiting jobs of every queue, in order and up to date."""
+        keyed = self._sort_key("job_order", _job_fallback) is not None
+        backlog = self.runtime.backlog
+        backlog.sync(self.state, self.job_key(), (id(self.state), self.signature) if keyed else None)
+        return backlog
 
     def task_order(self, left: Task, right: Task) -> int:
         """Below 0: left first. 0: no plugin tells them apart."""

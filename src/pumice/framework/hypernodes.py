@@ -31,7 +31,10 @@ def _in_order(ssn: Session, job: Job, sheet: Worksheet) -> list[SubJob]:
     """Sub-jobs with tasks to place: those that the job needs to become ready first, then the rest."""
     from functools import cmp_to_key
 
-    ordered = sorted(job.sub_jobs.values(), key=cmp_to_key(lambda a, b: -1 if ssn.sub_job_less(a, b) else 1))
+    def compare(left: SubJob, right: SubJob) -> int:
+        return -1 if ssn.sub_job_less(left, right) else 1
+
+    ordered = sorted(job.sub_jobs.values(), key=cmp_to_key(compare))
     needed = {f"{job.uid}/{p.name}": p.min_sub_groups or 0 for p in job.policies}
     for sub_job in ordered:
         if sub_job.is_ready and sub_job.group in needed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,14 +85,14 @@ class Arguments(Mapping[str, Any]):
             return bool(value)
         raise self._wrong(key, "true or false")
 
-    def str(self, key: str, default: str) -> str:
+    def str(self, key: builtins.str, default: builtins.str) -> builtins.str:
         """Text."""
         value = self._values.get(key, default)
         if isinstance(value, str):
             return value
         raise self._wrong(key, "text")
 
-    def list(self, key: str, default: Sequence[str] = ()) -> list[str]:
+    def list(self, key: builtins.str, default: Sequence[builtins.str] = ()) -> list[builtins.str]:
         """A list of text: a YAML list, or one string with commas."""
         value = self._values.get(key, default)
         if isinstance(value, str):
@@ -100,7 +101,7 @@ class Arguments(Mapping[str, Any]):
             return [*value]
         raise self._wrong(key, "a list of texts or a text with commas")
 
-    def _raise(self, key: str, want: str) -> Any:
+    def _raise(self, key: builtins.str, want: builtins.str) -> Any:
         raise self._wrong(key, want)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pumice.engine.evaluate import ViewCache
+from pumice.framework.backlog import Backlog
 
 QUARANTINE_AFTER = 5
 """A plugin that failed in so many cycles in a row is left out until the configuration is loaded again."""
@@ -39,6 +40,7 @@ class Runtime:
     cache: ViewCache = field(default_factory=ViewCache)
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
     health: dict[str, Health] = field(default_factory=dict)
+    backlog: Backlog = field(default_factory=Backlog)
     nominations: dict[str, Nomination] = field(default_factory=dict)
     cycle: int = 0
 
@@ -49,4 +51,5 @@ class Runtime:
     def forget(self) -> None:
         """A new configuration: drop what was kept for the old one."""
         self.cache = ViewCache()
+        self.backlog = Backlog()
         self.health.clear()

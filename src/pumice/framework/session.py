@@ -16,6 +16,7 @@ from pumice.framework.callbacks import Callback, adapted
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.plugin import Arguments, Event, EventHandler
 from pumice.framework.points import POINTS
+from pumice.framework.refusals import Refusal, Refusals
 from pumice.framework.registration import Fn, Registration
 from pumice.framework.runtime import QUARANTINE_AFTER, Health, Runtime
 from pumice.framework.statement import Kind, Operation, Statement
@@ -40,15 +41,6 @@ class PluginEntry:
     build: Callable[[], Any]
     enabled: Callable[[str], bool]
     plugin: Any = None
-
-
-@dataclass(slots=True)
-class Refusal:
-    """Why a job was not served in this cycle: the stage that stopped it and what was said."""
-
-    stage: str
-    text: str
-    plugin: str = ""
 
 
 @dataclass(slots=True)
@@ -112,7 +104,7 @@ class Session(Registration, Asking):
         self.binders: dict[str, Any] = {}
         self.kept: list[Statement] = []
         self.fit_errors: dict[str, dict[str, FitError]] = {}
-        self.refusals: dict[str, Refusal] = {}
+        self.refusals = Refusals()
         self.conditions: dict[str, list[dict[str, str]]] = {}
         self.timings: dict[tuple[str, str], float] = {}
         self.warnings: list[str] = []
@@ -421,17 +413,17 @@ class Session(Registration, Asking):
 
     def refuse(self, job: Job, stage: str, text: str, plugin: str = "") -> None:
         """Remember why a job was not served."""
-        self.refusals[job.uid] = Refusal(stage, text, plugin)
+        self.refusals.add(job, Refusal(stage, text, plugin))
 
     def unfit(self, job: Job, task: Task, error: FitError) -> None:
         """Remember why a task fits nowhere."""
         self.fit_errors.setdefault(job.uid, {})[task._uid] = error
 
-    def set_condition(self, job: Job, type: str, status: str, reason: str, message: str) -> None:
+    def set_condition(self, job: Job, kind: str, status: str, reason: str, message: str) -> None:
         """Write a condition of a job's PodGroup when the session closes."""
         mine = self.conditions.setdefault(job.uid, [])
-        mine[:] = [c for c in mine if c["type"] != type]
-        mine.append({"type": type, "status": status, "reason": reason, "message": message})
+        mine[:] = [c for c in mine if c["type"] != kind]
+        mine.append({"type": kind, "status": status, "reason": reason, "message": message})
 
 
 def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pumice.engine.choose import FitError
-from pumice.framework.session import Refusal
+from pumice.framework.refusals import Refusal
 from pumice.model.intents import Bind, Evict, Intent, Nominate
 
 
@@ -16,7 +17,7 @@ class CycleReport:
     now: float
     conf_digest: str
     intents: list[Intent]
-    refusals: dict[str, Refusal]
+    refusals: Mapping[str, Refusal]
     fit_errors: dict[str, dict[str, FitError]]
     pipelined: dict[str, dict[str, str]]
     """Job -> pod -> node, for tasks that wait for room that is being released."""

@@ -59,6 +59,10 @@ class ClusterState:
         """Jobs whose sums must be made anew."""
         self.changed_jobs: dict[str, Job] = {}
         """Jobs that changed since the last session closed."""
+        self.backlog_changes: dict[str, Job] = {}
+        """Jobs whose place among the waiting ones must be looked at again."""
+        self.unadmitted: dict[str, Job] = {}
+        """Jobs that have not been let into their queue yet."""
         self.queue_version = 0
         """Grows when the set of queues or one of their objects changes."""
         self.evicted_now: list[Task] = []
@@ -242,7 +246,13 @@ class ClusterState:
                     queue._waiting.pop(job._uid, None)
         if queue is not None:
             queue.version += 1
-        self.dirty[job._uid] = job
+        self.mark(job)
+
+    def mark(self, job: Job) -> None:
+        """A job changed: whatever follows from it must be made anew."""
+        uid = job._uid
+        self.dirty[uid] = job
+        self.backlog_changes[uid] = job
 
     def place_many(self, tasks: Sequence[Task], nodes: Sequence[Node], status: TaskStatus) -> None:
         """Give equal, pending tasks of one job their places at once; as `move` one by one, only faster."""
@@ -313,7 +323,15 @@ class ClusterState:
         """Change the phase of a job's PodGroup."""
         job._phase = phase
         job.version += 1
-        self.dirty[job._uid] = job
+        self.note_admission(job)
+        self.mark(job)
+
+    def note_admission(self, job: Job) -> None:
+        """Keep the list of jobs that have not been let in."""
+        if job.in_session and job._phase in ("", JobPhase.PENDING):
+            self.unadmitted[job._uid] = job
+        else:
+            self.unadmitted.pop(job._uid, None)
 
     def namespace(self, name: str) -> Namespace:
         """The namespace of a name, made when first seen."""

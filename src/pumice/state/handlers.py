@@ -192,7 +192,7 @@ def _join(state: ClusterState, task: Task) -> None:
         for d, v in task._class.items:
             queue._pending[d] = queue._pending.get(d, 0) + v
         queue._waiting[job._uid] = job
-    state.dirty[job._uid] = job
+    state.mark(job)
 
 
 def _join_sub_job(job: Job, task: Task) -> None:
@@ -237,7 +237,7 @@ def _drop_task(state: ClusterState, task: Task) -> None:
         queue.version += 1
         if not job._by_status[0]:
             queue._waiting.pop(job._uid, None)
-    state.dirty[job._uid] = job
+    state.mark(job)
     if not job._tasks and job._group is None:
         del state.jobs[job._uid]
 
@@ -428,18 +428,20 @@ def _leave_queue(state: ClusterState, job: Job) -> None:
         queue.version += 1
     job.in_session = False
     state.session_jobs.pop(job._uid, None)
-    state.dirty[job._uid] = job
+    state.note_admission(job)
+    state.mark(job)
     state._recontribute(job)
 
 
 def _enter_queue(state: ClusterState, job: Job) -> None:
     """Count a job in its queue, if it has a PodGroup and its queue exists."""
     queue = state.queues.get(job._queue)
-    state.dirty[job._uid] = job
+    state.mark(job)
     if job._group is None or queue is None:
         return
     job.in_session = True
     state.session_jobs[job._uid] = job
+    state.note_admission(job)
     queue._jobs[job._uid] = job
     if job._by_status[0]:
         queue._waiting[job._uid] = job
@@ -516,3 +518,4 @@ def _reprioritise(state: ClusterState) -> None:
         if job._group is not None:
             job._priority = priority_of(state, job._group.spec.priority_class_name)
             job.version += 1
+            state.mark(job)

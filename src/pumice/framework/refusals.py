@@ -1,0 +1,71 @@
+"""Why jobs were not served in a cycle. Jobs that are refused together share one refusal, spelt out when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from pumice.engine.choose import FitError
+from pumice.model.job import Job
+
+
+class Refusal:
+    """The stage that stopped a job and what was said."""
+
+    __slots__ = ("_text", "error", "plugin", "stage")
+
+    def __init__(self, stage: str, text: str = "", plugin: str = "", error: FitError | None = None) -> None:
+        self.stage, self.plugin, self.error = stage, plugin, error
+        self._text = text
+
+    @property
+    def text(self) -> str:
+        """What stopped it, in words."""
+        return self._text or (str(self.error) if self.error is not None else "")
+
+    def __repr__(self) -> str:
+        return f"Refusal({self.stage!r}, {self.text!r}, {self.plugin!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Refusal) and (self.stage, self.text, self.plugin) == (
+            other.stage,
+            other.text,
+            other.plugin,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Refusals(Mapping[str, Refusal]):
+    """Job -> refusal. What was refused in groups is listed job by job only when somebody reads it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Refusal] = {}
+        self._groups: list[tuple[Callable[[], Iterable[Job]], Refusal]] = []
+
+    def add(self, job: Job, refusal: Refusal) -> None:
+        """One job was refused; a later refusal replaces an earlier one."""
+        self._known[job._uid] = refusal
+
+    def add_group(self, jobs: Callable[[], Iterable[Job]], refusal: Refusal) -> None:
+        """Several jobs were refused for one reason."""
+        self._groups.append((jobs, refusal))
+
+    def discard(self, job: Job) -> None:
+        """The job was served after all."""
+        self._known.pop(job._uid, None)
+
+    def _spell_out(self) -> dict[str, Refusal]:
+        groups, self._groups = self._groups, []
+        for jobs, refusal in groups:
+            for job in jobs():
+                self._known.setdefault(job._uid, refusal)
+        return self._known
+
+    def __getitem__(self, uid: str) -> Refusal:
+        return self._spell_out()[uid]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._spell_out())
+
+    def __len__(self) -> int:
+        return len(self._spell_out())
