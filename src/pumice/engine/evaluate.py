@@ -1,9 +1,9 @@
 """Masks and scores per task class, evaluated again only for the rows that changed.
 
 A `ClassView` holds, for one class of tasks, per node: the first objection (a reason number, 0 for none) of filters of
-scope STATIC and NODE, and the sum of such scores. `Evaluator.view` brings it up to date: static parts for rows whose node
-object changed, the rest for rows whose ledgers changed. Filters and scores of scope SESSION, and scores that normalise
-over the candidates, are asked when a choice is made (`choose.py`).
+scope STATIC and NODE, and the sum of such scores. `Evaluator.view` brings it up to date: static parts for rows whose
+node object changed, the rest for rows whose ledgers changed. Filters and scores of scope SESSION, and scores that
+normalise over the candidates, are asked when a choice is made (`choose.py`).
 """
 
 from __future__ import annotations
@@ -166,7 +166,8 @@ class Evaluator:
     ) -> None:
         self.table, self.filters, self.scorers, self.cache = table, filters, scorers, cache
         self._contain = contain
-        self._keys = [c.key for c in (*filters, *scorers) if c.scope is not Scope.SESSION]
+        asked: list[Filter | Scorer] = [*filters, *scorers]
+        self._keys = [c.key for c in asked if c.scope is not Scope.SESSION]
         self._per_job = any(k is None for k in self._keys)
         self._extra_keys = [k for k in self._keys if k is not None and k is not same_class]
         self._fresh: set[Hashable] = set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,6 +14,7 @@ from pumice.state.table import NodeTable
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+G = TypeVar("G", bound=np.generic)
 
 
 class Columns:

@@ -172,7 +172,11 @@ class Asking:
         key = self._sort_key("task_order", _task_key) if indexed or plain else None
         if key is not None:
             return sorted(listed, key=key)
-        return sorted(listed, key=cmp_to_key(lambda a, b: -1 if self.task_less(a, b) else 1))
+
+        def compare(left: Task, right: Task) -> int:
+            return -1 if self.task_less(left, right) else 1
+
+        return sorted(listed, key=cmp_to_key(compare))
 
     def queue_order(self, left: Queue, right: Queue) -> int:
         """Below 0: left first. 0: no plugin tells them apart."""
@@ -298,7 +302,8 @@ class Asking:
     # -- victims ----------------------------------------------------------------------------------------------------
     def _victims(self, point: str, evictor: Any, candidates: Sequence[Task]) -> list[Task] | None:
         def ask(callback: Callback) -> tuple[Sequence[Task], int]:
-            return self._asked(callback, answers.victims, ((), -1), evictor, list(candidates))
+            failed: tuple[Sequence[Task], int] = ((), -1)
+            return self._asked(callback, answers.victims, failed, evictor, list(candidates))
 
         return folds.victims(self.chain(point), ask, as_volcano=self.compat.victims_fold)
 
@@ -477,7 +482,8 @@ class Asking:
         total = dict.fromkeys(groups, 0.0)
         for tier in self.chain("hyper_node_order"):
             for c in tier:
-                for name, score in self._asked(c, dict, {}, sub_job, groups).items():
+                answer: dict[str, float] = self._asked(c, dict, {}, sub_job, groups)
+                for name, score in answer.items():
                     total[name] = total.get(name, 0.0) + score
         return total
 

@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Compat:
-    """True means: as Volcano does. Each switch is read in exactly one place; `docs/differences.md` has a row for each."""
+    """True means: as Volcano does. Each switch is read in one place; `docs/differences.md` has a row for each."""
 
     victims_fold: bool = False
     """An empty answer or intersection passes the decision to the next tier (defects 1 and 2)."""

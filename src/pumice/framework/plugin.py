@@ -23,7 +23,8 @@ _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 class Arguments(Mapping[str, Any]):
     """A plugin's arguments: a mapping with typed getters.
 
-    Numbers and truth values are accepted as YAML scalars and as strings; anything else is an error that names the argument.
+    Numbers and truth values are accepted as YAML scalars and as strings; anything else is an error that names the
+    argument.
     """
 
     def __init__(self, values: Mapping[str, Any] | None = None, owner: str = "") -> None:
@@ -127,8 +128,8 @@ class EventHandler:
 class Plugin:
     """A scheduling policy. Built from its arguments anew for each session.
 
-    A method named after an extension point (``predicate``, ``node_order``, ``job_order`` …) is registered by itself; others
-    are registered in `on_session_open`. What must outlive a session goes into ``ssn.memory``.
+    A method named after an extension point (``predicate``, ``node_order``, ``job_order`` …) is registered by itself;
+    others are registered in `on_session_open`. What must outlive a session goes into ``ssn.memory``.
     """
 
     name: str = ""

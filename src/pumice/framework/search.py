@@ -76,7 +76,7 @@ class NodeSearch:
 
     def passing(self, view: ClassView, task: Task) -> Bools:
         """Rows on which the task would fit, now or once something is released."""
-        mask = (view.code == 0) & self._ssn.evaluator.future_ok(view)
+        mask: Bools = (view.code == 0) & self._ssn.evaluator.future_ok(view)
         if view.session_filters:
             index = self._ssn.chooser.feasible(view, task, mask)
             mask = np.zeros(view.size, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What the cluster tells us. Every change of an object is `Seen`, every removal `Gone`; outcomes of intents have names."""
+"""What the cluster tells us. A changed object is `Seen`, a removed one `Gone`; outcomes of intents have names."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class Resources:
     def less_equal(self, other: Resources, missing: Missing = Missing.ZERO) -> bool:
         """At most *other*, within the tolerance, in cpu, memory and every own scalar.
 
-        With `Missing.INFINITY` a scalar that only *other* lists makes it false, and one that only this lists is skipped.
+        With `Missing.INFINITY` a scalar that only *other* lists makes it false, one that only this lists is skipped.
         """
         return self._compare(other, missing, strict=False)
 
@@ -304,7 +304,7 @@ class Resources:
         return any(v > 0 and d != PODS and self.get(d) > other.get(d) for d, v in request._values.items())
 
     def greater_partly_relevant(self, other: Resources, request: Resources) -> bool:
-        """Like `greater_partly_requested`, on dimensions that *other* sets: cpu and memory above a trace, scalars present."""
+        """Like `greater_partly_requested`, where *other* sets a limit: cpu and memory above a trace, known scalars."""
         for d, v in request._values.items():
             if v <= 0 or d == PODS:
                 continue

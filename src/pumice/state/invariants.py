@@ -77,8 +77,8 @@ def _sums(state: ClusterState) -> list[str]:
                 out.append(f"job {job.uid}: {name[1:]} is {getattr(job, name)}, its tasks make {want}")
             if job.in_session:
                 total = queues.setdefault(job.queue, {}).setdefault(name, {})
-                for d, v in want.items():
-                    total[d] = total.get(d, 0) + v
+                for d, amount in want.items():
+                    total[d] = total.get(d, 0) + amount
     for queue in state.queues.values():
         for name in ("_allocated", "_held", "_pending"):
             want = queues.get(queue.name, {}).get(name, {})

@@ -1,4 +1,4 @@
-"""The node table: a column of numbers per resource, a row per node; label and taint indexes; the log of changed rows."""
+"""The node table: a column of numbers per resource, a row per node; label and taint indexes; logs of changes."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class NodeTable:
     """Nodes as rows of column-major matrices (resource by row), so that one resource of all nodes is contiguous.
 
     ``idle``, ``used``, ``releasing``, ``pipelined`` are the ledgers; ``evicted`` is the part of ``releasing`` that this
-    session evicted. ``pod_count`` and ``assumed`` (cpu and memory, with defaults for containers that ask for none) count
-    what kube-scheduler would see on the node: everything there or promised, less what this session evicted. Only the
-    first ``size`` rows are in use; rows of removed nodes are reused and meanwhile not ``valid``.
+    session evicted. ``pod_count`` and ``assumed`` (cpu and memory, with defaults for containers that ask for none)
+    count what kube-scheduler would see on the node: everything there or promised, less what this session evicted. Only
+    the first ``size`` rows are in use; rows of removed nodes are reused and meanwhile not ``valid``.
     """
 
     allocatable: Ints
