@@ -1,1 +1,77 @@
-"""Pumice: a batch scheduler for Kubernetes whose policies are small Python classes."""
+"""Pumice: a batch scheduler for Kubernetes. The names here are the ones that policies are written with."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pumice.engine.evaluate import same_class
+    from pumice.engine.rows import NodeRows
+    from pumice.engine.scope import Scope, scope
+    from pumice.errors import InvalidInput, PluginError, PluginLoadError, PumiceError
+    from pumice.framework.plugin import Action, Arguments, Event, EventHandler, Plugin
+    from pumice.framework.registry import register_plugin_builder
+    from pumice.framework.session import Session
+    from pumice.model.job import Job
+    from pumice.model.node import Node
+    from pumice.model.queue import Queue
+    from pumice.model.reason import Unfit, Verdict, reason_id, reject
+    from pumice.model.resources import Resources
+    from pumice.model.task import Task
+
+__all__ = [
+    "Action",
+    "Arguments",
+    "Event",
+    "EventHandler",
+    "InvalidInput",
+    "Job",
+    "Node",
+    "NodeRows",
+    "Plugin",
+    "PluginError",
+    "PluginLoadError",
+    "PumiceError",
+    "Queue",
+    "Resources",
+    "Scope",
+    "Session",
+    "Task",
+    "Unfit",
+    "Verdict",
+    "reason_id",
+    "register_plugin_builder",
+    "reject",
+    "same_class",
+    "scope",
+]
+
+_HOME = {
+    "pumice.engine.evaluate": ("same_class",),
+    "pumice.engine.rows": ("NodeRows",),
+    "pumice.engine.scope": ("Scope", "scope"),
+    "pumice.errors": ("InvalidInput", "PluginError", "PluginLoadError", "PumiceError"),
+    "pumice.framework.plugin": ("Action", "Arguments", "Event", "EventHandler", "Plugin"),
+    "pumice.framework.registry": ("register_plugin_builder",),
+    "pumice.framework.session": ("Session",),
+    "pumice.model.job": ("Job",),
+    "pumice.model.node": ("Node",),
+    "pumice.model.queue": ("Queue",),
+    "pumice.model.reason": ("Unfit", "Verdict", "reason_id", "reject"),
+    "pumice.model.resources": ("Resources",),
+    "pumice.model.task": ("Task",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first used, so that importing one small part of pumice costs only that part."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'pumice' has no attribute {name!r}; it has {', '.join(__all__)}")
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,1 +1,24 @@
-"""The pytest plugin that a project gets by installing pumice."""
+"""The pytest plugin that a project gets by installing pumice: the fixture ``scenario``.
+
+Everything else is imported when a test asks for it, so that other projects' test runs pay nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pumice.testing.scenario import Scenario
+
+
+@pytest.fixture
+def scenario() -> Iterator[Scenario]:
+    """An empty cluster to build on and run cycles on; the invariants are checked when the test ends."""
+    from pumice.testing.scenario import Scenario
+
+    made = Scenario()
+    yield made
+    made.assert_invariants()

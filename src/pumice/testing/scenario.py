@@ -1,0 +1,290 @@
+"""Scenario: a cluster, some cycles of the real scheduler on it, and assertions about what it decided.
+
+The scheduler is the real one (configuration, plugins, actions, statements, intents); the cluster around it carries
+intents out at once. Time stands still until `advance` moves it, and nothing is random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pumice.config import DEFAULT_CONF, from_data, load
+from pumice.errors import InvalidInput
+from pumice.framework.plugin import Plugin
+from pumice.framework.registry import Registry, default_registry
+from pumice.framework.runtime import Runtime
+from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup
+from pumice.model.events import ClusterEvent
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
+from pumice.scheduler.cycle import run_cycle
+from pumice.state.cluster import ClusterState
+from pumice.testing import builders
+from pumice.testing.cycle import Cycle
+from pumice.testing.laws import Watch
+from pumice.testing.world import Given, World, flat, with_default_queue
+
+PluginSpec: TypeAlias = str | type[Plugin] | tuple[str | type[Plugin], Mapping[str, Any]] | Mapping[str, Any]
+"""A plugin of a scenario: its name, its class, either with arguments, or an entry as in a conf file."""
+Plugins: TypeAlias = Sequence[PluginSpec] | Sequence[Sequence[PluginSpec]]
+ACTIONS = ("enqueue", "allocate", "backfill")
+
+
+class Scenario:
+    """A cluster that a test builds, runs cycles on, and asks questions of.
+
+    A queue ``default`` is there from the start. *recreate*: evicted pods come back as new ones that wait.
+    """
+
+    def __init__(self, *objects: Given, recreate: bool = False, registry: Registry | None = None) -> None:
+        self._registry = (registry or default_registry()).copy()
+        self._world = World(recreate=recreate)
+        self.state = ClusterState()
+        self.runtime = Runtime()
+        self.cycles: list[Cycle] = []
+        self._assembly: Assembly | None = None
+        self._watch = Watch()
+        self._queued = False
+        if objects:
+            self.add(*objects)
+
+    # -- building ----------------------------------------------------------------------------------------------------
+    def add(self, *objects: Given) -> Scenario:
+        """Add or change objects; lists of them too."""
+        listed = flat(objects)
+        if not self._queued:
+            self._queued = True
+            listed = with_default_queue(listed)
+        for obj in listed:
+            self._tell(self._world.put(obj))
+        return self
+
+    def node(self, name: str, **options: Any) -> Scenario:
+        """Add one node; options as in `pumice.testing.node`."""
+        return self.add(builders.node(name, **options))
+
+    def cluster(self, shape: str, **options: Any) -> Scenario:
+        """Add nodes by a short form such as ``3x8gpu``."""
+        return self.add(builders.cluster(shape, **options))
+
+    def queue(self, name: str, **options: Any) -> Scenario:
+        """Add one queue."""
+        return self.add(builders.queue(name, **options))
+
+    def job(self, name: str, **options: Any) -> Scenario:
+        """Add a PodGroup with its pods; options as in `pumice.testing.job`."""
+        return self.add(builders.job(name, **options))
+
+    def pod(self, name: str, **options: Any) -> Scenario:
+        """Add one pod."""
+        return self.add(builders.pod(name, **options))
+
+    def plugins_from(self, directory: str | Path) -> Scenario:
+        """Make the plugins of a directory known, as ``--plugins-dir`` does."""
+        self._registry.load_directory(Path(directory))
+        return self
+
+    # -- what happens in the cluster ---------------------------------------------------------------------------------
+    def finish(self, pod: str, *, failed: bool = False) -> Scenario:
+        """A pod ends."""
+        return self._tell(self._world.pod_changed(_key(pod), phase="Failed" if failed else "Succeeded"))
+
+    def delete(self, pod: str) -> Scenario:
+        """A pod is deleted: it terminates, and is gone before the next cycle but one."""
+        return self._tell(self._world.pod_deleted(_key(pod)))
+
+    def remove(self, pod: str) -> Scenario:
+        """A pod is gone at once."""
+        return self._tell(self._world.remove(Pod, _key(pod)))
+
+    def remove_job(self, name: str) -> Scenario:
+        """A PodGroup is gone at once; its pods stay."""
+        return self._tell(self._world.remove(PodGroup, _key(name)))
+
+    def remove_node(self, name: str) -> Scenario:
+        """A node is gone at once."""
+        return self._tell(self._world.remove(NodeObject, name))
+
+    def advance(self, seconds: float) -> Scenario:
+        """Let time pass."""
+        self.state.now += seconds
+        return self
+
+    def _tell(self, events: Iterable[ClusterEvent]) -> Scenario:
+        self.state.apply_all(events)
+        return self
+
+    # -- running -----------------------------------------------------------------------------------------------------
+    def run(
+        self,
+        cycles: int = 1,
+        *,
+        actions: Sequence[str] | None = None,
+        plugins: Plugins | None = None,
+        conf: str | Mapping[str, Any] | None = None,
+        compat: str | None = None,
+    ) -> Cycle:
+        """Run cycles and carry out what they decide; the last one is returned.
+
+        *plugins*: one tier, or a list of tiers. *conf*: a whole configuration, as text or data, instead of both.
+        What is given stays in force for later runs; at first it is the default configuration.
+
+        :raises ConfigError: the configuration cannot be used.
+        """
+        if self._assembly is None or actions is not None or plugins is not None or conf is not None:
+            self._assembly = self._configure(actions, plugins, conf, compat)
+            self.runtime.forget()
+        if cycles < 1:
+            raise InvalidInput(f"cycles: must be at least 1, got {cycles}")
+        for _ in range(cycles):
+            self._one(self._assembly)
+        return self.cycles[-1]
+
+    def _one(self, assembly: Assembly) -> None:
+        leaving = self._world.settle() if self.cycles else []
+        self._tell(leaving)
+        self._watch.before(self.state)
+        report = run_cycle(self.state, assembly, self.runtime, details=True)
+        self._watch.after(self.state, assembly, report)
+        self.cycles.append(Cycle(report))
+        self._tell(self._world.carry_out(report.intents))
+
+    def _configure(
+        self,
+        actions: Sequence[str] | None,
+        plugins: Plugins | None,
+        conf: str | Mapping[str, Any] | None,
+        compat: str | None,
+    ) -> Assembly:
+        if conf is None and plugins is None:
+            conf = DEFAULT_CONF
+        if conf is None:
+            tiers = _tiers(plugins or ())
+            data: Mapping[str, Any] = {
+                "actions": ", ".join(actions or ACTIONS),
+                "tiers": [{"plugins": [self._entry(p) for p in tier]} for tier in tiers],
+            }
+            loaded = from_data(data, catalogue_of(self._registry), source="scenario")
+        elif isinstance(conf, str):
+            loaded = load(conf, catalogue_of(self._registry), source="scenario")
+        else:
+            loaded = from_data(conf, catalogue_of(self._registry), source="scenario")
+        return assemble(loaded.conf, self._registry, compat)
+
+    def _entry(self, spec: PluginSpec) -> Mapping[str, Any]:
+        if isinstance(spec, Mapping):
+            return spec
+        plugin, arguments = spec if isinstance(spec, tuple) else (spec, {})
+        if isinstance(plugin, type):
+            self._registry.register(plugin.name, plugin, origin=plugin.__qualname__, override=True)
+            plugin = plugin.name
+        return {"name": plugin, "arguments": dict(arguments)} if arguments else {"name": plugin}
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+    @property
+    def objects(self) -> list[AnyObject]:
+        """Everything in the cluster now."""
+        return self._world.objects
+
+    def task(self, name: str) -> Task:
+        """A pod as plugins see it."""
+        found = self.state.task_by_key.get(_key(name))
+        if found is None:
+            raise InvalidInput(f"pod {_key(name)!r}: not in this scenario; there are {_names(self.state.task_by_key)}")
+        return found
+
+    def job_of(self, name: str) -> Job:
+        """A job as plugins see it."""
+        found = self.state.jobs.get(_key(name))
+        if found is None:
+            raise InvalidInput(f"job {_key(name)!r}: not in this scenario; there are {_names(self.state.jobs)}")
+        return found
+
+    def node_of(self, name: str) -> Node:
+        """A node as plugins see it."""
+        found = self.state.nodes.get(name)
+        if found is None:
+            raise InvalidInput(f"node {name!r}: not in this scenario; there are {_names(self.state.nodes)}")
+        return found
+
+    @property
+    def last(self) -> Cycle:
+        """The last cycle."""
+        if not self.cycles:
+            raise InvalidInput("scenario: no cycle was run yet")
+        return self.cycles[-1]
+
+    # -- asserting ---------------------------------------------------------------------------------------------------
+    def assert_bound(self, what: str, to: str | Sequence[str] | None = None) -> None:
+        """A pod, or every pod of a job, has a node; *to*: this one, or one of these."""
+        for task in self._tasks(what):
+            assert task.node_name, f"{task.key} is {task.status.title}, not bound: {self._why(task)}"
+            allowed = None if to is None else [to] if isinstance(to, str) else list(to)
+            if allowed is not None:
+                assert task.node_name in allowed, f"{task.key} is on {task.node_name}, not on {' or '.join(allowed)}"
+
+    def assert_evicted(self, *pods: str) -> None:
+        """Exactly these pods were evicted, in all cycles together; without names: none was."""
+        want = sorted(_key(p) for p in pods)
+        got = sorted(pod for cycle in self.cycles for pod in cycle.evictions)
+        assert got == want, f"evicted were {got or 'none'}, not {want or 'none'}"
+
+    def assert_pending(self, what: str, because: str = "") -> None:
+        """A pod, or every pod of a job, still waits; *because* is part of the reason that the last cycle gives."""
+        for task in self._tasks(what):
+            place = f" on {task.node_name}" if task.node_name else ""
+            assert task.status is TaskStatus.PENDING, f"{task.key} is {task.status.title}{place}, not pending"
+            reason = self._why(task)
+            assert because in reason, f"{task.key} waits because {reason!r}, which does not say {because!r}"
+
+    def assert_settled(self, after: int = 0, *, cycles: int = 5) -> None:
+        """After so many more cycles nothing changes any more: *cycles* further ones decide nothing."""
+        if after:
+            self.run(after)
+        for n in range(1, cycles + 1):
+            decided = self.run().intents
+            assert not decided, f"cycle {n} of {cycles} that should change nothing decided {decided}"
+
+    def stays_settled(self, cycles: int = 5) -> None:
+        """Nothing changes any more: so many further cycles decide nothing."""
+        self.assert_settled(cycles=cycles)
+
+    def assert_invariants(self) -> None:
+        """Nothing over-committed, no half gang, nobody evicted for nothing, every sum the sum of its parts."""
+        broken = self._watch.broken(self.state)
+        assert not broken, "broken laws: " + "; ".join(broken)
+
+    def _tasks(self, what: str) -> list[Task]:
+        key = _key(what)
+        if key in self.state.task_by_key:
+            return [self.state.task_by_key[key]]
+        if key in self.state.jobs:
+            return list(self.state.jobs[key].tasks.values())
+        known = _names([*self.state.jobs, *self.state.task_by_key])
+        raise InvalidInput(f"{key!r}: neither a job nor a pod of this scenario; there are {known}")
+
+    def _why(self, task: Task) -> str:
+        return self.last.why(task.job.uid).text if self.cycles and task.job is not None else ""
+
+
+def _tiers(plugins: Plugins) -> list[Sequence[PluginSpec]]:
+    if plugins and all(isinstance(p, (list, tuple)) and not _is_pair(p) for p in plugins):
+        return list(plugins)  # type: ignore[arg-type]
+    return [list(plugins)]  # type: ignore[arg-type]
+
+
+def _is_pair(spec: object) -> bool:
+    return isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[1], Mapping)
+
+
+def _key(name: str) -> str:
+    return name if "/" in name else f"default/{name}"
+
+
+def _names(of: Iterable[str]) -> str:
+    return ", ".join(sorted(of)) or "none"

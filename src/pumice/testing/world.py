@@ -1,0 +1,140 @@
+"""The smallest cluster that answers: it holds objects, carries intents out at once, and tells what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from pumice.errors import InvalidInput
+from pumice.model.api import AnyObject, Condition, Metadata, Pod, PodGroup, PodSpec, PodStatus, QueueObject
+from pumice.model.events import ClusterEvent, Gone, Seen
+from pumice.model.intents import Bind, Evict, Intent, StatusUpdate
+from pumice.testing.builders import queue
+
+O = TypeVar("O", bound=AnyObject)  # noqa: E741 - an object
+Given = AnyObject | Iterable[AnyObject]
+
+
+def flat(given: Iterable[Given]) -> list[AnyObject]:
+    """Objects and lists of objects as one list."""
+    out: list[AnyObject] = []
+    for one in given:
+        out += [one] if isinstance(one, AnyObject) else list(one)
+    return out
+
+
+def with_default_queue(objects: Sequence[AnyObject]) -> list[AnyObject]:
+    """The objects, with a queue ``default`` in front unless they bring one."""
+    own = any(isinstance(o, QueueObject) and o.metadata.name == "default" for o in objects)
+    return list(objects) if own else [queue("default"), *objects]
+
+
+class World:
+    """Objects by kind and key. Every change gives the events that an API server would send."""
+
+    def __init__(self, *, recreate: bool = False) -> None:
+        self.recreate = recreate
+        """Does an evicted pod come back as a new one that waits, as a controller would make it?"""
+        self._objects: dict[tuple[str, str], AnyObject] = {}
+        self._terminating: list[str] = []
+        self._made = 0
+
+    @property
+    def objects(self) -> list[AnyObject]:
+        """Everything there is, in the order in which it came."""
+        return list(self._objects.values())
+
+    def get(self, cls: type[O], key: str) -> O:
+        """The object of a kind under a key.
+
+        :raises InvalidInput: there is none; names those that exist.
+        """
+        found = self._objects.get((cls.kind_name, key))
+        if not isinstance(found, cls):
+            known = ", ".join(sorted(k for kind, k in self._objects if kind == cls.kind_name)) or "none"
+            raise InvalidInput(f"{cls.kind_name} {key!r}: not in this scenario; there are {known}")
+        return found
+
+    def put(self, obj: AnyObject) -> list[ClusterEvent]:
+        """Add or replace an object; one without a creation time gets the next second."""
+        if obj.metadata.creation_timestamp is None:
+            known = self._objects.get((obj.kind_name, obj.key))
+            self._made += 1
+            stamp = known.metadata.creation_timestamp if known else datetime.fromtimestamp(self._made, UTC)
+            obj = _changed(obj, metadata=_changed(obj.metadata, creation_timestamp=stamp))
+        self._objects[obj.kind_name, obj.key] = obj
+        return [Seen(obj)]
+
+    def remove(self, cls: type[AnyObject], key: str) -> list[ClusterEvent]:
+        """Take an object away."""
+        self.get(cls, key)
+        del self._objects[cls.kind_name, key]
+        return [Gone(cls.kind_name, key)]
+
+    def pod_changed(self, key: str, *, phase: str | None = None, node: str | None = None) -> list[ClusterEvent]:
+        """A pod got another phase or a node."""
+        pod = self.get(Pod, key)
+        spec: PodSpec = pod.spec if node is None else _changed(pod.spec, node_name=node)
+        status: PodStatus = pod.status if phase is None else _changed(pod.status, phase=phase)
+        return self.put(_changed(pod, spec=spec, status=status))
+
+    def pod_deleted(self, key: str) -> list[ClusterEvent]:
+        """A pod is terminating; it leaves with the next `settle`."""
+        pod = self.get(Pod, key)
+        self._terminating.append(key)
+        stamp = datetime.fromtimestamp(self._made, UTC)
+        return self.put(_changed(pod, metadata=_changed(pod.metadata, deletion_timestamp=stamp)))
+
+    def settle(self) -> list[ClusterEvent]:
+        """Terminating pods leave."""
+        events: list[ClusterEvent] = []
+        for key in self._terminating:
+            if ("Pod", key) not in self._objects:
+                continue
+            pod = self.get(Pod, key)
+            events += self.remove(Pod, key)
+            if self.recreate:
+                events += self.put(self._again(pod))
+        self._terminating = []
+        return events
+
+    def _again(self, pod: Pod) -> Pod:
+        self._made += 1
+        meta: Metadata = _changed(
+            pod.metadata, uid=f"{pod.key}#{self._made}", deletion_timestamp=None, creation_timestamp=None
+        )
+        status = PodStatus(phase="Pending")
+        again: Pod = _changed(pod, metadata=meta, spec=_changed(pod.spec, node_name=""), status=status)
+        return again
+
+    def carry_out(self, intents: Iterable[Intent]) -> list[ClusterEvent]:
+        """Do what a cycle decided: bound pods run at once, evicted ones terminate, PodGroups show their status."""
+        events: list[ClusterEvent] = []
+        for intent in intents:
+            match intent:
+                case Bind(pod=key, node=node):
+                    events += self.pod_changed(key, phase="Running", node=node)
+                case Evict(pod=key):
+                    events += self.pod_deleted(key)
+                case StatusUpdate(kind="PodGroup", key=key, status=status):
+                    events += self._status(key, status)
+                case _:
+                    pass
+        return events
+
+    def _status(self, key: str, status: dict[str, Any]) -> list[ClusterEvent]:
+        group = self.get(PodGroup, key)
+        plain = {k: v for k, v in status.items() if k in ("phase", "running", "failed", "succeeded")}
+        fresh = [
+            Condition(**{k: c[k] for k in ("type", "status", "reason", "message")})
+            for c in status.get("conditions", ())
+        ]
+        kept = [c for c in group.status.conditions or () if c.type not in {f.type for f in fresh}]
+        return self.put(_changed(group, status=_changed(group.status, conditions=kept + fresh, **plain)))
+
+
+def _changed(struct: Any, **fields: Any) -> Any:
+    return msgspec.structs.replace(struct, **fields)
