@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pumice.engine.choose import FitError
 from pumice.framework.backlog import Visit
 from pumice.framework.hypernodes import place_by_topology
 from pumice.framework.plugin import Action
@@ -50,6 +51,8 @@ class Allocate(Action):
                 if sheet:
                     sheets[job._uid] = sheet
                     visit.push(key(job), job)
+            elif visit.shared and (error := self._hopeless(ssn, job)) is not None and queue.dequeue_strategy != "fifo":
+                self._pass_over(ssn, visit, job, error)
             elif queue.dequeue_strategy == "fifo" and not ssn.job_ready(job):
                 ssn.refusals.add_group(visit.rest, Refusal("queue", f"waits behind {job.uid} (strict FIFO)"))
                 continue
@@ -64,17 +67,32 @@ class Allocate(Action):
             if not valid:
                 ssn.refuse(job, "valid", valid.text, valid.plugin)
                 continue
-            if strict or visit.last[0] < 0:
-                return job
-            first = next((t for t in job._by_status[0].values() if not t._best_effort), None)
-            error = ssn.chooser.hopeless(first) if first is not None and visit.shared else None
+            error = None if strict or not visit.shared else self._known_hopeless(ssn, job)
             if error is None:
                 return job
-            refusal = Refusal("nodes", error=error)
-            passed = visit.drop()
-            ssn.refusals.add(job, refusal)
-            ssn.refusals.add_group(lambda jobs=passed: [j for _, j in jobs], refusal)  # type: ignore[misc]
+            self._pass_over(ssn, visit, job, error)
         return None
+
+    def _known_hopeless(self, ssn: Session, job: Job) -> FitError | None:
+        """Why the class of the job's tasks fits nowhere, if that was found before and nothing changed since."""
+        for task in job._by_status[0].values():
+            if not task._best_effort:
+                return ssn.chooser.known_hopeless(task)
+        return None
+
+    def _hopeless(self, ssn: Session, job: Job) -> FitError | None:
+        """Why the class of the job's tasks fits nowhere, if that is so."""
+        for task in job._by_status[0].values():
+            if not task._best_effort:
+                return ssn.chooser.hopeless(task)
+        return None
+
+    def _pass_over(self, ssn: Session, visit: Visit, job: Job, error: FitError) -> None:
+        """Refuse a job and all that stand behind it in its group."""
+        refusal = Refusal("nodes", error=error)
+        passed = visit.drop()
+        ssn.refusals.add(job, refusal)
+        ssn.refusals.add_group(lambda: [j for _, j in passed], refusal)
 
     def _serve(self, ssn: Session, queue: Queue, job: Job, sheet: Worksheet, remember: bool) -> bool:
         """One visit of a job; True if something was committed."""

@@ -88,6 +88,7 @@ class Chooser:
         self._best_node, self._reduce, self._rng = best_node, reduce, rng
         self._score_single = score_single
         self._pre_order = pre_order
+        self._hopeless: dict[int, tuple[int, int, FitError]] = {}
 
     # -- filtering ------------------------------------------------------------------------------------------------
     def feasible(self, view: ClassView, task: Task, mask: Bools) -> Index:
@@ -234,9 +235,20 @@ class Chooser:
         view = self.evaluator.view(task)
         if view.masked.max(initial=-np.inf) > -np.inf:
             return None
-        if ((view.code == 0) & self.evaluator.future_ok(view)).any():
+        if self.evaluator.table.in_flux and ((view.code == 0) & self.evaluator.future_ok(view)).any():
             return None
-        return self.why(task, view)
+        table = self.evaluator.table
+        error = self.why(task, view)
+        self._hopeless[task._class.id] = (table.touched.position, table.changed.position, error)
+        return error
+
+    def known_hopeless(self, task: Task) -> FitError | None:
+        """What `hopeless` found for the class, while nothing has changed since."""
+        known = self._hopeless.get(task._class.id)
+        table = self.evaluator.table
+        if known is not None and known[:2] == (table.touched.position, table.changed.position):
+            return known[2]
+        return None
 
     def _count(self, task: Task, view: ClassView, within: Bools | None) -> tuple[dict[int, int], int]:
         evaluator = self.evaluator

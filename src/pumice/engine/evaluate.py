@@ -20,7 +20,7 @@ from pumice.engine.imagine import ImaginedNode
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.model.node import Node
-from pumice.model.reason import Code, Unfit, reason_id, reason_of
+from pumice.model.reason import Code, Unfit, reason_count, reason_id, reason_of
 from pumice.model.resources import dim_name
 from pumice.model.task import Task
 from pumice.state.table import NodeTable
@@ -73,9 +73,9 @@ class Severity:
 
     def of(self, reasons: Reasons) -> npt.NDArray[np.int8]:
         """The severity of each reason."""
-        top = int(reasons.max(initial=0))
-        if top >= len(self._levels):
-            codes = [reason_of(i).code for i in range(top + 1)]
+        known = reason_count()
+        if known > len(self._levels):
+            codes = [reason_of(i).code for i in range(known)]
             self._levels = np.array([_severity(c) for c in codes], dtype=np.int8)
         return self._levels[reasons]
 
@@ -286,11 +286,11 @@ class Evaluator:
             if scorer.scope is Scope.NODE and raw is not None:
                 raw[at] = self.ask_scorer(scorer, task, rows)
         klass = task._class
-        idle = self.table.idle
+        free = rows.idle
         ok = code == 0
         fits: Bools | None = None
         for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-            column = rows.take(idle[d]) >= v
+            column = free[d] >= v
             fits = column if fits is None else fits & column
         if fits is None:
             fits = np.ones(len(rows), dtype=np.bool_)
@@ -376,9 +376,13 @@ class Evaluator:
         return array.astype(np.int32, copy=False)
 
     def _ask_scorers(self, scorers: Sequence[Scorer], task: Task, rows: NodeRows) -> Floats:
-        total = self.ask_scorer(scorers[0], task, rows)
+        total = self._ask(scorers[0], task, rows)
         for s in scorers[1:]:
-            total = total + self.ask_scorer(s, task, rows)
+            total = total + self._ask(s, task, rows)
+        if np.isnan(total.sum()) and np.isnan(total).any():
+            total = np.zeros(len(rows))
+            for s in scorers:
+                total = total + self.ask_scorer(s, task, rows)
         return total
 
     def ask_scorer(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
@@ -386,6 +390,14 @@ class Evaluator:
 
         :raises Unfit: a batch score refuses to let the task be placed at all.
         """
+        array = self._ask(s, task, rows)
+        bad = np.isnan(array)
+        if bad.any():
+            self._contain(s.plugin, "node_order", ValueError("a score must be a number, got NaN"), task, None)
+            array = np.where(bad, 0.0, array)
+        return array
+
+    def _ask(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
         if s.batch:
             try:
                 array = np.asarray(s.call(task, rows), dtype=np.float64)
@@ -404,17 +416,14 @@ class Evaluator:
                     array[i] = call(task, node)
                 except Exception as exc:
                     self._contain(s.plugin, "node_order", exc, task, node)
-        if np.isnan(array.sum()):
-            bad = np.isnan(array)
-            if bad.any():
-                self._contain(s.plugin, "node_order", ValueError("a score must be a number, got NaN"), task, None)
-                array = np.where(bad, 0.0, array)
         return array
 
     # -- on demand ------------------------------------------------------------------------------------------------
     def future_ok(self, view: ClassView) -> Bools:
         """Per node: would the request fit once everything that is being released is gone?"""
         table = self.table
+        if not table.in_flux:
+            return view.idle_ok
         if view.future_at != view.touched_at:
             fits: Bools | None = None
             for d, v in zip(view.task._class.fit_dims, view.task._class.fit_values, strict=True):

@@ -23,7 +23,8 @@ class Columns:
     __slots__ = ("_matrix", "_rows", "_sign")
 
     def __init__(self, rows: NodeRows, matrix: Ints, sign: int) -> None:
-        self._rows, self._matrix, self._sign = rows, matrix, sign
+        self._rows, self._sign = rows, sign
+        self._matrix = rows.block(matrix)
 
     def __getitem__(self, name: str | int) -> Ints:
         d = dim(name) if isinstance(name, str) else name
@@ -68,7 +69,7 @@ class LabelColumns:
 class NodeRows:
     """Some rows of the node table. With *extra*, each row as it would be after so many more tasks of *klass*."""
 
-    __slots__ = ("_extra", "_index", "_klass", "size", "table")
+    __slots__ = ("_extra", "_idle", "_index", "_klass", "_used", "size", "table")
 
     def __init__(
         self,
@@ -80,6 +81,8 @@ class NodeRows:
         self.table = table
         self._index, self._extra, self._klass = index, extra, klass
         self.size = table.size if index is None else len(index)
+        self._idle: Columns | None = None
+        self._used: Columns | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -98,9 +101,13 @@ class NodeRows:
         """The rows' part of a column of the table."""
         return column[: self.size] if self._index is None else column[self._index]
 
+    def block(self, matrix: Ints) -> Ints:
+        """The rows' part of a ledger, all dimensions at once."""
+        return matrix[:, : self.size] if self._index is None else matrix[:, self._index]
+
     def adjusted(self, column: Ints, d: int, sign: int) -> Ints:
-        """The rows' part of a ledger column of one dimension, imagined tasks included."""
-        base: Ints = column[: self.size] if self._index is None else column[self._index]
+        """The rows' part of a ledger column of one dimension with imagined tasks added."""
+        base: Ints = column
         if self._extra is not None and sign and self._klass is not None:
             request = int(self._klass.requests.get(d))
             if request:
@@ -109,11 +116,15 @@ class NodeRows:
 
     @property
     def idle(self) -> Columns:
-        return Columns(self, self.table.idle, -1)
+        if self._idle is None:
+            self._idle = Columns(self, self.table.idle, -1)
+        return self._idle
 
     @property
     def used(self) -> Columns:
-        return Columns(self, self.table.used, 1)
+        if self._used is None:
+            self._used = Columns(self, self.table.used, 1)
+        return self._used
 
     @property
     def releasing(self) -> Columns:

@@ -217,7 +217,15 @@ class Asking:
         chain = self.chain(point)
         if not chain:
             return PASS
-        return folds.tiered_vote(chain, lambda c: self._asked(c, answers.vote, -1, *args))
+        said = ""
+
+        def ask(callback: Callback) -> int:
+            nonlocal said
+            vote, said = self._asked(callback, _ballot, (-1, "the plugin failed"), *args)
+            return vote
+
+        verdict = folds.tiered_vote(chain, ask)
+        return verdict if verdict.passed else verdict._replace(text=said)
 
     def job_ready(self, job: Job) -> Verdict:
         """May the job's placements be committed?"""
@@ -508,6 +516,11 @@ class Asking:
 
 def _identity(answer: Any) -> Any:
     return answer
+
+
+def _ballot(answer: Any) -> tuple[int, str]:
+    """A vote with what was said about it."""
+    return answers.vote(answer), answer.text if isinstance(answer, Verdict) else ""
 
 
 def _about(args: tuple[Any, ...]) -> tuple[Task | None, Node | None]:

@@ -54,23 +54,21 @@ def victim_order(ssn: Session, tasks: Iterable[Task], preemptor: Task) -> list[T
     if len(listed) < 2:
         return listed
     queue = _queue_of(ssn, preemptor)
-    by_queue: dict[str | None, list[Task]] = {}
+    by_queue: dict[str, list[Task]] = {}
     for task in listed:
         job = task._job
-        by_queue.setdefault(job._queue if job is not None and job.in_session else None, []).append(task)
-    ordered = ssn.sorted_tasks(by_queue.pop(None, ()))[::-1]
+        by_queue.setdefault(job._queue if job is not None and job.in_session else "", []).append(task)
+    ordered = ssn.sorted_tasks(by_queue.pop("", ()))[::-1]
     if queue is None:
         return ordered + _by_job(ssn, [t for group in by_queue.values() for t in group])
     names = list(by_queue)
     if len(names) > 1:
-        names.sort(key=cmp_to_key(lambda a, b: -1 if _queue_less(ssn, a, b, queue) else 1))
+        queues = ssn.queues
+        less = ssn.victim_queue_less
+        names.sort(key=cmp_to_key(lambda a, b: -1 if less(queues[a], queues[b], queue) else 1))
     for name in names:
         ordered += _by_job(ssn, by_queue[name])
     return ordered
-
-
-def _queue_less(ssn: Session, left: str | None, right: str | None, preemptor: Queue) -> bool:
-    return ssn.victim_queue_less(ssn.queues[left or ""], ssn.queues[right or ""], preemptor)
 
 
 def _queue_of(ssn: Session, preemptor: Task) -> Queue | None:

@@ -103,7 +103,7 @@ def place_tasks(
             if _apply(statement, task, found):
                 continue
         if ssn.sub_job_ready(job, sub_job):
-            break
+            return statement
     if ssn.sub_job_ready(job, sub_job) or ssn.sub_job_pipelined(job, sub_job):
         return statement
     statement.discard()

@@ -45,6 +45,11 @@ def reason_id(plugin: str, text: str, code: Code = Code.UNSCHEDULABLE) -> int:
     return known
 
 
+def reason_count() -> int:
+    """How many reasons have been made so far."""
+    return len(_REASONS)
+
+
 def reason_of(number: int) -> Reason:
     """The reason behind a number."""
     return _REASONS[number]

@@ -278,6 +278,7 @@ class ClusterState:
         table.assumed[1, unique] += counts * klass.assumed_memory
         table.touched.extend(unique.tolist())
         k = len(tasks)
+        table.in_flux += p1 * k
         if u1:
             used = self.used_total
             for d, v in items:

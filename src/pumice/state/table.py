@@ -85,6 +85,8 @@ class NodeTable:
         self.unschedulable: npt.NDArray[np.bool_] = np.zeros(self._cap, dtype=np.bool_)
         self.taint_set: Codes = np.zeros(self._cap, dtype=np.int32)
         self.rank: Ints = np.zeros(self._cap, dtype=np.int64)
+        self.in_flux = 0
+        """How many tasks are being released or wait for what is released."""
         self.nodes: list[Node | None] = []
         self.by_name: dict[str, Node] = {}
         self.taint_sets: list[tuple[Taint, ...]] = [()]
@@ -233,6 +235,7 @@ class NodeTable:
             m = self.used
             for d, v in items:
                 m[d, row] += used * v
+        self.in_flux += releasing + pipelined
         if releasing:
             m = self.releasing
             for d, v in items:
