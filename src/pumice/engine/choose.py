@@ -42,7 +42,8 @@ class FitError:
         self._counts, self._nodes, self.text = counts or {}, nodes, text
         self._count = count
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Count now, while the state is still the one in which the task did not fit."""
         if self._count is not None:
             count, self._count = self._count, None
             self._counts, self._nodes = count()
@@ -50,13 +51,13 @@ class FitError:
     @property
     def counts(self) -> dict[int, int]:
         """Reason number -> nodes."""
-        self._settle()
+        self.settle()
         return self._counts
 
     @property
     def nodes(self) -> int:
         """How many nodes were looked at."""
-        self._settle()
+        self.settle()
         return self._nodes
 
     def reasons(self) -> list[tuple[Reason, int]]:

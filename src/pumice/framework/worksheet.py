@@ -104,8 +104,14 @@ def place_tasks(
                 continue
         if ssn.sub_job_ready(job, sub_job):
             return statement
-    if ssn.sub_job_ready(job, sub_job) or ssn.sub_job_pipelined(job, sub_job):
+    ready = ssn.sub_job_ready(job, sub_job)
+    if ready or ssn.sub_job_pipelined(job, sub_job):
         return statement
+    if statement.operations:
+        if job.uid not in ssn.refusals:
+            ssn.refuse(job, "ready", ready.text, ready.plugin)
+        for error in ssn.fit_errors.get(job.uid, {}).values():
+            error.settle()  # once what was placed is taken back, the reason could no longer be found
     statement.discard()
     return None
 

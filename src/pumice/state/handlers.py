@@ -31,6 +31,7 @@ _FINISHED = (S.SUCCEEDED, S.FAILED)
 
 def seen(state: ClusterState, obj: AnyObject) -> None:
     """An object was added or changed. A rule it breaks is remembered as a problem of that object."""
+    state.problems.pop((obj.kind_name, obj.key), None)
     try:
         match obj:
             case Pod():
@@ -43,7 +44,6 @@ def seen(state: ClusterState, obj: AnyObject) -> None:
                 queue_seen(state, obj)
             case _:
                 other_seen(state, obj)
-        state.problems.pop((obj.kind_name, obj.key), None)
     except InvalidInput as exc:
         state.problems[obj.kind_name, obj.key] = str(exc)
     state.versions[obj.kind_name] = state.versions.get(obj.kind_name, 0) + 1

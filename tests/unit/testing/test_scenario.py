@@ -17,7 +17,8 @@ def test_a_gang_takes_nothing_until_it_can_take_enough(scenario: Scenario) -> No
     scenario.job("train", tasks=4, min_available=4, cpu=1)
     cycle = scenario.run(actions=["allocate"], plugins=["gang"])
     assert cycle.intents == []
-    assert "Insufficient cpu" in cycle.why("train").text
+    assert cycle.why("train").reason == "3 of 4 required tasks have a place"
+    assert "1 Insufficient cpu" in cycle.why("train").text
     scenario.stays_settled(cycles=5)
 
 
