@@ -7,7 +7,7 @@ commit into intents, and the session closes: phases and conditions are settled, 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pumice.framework.runtime import Runtime
@@ -26,10 +26,12 @@ def run_cycle(
     shard: Shard | None = None,
     environment: Mapping[str, Any] | None = None,
     details: bool = False,
+    inspect: Callable[[Session], None] | None = None,
 ) -> CycleReport:
     """Run every action once on the state as it is; returns what was decided.
 
-    *details*: also count every job's tasks by status (costs a look at every job).
+    *details*: also count every job's tasks by status (costs a look at every job). *inspect* is shown the session when
+    everything is decided and nothing undone yet; it must only read.
     """
     started = time.perf_counter()
     session = Session(
@@ -50,6 +52,8 @@ def run_cycle(
         session.timings["action", action.name] = time.perf_counter() - begun
     pipelined = _pipelined(session)
     statuses = _statuses(session) if details else {}
+    if inspect is not None:
+        inspect(session)
     begun = time.perf_counter()
     session.close()
     session.timings["cycle", "close"] = time.perf_counter() - begun
