@@ -169,7 +169,8 @@ class Evaluator:
         asked: list[Filter | Scorer] = [*filters, *scorers]
         self._keys = [c.key for c in asked if c.scope is not Scope.SESSION]
         self._per_job = any(k is None for k in self._keys)
-        self._extra_keys = [k for k in self._keys if k is not None and k is not same_class]
+        keys = [*self._keys, *(c.key for c in asked if c.scope is Scope.SESSION)]
+        self._extra_keys = list(dict.fromkeys(k for k in keys if k is not None and k is not same_class))
         self._fresh: set[Hashable] = set()
 
     # -- views ----------------------------------------------------------------------------------------------------
@@ -291,6 +292,8 @@ class Evaluator:
         fits: Bools | None = None
         for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
             column = free[d] >= v
+            if self.table.in_flux:
+                column = column & (rows.future_idle(d) >= v)
             fits = column if fits is None else fits & column
         if fits is None:
             fits = np.ones(len(rows), dtype=np.bool_)

@@ -43,6 +43,8 @@ class Runtime:
     backlog: Backlog = field(default_factory=Backlog)
     nominations: dict[str, Nomination] = field(default_factory=dict)
     cycle: int = 0
+    kept: dict[str, Any] = field(default_factory=dict)
+    """Indexes that follow from the state, kept for speed alone and never saved."""
 
     def rng(self) -> random.Random | None:
         """The generator of this cycle where ties are settled at random."""

@@ -24,7 +24,8 @@ class Binpack(Plugin):
     """Prefers nodes that the task would fill up most, resource by resource and weighted.
 
     Arguments: ``binpack.weight`` (1; 0 turns it off), ``binpack.cpu`` (1), ``binpack.memory`` (1),
-    ``binpack.resources`` (names of further resources) and ``binpack.resources.<name>`` (1). A negative weight counts as 1.
+    ``binpack.resources`` (names of further resources) and ``binpack.resources.<name>`` (1).
+    A negative weight counts as 1.
     """
 
     name = "binpack"

@@ -15,6 +15,8 @@ class ClassTable:
 
     def __init__(self) -> None:
         self._classes: dict[bytes, TaskClass] = {}
+        self.sociable = False
+        """Has any class inter-pod affinity or anti-affinity?"""
 
     def of(self, pod: Pod) -> TaskClass:
         """The class of a pod, made when first seen.
@@ -45,6 +47,9 @@ class ClassTable:
         if known is None:
             known = TaskClass(len(self._classes) + 1, spec, pod.metadata.namespace, gpu)
             self._classes[key] = known
+            affinity = spec.affinity
+            if affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
+                self.sociable = True
         return known
 
     def __len__(self) -> int:

@@ -64,13 +64,11 @@ class RequestScores:
             return self._by_free_with_gaps(rows, (cpu, after_cpu), (memory, after_memory))
         total: Ints | None = None
         if self._least:
-            left: Ints = (
-                np.maximum(cpu - after_cpu, 0) * MAX // cpu + np.maximum(memory - after_memory, 0) * MAX // memory
-            )
-            total = left // 2 * self._least
+            left = np.maximum(cpu - after_cpu, 0) * MAX // cpu + np.maximum(memory - after_memory, 0) * MAX // memory
+            total = np.asarray(left // 2 * self._least, dtype=np.int64)
         if self._most:
             taken = np.minimum(after_cpu, cpu) * MAX // cpu + np.minimum(after_memory, memory) * MAX // memory
-            part: Ints = taken // 2 * self._most
+            part = np.asarray(taken // 2 * self._most, dtype=np.int64)
             total = part if total is None else total + part
         assert total is not None
         return total

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.evaluate import same_class
+from pumice.engine.neighbours import Neighbours
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.framework.plugin import Arguments, Plugin
@@ -15,6 +16,9 @@ from pumice.framework.session import Session
 from pumice.model.reason import reason_id
 from pumice.model.task import Task
 from pumice.plugins.predicates import fixed
+from pumice.plugins.predicates.neighbours import PodAffinity
+from pumice.plugins.predicates.ports import HostPorts, has_ports
+from pumice.plugins.predicates.spread import HardSpread, has_hard_spread
 
 Reasons = npt.NDArray[np.int32]
 
@@ -58,6 +62,15 @@ class Predicates(Plugin):
             add(name, fixed.selected, scope=static, key=same_class, applies=fixed.has_node_selection, also=True)
         if self._on["TaintToleration"]:
             add(name, fixed.tolerating, scope=static, key=same_class, also=True)
+        if self._on["NodePorts"]:
+            ports = HostPorts.kept(ssn.runtime.kept, ssn.state.table)
+            add(name, ports.filter, scope=Scope.NODE, key=same_class, applies=has_ports, also=True)
+        index = Neighbours.kept(ssn.runtime.kept, ssn.state)
+        if self._on["PodAffinity"] and ssn.state.classes.sociable:
+            affinity = PodAffinity(index)
+            add(name, affinity.filter, key=affinity.unwelcome, applies=affinity.applies, also=True)
+        if self._on["PodTopologySpread"]:
+            add(name, HardSpread(index).filter, applies=has_hard_spread, also=True)
 
 
 def room_for_a_pod(_: Task, rows: NodeRows) -> Reasons:

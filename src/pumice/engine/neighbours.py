@@ -1,0 +1,283 @@
+"""Who is where: counts of pods per topology domain, for inter-pod affinity and topology spread.
+
+`Neighbours` follows the node table by its log of touched rows, so it costs nothing until somebody asks, and then only
+the rows that changed. Pods of equal namespace, labels and affinity terms are one `Kin`; a selector is matched once per
+kin, never per pod. A `Tally` counts pods per value of one node label, either the pods that a selector matches or the
+pods that carry an affinity term themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.terms import NO_TERMS, Selector, Term, Terms, terms_of
+from pumice.model.api import NamespaceObject
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+if TYPE_CHECKING:
+    from pumice.state.cluster import ClusterState
+    from pumice.state.table import NodeTable
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+RowMask = Callable[[], Bools]
+
+_RELEASING: Final = TaskStatus.RELEASING
+_KEEP: Final = 4096
+"""So many kins that nothing lives on any more, or tallies, are kept."""
+
+
+@dataclass(slots=True, eq=False)
+class Kin:
+    """Pods that every selector treats alike. *rows* says how many of them are on each row."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    leaving: bool
+    terms: Terms
+    rows: dict[int, int] = field(default_factory=dict)
+    tallies: list[Tally] = field(default_factory=list)
+    facing: tuple[int, tuple[Term, ...]] = (-1, ())
+    """(number of terms known then, the terms that select this kin)"""
+
+
+class Tally:
+    """How many pods there are per value of a node label: ``tally.counts[code]``, with *total* over all values.
+
+    Rows outside *mask* are not counted. Nodes without the label have code 0 and are not counted either.
+    """
+
+    __slots__ = ("_changed_at", "_domains", "_kins", "_make_mask", "_table", "counts", "key", "mask", "total")
+
+    def __init__(self, table: NodeTable, key: str, mask: RowMask | None = None) -> None:
+        self._table, self.key, self._make_mask = table, key, mask
+        self._kins: list[Kin] = []
+        self._changed_at = -1
+        self._domains: Ints | None = None
+        self.mask: Bools | None = None
+        self.counts: Ints = np.zeros(0, dtype=np.int64)
+        self.total = 0
+
+    @property
+    def domains(self) -> Ints:
+        """The codes of the values that nodes within the mask have."""
+        if self._domains is None:
+            codes = self.codes[: self._table.size]
+            found = np.unique(codes if self.mask is None else codes[self.mask])
+            self._domains = found[found > 0].astype(np.int64)
+        return self._domains
+
+    @property
+    def codes(self) -> npt.NDArray[np.int32]:
+        """Per row of the table the code of its value."""
+        return self._table.label(self.key)[0]
+
+    def join(self, kin: Kin) -> None:
+        """Count a kin from now on."""
+        self._kins.append(kin)
+        kin.tallies.append(self)
+        if self._changed_at == self._table.changed.position:
+            for row, n in kin.rows.items():
+                self.add(row, n)
+
+    def leave(self) -> None:
+        """Count nobody any more."""
+        for kin in self._kins:
+            kin.tallies.remove(self)
+
+    def add(self, row: int, n: int) -> None:
+        """So many more pods on a row."""
+        if self._changed_at != self._table.changed.position:
+            return
+        code = self.codes[row]
+        if code and (self.mask is None or self.mask[row]):
+            if code >= len(self.counts):
+                self.counts = np.concatenate((self.counts, np.zeros(int(code) + 64, dtype=np.int64)))
+            self.counts[code] += n
+            self.total += n
+
+    def current(self) -> Tally:
+        """Itself, counted anew if nodes changed since."""
+        position = self._table.changed.position
+        if self._changed_at != position:
+            values = self._table.label(self.key)[1]
+            self.mask = None if self._make_mask is None else self._make_mask()
+            self.counts = np.zeros(len(values) + 1, dtype=np.int64)
+            self.total = 0
+            self._domains = None
+            self._changed_at = position
+            for kin in self._kins:
+                for row, n in kin.rows.items():
+                    self.add(row, n)
+        elif len(self.counts) <= len(self._table.label(self.key)[1]):
+            more = len(self._table.label(self.key)[1]) + 1 - len(self.counts)
+            self.counts = np.concatenate((self.counts, np.zeros(more, dtype=np.int64)))
+        return self
+
+
+class Neighbours:
+    """All pods on nodes by kin, and every tally that somebody asked for. Ask `sync` before reading."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self.table = state.table
+        self._reset()
+
+    @classmethod
+    def kept(cls, store: dict[str, Any], state: ClusterState) -> Neighbours:
+        """The one of a state that *store* keeps, made when first asked for."""
+        found = store.get("neighbours")
+        if not isinstance(found, cls) or found.table is not state.table:
+            found = store["neighbours"] = cls(state)
+        return found
+
+    def _reset(self) -> None:
+        self._position = -1
+        self._kins: dict[object, Kin] = {}
+        self._rows: dict[int, dict[Task, Kin]] = {}
+        self._tallies: dict[object, tuple[Selector, Tally]] = {}
+        self._terms: dict[object, tuple[Term, Tally]] = {}
+        self._terms_by_label: dict[tuple[str, str], list[Term]] = {}
+        self._terms_of_any: list[Term] = []
+        self._namespaces_at = self._state.versions.get("Namespace", 0)
+
+    # -- following the table --------------------------------------------------------------------------------------
+    def sync(self) -> None:
+        """Take in what changed on the nodes since the last time."""
+        table = self.table
+        position = table.touched.position
+        if self._namespaces_at != self._state.versions.get("Namespace", 0) or self._crowded():
+            self._reset()
+        if position == self._position:
+            return
+        touched = table.touched.since(self._position) if self._position >= 0 else None
+        self._position = position
+        for row in range(table.size) if touched is None else touched:
+            self._sync_row(row)
+
+    def _crowded(self) -> bool:
+        return len(self._kins) > _KEEP + 2 * len(self._state.tasks)
+
+    def _sync_row(self, row: int) -> None:
+        node = self.table.nodes[row]
+        before = self._rows.get(row)
+        if before is None:
+            if node is None or not node._tasks:
+                return
+            before = {}
+        after: dict[Task, Kin] = {}
+        if node is not None:
+            for task in node._tasks.values():
+                if task._evicted:
+                    continue
+                kin = before.get(task)
+                if kin is None or kin.leaving is not (task._status is _RELEASING):
+                    kin = self.kin(task)
+                    self._move(kin, row, 1)
+                after[task] = kin
+        for task, kin in before.items():
+            if after.get(task) is not kin:
+                self._move(kin, row, -1)
+        if after:
+            self._rows[row] = after
+        else:
+            self._rows.pop(row, None)
+
+    @staticmethod
+    def _move(kin: Kin, row: int, n: int) -> None:
+        left = kin.rows.get(row, 0) + n
+        if left:
+            kin.rows[row] = left
+        else:
+            del kin.rows[row]
+        for tally in kin.tallies:
+            tally.add(row, n)
+
+    # -- kins and terms -------------------------------------------------------------------------------------------
+    def kin(self, task: Task) -> Kin:
+        """The kin of a task, made when first seen."""
+        klass = task._class
+        terms = own_terms(task)
+        leaving = task._status is _RELEASING
+        key = (task._namespace, frozenset(task._labels.items()), leaving, klass.id if terms is not NO_TERMS else 0)
+        kin = self._kins.get(key)
+        if kin is None:
+            kin = self._kins[key] = Kin(task._namespace, task._labels, leaving, terms)
+            for selector, tally in self._tallies.values():
+                if self._selects(selector, kin):
+                    tally.join(kin)
+            for term in terms.all:
+                self._carry(term).join(kin)
+        return kin
+
+    def _carry(self, term: Term) -> Tally:
+        """The tally of pods that carry a term."""
+        known = self._terms.get(term.key)
+        if known is None:
+            known = self._terms[term.key] = (term, Tally(self.table, term.topology_key))
+            pair = term.selector.needs
+            if pair is None:
+                self._terms_of_any.append(term)
+            else:
+                self._terms_by_label.setdefault(pair, []).append(term)
+        return known[1]
+
+    def carriers(self, term: Term) -> Tally:
+        """Pods that carry a term, counted by its topology key."""
+        return self._terms[term.key][1].current()
+
+    def facing(self, kin: Kin) -> tuple[Term, ...]:
+        """The terms of pods, its own included, that select this kin."""
+        known = len(self._terms)
+        if kin.facing[0] != known:
+            candidates = list(self._terms_of_any)
+            for pair in kin.labels.items():
+                candidates += self._terms_by_label.get(pair, ())
+            kin.facing = (known, tuple(t for t in candidates if self._selects(t.selector, kin)))
+        return kin.facing[1]
+
+    # -- counting -------------------------------------------------------------------------------------------------
+    def tally(self, selector: Selector, key: str, mask: RowMask | None = None, mask_key: object = None) -> Tally:
+        """Pods that a selector matches, counted by a node label, on the rows of *mask* alone if there is one."""
+        name = (selector.key, key, mask_key)
+        known = self._tallies.get(name)
+        if known is None:
+            if len(self._tallies) > _KEEP:
+                self._forget(next(iter(self._tallies)))
+            tally = Tally(self.table, key, mask)
+            for kin in self._kins.values():
+                if self._selects(selector, kin):
+                    tally.join(kin)
+            known = self._tallies[name] = (selector, tally)
+        return known[1].current()
+
+    def _forget(self, name: object) -> None:
+        self._tallies.pop(name)[1].leave()
+
+    def matches(self, selectors: Iterable[Selector], kin: Kin) -> bool:
+        """Do all selectors match the kin?"""
+        return all(self._selects(s, kin) for s in selectors)
+
+    def _selects(self, selector: Selector, kin: Kin) -> bool:
+        if kin.leaving and not selector.leaving_too:
+            return False
+        return selector.matches(kin.namespace, kin.labels, self._namespace_labels)
+
+    def _namespace_labels(self, name: str) -> Mapping[str, str]:
+        found = self._state.kind("Namespace").get(name)
+        return (found.metadata.labels or {}) if isinstance(found, NamespaceObject) else {}
+
+
+def own_terms(task: Task) -> Terms:
+    """The affinity terms of a task, read once per class."""
+    memo = task._class.memo
+    terms: Terms | None = memo.get("engine.terms")
+    if terms is None:
+        terms = memo["engine.terms"] = terms_of(task._class)
+    return terms
