@@ -298,6 +298,9 @@ class Chooser:
         for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
             if v > 0:
                 room = np.minimum(room, table.idle[d, top] // v)
+                if table.in_flux:
+                    future = table.idle[d, top] + table.releasing[d, top] - table.pipelined[d, top]
+                    room = np.minimum(room, future // v)
         depth = np.maximum(room, 1)
         ranks = table.ranks()[top].tolist()
         first = view.masked[top].tolist()

@@ -308,12 +308,24 @@ class Asking:
         return self._verdict("preemptive", queue, tasks)
 
     # -- victims ----------------------------------------------------------------------------------------------------
+    @property
+    def _lenient(self) -> bool:
+        """Does an empty answer about victims pass the decision on?"""
+        return self.compat.victims_fold
+
+    def victim_profiles(self, point: str) -> list[tuple[Callable[[Job], Hashable], Callable[[Task, Hashable], bool]]]:
+        """What plugins of the deciding tier declared about whose tasks they never let go: (profile, admits)."""
+        tiers = self.chain(point)
+        if not tiers or self._lenient:
+            return []
+        return [(c.profile, c.admits) for c in tiers[0] if c.profile is not None and c.admits is not None]
+
     def _victims(self, point: str, evictor: Any, candidates: Sequence[Task]) -> list[Task] | None:
         def ask(callback: Callback) -> tuple[Sequence[Task], int]:
             failed: tuple[Sequence[Task], int] = ((), -1)
             return self._asked(callback, answers.victims, failed, evictor, list(candidates))
 
-        return folds.victims(self.chain(point), ask, as_volcano=self.compat.victims_fold)
+        return folds.victims(self.chain(point), ask, as_volcano=self._lenient)
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
         """Who may be preempted for the task; None when nobody decided."""

@@ -29,6 +29,9 @@ class Callback:
     room: Callable[..., int] | None = None
     """allocatable: how many equal tasks in a row the queue would take."""
     sort_key: bool = False
+    profile: Callable[..., Any] | None = None
+    admits: Callable[..., bool] | None = None
+    """preemptable, reclaimable: whether tasks of a job with that profile can be victims at all."""
 
 
 @lru_cache(maxsize=4096)

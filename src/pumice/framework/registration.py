@@ -166,11 +166,20 @@ class Registration:
     add_job_starving_fns = add_job_starving_fn
 
     # -- victims --------------------------------------------------------------------------------------------------
-    def add_preemptable_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
-        self.add("preemptable", name, fn)
+    def add_preemptable_fn(
+        self, name: str | Fn, fn: Fn | None = None, *, profile: Fn | None = None, admits: Fn | None = None
+    ) -> None:
+        """*profile(job)* and *admits(evictor, profile)*: whose tasks *fn* never lets go, so that it need not be asked.
 
-    def add_reclaimable_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
-        self.add("reclaimable", name, fn)
+        Only for a plugin that never abstains.
+        """
+        self.add("preemptable", name, fn, profile=profile, admits=admits)
+
+    def add_reclaimable_fn(
+        self, name: str | Fn, fn: Fn | None = None, *, profile: Fn | None = None, admits: Fn | None = None
+    ) -> None:
+        """*profile* and *admits*: as for `add_preemptable_fn`."""
+        self.add("reclaimable", name, fn, profile=profile, admits=admits)
 
     def add_unified_evictable_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("unified_evictable", name, fn)

@@ -65,7 +65,8 @@ class NodeSearch:
             return None
         only = np.zeros(self._ssn.state.table.size, dtype=np.bool_)
         only[node.row] = True
-        choice = self._ssn.chooser.choose(task, only)
+        with self._ssn.state.lifted(task):
+            choice = self._ssn.chooser.choose(task, only)
         return choice if isinstance(choice, Choice) else None
 
     def _note(self, role: str, task: Task) -> None:

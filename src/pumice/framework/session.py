@@ -14,6 +14,7 @@ from pumice.errors import PluginError, PluginLoadError
 from pumice.framework.asking import Asking
 from pumice.framework.callbacks import Callback, adapted
 from pumice.framework.compat import PUMICE, Compat
+from pumice.framework.holds import hold_rooms, nominate
 from pumice.framework.plugin import Arguments, Event, EventHandler
 from pumice.framework.points import POINTS
 from pumice.framework.refusals import Refusal, Refusals
@@ -199,6 +200,8 @@ class Session(Registration, Asking):
     def open(self) -> Session:
         """Build and open every plugin of the tiers, in order."""
         self.runtime.cycle += 1
+        if self.runtime.nominations:
+            hold_rooms(self)
         for tier in self._tiers or ():
             for entry in tier:
                 health = self.runtime.health.get(entry.name)
@@ -369,12 +372,12 @@ class Session(Registration, Asking):
     def commit(self, operations: Sequence[Operation]) -> None:
         """Turn operations into intents (called by `Statement.commit`)."""
         state = self.state
+        freed = any(op.kind is Kind.EVICT for op in operations)
         for op in operations:
             task = op.task
             if op.kind is Kind.ALLOCATE:
                 notes = self.bind_annotations(task, op.node)
-                state.set_status(task, S.BINDING, op.node)
-                state.assume(task)
+                state.confirm(task)
                 self.intents.append(Bind(task.key, task._uid, op.node.name, task._job_key, notes, self.binder_of(task)))
             elif op.kind is Kind.EVICT:
                 state.assume(task)
@@ -392,6 +395,8 @@ class Session(Registration, Asking):
                 )
             else:
                 self._pipelines.append(op)
+                if freed:
+                    nominate(self, task, op.node)
                 if op.evicted:
                     self.intents.append(Nominate(task.key, task._uid, op.node.name))
 

@@ -144,6 +144,18 @@ class Statement:
                 self._undo(op)
                 return
 
+    @contextmanager
+    def aside(self, task: Task) -> Iterator[None]:
+        """Within the block *task*, which this statement gave a place, does not have it."""
+        op = next(op for op in self.operations if op.task is task)
+        status = task._status
+        self._undo(op)
+        try:
+            yield
+        finally:
+            self._ssn.state.set_status(task, status, op.node)
+            self._ssn.tell_allocated(task)
+
     def _undo(self, op: Operation) -> None:
         ssn = self._ssn
         if op.kind is Kind.EVICT:

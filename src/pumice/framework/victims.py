@@ -63,9 +63,11 @@ def victim_order(ssn: Session, tasks: Iterable[Task], preemptor: Task) -> list[T
         return ordered + _by_job(ssn, [t for group in by_queue.values() for t in group])
     names = list(by_queue)
     if len(names) > 1:
-        queues = ssn.queues
-        less = ssn.victim_queue_less
-        names.sort(key=cmp_to_key(lambda a, b: -1 if less(queues[a], queues[b], queue) else 1))
+
+        def compare(left: str, right: str) -> int:
+            return -1 if ssn.victim_queue_less(ssn.queues[left], ssn.queues[right], queue) else 1
+
+        names.sort(key=cmp_to_key(compare))
     for name in names:
         ordered += _by_job(ssn, by_queue[name])
     return ordered

@@ -20,7 +20,7 @@ class Priority(Plugin):
         ssn.add_task_order_key_fn(self.name, _task_key)
         ssn.add_job_order_key_fn(self.name, _job_key)
         ssn.add_sub_job_order_key_fn(self.name, _sub_job_key)
-        ssn.add_preemptable_fn(self.name, _preemptable)
+        ssn.add_preemptable_fn(self.name, _preemptable, profile=_profile, admits=_admits)
         ssn.add_unified_evictable_fn(self.name, _evictable)
         ssn.add_job_starving_fn(self.name, _starving)
 
@@ -35,6 +35,15 @@ def _job_key(job: Job) -> int:
 
 def _sub_job_key(sub_job: SubJob) -> int:
     return -sub_job.priority
+
+
+def _profile(job: Job) -> int:
+    return job._priority
+
+
+def _admits(preemptor: Task, priority: int) -> bool:
+    """May tasks of another job of that priority be victims?"""
+    return priority < preemptor.job._priority
 
 
 def _preemptable(preemptor: Task, candidates: Sequence[Task]) -> list[Task]:

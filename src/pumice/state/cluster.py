@@ -3,7 +3,8 @@ the few moves at the end, and nothing else changes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -66,6 +67,8 @@ class ClusterState:
         self.queue_version = 0
         """Grows when the set of queues or one of their objects changes."""
         self.evicted_now: list[Task] = []
+        self.rooms: dict[str, tuple[Task, Node]] = {}
+        """Room held for pending tasks in this session, by UID."""
         self.now = 0.0
 
     # -- events ---------------------------------------------------------------------------------------------------
@@ -185,6 +188,8 @@ class ClusterState:
             if is_there:
                 node._tasks[task._uid] = task
             table.touched.add(node._row)
+        if self.rooms and task._uid in self.rooms and (old == 0) != (status == 0):
+            self._hold_follows(task, -1 if old == 0 else 1)
         task._evicted = evicted
         task._status = status
         task._node = node if is_there else None
@@ -248,18 +253,69 @@ class ClusterState:
             queue.version += 1
         self.mark(job)
 
+    def confirm(self, task: Task) -> None:
+        """An allocated task is now being bound: nothing but its status changes, and it is assumed until seen."""
+        job = task._job
+        task._status = S.BINDING
+        if job is not None:
+            for group in (job, task._sub_job):
+                if group is not None:
+                    group._index(task, S.ALLOCATED, -1)
+                    group._index(task, S.BINDING, 1)
+        task._assumed_at = self.now
+        self.assumed[task._uid] = task
+
     def mark(self, job: Job) -> None:
         """A job changed: whatever follows from it must be made anew."""
         uid = job._uid
         self.dirty[uid] = job
         self.backlog_changes[uid] = job
 
+    # -- held room ------------------------------------------------------------------------------------------------
+    def hold(self, task: Task, node: Node) -> None:
+        """Keep room on a node for a pending task until the session ends: nobody else sees it as free.
+
+        The hold is off while the task has a place, and on again when it is pending again.
+        """
+        self.rooms[task._uid] = (task, node)
+        task._nominated = node.name
+        if task._status == 0:
+            self._hold_follows(task, 1)
+
+    def _hold_follows(self, task: Task, sign: int) -> None:
+        row = self.rooms[task._uid][1]._row
+        self.table.book(row, task._class.items, 0, 0, 0, sign)
+        self.table.touched.add(row)
+
+    @contextmanager
+    def lifted(self, task: Task) -> Iterator[None]:
+        """The room held for a task is free within the block, for the task itself to take."""
+        held = self.rooms.get(task._uid)
+        if held is None:
+            yield
+            return
+        if task._status == 0:
+            self._hold_follows(task, -1)
+        del self.rooms[task._uid]
+        try:
+            yield
+        finally:
+            self.hold(*held)
+
+    def release_rooms(self) -> None:
+        """Hold nothing any more."""
+        for task, _ in self.rooms.values():
+            if task._status == 0:
+                self._hold_follows(task, -1)
+        self.rooms.clear()
+
     def place_many(self, tasks: Sequence[Task], nodes: Sequence[Node], status: TaskStatus) -> None:
         """Give equal, pending tasks of one job their places at once; as `move` one by one, only faster."""
         first = tasks[0]
         klass, job, table = first._class, first._job, self.table
         items = klass.items
-        if klass.requires_gpu or job is None or len(tasks) == 1:
+        held = self.rooms and any(t._uid in self.rooms for t in tasks)
+        if klass.requires_gpu or job is None or len(tasks) == 1 or held:
             for task, node in zip(tasks, nodes, strict=True):
                 self.move(task, status, node)
             return
@@ -307,6 +363,7 @@ class ClusterState:
 
     def end_session(self) -> None:
         """What this session evicted is from now on simply terminating."""
+        self.release_rooms()
         table = self.table
         for task in self.evicted_now:
             if task._evicted:

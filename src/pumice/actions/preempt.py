@@ -1,0 +1,100 @@
+"""preempt: room for starving jobs at the cost of others in their queue, and of lesser tasks in the same job."""
+
+from __future__ import annotations
+
+from pumice.framework.dryrun import DryRun, Width
+from pumice.framework.eviction import RoomMaker
+from pumice.framework.plugin import Action
+from pumice.framework.session import Session
+from pumice.framework.starving import may_preempt, starving_jobs, waiting_tasks
+from pumice.framework.statement import Statement
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+
+
+class Preempt(Action):
+    """Evicts within a queue: other jobs' tasks for a starving job, then lesser tasks of the starving job itself."""
+
+    name = "preempt"
+    arguments_read = (
+        "predicateErrorCacheEnable",
+        "enableTopologyAwarePreemption",
+        "topologyAwarePreemptWorkerNum",
+        "minCandidateNodesPercentage",
+        "minCandidateNodesAbsolute",
+        "maxCandidateNodesAbsolute",
+    )
+
+    def execute(self, ssn: Session) -> None:
+        """Serve every starving job once, best queue and best job first."""
+        arguments = ssn.action_arguments(self.name)
+        width = Width(
+            arguments.int("minCandidateNodesPercentage", 10),
+            arguments.int("minCandidateNodesAbsolute", 1),
+            arguments.int("maxCandidateNodesAbsolute", 100),
+        )
+        aware = arguments.bool("enableTopologyAwarePreemption", False)
+        starving = starving_jobs(ssn, topology=False)
+        if not starving:
+            return
+        maker = RoomMaker(ssn, self.name, "preemptable", asks_queue=True, anywhere=True)
+        search: RoomMaker | DryRun = DryRun(maker, width) if aware else maker
+        queues = ssn.queue_heap(ssn.queues[name] for name in starving)
+        while queues:
+            queue = queues.pop()
+            jobs = ssn.job_heap(starving[queue.name])
+            while jobs:
+                self._between_jobs(ssn, maker, search, queue, jobs.pop())
+            for job in starving[queue.name]:
+                self._within_job(ssn, maker, search, queue, job)
+
+    def _between_jobs(self, ssn: Session, maker: RoomMaker, search: RoomMaker | DryRun, queue: Queue, job: Job) -> None:
+        """Make room for a job at the cost of other jobs of its queue; all of it or nothing."""
+        statement = ssn.statement()
+        for task in waiting_tasks(ssn, job):
+            if not ssn.job_starving(job):
+                break
+            self._serve(ssn, search, task, queue, statement, same_job=False)
+        if not statement.operations:
+            return
+        if ssn.job_pipelined(job):
+            maker.settle(statement, job)
+        else:
+            statement.discard()
+
+    def _within_job(self, ssn: Session, maker: RoomMaker, search: RoomMaker | DryRun, queue: Queue, job: Job) -> None:
+        """Make room for tasks of a job at the cost of its lesser ones, one by one until one finds none."""
+        for task in waiting_tasks(ssn, job):
+            statement = ssn.statement()
+            if not self._serve(ssn, search, task, queue, statement, same_job=True):
+                return
+            maker.settle(statement, job, task)
+
+    def _serve(
+        self,
+        ssn: Session,
+        search: RoomMaker | DryRun,
+        task: Task,
+        queue: Queue,
+        statement: Statement,
+        *,
+        same_job: bool,
+    ) -> bool:
+        if not may_preempt(ssn, task) or ssn.pre_predicate(task) is not None:
+            return False
+        job = task.job
+
+        def permits(victim: Task) -> bool:
+            """Placed by us, in the same queue, and of no more worth than a task that asks for nothing."""
+            other = victim._job
+            if victim._status not in (S.BOUND, S.RUNNING) or (task._best_effort and not victim._best_effort):
+                return False
+            if other is None or not other.in_session or other._queue != queue.name:
+                return False
+            return (other is job) == same_job
+
+        return search.make(task, queue, statement, permits, None if same_job else queue.name.__eq__)

@@ -1,0 +1,61 @@
+"""reclaim: room for starving jobs at the cost of queues that hold more than they deserve."""
+
+from __future__ import annotations
+
+from pumice.framework.eviction import RoomMaker
+from pumice.framework.plugin import Action
+from pumice.framework.session import Session
+from pumice.framework.starving import never_preempts, starving_jobs, waiting_tasks
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+
+
+class Reclaim(Action):
+    """Evicts running tasks of other, reclaimable queues for jobs of a queue that is below its share."""
+
+    name = "reclaim"
+    arguments_read = ("predicateErrorCacheEnable",)
+
+    def execute(self, ssn: Session) -> None:
+        """Serve every starving job once, best queue and best job first."""
+        starving = starving_jobs(ssn, topology=True)
+        if not starving:
+            return
+        maker = RoomMaker(ssn, self.name, "reclaimable", asks_queue=False, anywhere=False)
+        queues = ssn.queue_heap(ssn.queues[name] for name in starving)
+        while queues:
+            queue = queues.pop()
+            if ssn.overused(queue):
+                continue
+            jobs = ssn.job_heap(starving[queue.name])
+            while jobs:
+                self._serve(ssn, maker, queue, jobs.pop())
+
+    def _serve(self, ssn: Session, maker: RoomMaker, queue: Queue, job: Job) -> None:
+        """Make room for a job; all of it or nothing."""
+        statement = ssn.statement()
+
+        def from_queue(name: str) -> bool:
+            other = ssn.queues.get(name)
+            return other is not None and other is not queue and other.reclaimable
+
+        def permits(victim: Task) -> bool:
+            other = victim._job
+            return victim._status is S.RUNNING and other is not None and other.in_session and from_queue(other._queue)
+
+        for task in waiting_tasks(ssn, job):
+            if not ssn.job_starving(job):
+                break
+            if never_preempts(task) or not ssn.preemptive(queue, [task]) or ssn.pre_predicate(task) is not None:
+                continue
+            maker.make(task, queue, statement, permits, from_queue)
+        if not statement.operations:
+            return
+        if ssn.job_pipelined(job):
+            maker.settle(statement, job)
+        else:
+            statement.discard()

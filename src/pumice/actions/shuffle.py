@@ -1,0 +1,24 @@
+"""shuffle: evict running tasks that a plugin wants elsewhere, although nobody waits for their room."""
+
+from __future__ import annotations
+
+from pumice.framework.plugin import Action
+from pumice.framework.session import Session
+from pumice.model.status import TaskStatus
+
+
+class Shuffle(Action):
+    """Evicts what `victim_tasks` names among the running tasks."""
+
+    name = "shuffle"
+
+    def execute(self, ssn: Session) -> None:
+        """Ask once about all running tasks and evict those named."""
+        if not ssn.chain("victim_tasks"):
+            return
+        running = [t for job in ssn.jobs.values() for t in job._by_status[TaskStatus.RUNNING].values()]
+        statement = ssn.statement()
+        for task in ssn.victim_tasks(sorted(running, key=lambda t: t._uid)):
+            if task._status is TaskStatus.RUNNING:
+                statement.evict(task, self.name)
+        statement.commit()

@@ -1,0 +1,365 @@
+"""Making room for a task by evicting others: what preempt and reclaim share.
+
+A search goes from cheap to exact. For all nodes at once: do the filters let the task there, and would it fit were every
+permitted victim gone? Only then, node by node, best score first: ask the plugins who may go, evict one after the other
+until the task fits, and let those stay that turn out not to be needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.evaluate import SEVERITY, ClassView
+from pumice.engine.rows import NodeRows
+from pumice.engine.victims import EvictableRoom
+from pumice.framework.search import rows_named
+from pumice.framework.session import Session
+from pumice.framework.statement import Kind, Statement
+from pumice.framework.victims import scenario_of, victim_order, victim_queue
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.reason import Unfit
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+Bools = npt.NDArray[np.bool_]
+Index = npt.NDArray[np.intp]
+Permits: TypeAlias = Callable[[Task], bool]
+TryNodes: TypeAlias = Callable[[Task, Iterator[Node], Queue, Statement, Permits], bool]
+FromQueue: TypeAlias = Callable[[str], bool]
+Group: TypeAlias = tuple[str, tuple[Hashable, ...]]
+"""A queue, and what plugins go by when they say whose tasks are never victims."""
+
+
+class RoomMaker:
+    """Makes room for tasks, for one action in one session.
+
+    *point* names the question that says who may go (``preemptable`` or ``reclaimable``). *asks_queue*: the task's queue
+    must also be allowed to take it. *anywhere*: a node without candidates will do when the task fits there as it is.
+    """
+
+    def __init__(self, ssn: Session, action: str, point: str, *, asks_queue: bool, anywhere: bool) -> None:
+        self._ssn, self._action, self._point = ssn, action, point
+        self._asks_queue, self._anywhere = asks_queue, anywhere
+        self._spares = not ssn.compat.spare_victims
+        self._profiles = ssn.victim_profiles(point)
+        self._filters = bool(ssn.chain("victim_filter"))
+        self._room: EvictableRoom[Group] | None = None
+        self._failed: dict[tuple[str, int, int, bool], int] = {}
+        self._limits = _limits(ssn)
+
+    # -- the search -------------------------------------------------------------------------------------------------
+    def make(
+        self, task: Task, queue: Queue, statement: Statement, permits: Permits, from_queue: FromQueue | None = None
+    ) -> bool:
+        """Pipeline the task somewhere, with the evictions that it takes; False with nothing changed if it cannot be.
+
+        *permits* says which tasks may be candidates, *from_queue* from which queues they come; None: from its own job.
+        """
+        return self.search(task, queue, statement, permits, from_queue, self._first_fit)
+
+    def search(
+        self,
+        task: Task,
+        queue: Queue,
+        statement: Statement,
+        permits: Permits,
+        from_queue: FromQueue | None,
+        try_nodes: TryNodes,
+    ) -> bool:
+        """As `make`, with *try_nodes* to settle which of the nodes that are worth a closer look is taken."""
+        ssn = self._ssn
+        position = ssn.state.table.touched
+        known = (task._job_key, task._class.id, task._priority, from_queue is None)
+        if self._failed.get(known) == position.position:
+            return False
+        with ssn.state.lifted(task):
+            made = self._search(task, queue, statement, permits, from_queue, try_nodes)
+        if not made:
+            self._failed[known] = position.position
+        return made
+
+    def _search(
+        self,
+        task: Task,
+        queue: Queue,
+        statement: Statement,
+        permits: Permits,
+        from_queue: FromQueue | None,
+        try_nodes: TryNodes,
+    ) -> bool:
+        view = self._ssn.evaluator.view(task)
+        if self._spares and self._without_evictions(view, task, queue, statement):
+            return True
+        could = self.could_fit(task, from_queue)
+        return any(
+            try_nodes(task, self.nodes(view, task, could, limit), queue, statement, permits) for limit in self._limits
+        )
+
+    def _first_fit(
+        self, task: Task, nodes: Iterator[Node], queue: Queue, statement: Statement, permits: Permits
+    ) -> bool:
+        return any(self.on_node(task, node, queue, statement, permits) for node in nodes)
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return len(self._ssn.nodes)
+
+    def could_fit(self, task: Task, from_queue: FromQueue | None) -> Bools:
+        """Per node: could the task ever fit, were every possible victim gone?"""
+        if from_queue is not None:
+            return self.room.could_fit(task._class, self._groups(task, from_queue))
+        own = [t for s in (S.RUNNING, S.BOUND) for t in task.job._by_status[s].values()]
+        room = EvictableRoom(self._ssn.state.table, own, lambda t: "own" if t._preemptable else None)
+        return room.could_fit(task._class, frozenset(("own",)))
+
+    @property
+    def room(self) -> EvictableRoom[Group]:
+        """What could be freed on each node; added up when first needed."""
+        if self._room is None:
+            jobs = self._ssn.jobs.values()
+            tasks = (t for j in jobs for s in (S.RUNNING, S.BOUND) for t in j._by_status[s].values())
+            self._room = EvictableRoom(self._ssn.state.table, tasks, self._group_of)
+        return self._room
+
+    def _group_of(self, task: Task) -> Group | None:
+        """The group that a possible victim is counted in: its queue and what plugins go by."""
+        job = task._job
+        if job is None or not task._preemptable or task._status not in (S.RUNNING, S.BOUND) or not job.in_session:
+            return None
+        return job._queue, tuple([profile(job) for profile, _ in self._profiles])
+
+    def _groups(self, task: Task, from_queue: FromQueue) -> frozenset[Group]:
+        admitted = []
+        for group in self.room.groups():
+            name, kinds = group
+            if from_queue(name) and all(p[1](task, kind) for p, kind in zip(self._profiles, kinds, strict=True)):
+                admitted.append(group)
+        return frozenset(admitted)
+
+    def nodes(self, view: ClassView, task: Task, could: Bools, limit: Bools | None) -> Iterator[Node]:
+        """Nodes worth a closer look, best score first, ties by name."""
+        ssn = self._ssn
+        mask = view.severity <= 1
+        if limit is not None:
+            mask = mask & limit[: view.size]
+        if not (mask & could).any():
+            return
+        index = np.flatnonzero(mask)
+        for f in view.session_filters:
+            if len(index):
+                codes = ssn.evaluator.ask_filter(f, task, NodeRows(ssn.state.table, index))
+                index = index[SEVERITY.of(codes) <= 1]
+        worth = could[index]
+        if not worth.any():
+            return
+        try:
+            scores = ssn.chooser.scores(view, task, index)
+        except Unfit:
+            return
+        index, scores = index[worth], scores[worth]
+        ranks = ssn.state.table.ranks()[index]
+        ties = np.flatnonzero(scores == scores.max())
+        best = int(ties[ranks[ties].argmin()]) if len(ties) else 0
+        nodes = ssn.state.table.nodes
+        first = nodes[int(index[best])]
+        if first is not None:
+            yield first
+        for at in np.lexsort((ranks, -scores)).tolist():
+            node = nodes[int(index[at])]
+            if at != best and node is not None:
+                yield node
+
+    def _without_evictions(self, view: ClassView, task: Task, queue: Queue, statement: Statement) -> bool:
+        """Pipeline the task where it fits once what is already leaving is gone; nobody need be evicted then."""
+        ssn = self._ssn
+        mask = (view.code == 0) & ssn.evaluator.future_ok(view)
+        if not mask.any() or (self._asks_queue and not ssn.allocatable(queue, task)):
+            return False
+        for limit in self._limits:
+            for node in self.nodes(view, task, mask, limit):
+                if self.fits(task, node, queue):
+                    return not statement.pipeline(task, node)
+        return False
+
+    # -- one node ---------------------------------------------------------------------------------------------------
+    def candidates(self, task: Task, node: Node, permits: Permits) -> list[Task]:
+        """Tasks on the node that may be victims, before plugins are asked, first to go first."""
+        found = [v for v in node._tasks.values() if v._preemptable and permits(v)]
+        if self._filters and found:
+            job = task.job
+            jobs = {v._job_key: v.job for v in found}
+            allowed = {key for key, victim in jobs.items() if self._ssn.victim_filter(job, victim)}
+            found = [v for v in found if v._job_key in allowed]
+        return victim_order(self._ssn, found, task)
+
+    def allowed(self, task: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Those of the candidates that the plugins let go."""
+        if not candidates:
+            return []
+        ssn = self._ssn
+        ask = ssn.preemptable if self._point == "preemptable" else ssn.reclaimable
+        on_node = {t._uid for t in candidates}
+        return [t for t in ask(task, candidates) or () if t._uid in on_node]
+
+    def on_node(self, task: Task, node: Node, queue: Queue, statement: Statement, permits: Permits) -> bool:
+        """Evict on one node until the task fits, and pipeline it there; False with nothing changed if it does not."""
+        mark = statement.checkpoint()
+        evicted = self.clear(task, node, queue, statement, permits, spare=self._spares)
+        if evicted is None:
+            return False
+        if statement.pipeline(task, node, bool(evicted)):
+            statement.rollback(mark)
+            return False
+        return True
+
+    def take(self, task: Task, node: Node, victims: Sequence[Task], statement: Statement) -> bool:
+        """Evict exactly these and pipeline the task on their node; False with nothing changed if a plugin objects."""
+        mark = statement.checkpoint()
+        for victim in victims:
+            statement.evict(victim, self._action, task)
+        if statement.pipeline(task, node, True):
+            statement.rollback(mark)
+            return False
+        return True
+
+    def clear(
+        self, task: Task, node: Node, queue: Queue, statement: Statement, permits: Permits, *, spare: bool
+    ) -> list[Task] | None:
+        """Evict on one node until the task fits; who had to go, or None with nothing changed if it never does."""
+        ssn = self._ssn
+        candidates = self.candidates(task, node, permits)
+        if not candidates and not self._anywhere:
+            return None
+        victims = self.allowed(task, candidates)
+        if not _enough(ssn, task, node, victims):
+            return None
+        mark = statement.checkpoint()
+        waiting = victim_queue(ssn, victims, task) if victims else None
+        evicted: list[Task] = []
+        while not self.fits(task, node, queue):
+            if not waiting:
+                statement.rollback(mark)
+                return None
+            victim = waiting.pop()
+            statement.evict(victim, self._action, task)
+            evicted.append(victim)
+        if spare:
+            self._spare(task, node, queue, statement, evicted)
+        return evicted
+
+    def _spare(self, task: Task, node: Node, queue: Queue, statement: Statement, evicted: list[Task]) -> None:
+        """Let those stay whose room the task turns out not to need, the most valuable first."""
+        for victim in evicted[-2::-1]:
+            if not _roomy(self._ssn, task, node, victim):
+                continue
+            statement.undo_of(victim)
+            if self.fits(task, node, queue):
+                evicted.remove(victim)
+            else:
+                statement.evict(victim, self._action, task)
+
+    def fits(self, task: Task, node: Node, queue: Queue) -> bool:
+        """Would the task fit the node once what is leaving is gone, filters and queue included?"""
+        ssn = self._ssn
+        if not _roomy(ssn, task, node):
+            return False
+        if self._asks_queue and not ssn.allocatable(queue, task):
+            return False
+        view = ssn.evaluator.view(task)
+        row = node._row
+        if view.code[row]:
+            return False
+        if view.session_filters:
+            only = np.zeros(view.size, dtype=np.bool_)
+            only[row] = True
+            return len(ssn.chooser.feasible(view, task, only)) > 0
+        return True
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+    def settle(self, statement: Statement, job: Job, task: Task | None = None) -> bool:
+        """Commit the plan for a job if nobody refuses it, less the victims that it does not need; else take it back."""
+        ssn = self._ssn
+        if self._spares:
+            spare_more(ssn, statement)
+        if statement.has_evictions() and ssn.chain("scenario_validator"):
+            verdict = ssn.scenario_validator(scenario_of(self._action, job, statement.operations, task))
+            if not verdict:
+                ssn.refuse(job, self._action, verdict.text or "the plan of evictions was refused", verdict.plugin)
+                statement.discard()
+                return False
+        if statement.has_evictions():
+            ssn.metrics.counter("eviction_transactions_total", action=self._action)
+        statement.commit()
+        return True
+
+
+def spare_more(ssn: Session, statement: Statement) -> None:
+    """Let victims stay that later evictions on the same node have made needless.
+
+    Only a node on which the plan places several tasks can have such: its placements are taken off and made again
+    without the victim, and everything is put back as it was if one of them no longer fits.
+    """
+    nodes: dict[str, list[Task]] = {}
+    for op in statement.operations:
+        if op.kind is Kind.PIPELINE:
+            nodes.setdefault(op.node.name, []).append(op.task)
+    for op in [o for o in reversed(statement.operations) if o.kind is Kind.EVICT]:
+        placed = nodes.get(op.node.name, ())
+        if len(placed) < 2 or not _surplus(ssn, op.node, op.task):
+            continue
+        statement.undo_of(op.task)
+        if not _still_fit(ssn, statement, placed, op.node):
+            statement.evict(op.task, op.reason, op.for_task)
+
+
+def _surplus(ssn: Session, node: Node, victim: Task) -> bool:
+    table, row = ssn.state.table, node._row
+    return all(
+        int(table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row]) >= v for d, v in victim._class.items
+    )
+
+
+def _still_fit(ssn: Session, statement: Statement, placed: Sequence[Task], node: Node) -> bool:
+    """Do tasks that a statement pipelined on a node pass all filters there as things are now?"""
+    for task in placed:
+        with statement.aside(task):
+            fits = ssn.predicate_reason(task, node) is None
+        if not fits:
+            return False
+    return True
+
+
+def _enough(ssn: Session, task: Task, node: Node, victims: Sequence[Task]) -> bool:
+    """Is there room for the task were all these gone?"""
+    table, row = ssn.state.table, node._row
+    for d, v in zip(task._class.fit_dims, task._class.fit_values, strict=True):
+        free = int(table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row])
+        if free < v and free + sum(int(t._class.requests.get(d)) for t in victims) < v:
+            return False
+    return True
+
+
+def _roomy(ssn: Session, task: Task, node: Node, less: Task | None = None) -> bool:
+    """Is there room for the task once what is leaving is gone, *less* staying?"""
+    table, row = ssn.state.table, node._row
+    for d, v in zip(task._class.fit_dims, task._class.fit_values, strict=True):
+        stays = int(less._class.requests.get(d)) if less is not None else 0
+        if table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row] < v + stays:
+            return False
+    return True
+
+
+def _limits(ssn: Session) -> list[Bools | None]:
+    """The sets of rows to search one after the other."""
+    if ssn.shard is None:
+        return [None]
+    own = rows_named(ssn, ssn.shard.nodes)
+    return [own] if ssn.shard.hard else [own, ~own]
