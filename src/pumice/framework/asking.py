@@ -146,6 +146,10 @@ class Asking:
         less = self.job_less()
         return cmp_to_key(lambda a, b: -1 if less(a, b) else 1)
 
+    def reorder_jobs(self) -> None:
+        """What the sort keys of jobs are made of has changed (not the jobs): order all waiting jobs anew."""
+        self.runtime.backlog.forget()
+
     def backlog(self) -> Backlog:
         """The waiting jobs of every queue, in order and up to date."""
         keyed = self._sort_key("job_order", _job_fallback) is not None

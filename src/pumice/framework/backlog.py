@@ -45,6 +45,10 @@ class Backlog:
                 self._where[uid] = place
                 insort(self._groups.setdefault(job._queue, {}).setdefault(group, []), (place[2], job))
 
+    def forget(self) -> None:
+        """Have the order made anew by the next `sync`."""
+        self._signature = None
+
     def _remove(self, queue: str, group: Hashable, key: Any) -> None:
         groups = self._groups[queue]
         entries = groups[group]

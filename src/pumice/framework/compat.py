@@ -31,6 +31,11 @@ class Compat:
     remember_failures: bool = False
     """Failures that can heal within the cycle (spread, anti-affinity) are remembered."""
 
+    one_bad_queue: bool = False
+    """A queue tree with one bad queue, or one job in a queue that is no leaf, takes nothing at all (28)."""
+    stale_ancestor_shares: bool = False
+    """The share of a queue that has others below it stays what it was when the session opened (28)."""
+
 
 PUMICE: Final = Compat()
 VOLCANO: Final = Compat(**dict.fromkeys(Compat.__dataclass_fields__, True))

@@ -192,6 +192,7 @@ def _join(state: ClusterState, task: Task) -> None:
         for d, v in task._class.items:
             queue._pending[d] = queue._pending.get(d, 0) + v
         queue._waiting[job._uid] = job
+        queue.version += 1
     state.mark(job)
 
 

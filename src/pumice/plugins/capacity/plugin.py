@@ -1,0 +1,295 @@
+"""The plugin: bounds of queues made into orders, vetoes and victims, for a queue and everything above it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from pumice.framework import quota
+from pumice.framework.plugin import Arguments, EventHandler, Plugin
+from pumice.framework.session import Session
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.reason import PASS, Verdict, reject
+from pumice.model.resources import Number, Resources
+from pumice.model.task import Task
+from pumice.plugins.capacity.claims import Claims
+from pumice.plugins.capacity.tree import Branch, Tree, common_level, rivals
+from pumice.plugins.capacity.victims import Reclaim
+
+_LEVEL = "ancestorReclaimLevel"
+_DRA = "capacity.DynamicResourceAllocationEnable"
+_DRA_CAPACITY = "capacity.DRAConsumableCapacityEnable"
+
+
+class Capacity(Plugin):
+    """Bounds what queues hold by ``capability``, ``guarantee`` and ``deserved``; with ``enableHierarchy`` in a tree.
+
+    ``ancestorReclaimLevel`` (0): how many levels of parents take part when a queue reclaims.
+    ``capacity.DynamicResourceAllocationEnable`` (true): count device claims against ``deviceclass/<class>`` entries.
+    ``capacity.DRAConsumableCapacityEnable`` (false): also count ``<dimension>.deviceclass/<class>``.
+    """
+
+    name = "capacity"
+    arguments_read = (_LEVEL, _DRA, _DRA_CAPACITY)
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._level = max(arguments.int(_LEVEL, 0), 0)
+        self._dra = arguments.bool(_DRA, True)
+        self._dra_capacity = arguments.bool(_DRA_CAPACITY, False)
+        self._admitted: dict[str, dict[int, Number]] = {}
+        self._ahead: dict[str, dict[int, Number]] = {}
+        self._shares: dict[str, tuple[int, float]] = {}
+        self._dirty: set[str] = set()
+
+    # -- opening --------------------------------------------------------------------------------------------------
+    def on_session_open(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._hierarchy = ssn.flag("enableHierarchy")
+        tree = self._tree = self._current_tree(ssn)
+        tree.sync()
+        self._stuck = self._not_ready(ssn)
+        self._frozen: dict[str, float] = {}
+        if self._hierarchy and ssn.compat.stale_ancestor_shares:
+            self._frozen = {b.name: _share(b) for b in tree.inner}
+        self._claims = Claims(ssn, tree, capacity=self._dra_capacity) if self._dra else None
+        if self._claims is not None and not self._claims.limited:
+            self._claims = None
+        self._reclaim = Reclaim(ssn, tree, self._level if self._hierarchy else 0, self._sync)
+        if tree.inner or self._claims is not None:
+            ssn.add_event_handler(
+                EventHandler(allocate_many=self._changed, deallocate_many=self._changed, plugin=self.name)
+            )
+        if self._hierarchy:
+            ssn.add_queue_order_fn(self.name, self._compare)
+            ssn.add_victim_queue_order_fn(self.name, self._nearer)
+        else:
+            ssn.add_queue_order_key_fn(self.name, self._order)
+        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
+        ssn.add_preemptive_fn(self.name, self._preemptive)
+        ssn.add_reclaimable_fn(self.name, self._reclaimable)
+        ssn.add_unified_evictable_fn(self.name, self._evictable)
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question)
+        ssn.add_job_enqueued_fn(self.name, self._enqueued)
+
+    def _current_tree(self, ssn: Session) -> Tree:
+        state, memory = ssn.state, ssn.memory
+        known: tuple[object, Tree] | None = memory.get("tree")
+        signature = (id(state), state.queue_version, dict(state.total), self._hierarchy)
+        if known is not None and known[0] == signature:
+            return known[1]
+        tree = Tree(state.queues, state.total, hierarchy=self._hierarchy)
+        ssn.intents.extend(quota.queue_notes(known[1].problems if known is not None else {}, tree.problems))
+        memory["tree"] = signature, tree
+        return tree
+
+    def _not_ready(self, ssn: Session) -> str:
+        """As in Volcano, one bad queue, or one job in a queue that has others below it, stops everything."""
+        if not self._hierarchy or not ssn.compat.one_bad_queue:
+            return ""
+        misplaced = [b.name for b in self._tree.inner if b.queue is not None and b.queue._jobs]
+        return self._tree.broken or (f"queue {misplaced[0]} has jobs and is not a leaf" if misplaced else "")
+
+    def _changed(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            if task._job is not None:
+                self._dirty.add(task._job._queue)
+        if self._claims is not None:
+            self._claims.changed(tasks)
+
+    def _sync(self) -> None:
+        """Let inner branches know what their queues hold now."""
+        if self._dirty:
+            self._tree.sync(self._dirty)
+            self._dirty.clear()
+
+    def _refusal(self, queue: Queue) -> str:
+        """Why the queue may take nothing at all, or nothing."""
+        if not quota.is_open(queue):
+            return f"queue {queue.name} is {queue.state}"
+        if self._stuck:
+            return self._stuck
+        if self._hierarchy:
+            branch = self._tree.branches[queue._name]
+            if branch.problem:
+                return branch.problem
+            if not branch.is_leaf:
+                return f"queue {queue.name} is not a leaf: jobs must be in one of the queues below it"
+        return ""
+
+    # -- order ----------------------------------------------------------------------------------------------------
+    def _share(self, branch: Branch) -> float:
+        if branch.children:
+            frozen = self._frozen.get(branch.name)
+            if frozen is not None:
+                return frozen
+            self._sync()
+            return _share(branch)
+        queue = branch.queue
+        if queue is None:
+            return _share(branch)
+        known = self._shares.get(branch.name)
+        if known is None or known[0] != queue.version:
+            known = self._shares[branch.name] = queue.version, _share(branch)
+        return known[1]
+
+    def _order(self, queue: Queue) -> tuple[int, float, bool]:
+        branch = self._tree.branches[queue._name]
+        return -queue.priority, self._share(branch), branch.best_effort
+
+    def _compare(self, left: Queue, right: Queue) -> int:
+        if left.priority != right.priority:
+            return right.priority - left.priority
+        a, b = self._tree.branches[left._name], self._tree.branches[right._name]
+        if a.is_leaf != b.is_leaf:
+            return -1 if a.is_leaf else 1
+        if a.is_leaf:
+            a, b = rivals(a, b)
+        mine, theirs = (self._share(a), a.best_effort), (self._share(b), b.best_effort)
+        return (mine > theirs) - (mine < theirs)
+
+    def _nearer(self, left: Queue, right: Queue, preemptor: Queue) -> int:
+        """Victims are taken first from the queue that shares most of its line with the one they are taken for."""
+        of = self._tree.branches
+        return common_level(of[right._name], of[preemptor._name]) - common_level(of[left._name], of[preemptor._name])
+
+    # -- vetoes ---------------------------------------------------------------------------------------------------
+    def _allocatable(self, queue: Queue, task: Task) -> Verdict:
+        refusal = self._refusal(queue)
+        if refusal:
+            return reject(refusal)
+        self._sync()
+        items = task.klass.items
+        for branch in self._tree.branches[queue._name].path():
+            used = branch.used()
+            if self._claims is not None and not self._claims.allocatable(branch, task):
+                return reject(f"device quota of queue {branch.name} insufficient")
+            if not quota.fits(branch.limit, used, items):
+                return reject(_insufficient(queue, branch, quota.lacking(branch.limit, used, items)))
+        return PASS
+
+    def _room(self, queue: Queue, task: Task) -> int:
+        if self._refusal(queue):
+            return 0
+        if self._claims is not None and self._claims.concerns(task):
+            return 0
+        self._sync()
+        items = task.klass.items
+        return min(quota.room(b.limit, b.used(), items) for b in self._tree.branches[queue._name].path())
+
+    def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
+        """May it reclaim: below its limit with the tasks, and in one resource at least within what it deserves?"""
+        if not quota.is_open(queue) or self._stuck:
+            return reject(self._refusal(queue))
+        branch = self._tree.branches[queue._name]
+        if branch.problem:
+            return reject(branch.problem)
+        self._sync()
+        request = Resources(quota.summed(tasks))
+        names = quota.lacking(branch.limit, branch.used(), request.items())
+        if names:
+            return reject(_insufficient(queue, branch, names))
+        levels = range(1, self._level + 1) if self._hierarchy else ()
+        for own in (branch, *(branch.above(level) for level in levels)):
+            if own is not None:
+                after = Resources(own.used()) + request
+                if after.less_equal_partly_requested(own.deserved, request, drop_zeros=True):
+                    return PASS
+        return reject(f"queue {queue.name} holds all that it deserves of what the task asks for")
+
+    # -- victims --------------------------------------------------------------------------------------------------
+    def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        return [] if self._stuck else self._reclaim.victims(reclaimer, candidates)
+
+    def _evictable(self, context: object, candidates: Sequence[Task]) -> list[Task]:
+        if getattr(context, "kind", "") == "GangPreempt":
+            return list(candidates)
+        return [] if self._stuck else self._reclaim.spare(candidates)
+
+    # -- admission ------------------------------------------------------------------------------------------------
+    def _enqueueable(self, job: Job) -> Verdict:
+        queue = self._ssn.queues[job.queue]
+        refusal = self._refusal(queue)
+        if refusal:
+            return reject(refusal)
+        if job.min_resources is None and (self._claims is None or not self._claims.wanted(job)):
+            return PASS
+        self._sync()
+        minimum = list(job.min_resources.items()) if job.min_resources is not None else []
+        for branch in self._tree.branches[queue._name].path():
+            used = dict(branch.used())
+            quota.added(used, self._still_to_come(branch).items())
+            names = quota.lacking(branch.limit, used, minimum)
+            if names:
+                return reject(_insufficient(queue, branch, names))
+            if self._claims is not None and not self._claims.enqueueable(branch, job):
+                return reject(_insufficient(queue, branch, ["dra-resource-exceeded"]))
+        return PASS
+
+    def _still_to_come(self, branch: Branch) -> dict[int, Number]:
+        """What jobs that were let in have still to get, less what jobs hold beyond their minimum."""
+        ahead = self._ahead.get(branch.name)
+        if ahead is None:
+            ahead = self._ahead[branch.name] = {}
+            for leaf in branch.leaves():
+                if leaf.queue is not None:
+                    quota.added(ahead, leaf.queue._inqueue.items())
+                    quota.added(ahead, leaf.queue._elastic.items(), -1)
+        return ahead
+
+    def _enqueued(self, job: Job) -> None:
+        branch = self._tree.branches.get(job.queue)
+        if branch is None:
+            return
+        if job.min_resources is not None:
+            more = list(job.without_gated(job.min_resources).items())
+            for above in branch.path():
+                quota.added(self._still_to_come(above), more)
+        if self._claims is not None:
+            self._claims.enqueued(branch, job)
+
+    def _same_question(self, job: Job) -> Hashable:
+        if self._claims is not None and self._claims.wanted(job):
+            return job.uid
+        return job.queue, job.min_resources
+
+    # -- metrics --------------------------------------------------------------------------------------------------
+    def on_session_close(self, ssn: Session) -> None:
+        """Publish the figures of the queues that changed since they were last published."""
+        metrics = ssn.metrics
+        published: dict[str, object] = ssn.memory.setdefault("published", {})
+        for branch in self._tree.branches.values():
+            queue = branch.queue
+            if queue is None:
+                continue
+            stamp = (queue.version, id(branch))
+            if published.get(queue._name) == stamp:
+                continue
+            published[queue._name] = stamp
+            for above in branch.path():
+                self._publish(above)
+            quota.publish(metrics, queue._name, "request", (queue.allocated + queue.pending)._values)
+            quota.publish(metrics, queue._name, "inqueue", queue._inqueue)
+        for name in published.keys() - self._tree.branches.keys():
+            del published[name]
+
+    def _publish(self, branch: Branch) -> None:
+        metrics, name = self._ssn.metrics, branch.name
+        self._sync()
+        quota.publish(metrics, name, "allocated", branch.used())
+        quota.publish(metrics, name, "deserved", dict(branch.deserved.items()))
+        quota.publish(metrics, name, "capacity", branch.capability)
+        quota.publish(metrics, name, "real_capacity", branch.limit)
+        share = _share(branch)
+        metrics.gauge("queue_share", share, queue_name=name)
+        metrics.gauge("queue_overused", float(share > 1), queue_name=name)
+
+
+def _share(branch: Branch) -> float:
+    """How much of what it deserves a branch holds, in the resource of which it holds most; 1 if it deserves nothing."""
+    return 1.0 if branch.best_effort else quota.largest_share(branch.used(), branch.counted)
+
+
+def _insufficient(queue: Queue, branch: Branch, names: list[str]) -> str:
+    text = quota.insufficient(names)
+    return text if branch.name == queue.name else f"{text} (in queue {branch.name} above it)"

@@ -1,0 +1,64 @@
+"""The plugin: dominant shares of jobs, and of queues where the hierarchy is on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pumice.framework import quota
+from pumice.framework.plugin import Plugin
+from pumice.framework.session import Session
+from pumice.framework.victims import victim_order
+from pumice.model.job import Job
+from pumice.model.resources import TOLERANCE, Number
+from pumice.model.task import Task
+
+_SAME_SHARE = 1e-6
+
+
+class Drf(Plugin):
+    """Orders jobs by dominant share, smallest first; a job may be preempted by one that stays at or below its share.
+
+    The dominant share is the largest part of any of the cluster's resources that a job holds. No arguments. The flag
+    ``enableHierarchy`` also orders queues, by the path and the weights that their annotations give.
+    """
+
+    name = "drf"
+    arguments_read = ()
+
+    def on_session_open(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._total = [(d, v) for d, v in sorted(ssn.state.total.items()) if v >= TOLERANCE]
+        memory = ssn.memory
+        if memory.get("total") != self._total:
+            memory["total"] = self._total
+            ssn.reorder_jobs()
+        ssn.add_job_order_key_fn(self.name, self._share)
+        ssn.add_preemptable_fn(self.name, self._preemptable)
+
+    def _share(self, job: Job) -> float:
+        return quota.largest_share(job._held, self._total)
+
+    def _preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates whose jobs, without them, would still hold at least as much as the preemptor's with it."""
+        after = dict(preemptor.job._held)
+        quota.added(after, preemptor.klass.items)
+        wanted = quota.largest_share(after, self._total)
+        left: dict[str, dict[int, Number]] = {}
+        victims = []
+        for task in victim_order(self._ssn, candidates, preemptor):
+            job = task._job
+            if job is None:
+                continue
+            held = left.get(job.uid)
+            if held is None:
+                held = left[job.uid] = dict(job._held)
+            quota.added(held, task.klass.items, -1)
+            share = quota.largest_share(held, self._total)
+            if wanted < share or abs(wanted - share) <= _SAME_SHARE:
+                victims.append(task)
+        return victims
+
+    def on_session_close(self, ssn: Session) -> None:
+        """Publish the shares of the jobs that changed."""
+        for job in ssn.changed_jobs():
+            ssn.metrics.gauge("job_share", self._share(job), job_ns=job.namespace, job_id=job.name)

@@ -1,0 +1,171 @@
+"""What every queue deserves: the cluster poured out by weight, round by round, until all is given or nobody wants more.
+
+Inputs are kept from session to session as matrices (a row per queue, a column per resource) and looked at again only
+where a queue, the set of queues or the cluster's size changed; pouring is put off until somebody asks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.model.queue import Queue
+from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, Resources, dim_count
+
+Matrix = npt.NDArray[np.float64]
+
+
+def pour(total: Matrix, weight: Matrix, request: Matrix, limit: Matrix, guarantee: Matrix) -> Matrix:
+    """What each row deserves of *total*: by weight, at most its limit and its request, at least its guarantee.
+
+    What a row does not take is poured out again over those that are not satisfied yet.
+    """
+    deserved = np.zeros_like(request)
+    remaining = total.copy()
+    wanting = np.ones(len(weight), dtype=bool)
+    counted = np.arange(len(total)) != PODS
+    while True:
+        sum_of_weights = float(weight[wanting].sum())
+        if sum_of_weights == 0:
+            return deserved
+        before = deserved[wanting]
+        after = before + remaining * (weight[wanting] / sum_of_weights)[:, None]
+        np.minimum(after, limit[wanting], out=after)
+        np.minimum(after, request[wanting], out=after)
+        np.maximum(after, guarantee[wanting], out=after)
+        deserved[wanting] = after
+        satisfied = (request[wanting] - after < TOLERANCE).all(axis=1)
+        stuck = (np.abs(after - before) < TOLERANCE).all(axis=1)
+        change = after - before
+        given, returned = np.maximum(change, 0).sum(axis=0), np.maximum(-change, 0).sum(axis=0)
+        old, remaining = remaining, np.maximum(remaining + returned - given, 0)
+        wanting[np.flatnonzero(wanting)[satisfied | stuck]] = False
+        if (remaining[counted] < TOLERANCE).all() or bool((remaining == old).all()):
+            return deserved
+
+
+class Filling:
+    """The inputs of `pour` and its result, kept across sessions."""
+
+    def __init__(self) -> None:
+        self._signature: object = None
+        self._total: dict[int, Number] = {}
+        self._versions: list[int] = []
+        self._queues: list[Queue] = []
+        self._rows: dict[str, int] = {}
+        self._deserved: Matrix | None = None
+        self._ledgers: dict[str, dict[int, Number]] = {}
+        self.limits: dict[str, dict[int, Number]] = {}
+        self.problems: dict[str, str] = {}
+
+    def refresh(self, queues: Mapping[str, Queue], queue_version: int, total: Mapping[int, Number]) -> None:
+        """Take in what changed since the last session. Cost: queues that changed, and one look at each other one."""
+        active = [q for q in queues.values() if q._jobs]
+        if (
+            queue_version != self._signature
+            or total != self._total
+            or active != self._queues
+            or self._request.shape[1] != dim_count()
+        ):
+            self._signature, self._total = queue_version, dict(total)
+            self._rebuild(queues, sorted(active, key=lambda q: q._name))
+            self._queues = active
+            return
+        for row, queue in enumerate(self._ordered):
+            if queue.version != self._versions[row]:
+                self._versions[row] = queue.version
+                fresh = self._row(queue)
+                if (fresh != self._request[row]).any():
+                    self._request[row] = fresh
+                    self._deserved = None
+
+    def _rebuild(self, queues: Mapping[str, Queue], active: list[Queue]) -> None:
+        width = dim_count()
+        guaranteed = Resources()
+        for queue in queues.values():
+            guaranteed = guaranteed + queue.guarantee
+        spare = Resources(self._total).exceeding(guaranteed)
+        self.problems, self.limits = {}, {}
+        self._ordered = active
+        self._rows = {q._name: row for row, q in enumerate(active)}
+        self._versions = [q.version for q in active]
+        self._weight = np.array([max(q.weight, 1) for q in active], dtype=np.float64)
+        self._limit, self._guarantee = np.zeros((len(active), width)), np.zeros((len(active), width))
+        self._request = np.zeros((len(active), width))
+        for row, queue in enumerate(active):
+            limit = real_capability(queue, spare)
+            self.limits[queue._name] = limit
+            for d, v in limit.items():
+                self._limit[row, d] = v
+            for d, v in queue.guarantee.items():
+                self._guarantee[row, d] = v
+            self._request[row] = self._row(queue)
+        for queue in queues.values():
+            problem = guarantee_problem(queue)
+            if problem:
+                self.problems[queue._name] = problem
+        self._deserved = None
+
+    def _row(self, queue: Queue) -> Matrix:
+        row = np.zeros(dim_count())
+        for what in (queue._allocated, queue._pending):
+            for d, v in what.items():
+                row[d] += v
+        return row
+
+    def _poured(self) -> Matrix:
+        if self._deserved is None:
+            total = np.zeros(self._request.shape[1])
+            for d, v in self._total.items():
+                total[d] = v
+            self._deserved = pour(total, self._weight, self._request, self._limit, self._guarantee)
+            self._ledgers = {}
+        return self._deserved
+
+    def deserved(self, queue: Queue) -> dict[int, Number]:
+        """What a queue deserves, in ledger units; nothing for a queue without jobs."""
+        poured = self._poured()
+        known = self._ledgers.get(queue._name)
+        if known is None:
+            row = self._rows.get(queue._name)
+            values = poured[row].tolist() if row is not None else []
+            known = self._ledgers[queue._name] = {d: v for d, v in enumerate(values) if v}
+        return known
+
+    def request(self, queue: Queue) -> dict[int, Number]:
+        """What a queue held and waited for when the session opened."""
+        row = self._rows.get(queue._name)
+        return {d: v for d, v in enumerate(self._request[row].tolist()) if v} if row is not None else {}
+
+    @property
+    def ordered(self) -> list[Queue]:
+        """The queues with jobs, by name."""
+        return self._ordered
+
+
+def real_capability(queue: Queue, spare: Resources) -> dict[int, Number]:
+    """The most a queue may hold: what nobody else is guaranteed, and no more than its capability.
+
+    *spare* is what the cluster has beyond all guarantees. A capability without cpu or memory, or with none of it, does
+    not limit it.
+    """
+    most = spare + queue.guarantee
+    written = dict(queue.capability.items())
+    if not written:
+        return dict(most.items())
+    for d in (CPU, MEMORY):
+        if written.get(d, 0) <= 0:
+            written[d] = math.inf
+    return {d: min(v, written.get(d, math.inf)) for d, v in most.items()}
+
+
+def guarantee_problem(queue: Queue) -> str:
+    """What is wrong with a queue's guarantee, or nothing."""
+    for d, v in sorted(queue.guarantee.items()):
+        most = queue.capability.get(d, math.inf)
+        if v > most > 0:
+            return f"queue {queue.name}: guarantee {queue.guarantee!r} must not exceed capability {queue.capability!r}"
+    return ""

@@ -1,0 +1,149 @@
+"""The plugin: what queues deserve, made into orders, vetoes and victims."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from pumice.framework import quota
+from pumice.framework.plugin import Arguments, Plugin
+from pumice.framework.session import Session
+from pumice.framework.victims import victim_order
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.reason import PASS, Verdict, reject
+from pumice.model.resources import TOLERANCE, Number
+from pumice.model.task import Task
+from pumice.plugins.proportion.filling import Filling
+
+
+class Proportion(Plugin):
+    """Shares the cluster between queues with work, by weight. No arguments.
+
+    A queue deserves its part by weight, at most its capability and what it asks for, at least its guarantee. It is
+    served while it holds less, and gives back what it holds beyond when another queue is short.
+    """
+
+    name = "proportion"
+    arguments_read = ()
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._admitted: dict[str, dict[int, Number]] = {}
+        self._shares: dict[str, tuple[int, float]] = {}
+
+    def on_session_open(self, ssn: Session) -> None:
+        self._ssn = ssn
+        memory = ssn.memory
+        filling: Filling | None = memory.get("filling")
+        if filling is None:
+            filling = memory["filling"] = Filling()
+        self._filling = filling
+        before = filling.problems
+        filling.refresh(ssn.queues, ssn.state.queue_version, ssn.state.total)
+        if filling.problems is not before:
+            ssn.intents.extend(quota.queue_notes(before, filling.problems))
+        ssn.add_queue_order_key_fn(self.name, self._order)
+        ssn.add_overused_fn(self.name, self._overused)
+        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
+        ssn.add_preemptive_fn(self.name, self._preemptive)
+        ssn.add_reclaimable_fn(self.name, self._reclaimable)
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_question)
+        ssn.add_job_enqueued_fn(self.name, self._enqueued)
+
+    # -- order ----------------------------------------------------------------------------------------------------
+    def _share(self, queue: Queue) -> float:
+        """How much of what it deserves the queue holds now, in the resource of which it holds most."""
+        known = self._shares.get(queue._name)
+        if known is None or known[0] != queue.version:
+            deserved = [(d, v) for d, v in self._filling.deserved(queue).items() if v >= TOLERANCE]
+            known = self._shares[queue._name] = queue.version, quota.largest_share(queue._held, deserved)
+        return known[1]
+
+    def _order(self, queue: Queue) -> tuple[int, float]:
+        return -queue.priority, self._share(queue)
+
+    # -- vetoes ---------------------------------------------------------------------------------------------------
+    def _overused(self, queue: Queue) -> bool:
+        return quota.within(self._filling.deserved(queue), queue._held)
+
+    def _allocatable(self, queue: Queue, task: Task) -> Verdict:
+        return self._may_take(queue, task.klass.items)
+
+    def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
+        return self._may_take(queue, quota.summed(tasks).items())
+
+    def _may_take(self, queue: Queue, request: quota.Items) -> Verdict:
+        if not quota.is_open(queue):
+            return reject(f"queue {queue.name} is {queue.state}")
+        request = list(request)
+        deserved = self._filling.deserved(queue)
+        if quota.fits(deserved, queue._held, request):
+            return PASS
+        return reject(quota.insufficient(quota.lacking(deserved, queue._held, request)))
+
+    def _room(self, queue: Queue, task: Task) -> int:
+        if not quota.is_open(queue):
+            return 0
+        return quota.room(self._filling.deserved(queue), queue._held, task.klass.items)
+
+    # -- victims --------------------------------------------------------------------------------------------------
+    def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates whose queues hold more than they deserve, taken while they do."""
+        left: dict[str, dict[int, Number]] = {}
+        victims = []
+        for task in victim_order(self._ssn, candidates, reclaimer):
+            job = task._job
+            queue = self._ssn.queues.get(job.queue) if job is not None else None
+            if queue is None:
+                continue
+            held = left.get(queue.name)
+            if held is None:
+                held = left[queue.name] = dict(queue._held)
+            if not quota.within(held, self._filling.deserved(queue)):
+                quota.added(held, task.klass.items, -1)
+                victims.append(task)
+        return victims
+
+    # -- admission ------------------------------------------------------------------------------------------------
+    def _enqueueable(self, job: Job) -> Verdict:
+        queue = self._ssn.queues[job.queue]
+        if not quota.is_open(queue):
+            return reject(f"queue {queue.name} is {queue.state}")
+        if job.min_resources is None:
+            return PASS
+        used = dict(queue._held)
+        quota.added(used, queue._inqueue.items())
+        quota.added(used, self._admitted.get(queue.name, {}).items())
+        quota.added(used, queue._elastic.items(), -1)
+        names = quota.lacking(self._filling.limits.get(queue.name, {}), used, job.min_resources.items())
+        return reject(quota.insufficient(names)) if names else PASS
+
+    def _enqueued(self, job: Job) -> None:
+        if job.min_resources is not None:
+            admitted = self._admitted.setdefault(job.queue, {})
+            quota.added(admitted, job.without_gated(job.min_resources).items())
+
+    # -- metrics --------------------------------------------------------------------------------------------------
+    def on_session_close(self, ssn: Session) -> None:
+        """Publish the figures of the queues that changed since they were last published."""
+        filling, metrics = self._filling, ssn.metrics
+        published: dict[str, object] = ssn.memory.setdefault("published", {})
+        for queue in filling.ordered:
+            deserved = filling.deserved(queue)
+            stamp = (queue.version, deserved)
+            if published.get(queue._name) == stamp:
+                continue
+            published[queue._name] = stamp
+            quota.publish(metrics, queue._name, "deserved", deserved)
+            quota.publish(metrics, queue._name, "allocated", queue._held)
+            quota.publish(metrics, queue._name, "request", filling.request(queue))
+            quota.publish(metrics, queue._name, "inqueue", queue._inqueue)
+            metrics.gauge("queue_share", self._share(queue), queue_name=queue._name)
+            metrics.gauge("queue_weight", queue.weight, queue_name=queue._name)
+            metrics.gauge("queue_overused", float(self._overused(queue)), queue_name=queue._name)
+        for name in published.keys() - filling.limits.keys():
+            del published[name]
+
+
+def _same_question(job: Job) -> Hashable:
+    return job.queue, job.min_resources
