@@ -33,6 +33,12 @@ class Worksheet:
         return bool(self.tasks) or any(self.sub_jobs.values())
 
 
+class Denied(FitError):
+    """A task that its queue may not take. It says nothing about nodes, so it does not keep equal tasks back."""
+
+    __slots__ = ()
+
+
 def placeable(task: Task) -> bool:
     """May the task be given a place: no foreign gate, a readable request?"""
     return not task._invalid and not (task._gates and task.gated)
@@ -74,7 +80,7 @@ def place_tasks(
         if not verdict:
             tasks.popleft()
             text = verdict.text or f"queue {queue.name} may not take it"
-            ssn.unfit(job, task, FitError({reason_id(verdict.plugin, text): len(ssn.nodes)}, len(ssn.nodes), text))
+            ssn.unfit(job, task, Denied({reason_id(verdict.plugin, text): len(ssn.nodes)}, len(ssn.nodes), text))
             ssn.refuse(job, "queue", text, verdict.plugin)
             continue
         if _failed_before(ssn, job, sub_job, task):
@@ -164,19 +170,25 @@ def _place_many(
 
 def _failed_before(ssn: Session, job: Job, sub_job: SubJob | None, task: Task) -> bool:
     """Has an equal task of the job already been found to fit nowhere in this cycle?"""
-    failed = ssn.fit_errors.get(job.uid)
+    failed = _unfit_tasks(ssn, job)
     if not failed:
         return False
     if ssn.compat.role_failure:
         if not task._role:
             return False
-        return any(
-            (t := job._tasks.get(uid)) is not None and t._role == task._role and t._sub_job is sub_job for uid in failed
-        )
+        return any(t._role == task._role and t._sub_job is sub_job for t in failed)
     view = ssn.evaluator.view(task)
     if view.session_filters:
         return False
-    return any((t := job._tasks.get(uid)) is not None and t._class is task._class for uid in failed)
+    return any(t._class is task._class for t in failed)
+
+
+def _unfit_tasks(ssn: Session, job: Job) -> list[Task]:
+    """The tasks of a job that no node can take."""
+    errors = ssn.fit_errors.get(job.uid)
+    if not errors:
+        return []
+    return [job._tasks[uid] for uid, error in errors.items() if uid in job._tasks and not isinstance(error, Denied)]
 
 
 def goes_on(ssn: Session, job: Job, sub_job: SubJob | None) -> bool:
@@ -186,7 +198,7 @@ def goes_on(ssn: Session, job: Job, sub_job: SubJob | None) -> bool:
         return False
     if job.policies:
         return True
-    failed = {job._tasks[uid]._role for uid in ssn.fit_errors.get(job.uid, ()) if uid in job._tasks}
+    failed = {t._role for t in _unfit_tasks(ssn, job)}
     if job.min_available < job.role_total:
         left = sum(1 for t in job._by_status[S.PENDING].values() if t._role not in failed)
         return job.ready_count + left >= job.min_available
