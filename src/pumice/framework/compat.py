@@ -35,6 +35,8 @@ class Compat:
     """A queue tree with one bad queue, or one job in a queue that is no leaf, takes nothing at all (28)."""
     stale_ancestor_shares: bool = False
     """The share of a queue that has others below it stays what it was when the session opened (28)."""
+    blind_scores: bool = False
+    """nodeorder without predicates does not see what was placed in the same cycle (6.12)."""
 
 
 PUMICE: Final = Compat()

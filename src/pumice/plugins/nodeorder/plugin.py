@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
 from pumice.engine.evaluate import same_class
+from pumice.engine.neighbours import Neighbours
+from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.session import Session
-from pumice.plugins.nodeorder.requests import RequestScores
+from pumice.model.task import Task
+from pumice.plugins.nodeorder.fixed import (
+    avoided_taints,
+    has_preferred_nodes,
+    least_is_best,
+    most_is_best,
+    preferred_nodes,
+)
+from pumice.plugins.nodeorder.images import Images
+from pumice.plugins.nodeorder.neighbours import (
+    PreferredCompany,
+    SoftSpread,
+    fewest_is_best,
+    has_soft_spread,
+    stretched,
+)
+from pumice.plugins.nodeorder.requests import Frozen, RequestScores
+
+Floats = npt.NDArray[np.float64]
 
 _WEIGHTS = {
     "leastrequested": 1,
@@ -36,8 +61,39 @@ class NodeOrder(Plugin):
         self._weights = {name: arguments.int(f"{name}.weight", default) for name, default in _WEIGHTS.items()}
 
     def on_session_open(self, ssn: Session) -> None:
+        add = partial(ssn.add_batch_node_order_fn, self.name, also=True)
         weight = self._weights
         least, most, balanced = weight["leastrequested"], weight["mostrequested"], weight["balancedresource"]
         if least or most or balanced:
-            scores = RequestScores(least, most, balanced)
-            ssn.add_batch_node_order_fn(self.name, scores.score, scope=Scope.NODE, key=same_class, also=True)
+            blind = ssn.compat.blind_scores and not ssn.configured("predicates")
+            if blind:
+                scores = RequestScores(least, most, balanced, Frozen.of(ssn.state.table))
+                add(scores.score)
+            else:
+                add(RequestScores(least, most, balanced).score, scope=Scope.NODE, key=same_class)
+        if by := weight["tainttoleration"]:
+            add(avoided_taints, scope=Scope.STATIC, key=same_class, normalize=least_is_best(by))
+        if by := weight["nodeaffinity"]:
+            normalize = most_is_best(by)
+            add(preferred_nodes, scope=Scope.STATIC, key=same_class, applies=has_preferred_nodes, normalize=normalize)
+        if by := weight["imagelocality"]:
+            self._add_images(ssn, by)
+        index = Neighbours.kept(ssn.runtime.kept, ssn.state)
+        if (by := weight["podaffinity"]) and ssn.state.classes.sociable:
+            company = PreferredCompany(index)
+            add(company.score, key=company.facing, applies=company.applies, normalize=stretched(by))
+        if by := weight["podtopologyspread"]:
+            add(SoftSpread(index).score, applies=has_soft_spread, normalize=fewest_is_best(by))
+
+    def _add_images(self, ssn: Session, weight: int) -> None:
+        images = Images.kept(ssn.runtime.kept, ssn.state.table)
+        images.sync()
+        if not images:
+            return
+
+        def score(task: Task, rows: NodeRows) -> Floats:
+            return weight * images.score(task, rows)
+
+        ssn.add_batch_node_order_fn(
+            self.name, score, scope=Scope.STATIC, key=images.key, applies=images.applies, also=True
+        )
