@@ -177,6 +177,8 @@ class Chooser:
     def _varies(view: ClassView) -> bool:
         """Do normalised scores tell nodes apart?"""
         for n, s in enumerate(view.normalized):
+            if view.flat[n]:
+                continue
             raw = view.raws[n]
             if s.scope.value == "session" or raw is None or (len(raw) and raw.min() != raw.max()):
                 return True
@@ -319,6 +321,7 @@ class Chooser:
         rows: list[int] = []
         top_rows = top.tolist()
         depths = depth.tolist()
+        scalars = bool(view.scalar_filters or view.scalar_scorers)
         while heap and len(rows) < wanted:
             cost, rank, i, used = heap[0]
             if outside is not None and outside < (cost, rank):
@@ -327,6 +330,8 @@ class Chooser:
             used += 1
             if used < depths[i]:
                 score_next = later[begin[i] + used - 1]
+                if scalars and score_next > -np.inf:
+                    score_next = self.evaluator.imagine_scalars(view, top_rows[i], used, score_next)
                 if score_next > -np.inf:
                     heapq.heapreplace(heap, (-score_next, rank, i, used))
                     continue

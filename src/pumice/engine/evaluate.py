@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +19,20 @@ import numpy.typing as npt
 from pumice.engine.imagine import ImaginedNode
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
+from pumice.engine.trace import TracedTask, values
 from pumice.model.node import Node
 from pumice.model.reason import Code, Unfit, reason_count, reason_id, reason_of
 from pumice.model.resources import dim_name
 from pumice.model.task import Task
+from pumice.state.kinds import RowKinds
 from pumice.state.table import NodeTable
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Reasons = npt.NDArray[np.int32]
 Index = npt.NDArray[np.intp]
+Answer: TypeAlias = tuple[Reasons, npt.NDArray[np.int8]]
+"""First objection and severity, per row."""
 
 GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
 _NEG_INF: Final = float("-inf")
@@ -50,6 +54,8 @@ class Filter:
     scope: Scope
     key: Callable[[Task], Hashable] | None
     applies: Callable[[Task], bool] | None
+    amounts_only: bool = False
+    static_key: Callable[[Task], Hashable] | None = None
 
 
 @dataclass(slots=True)
@@ -63,6 +69,8 @@ class Scorer:
     key: Callable[[Task], Hashable] | None
     applies: Callable[[Task], bool] | None
     normalize: Callable[[Floats, Bools], Floats] | None
+    amounts_only: bool = False
+    static_key: Callable[[Task], Hashable] | None = None
 
 
 class Severity:
@@ -100,7 +108,8 @@ class ClassView:
     __slots__ = (
         *("changed_at", "code", "filters", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
-        *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "bulk"),
+        *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
+        *("flat", "scalar_filters", "scalar_scorers"),
     )
 
     task: Task
@@ -119,6 +128,12 @@ class ClassView:
     masked: Floats
     idle_ok: Bools
     future_ok: Bools
+    by_amounts: bool
+    """Do the parts that follow the ledgers depend on amounts alone?"""
+    flat: list[bool]
+    """Per normalised static score: are its raw values all equal?"""
+    scalar_filters: list[Filter]
+    scalar_scorers: list[Scorer]
 
     def __init__(self) -> None:
         self.size = -1
@@ -137,14 +152,28 @@ class ViewCache:
 
     def __init__(self, max_bytes: int = 256 * 1024 * 1024) -> None:
         self._max_bytes = max_bytes
+        self._kinds: RowKinds | None = None
         self.signature: Hashable = None
         self.views: OrderedDict[Hashable, ClassView] = OrderedDict()
+        self.reads: dict[str, None] = {}
+        """What callbacks without a key were seen to read of a task."""
+        self.static: dict[Hashable, tuple[int, Reasons, npt.NDArray[np.int8]]] = {}
+        self.raws: dict[Hashable, tuple[int, Floats, bool]] = {}
 
     def use(self, signature: Hashable) -> None:
         """Drop everything if what was asked is no longer what will be asked."""
         if signature != self.signature:
             self.views.clear()
+            self.reads.clear()
+            self.static.clear()
+            self.raws.clear()
             self.signature = signature
+
+    def kinds_of(self, table: NodeTable) -> RowKinds:
+        """The kinds of rows of a table, kept as long as the table."""
+        if self._kinds is None or self._kinds.table is not table:
+            self._kinds = RowKinds(table)
+        return self._kinds
 
     def trim(self, size: int) -> None:
         """Keep the cache within its memory."""
@@ -168,18 +197,19 @@ class Evaluator:
         self._contain = contain
         asked: list[Filter | Scorer] = [*filters, *scorers]
         self._keys = [c.key for c in asked if c.scope is not Scope.SESSION]
-        self._per_job = any(k is None for k in self._keys)
+        self._traces = any(k is None for k in self._keys)
         keys = [*self._keys, *(c.key for c in asked if c.scope is Scope.SESSION)]
         self._extra_keys = list(dict.fromkeys(k for k in keys if k is not None and k is not same_class))
         self._fresh: set[Hashable] = set()
+        self._kinds = cache.kinds_of(table)
 
     # -- views ----------------------------------------------------------------------------------------------------
     def view(self, task: Task) -> ClassView:
         """The view of a task's class, up to date."""
         key: Hashable = task._class.id
-        if self._per_job or self._extra_keys:
-            job = task._job
-            key = (key, job._uid if self._per_job and job else None, *(k(task) for k in self._extra_keys))
+        if self._traces or self._extra_keys:
+            read = values(task, self.cache.reads) if self._traces else ()
+            key = (key, read, *(k(task) for k in self._extra_keys))
         views = self.cache.views
         view = views.get(key)
         if view is None:
@@ -218,6 +248,12 @@ class Evaluator:
                 view.session_scorers.append(s)
             else:
                 (view.static_scorers if s.scope is Scope.STATIC else view.node_scorers).append(s)
+        view.node_scorers.sort(key=lambda s: not s.batch)
+        view.scalar_scorers = [s for s in view.node_scorers if not s.batch]
+        view.scalar_filters = [f for group in view.groups for f in group.node if not f.batch]
+        follows: list[Filter | Scorer] = [f for group in view.groups for f in group.node]
+        follows += [*view.node_scorers, *(s for s in view.normalized if s.scope is Scope.NODE)]
+        view.by_amounts = all(c.amounts_only for c in follows)
         if len(view.raws) != len(view.normalized):
             view.raws = [None] * len(view.normalized)
             view.size = -1
@@ -243,18 +279,21 @@ class Evaluator:
     def _evaluate_all(self, view: ClassView, task: Task) -> None:
         size = self.table.size
         view.size = size
-        view.static_code = [np.zeros(size, dtype=np.int32) for _ in view.groups]
-        view.static_severity = [np.zeros(size, dtype=np.int8) for _ in view.groups]
         view.static_score = np.zeros(size)
-        view.code = np.zeros(size, dtype=np.int32)
-        view.severity = np.zeros(size, dtype=np.int8)
-        view.score = np.zeros(size)
-        view.masked = np.full(size, _NEG_INF)
-        view.idle_ok = np.zeros(size, dtype=np.bool_)
-        view.raws = [np.zeros(size) for _ in view.normalized]
+        view.raws = [None if s.scope is Scope.STATIC else np.zeros(size) for s in view.normalized]
+        view.flat = [False] * len(view.normalized)
         view.future_at = -1
-        self._evaluate_static(view, task, None)
-        self._evaluate_rows(view, task, None)
+        self._evaluate_static_all(view, task)
+        kinds = self._kinds.current() if view.by_amounts and size > 256 else None
+        if kinds is None:
+            view.code = np.zeros(size, dtype=np.int32)
+            view.severity = np.zeros(size, dtype=np.int8)
+            view.score = np.zeros(size)
+            view.masked = np.full(size, _NEG_INF)
+            view.idle_ok = np.zeros(size, dtype=np.bool_)
+            self._evaluate_rows(view, task, None)
+        else:
+            self._evaluate_kinds(view, task, *kinds)
 
     def _rows(self, index: Index | None) -> tuple[NodeRows, slice | Index]:
         if index is None and not self.table.valid[: self.table.size].all():
@@ -263,22 +302,74 @@ class Evaluator:
             index = index[self.table.valid[index]]
         return NodeRows(self.table, index), (slice(None) if index is None else index)
 
-    def _evaluate_static(self, view: ClassView, task: Task, index: Index | None) -> None:
+    def _evaluate_static_all(self, view: ClassView, task: Task) -> None:
+        """Static answers for all rows; those with a key of their own are shared between classes."""
+        size, at = self.table.size, self.table.changed.position
+        view.static_code, view.static_severity = [], []
+        for group in view.groups:
+            keyed = group.static and all(f.static_key is not None for f in group.static)
+            key: Hashable = None
+            if keyed:
+                key = tuple((f.plugin, f.call.__qualname__, f.static_key(task)) for f in group.static if f.static_key)
+                known = self.cache.static.get(key)
+                if known is not None and known[0] == at and len(known[1]) == size:
+                    view.static_code.append(known[1])
+                    view.static_severity.append(known[2])
+                    continue
+            code = np.zeros(size, dtype=np.int32)
+            severity = np.zeros(size, dtype=np.int8)
+            if group.static:
+                rows, where = self._rows(None)
+                code[where], severity[where] = self._ask_filters(group.static, task, rows)
+            view.static_code.append(code)
+            view.static_severity.append(severity)
+            if keyed:
+                self.cache.static[key] = (at, code, severity)
+        self._evaluate_static_scores(view, task, None)
+
+    def _evaluate_static(self, view: ClassView, task: Task, index: Index) -> None:
         rows, at = self._rows(index)
         for g, group in enumerate(view.groups):
-            if group.static:
-                code, severity = self._ask_filters(group.static, task, rows, None)
-                view.static_code[g][at], view.static_severity[g][at] = code, severity
+            if group.static:  # shared with other classes, perhaps: never changed in place
+                code, severity = view.static_code[g].copy(), view.static_severity[g].copy()
+                code[at], severity[at] = self._ask_filters(group.static, task, rows)
+                view.static_code[g], view.static_severity[g] = code, severity
+        self._evaluate_static_scores(view, task, index)
+
+    def _evaluate_static_scores(self, view: ClassView, task: Task, index: Index | None) -> None:
+        static = [n for n, s in enumerate(view.normalized) if s.scope is Scope.STATIC]
+        if not view.static_scorers and not static:
+            return
+        rows, at = self._rows(index)
         if view.static_scorers:
             view.static_score[at] = self._ask_scorers(view.static_scorers, task, rows)
-        for n, scorer in enumerate(view.normalized):
-            raw = view.raws[n]
-            if scorer.scope is Scope.STATIC and raw is not None:
-                raw[at] = self.ask_scorer(scorer, task, rows)
+        for n in static:
+            view.raws[n], view.flat[n] = self._static_raw(view, view.normalized[n], task, n, rows, at, index)
+
+    def _static_raw(
+        self, view: ClassView, s: Scorer, task: Task, n: int, rows: NodeRows, at: slice | Index, index: Index | None
+    ) -> tuple[Floats, bool]:
+        """Raw values of a static score for all rows, and whether they are all equal; shared where it has a key."""
+        key: Hashable = None
+        now, size = self.table.changed.position, self.table.size
+        if s.static_key is not None:
+            key = (s.plugin, s.call.__qualname__, s.static_key(task))
+            known = self.cache.raws.get(key)
+            if known is not None and known[0] == now and len(known[1]) == size:
+                return known[1], known[2]
+        old = view.raws[n] if index is not None else None
+        raw = np.zeros(size) if old is None else old.copy()
+        raw[at] = self.ask_scorer(s, task, rows)
+        valid = raw[self.table.valid[:size]]
+        flat = bool(len(valid) == 0 or (valid == valid[0]).all())
+        if key is not None:
+            self.cache.raws[key] = (now, raw, flat)
+        return raw, flat
 
     def _evaluate_rows(self, view: ClassView, task: Task, index: Index | None) -> None:
+        """What follows the ledgers, for some rows or all."""
         rows, at = self._rows(index)
-        code, severity = self._combine(view, task, rows, at)
+        code, severity = self._combine(view, at, self._node_answers(view, task, rows), len(rows))
         score = view.static_score[at]
         if view.node_scorers:
             score = score + self._ask_scorers(view.node_scorers, task, rows)
@@ -286,17 +377,7 @@ class Evaluator:
             raw = view.raws[n]
             if scorer.scope is Scope.NODE and raw is not None:
                 raw[at] = self.ask_scorer(scorer, task, rows)
-        klass = task._class
-        free = rows.idle
-        ok = code == 0
-        fits: Bools | None = None
-        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-            column = free[d] >= v
-            if self.table.in_flux:
-                column = column & (rows.future_idle(d) >= v)
-            fits = column if fits is None else fits & column
-        if fits is None:
-            fits = np.ones(len(rows), dtype=np.bool_)
+        fits = self._fits(task, rows)
         if index is not None or isinstance(at, np.ndarray):
             gone = index if index is not None else np.arange(self.table.size)
             view.code[gone] = GONE
@@ -304,33 +385,70 @@ class Evaluator:
             view.masked[gone] = _NEG_INF
             view.idle_ok[gone] = False
         view.code[at], view.severity[at], view.score[at], view.idle_ok[at] = code, severity, score, fits
-        view.masked[at] = np.where(ok & fits, score, _NEG_INF)
+        view.masked[at] = np.where((code == 0) & fits, score, _NEG_INF)
 
-    def _combine(
-        self, view: ClassView, task: Task, rows: NodeRows, at: slice | Index, imagined: bool = False
-    ) -> tuple[Reasons, npt.NDArray[np.int8]]:
+    def _evaluate_kinds(self, view: ClassView, task: Task, kind: Index, reps: Index) -> None:
+        """As `_evaluate_rows` for all rows, worked out once per kind of row."""
+        rows = NodeRows(self.table, reps)
+        answers = [
+            None if own is None else (own[0][kind], own[1][kind]) for own in self._node_answers(view, task, rows)
+        ]
+        code, severity = self._combine(view, slice(None), answers, view.size)
+        view.score = view.static_score
+        if view.node_scorers:
+            view.score = view.static_score + self._ask_scorers(view.node_scorers, task, rows)[kind]
+        for n, scorer in enumerate(view.normalized):
+            if scorer.scope is Scope.NODE:
+                view.raws[n] = self.ask_scorer(scorer, task, rows)[kind]
+        fits = self._fits(task, rows)[kind]
+        valid = self.table.valid[: view.size]
+        if not valid.all():
+            code, severity = np.where(valid, code, GONE).astype(np.int32), np.where(valid, severity, 2).astype(np.int8)
+            fits = fits & valid
+        if code is view.static_code[0] if view.static_code else False:
+            code, severity = code.copy(), severity.copy()
+        view.code, view.severity, view.idle_ok = code, severity, fits
+        view.masked = np.where((code == 0) & fits, view.score, _NEG_INF)
+        if view.score is view.static_score:
+            view.score = view.static_score.copy()
+
+    def _fits(self, task: Task, rows: NodeRows) -> Bools:
+        """Per row: is there room now, and will there be?"""
+        klass = task._class
+        free = rows.idle
+        flux = self.table.in_flux
+        fits: Bools | None = None
+        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+            column = free[d] >= v
+            if flux:
+                column = column & (rows.future_idle(d) >= v)
+            fits = column if fits is None else fits & column
+        return np.ones(len(rows), dtype=np.bool_) if fits is None else fits
+
+    def _node_answers(self, view: ClassView, task: Task, rows: NodeRows) -> list[Answer | None]:
+        """Per plugin, what its filters that follow the ledgers say; None where it has none."""
+        return [self._ask_filters(group.node, task, rows) if group.node else None for group in view.groups]
+
+    def _combine(self, view: ClassView, at: slice | Index, answers: Sequence[Answer | None], size: int) -> Answer:
         """First objection and its plugin's severity, plugin by plugin."""
         code: Reasons | None = None
         severity: npt.NDArray[np.int8] | None = None
-        for g, group in enumerate(view.groups):
+        for g, answer in enumerate(answers):
             own, level = view.static_code[g][at], view.static_severity[g][at]
-            if group.node:
-                more, more_level = self._ask_filters(group.node, task, rows, task if imagined else None)
-                level = np.maximum(level, more_level)
-                own = np.where(own == 0, more, own)
+            if answer is not None:
+                level = np.maximum(level, answer[1])
+                own = np.where(own == 0, answer[0], own)
             if code is None or severity is None:
                 code, severity = own, level
             else:
                 first = code == 0
                 code, severity = np.where(first, own, code), np.where(first, level, severity)
         if code is None or severity is None:
-            return np.zeros(len(rows), dtype=np.int32), np.zeros(len(rows), dtype=np.int8)
+            return np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int8)
         return code, severity
 
     # -- asking ---------------------------------------------------------------------------------------------------
-    def _ask_filters(
-        self, filters: Sequence[Filter], task: Task, rows: NodeRows, imagined: Task | None
-    ) -> tuple[Reasons, npt.NDArray[np.int8]]:
+    def _ask_filters(self, filters: Sequence[Filter], task: Task, rows: NodeRows) -> Answer:
         code: Reasons | None = None
         severity: npt.NDArray[np.int8] | None = None
         for f in filters:
@@ -346,6 +464,8 @@ class Evaluator:
 
     def ask_filter(self, f: Filter, task: Task, rows: NodeRows) -> Reasons:
         """One filter about some rows: a reason number per row, 0 where it has no objection."""
+        if f.key is None and f.scope is not Scope.SESSION:
+            task = TracedTask(task, self.cache.reads)
         if f.batch:
             try:
                 return self._checked(f, f.call(task, rows), len(rows))
@@ -401,6 +521,8 @@ class Evaluator:
         return array
 
     def _ask(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
+        if s.key is None and s.scope is not Scope.SESSION:
+            task = TracedTask(task, self.cache.reads)
         if s.batch:
             try:
                 array = np.asarray(s.call(task, rows), dtype=np.float64)
@@ -446,14 +568,28 @@ class Evaluator:
         return out
 
     def imagine(self, view: ClassView, index: Index, extra: npt.NDArray[np.int64]) -> tuple[Bools, Floats]:
-        """Rows as they would be after *extra* more tasks of the class: (fits, score)."""
+        """Rows as they would be after *extra* more tasks of the class: (fits, score), scalar callbacks left out."""
         task = view.task
         rows = NodeRows(self.table, index, extra, task._class)
-        code, _ = self._combine(view, task, rows, index, imagined=True)
+        answers: list[Answer | None] = []
+        for group in view.groups:
+            batch = [f for f in group.node if f.batch]
+            answers.append(self._ask_filters(batch, task, rows) if batch else None)
+        code, _ = self._combine(view, index, answers, len(index))
         score = view.static_score[index]
-        if view.node_scorers:
-            score = score + self._ask_scorers(view.node_scorers, task, rows)
+        batch_scorers = view.node_scorers[: len(view.node_scorers) - len(view.scalar_scorers)]
+        if batch_scorers:
+            score = score + self._ask_scorers(batch_scorers, task, rows)
         return code == 0, score
+
+    def imagine_scalars(self, view: ClassView, row: int, extra: int, score: float) -> float:
+        """Add what scalar callbacks say of one imagined row to its *score*; minus infinity where one objects."""
+        task = view.task
+        rows = NodeRows(self.table, np.array([row], dtype=np.intp), np.array([extra], dtype=np.int64), task._class)
+        for f in view.scalar_filters:
+            if self.ask_filter(f, task, rows)[0]:
+                return _NEG_INF
+        return score + float(self._ask_scorers(view.scalar_scorers, task, rows)[0]) if view.scalar_scorers else score
 
 
 def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:

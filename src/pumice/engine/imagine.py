@@ -8,8 +8,35 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.model.node import LedgerRow, Node
-from pumice.model.resources import Resources
+from pumice.model.resources import CPU, MEMORY, Number, Resources
 from pumice.model.task import Task
+
+
+class ImaginedRow(LedgerRow):
+    """A ledger of a node with *times* more requests on it."""
+
+    __slots__ = ("_request", "_times")
+
+    def __init__(self, matrix: npt.NDArray[np.int64], row: int, dims: frozenset[int], task: Task, times: int) -> None:
+        super().__init__(matrix, row, dims)
+        self._request, self._times = task.klass.requests, times
+
+    @property
+    def _values(self) -> Mapping[int, Number]:  # type: ignore[override]
+        return {d: self.get(d) for d in self._dims}
+
+    @property
+    def milli_cpu(self) -> Number:
+        return int(self._matrix[CPU, self._row]) + self._times * self._request.get(CPU)
+
+    @property
+    def memory(self) -> Number:
+        return int(self._matrix[MEMORY, self._row]) + self._times * self._request.get(MEMORY)
+
+    def get(self, dimension: int, default: Number = 0) -> Number:
+        if dimension not in self._dims or dimension >= len(self._matrix):
+            return default
+        return int(self._matrix[dimension, self._row]) + self._times * self._request.get(dimension)
 
 
 class ImaginedNode(Node):
@@ -18,22 +45,17 @@ class ImaginedNode(Node):
     __slots__ = ("_extra", "_task")
 
     def __init__(self, node: Node, task: Task, extra: int) -> None:
-        for slot in Node.__slots__:
-            setattr(self, slot, getattr(node, slot))
+        self._table, self._row, self._name = node._table, node._row, node._name
+        self._labels, self._annotations, self._taints = node._labels, node._annotations, node._taints
+        self._tasks, self._object, self._dims = node._tasks, node._object, node._dims
         self._extra, self._task = extra, task
 
     def _ledger(self, matrix: npt.NDArray[np.int64]) -> LedgerRow:
-        table = self._table
-        if matrix is table.used:
-            sign = 1
-        elif matrix is table.idle:
-            sign = -1
-        else:
-            return super()._ledger(matrix)
-        column = matrix[:, self._row : self._row + 1].copy()
-        for d, v in self._task.klass.items:
-            column[d, 0] += sign * self._extra * v
-        return LedgerRow(column, 0, self._dims)
+        if matrix is self._table.used:
+            return ImaginedRow(matrix, self._row, self._dims, self._task, self._extra)
+        if matrix is self._table.idle:
+            return ImaginedRow(matrix, self._row, self._dims, self._task, -self._extra)
+        return super()._ledger(matrix)
 
     @property
     def future_idle(self) -> Resources:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pumice.engine.rows import NodeRows
 from pumice.model.api import NodeSelectorTerm, Requirement, Taint, Toleration
 from pumice.model.selectors import requirement_matches, tolerated
-from pumice.model.task import TaskClass
+from pumice.model.task import Task, TaskClass
 
 Bools = npt.NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
@@ -79,6 +79,16 @@ def _field_matches(requirement: Requirement, rows: NodeRows) -> Bools:
                 result[node.row] = True
         return np.asarray(rows.take(result), dtype=np.bool_)
     return np.array([requirement_matches(requirement, {requirement.key: n}) for n in rows.names], dtype=np.bool_)
+
+
+def toleration_key(task: Task) -> Hashable:
+    """Tasks of equal keys tolerate the same taints."""
+    memo = task._class.memo
+    key = memo.get("toleration_key")
+    if key is None:
+        wanted = task._class.spec.tolerations or ()
+        key = memo["toleration_key"] = tuple((t.key, t.operator, t.value, t.effect) for t in wanted)
+    return key  # type: ignore[no-any-return]
 
 
 def by_taints(

@@ -370,11 +370,20 @@ class Asking:
         pairs = [(c, False) for tier in self.chain("predicate") for c in tier]
         pairs += [(c, True) for tier in self.chain("batch_predicate") for c in tier]
         for c, batch in sorted(pairs, key=lambda p: position[p[0].plugin]):
-            filters.append(Filter(c.plugin, position[c.plugin], c.fn, batch, c.scope, c.key, c.applies))
+            filters.append(
+                Filter(
+                    *(c.plugin, position[c.plugin], c.fn, batch, c.scope, c.key, c.applies),
+                    *(c.amounts_only, c.static_key),
+                )
+            )
         for point, batch in (("node_order", False), ("batch_node_order", True)):
             for tier in self.chain(point):
                 for c in tier:
-                    scorers.append(Scorer(c.plugin, c.fn, batch, c.scope, c.key, c.applies, c.normalize))
+                    scorers.append(
+                        Scorer(
+                            c.plugin, c.fn, batch, c.scope, c.key, c.applies, c.normalize, c.amounts_only, c.static_key
+                        )
+                    )
         runtime = self.runtime
         kept = [(f.plugin, f.batch, f.scope) for f in filters] + [(s.plugin, s.batch, s.scope) for s in scorers]
         runtime.cache.use((self.signature, tuple(kept)))

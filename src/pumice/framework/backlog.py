@@ -1,8 +1,8 @@
 """The waiting jobs of every queue in order, kept across sessions and looked at again only where a job changed.
 
-Jobs whose waiting tasks are all of one class share a *group*: when the class fits nowhere, the whole group is passed over
-at once. The order is made of sort keys that depend on the job alone; where a plugin compares pairs instead, the order is
-made anew for each session.
+Jobs whose waiting tasks are all of one class share a *group*: when the class fits nowhere, the whole group is passed
+over at once. The order is made of sort keys that depend on the job alone; where a plugin compares pairs instead, the
+order is made anew for each session.
 """
 
 from __future__ import annotations

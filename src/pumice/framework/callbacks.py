@@ -29,6 +29,10 @@ class Callback:
     room: Callable[..., int] | None = None
     """allocatable: how many equal tasks in a row the queue would take."""
     sort_key: bool = False
+    amounts_only: bool = False
+    """batch, scope NODE: reads nothing of a row but its amounts."""
+    static_key: Callable[..., Any] | None = None
+    """batch, scope STATIC: tasks of equal keys get equal answers, whatever their class."""
     profile: Callable[..., Any] | None = None
     admits: Callable[..., bool] | None = None
     """preemptable, reclaimable: whether tasks of a job with that profile can be victims at all."""

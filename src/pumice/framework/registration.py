@@ -79,9 +79,14 @@ class Registration:
         key: Fn | None = None,
         applies: Fn | None = None,
         also: bool = False,
+        amounts_only: bool = False,
+        static_key: Fn | None = None,
     ) -> None:
-        """*also*: beside an earlier one of the same plugin, not instead of it."""
-        self.add("batch_predicate", name, fn, scope=scope, key=key, applies=applies, also=also)
+        """*also*: beside an earlier one of the same plugin, not instead of it. *amounts_only* (scope NODE): it reads
+        nothing of a row but its amounts. *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
+        """
+        declared = {"amounts_only": amounts_only, "static_key": static_key}
+        self.add("batch_predicate", name, fn, scope=scope, key=key, applies=applies, also=also, **declared)
 
     # -- scores ---------------------------------------------------------------------------------------------------
     def add_node_order_fn(
@@ -105,9 +110,12 @@ class Registration:
         normalize: Fn | None = None,
         applies: Fn | None = None,
         also: bool = False,
+        amounts_only: bool = False,
+        static_key: Fn | None = None,
     ) -> None:
-        """*also*: beside an earlier one of the same plugin, not instead of it."""
-        self.add("batch_node_order", name, fn, scope=scope, key=key, normalize=normalize, applies=applies, also=also)
+        """*also*, *amounts_only*, *static_key*: as for `add_batch_predicate_fn`."""
+        declared = {"normalize": normalize, "amounts_only": amounts_only, "static_key": static_key}
+        self.add("batch_node_order", name, fn, scope=scope, key=key, applies=applies, also=also, **declared)
 
     def add_node_map_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("node_map", name, fn)

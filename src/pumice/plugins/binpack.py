@@ -41,7 +41,7 @@ class Binpack(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         if self._weight:
-            ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class)
+            ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True)
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         total: Floats | None = None

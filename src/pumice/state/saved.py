@@ -1,7 +1,7 @@
 """Save and load a whole cycle in one file: everything that a replay needs to decide the same.
 
-The file is gzip over two lines of JSON: a header (format, version, program) and the body. Loading checks the header before
-anything else, so that a foreign, newer or broken file is an error that says so.
+The file is gzip over two lines of JSON: a header (format, version, program) and the body. Loading checks the header
+before anything else, so that a foreign, newer or broken file is an error that says so.
 """
 
 from __future__ import annotations

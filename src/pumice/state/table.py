@@ -15,7 +15,7 @@ from pumice.model.resources import dim_count
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
-_LEDGERS: Final = ("allocatable", "capacity", "idle", "used", "releasing", "pipelined", "evicted")
+LEDGERS: Final = ("allocatable", "capacity", "idle", "used", "releasing", "pipelined", "evicted")
 
 
 class RowLog:
@@ -76,7 +76,7 @@ class NodeTable:
         self.size = 0
         self._cap = 64
         self.width = max(8, dim_count())
-        for name in _LEDGERS:
+        for name in LEDGERS:
             setattr(self, name, np.zeros((self.width, self._cap), dtype=np.int64))
         self.assumed: Ints = np.zeros((2, self._cap), dtype=np.int64)
         self.pod_count: Ints = np.zeros(self._cap, dtype=np.int64)
@@ -107,7 +107,7 @@ class NodeTable:
         if want <= self.width:
             return
         self.width = want + 8
-        for name in _LEDGERS:
+        for name in LEDGERS:
             old: Ints = getattr(self, name)
             new = np.zeros((self.width, self._cap), dtype=np.int64)
             new[: len(old)] = old
@@ -115,7 +115,7 @@ class NodeTable:
 
     def _grow(self) -> None:
         cap = self._cap * 2
-        for name in _LEDGERS:
+        for name in LEDGERS:
             old: Ints = getattr(self, name)
             new = np.zeros((self.width, cap), dtype=np.int64)
             new[:, : self._cap] = old
@@ -156,7 +156,7 @@ class NodeTable:
     def remove(self, node: Node) -> None:
         """Free a node's row."""
         row = node.row
-        for name in _LEDGERS:
+        for name in LEDGERS:
             getattr(self, name)[:, row] = 0
         self.assumed[:, row] = 0
         for column in (self.pod_count, self.max_pods, self.taint_set):

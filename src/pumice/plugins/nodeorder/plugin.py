@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.evaluate import same_class
+from pumice.engine.matching import toleration_key
 from pumice.engine.neighbours import Neighbours
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
@@ -70,9 +71,9 @@ class NodeOrder(Plugin):
                 scores = RequestScores(least, most, balanced, Frozen.of(ssn.state.table))
                 add(scores.score)
             else:
-                add(RequestScores(least, most, balanced).score, scope=Scope.NODE, key=same_class)
+                add(RequestScores(least, most, balanced).score, scope=Scope.NODE, key=same_class, amounts_only=True)
         if by := weight["tainttoleration"]:
-            add(avoided_taints, scope=Scope.STATIC, key=same_class, normalize=least_is_best(by))
+            add(avoided_taints, scope=Scope.STATIC, key=same_class, static_key=toleration_key, normalize=least_is_best(by))
         if by := weight["nodeaffinity"]:
             normalize = most_is_best(by)
             add(preferred_nodes, scope=Scope.STATIC, key=same_class, applies=has_preferred_nodes, normalize=normalize)

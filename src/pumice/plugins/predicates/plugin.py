@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.evaluate import same_class
+from pumice.engine.matching import toleration_key
 from pumice.engine.neighbours import Neighbours
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
@@ -56,12 +57,12 @@ class Predicates(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         add = ssn.add_batch_predicate_fn
         name, static = self.name, Scope.STATIC
-        add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True)
-        add(name, fixed.not_cordoned, scope=static, key=same_class, also=True)
+        add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True, amounts_only=True)
+        add(name, fixed.not_cordoned, scope=static, key=same_class, static_key=toleration_key, also=True)
         if self._on["NodeAffinity"]:
             add(name, fixed.selected, scope=static, key=same_class, applies=fixed.has_node_selection, also=True)
         if self._on["TaintToleration"]:
-            add(name, fixed.tolerating, scope=static, key=same_class, also=True)
+            add(name, fixed.tolerating, scope=static, key=same_class, static_key=toleration_key, also=True)
         if self._on["NodePorts"]:
             ports = HostPorts.kept(ssn.runtime.kept, ssn.state.table)
             add(name, ports.filter, scope=Scope.NODE, key=same_class, applies=has_ports, also=True)

@@ -1,0 +1,264 @@
+"""From recorded reasons to an answer a person can use: why a job waits, and what would let it start.
+
+Asked of a session whose actions have run and which is not closed yet. Only reads; costs nothing to a cycle that nobody
+asks about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from pumice.engine.choose import FitError
+from pumice.framework.refusals import Refusal
+from pumice.framework.session import Session
+from pumice.model.job import Job
+from pumice.model.reason import reason_of
+from pumice.model.resources import MEMORY, PODS, Number, dim_name, unit
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+_EVICTING: Final = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
+_GIB: Final = 1 << 30
+
+
+class Stage(StrEnum):
+    """How far a job came in a cycle."""
+
+    ABSENT = "absent"
+    """It has no PodGroup or no queue, so nobody looked at it."""
+    ENQUEUE = "enqueue"
+    """It was not let into its queue."""
+    VALID = "valid"
+    """It was not worth trying."""
+    QUEUE = "queue"
+    """Its queue may not take it now."""
+    NODES = "nodes"
+    """No node is good enough for one of its tasks."""
+    READY = "ready"
+    """Its tasks have places, but not enough of them, or they wait for room that is being released."""
+    EVICTION = "eviction"
+    """A plan to make room for it was refused."""
+    UNSEEN = "unseen"
+    """Nobody refused it, and nobody placed it."""
+    SERVED = "served"
+    """It has what it needs to run."""
+
+
+_STAGES: Final = {s.value: s for s in (Stage.ENQUEUE, Stage.VALID, Stage.QUEUE, Stage.NODES, Stage.READY)}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReason:
+    """One reason and for how many nodes it stands."""
+
+    text: str
+    plugin: str
+    nodes: int
+    eviction_helps: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    """The node that comes nearest to taking a task: what it lacks, or the one objection it has."""
+
+    node: str
+    lacks: dict[str, str]
+    """Resource -> how much more must be free, as a manifest writes it."""
+    objection: str = ""
+
+
+@dataclass(slots=True)
+class Explanation:
+    """Why a job waits."""
+
+    job: str
+    queue: str
+    phase: str
+    stage: Stage
+    text: str
+    plugin: str
+    position: int
+    """Its place among the waiting jobs of its queue, from 1; 0 when it does not wait."""
+    waiting: int
+    """How many jobs wait in its queue."""
+    min_available: int
+    tasks: dict[str, int]
+    """Status -> tasks."""
+    task: str = ""
+    """The task that the reasons are about."""
+    wants: dict[str, str] = field(default_factory=dict)
+    """What that task asks for."""
+    reasons: list[NodeReason] = field(default_factory=list)
+    nearest: NearMiss | None = None
+    room_for: int | None = None
+    """How many tasks like that one would fit now, all nodes together."""
+    unblock: list[str] = field(default_factory=list)
+    """What would let it start."""
+
+
+def explain(ssn: Session, job: Job) -> Explanation:
+    """Why *job* was or was not served in this session."""
+    refusal = ssn.refusals.get(job.uid)
+    failed = _failed_task(ssn, job, refusal)
+    stage = _stage(ssn, job, refusal, failed)
+    position, waiting = _position(ssn, job)
+    out = Explanation(
+        job=job.uid,
+        queue=job.queue,
+        phase=str(job.phase),
+        stage=stage,
+        text=refusal.text if refusal is not None else "",
+        plugin=refusal.plugin if refusal is not None else "",
+        position=position,
+        waiting=waiting,
+        min_available=job.min_available,
+        tasks={s.title: len(job.with_status(s)) for s in S if job.with_status(s)},
+    )
+    if stage is Stage.ABSENT:
+        out.text = "it has no PodGroup" if job.group is None else f"queue {job.queue!r} does not exist"
+    elif stage is Stage.SERVED:
+        out.text = f"{job.ready_count} of {job.min_available} required tasks have a place"
+        out.plugin = ""
+    elif stage is Stage.UNSEEN:
+        out.text = "nothing in this cycle placed or refused it"
+    elif stage is Stage.NODES and failed is not None:
+        task, error = failed
+        out.task, out.wants = task.key, _written(task.klass.items)
+        out.text, out.plugin = str(error), ""
+        out.reasons = _reasons(error)
+        out.nearest, out.room_for = _nearest(ssn, task)
+    out.unblock = list(_unblock(ssn, job, out))
+    return out
+
+
+def _failed_task(ssn: Session, job: Job, refusal: Refusal | None) -> tuple[Task, FitError] | None:
+    """The first waiting task, by name, that fits nowhere, and why."""
+    errors = ssn.fit_errors.get(job.uid, {})
+    found = [(t.name, t, e) for uid, e in errors.items() if (t := job.tasks.get(uid)) is not None and e.counts]
+    if found:
+        _, task, error = min(found, key=lambda f: f[0])
+        return task, error
+    if refusal is not None and refusal.error is not None:
+        waiting = [t for t in job.with_status(S.PENDING).values() if not t.best_effort]
+        if waiting:
+            return min(waiting, key=lambda t: t.name), refusal.error
+    return None
+
+
+def _stage(ssn: Session, job: Job, refusal: Refusal | None, failed: tuple[Task, FitError] | None) -> Stage:
+    if not job.in_session:
+        return Stage.ABSENT
+    if job.is_ready and (refusal is None or not job.with_status(S.PENDING)):
+        return Stage.SERVED
+    if refusal is not None and refusal.stage not in (Stage.READY.value, Stage.NODES.value):
+        return _STAGES.get(refusal.stage, Stage.EVICTION)
+    if failed is not None:
+        return Stage.NODES
+    if refusal is not None:
+        return Stage.READY
+    return Stage.UNSEEN
+
+
+def _position(ssn: Session, job: Job) -> tuple[int, int]:
+    queue = ssn.queues.get(job.queue)
+    if queue is None:
+        return 0, 0
+    waiting = sorted((j for j in queue.jobs.values() if j.with_status(S.PENDING)), key=ssn.job_key())
+    place = next((n for n, j in enumerate(waiting, 1) if j is job), 0)
+    return place, len(waiting)
+
+
+def _reasons(error: FitError) -> list[NodeReason]:
+    return [NodeReason(r.text, r.plugin, n, r.evictable) for r, n in error.reasons()]
+
+
+def _nearest(ssn: Session, task: Task) -> tuple[NearMiss | None, int | None]:
+    """The node that comes nearest to taking the task, and how many such tasks would fit now."""
+    view = ssn.evaluator.view(task)
+    table, klass = ssn.state.table, task.klass
+    valid = table.valid[: view.size]
+    passing = valid & (view.code == 0)
+    rows = ssn.chooser.feasible(view, task, passing)
+    names = {int(r): node.name for r in range(view.size) if (node := table.nodes[r]) is not None}
+    if len(rows):
+        needs = [(d, v) for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
+        room = np.full(len(rows), np.iinfo(np.int64).max)
+        for d, v in needs:
+            room = np.minimum(room, np.maximum(table.idle[d, rows], 0) // v)
+        short = np.zeros(len(rows))
+        for d, v in needs:
+            left = np.maximum(table.idle[d, rows], 0) - room * v
+            short = np.maximum(short, np.maximum(v - left, 0) / v)
+        best = min(range(len(rows)), key=lambda i: (short[i], names[int(rows[i])]))
+        row = int(rows[best])
+        lacks = [
+            (d, v - (int(table.idle[d, row]) - int(room[best]) * v))
+            for d, v in needs
+            if int(table.idle[d, row]) - int(room[best]) * v < v
+        ]
+        return NearMiss(names[row], _written(lacks)), int(room.sum())
+    others = [r for r in names if view.idle_ok[r]]
+    if not others:
+        others = list(names)
+    if not others:
+        return None, 0
+    row = min(others, key=lambda r: (int(view.severity[r]), names[r]))
+    return NearMiss(names[row], {}, reason_of(int(view.code[row])).text), 0
+
+
+def _written(items: Iterable[tuple[int, Number]]) -> dict[str, str]:
+    """Amounts as a manifest would write them, the pod slot left out."""
+    return {dim_name(d): _amount(d, v) for d, v in items if d != PODS and v}
+
+
+def _amount(d: int, v: Number) -> str:
+    if d == MEMORY or unit(d) == 1:
+        return f"{v / _GIB:.4g}Gi" if v >= _GIB // 100 else f"{v:g}"
+    return f"{v / unit(d):.4g}"
+
+
+def _unblock(ssn: Session, job: Job, why: Explanation) -> Iterable[str]:
+    match why.stage:
+        case Stage.ABSENT:
+            yield "create its PodGroup" if job.group is None else f"create queue {job.queue!r}"
+        case Stage.ENQUEUE:
+            yield f"room in queue {job.queue} for its minResources, or a smaller minResources"
+        case Stage.VALID:
+            missing = job.min_available - job.valid_count
+            yield f"{missing} more pods, or a smaller minMember" if missing > 0 else "the pods that its policy asks for"
+        case Stage.QUEUE:
+            yield f"other work of queue {job.queue} ends, or the queue gets more (weight, deserved, capability)"
+        case Stage.NODES:
+            yield from _unblock_nodes(ssn, job, why)
+        case Stage.READY if job.with_status(S.PIPELINED):
+            yield "the pods that are being removed from its nodes are gone"
+        case Stage.READY:
+            yield "places for the tasks that have none yet"
+        case Stage.EVICTION:
+            yield "another plan of evictions that every plugin accepts"
+        case _:
+            return
+
+
+def _unblock_nodes(ssn: Session, job: Job, why: Explanation) -> Iterable[str]:
+    near, needed = why.nearest, max(job.min_available - job.ready_count, 1)
+    if near is not None and near.lacks:
+        lacks = " and ".join(f"{amount} more {name}" for name, amount in near.lacks.items())
+        if why.room_for:
+            yield f"room for {max(needed - why.room_for, 1)} more of its tasks; nearest: {lacks} free on {near.node}"
+        else:
+            yield f"{lacks} free on one node, {near.node} comes nearest"
+    elif near is not None and near.objection:
+        yield f"a node without this objection: {near.objection}; {near.node} comes nearest"
+    helped = sum(r.nodes for r in why.reasons if r.eviction_helps)
+    if helped and not any(a in _EVICTING for a in ssn.actions):
+        yield f"eviction could help on {helped} nodes, but no action of this conf evicts (preempt, reclaim)"
+    for reason in why.reasons:
+        if not reason.eviction_helps:
+            yield f"other nodes, or another pod spec, for: {reason.text} ({reason.nodes} nodes)"
