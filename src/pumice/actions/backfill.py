@@ -21,6 +21,7 @@ class Backfill(Action):
     def execute(self, ssn: Session) -> None:
         """Every waiting best-effort task once, in order of queue, job and task."""
         remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
+        ssn.reopen_best_effort()
         for job, task in self._tasks(ssn):
             reason = ssn.pre_predicate(task)
             if reason is not None:

@@ -42,7 +42,7 @@ class Preempt(Action):
         if not starving:
             return
         maker = RoomMaker(ssn, self.name, "preemptable", asks_queue=True, anywhere=True)
-        search: RoomMaker | DryRun = DryRun(maker, width) if aware else maker
+        search: RoomMaker | DryRun = DryRun(ssn, maker, width) if aware else maker
         queues = ssn.queue_heap(ssn.queues[name] for name in starving)
         while queues:
             queue = queues.pop()

@@ -28,6 +28,11 @@ class Compat:
     """Victims that a plan turned out not to need are evicted all the same."""
     hold_freed_room: bool = False
     """Freed room is not held for the one it was freed for."""
+    undone_evictions: bool = False
+    """A bound task whose eviction is taken back counts as running (8)."""
+    dry_run: bool = False
+    """Topology-aware preemption evicts although the queue may not take the preemptor, and a plugin with enablePreemptable
+    and enabledAllocatable off does not see simulated removals."""
     remember_failures: bool = False
     """Failures that can heal within the cycle (spread, anti-affinity) are remembered."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pumice.framework.eviction import FromQueue, Permits, RoomMaker
+from pumice.framework.session import Session
 from pumice.framework.statement import Statement
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -44,8 +45,11 @@ class _Candidate:
 class DryRun:
     """The search of a `RoomMaker`, with a dry run on several nodes before one is chosen."""
 
-    def __init__(self, maker: RoomMaker, width: Width) -> None:
+    def __init__(self, ssn: Session, maker: RoomMaker, width: Width) -> None:
         self._maker, self._width = maker, width
+        lenient = ssn.compat.dry_run
+        self._queue_decides = not lenient
+        self._blind = ssn.plugins_without("enablePreemptable", "enabledAllocatable") if lenient else frozenset()
 
     def make(
         self, task: Task, queue: Queue, statement: Statement, permits: Permits, from_queue: FromQueue | None = None
@@ -58,7 +62,11 @@ class DryRun:
         found: list[_Candidate] = []
         mark = statement.checkpoint()
         for node in nodes:
-            victims = self._maker.clear(task, node, queue, statement, permits, spare=True)
+            if self._blind and self._maker.objects(task, node, self._blind):
+                continue
+            victims = self._maker.clear(
+                task, node, queue, statement, permits, spare=True, queue_decides=self._queue_decides
+            )
             statement.rollback(mark)
             if victims:
                 found.append(_Candidate(node, victims[::-1]))

@@ -7,7 +7,7 @@ until the task fits, and let those stay that turn out not to be needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -106,6 +106,13 @@ class RoomMaker:
         self, task: Task, nodes: Iterator[Node], queue: Queue, statement: Statement, permits: Permits
     ) -> bool:
         return any(self.on_node(task, node, queue, statement, permits) for node in nodes)
+
+    def objects(self, task: Task, node: Node, plugins: Collection[str]) -> bool:
+        """Does a filter of one of these plugins keep the task off the node as it is?"""
+        rows = NodeRows(self._ssn.state.table, np.array([node._row], dtype=np.intp))
+        evaluator = self._ssn.evaluator
+        filters = [f for f in evaluator.filters if f.plugin in plugins and (f.applies is None or f.applies(task))]
+        return any(evaluator.ask_filter(f, task, rows)[0] for f in filters)
 
     @property
     def node_count(self) -> int:
@@ -231,9 +238,20 @@ class RoomMaker:
         return True
 
     def clear(
-        self, task: Task, node: Node, queue: Queue, statement: Statement, permits: Permits, *, spare: bool
+        self,
+        task: Task,
+        node: Node,
+        queue: Queue,
+        statement: Statement,
+        permits: Permits,
+        *,
+        spare: bool,
+        queue_decides: bool = True,
     ) -> list[Task] | None:
-        """Evict on one node until the task fits; who had to go, or None with nothing changed if it never does."""
+        """Evict on one node until the task fits; who had to go, or None with nothing changed if it never does.
+
+        Without *queue_decides* it is enough that the node takes the task once all are gone.
+        """
         ssn = self._ssn
         candidates = self.candidates(task, node, permits)
         if not candidates and not self._anywhere:
@@ -246,6 +264,8 @@ class RoomMaker:
         evicted: list[Task] = []
         while not self.fits(task, node, queue):
             if not waiting:
+                if not queue_decides and self.fits_node(task, node):
+                    break
                 statement.rollback(mark)
                 return None
             victim = waiting.pop()
@@ -268,10 +288,14 @@ class RoomMaker:
 
     def fits(self, task: Task, node: Node, queue: Queue) -> bool:
         """Would the task fit the node once what is leaving is gone, filters and queue included?"""
+        if self._asks_queue and not self._ssn.allocatable(queue, task):
+            return False
+        return self.fits_node(task, node)
+
+    def fits_node(self, task: Task, node: Node) -> bool:
+        """Would the task fit the node once what is leaving is gone, filters included?"""
         ssn = self._ssn
         if not _roomy(ssn, task, node):
-            return False
-        if self._asks_queue and not ssn.allocatable(queue, task):
             return False
         view = ssn.evaluator.view(task)
         row = node._row

@@ -217,6 +217,12 @@ class Session(Registration, Asking):
         """Is a flag (``enableHierarchy``) on for the plugin being opened? Off in a session built by hand."""
         return self._opening_entry is not None and self._opening_entry.enabled(name)
 
+    def plugins_without(self, *flags: str) -> frozenset[str]:
+        """The plugins of the tiers for which none of these flags is on."""
+        return frozenset(
+            e.name for tier in self._tiers or () for e in tier if not any(e.enabled(flag) for flag in flags)
+        )
+
     def configured(self, plugin: str) -> bool:
         """Is a plugin of that name among the tiers?"""
         return any(e.name == plugin for tier in self._tiers or () for e in tier)
@@ -399,6 +405,13 @@ class Session(Registration, Asking):
                     nominate(self, task, op.node)
                 if op.evicted:
                     self.intents.append(Nominate(task.key, task._uid, op.node.name))
+
+    def reopen_best_effort(self) -> None:
+        """Take back committed promises to tasks that ask for nothing: backfill finds them a place now."""
+        for op in [op for op in self._pipelines if op.task._best_effort and op.task._status is S.PIPELINED]:
+            self._pipelines.remove(op)
+            self.state.set_status(op.task, S.PENDING, None)
+            self.tell_deallocated(op.task)
 
     def binder_of(self, task: Task) -> str:
         """Which registered binder wants to bind the task; nothing for the cluster's own."""

@@ -159,7 +159,8 @@ class Statement:
     def _undo(self, op: Operation) -> None:
         ssn = self._ssn
         if op.kind is Kind.EVICT:
-            ssn.state.set_status(op.task, op.before, op.node)
+            before = S.RUNNING if ssn.compat.undone_evictions else op.before
+            ssn.state.set_status(op.task, before, op.node)
             ssn.tell_allocated(op.task)
         else:
             ssn.state.set_status(op.task, op.before, None)
