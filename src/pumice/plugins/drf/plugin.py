@@ -11,6 +11,7 @@ from pumice.framework.victims import victim_order
 from pumice.model.job import Job
 from pumice.model.resources import TOLERANCE, Number
 from pumice.model.task import Task
+from pumice.plugins.drf.hierarchy import Hierarchy
 
 _SAME_SHARE = 1e-6
 
@@ -34,6 +35,22 @@ class Drf(Plugin):
             ssn.reorder_jobs()
         ssn.add_job_order_key_fn(self.name, self._share)
         ssn.add_preemptable_fn(self.name, self._preemptable)
+        if ssn.flag("enableHierarchy"):
+            self._hierarchy = self._current_hierarchy(ssn)
+            ssn.add_queue_order_fn(self.name, self._hierarchy.compare)
+            ssn.add_reclaimable_fn(self.name, self._reclaimable)
+
+    def _current_hierarchy(self, ssn: Session) -> Hierarchy:
+        active = [q for q in ssn.queues.values() if q._jobs]
+        signature = (id(ssn.state), ssn.state.queue_version, active, self._total)
+        memory = ssn.memory
+        known: tuple[object, Hierarchy] | None = memory.get("hierarchy")
+        if known is not None and known[0] == signature:
+            return known[1]
+        hierarchy = Hierarchy(active, self._total)
+        ssn.intents.extend(quota.queue_notes(known[1].problems if known is not None else {}, hierarchy.problems))
+        memory["hierarchy"] = signature, hierarchy
+        return hierarchy
 
     def _share(self, job: Job) -> float:
         return quota.largest_share(job._held, self._total)
@@ -55,6 +72,19 @@ class Drf(Plugin):
             quota.added(held, task.klass.items, -1)
             share = quota.largest_share(held, self._total)
             if wanted < share or abs(wanted - share) <= _SAME_SHARE:
+                victims.append(task)
+        return victims
+
+    def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Candidates without which the reclaimer's queue, with the reclaimer, would still come before theirs."""
+        queues, job = self._ssn.queues, reclaimer.job
+        own, more = queues[job.queue], dict(reclaimer.klass.items)
+        victims = []
+        for task in victim_order(self._ssn, candidates, reclaimer):
+            victim = task._job
+            if victim is None or victim.queue not in queues:
+                continue
+            if self._hierarchy.gains(own, job, more, queues[victim.queue], victim, dict(task.klass.items)):
                 victims.append(task)
         return victims
 
