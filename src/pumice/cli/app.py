@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from pumice.cli import conf, conformance, points, render
+from pumice.cli import conf, conformance, cycle, objects, plugins, points, render
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 from pumice.config import InvalidConf
 from pumice.errors import PumiceError
@@ -84,8 +84,15 @@ def version(output: OutputOption = Output.TABLE, json: JsonOption = False) -> No
         render.line(f"pumice {number}")
 
 
-app.command()(points.points)
+app.command()(cycle.cycle)
+app.command()(cycle.explain)
+app.command()(cycle.replay)
+app.add_typer(objects.jobs, name="job")
+app.add_typer(objects.queues, name="queue")
 app.add_typer(conf.app, name="conf")
+app.command()(points.points)
+app.command()(plugins.plugins)
+app.add_typer(plugins.app, name="plugin")
 app.add_typer(conformance.app, name="conformance")
 
 

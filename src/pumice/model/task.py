@@ -124,7 +124,7 @@ class Task:
         self._assumed_at: float | None = None
         self._invalid = ""
         self._devices: tuple[int, ...] = ()
-        self.order = _pod_index(meta.name)
+        self.order = pod_index(meta.name)
 
     @property
     def key(self) -> str:
@@ -160,7 +160,7 @@ class Task:
         return f"<Task {self.key} {self._status.title}{' on ' + self.node_name if self._node else ''}>"
 
 
-def _pod_index(name: str) -> int | None:
+def pod_index(name: str) -> int | None:
     """The index at the end of a pod's name (``job-role-3``), for names of three parts or more."""
     parts = name.split("-")
     return int(parts[-1]) if len(parts) >= 3 and parts[-1].isascii() and parts[-1].isdigit() else None

@@ -3,8 +3,9 @@
 Renamed, everywhere in the same way: namespaces, queues, PodGroups, pods, priority classes, claims, container names and
 images, and the values of labels, annotations, taints and selectors whose key is not a well-known one. Kept: node names,
 resource names, label keys, roles, numbers, times and UIDs, names that mean something to schedulers (``default``,
-``kube-system``), and the conf. New names stand in the order of the old ones, because names settle ties. Plugins' memory,
-extender exchanges and what plugins said when they failed are left out: nobody knows what they hold.
+``kube-system``), and the conf. New names stand in the order of the old ones, because names settle ties. Left out: an
+entry of a plugin's memory in which an old name is part of a longer text, extender exchanges, and what plugins said when
+they failed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pumice.model.task import GROUP_ANNOTATION
+from pumice.model.task import GROUP_ANNOTATION, pod_index
 from pumice.state.saved import SavedCycle
 
 KEPT: Final = frozenset(
@@ -29,7 +30,6 @@ _WELL_KNOWN: Final = re.compile(
 _QUEUE_KEYS: Final = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name", "kai.scheduler/queue")
 _JOB_KEYS: Final = ("volcano.sh/job-name", GROUP_ANNOTATION, "pod-group-name")
 _DROPPED: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
-_INDEX: Final = re.compile(r".+-.+-(\d+)")
 _PLAIN: Final = re.compile(r"|true|false|True|False|[-+]?\d+(?:\.\d+)?")
 
 
@@ -72,6 +72,10 @@ class _Names:
     """Priority classes, claims, volumes, storage classes and the like."""
     values: dict[str, str] = field(default_factory=dict)
 
+    def whole(self) -> dict[str, str]:
+        """Every name, old -> new; where one word names several things, the queue or namespace wins."""
+        return {**self.values, **self.others, **self.pods, **self.jobs, **self.queues, **self.namespaces}
+
     def job_key(self, key: str) -> str:
         namespace, _, name = key.partition("/")
         return f"{self.namespaces.get(namespace, namespace)}/{self.jobs.get(name, name)}"
@@ -79,6 +83,17 @@ class _Names:
     def pod_key(self, key: str) -> str:
         namespace, _, name = key.partition("/")
         return f"{self.namespaces.get(namespace, namespace)}/{self.pods.get(name, name)}"
+
+
+def _keys(saved: SavedCycle, names: _Names) -> dict[str, str]:
+    """``namespace/name`` of every pod and job, old -> new."""
+    out: dict[str, str] = {}
+    for kind, renamed in (("Pod", names.pod_key), ("PodGroup", names.job_key)):
+        for obj in saved.objects.get(kind, ()):
+            meta = obj.get("metadata", {})
+            key = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+            out[key] = renamed(key)
+    return out
 
 
 def redacted(saved: SavedCycle) -> SavedCycle:
@@ -98,9 +113,39 @@ def redacted(saved: SavedCycle) -> SavedCycle:
         _decision(decision, names, uids)
     for health in out.health.values():
         health.last = ""
-    out.memory, out.exchanges, out.conf_source, out.redacted = {}, [], "", True
-    out.left_out = sorted({*out.left_out, *(f"{plugin}: everything" for plugin in saved.memory)})
+    out.memory, out.left_out = _memory(saved, {**names.whole(), **_keys(saved, names)})
+    out.exchanges, out.conf_source, out.redacted = [], "", True
     return out
+
+
+class _Leak(Exception):
+    """A text holds an old name and cannot be renamed as a whole."""
+
+
+def _memory(saved: SavedCycle, whole: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """What plugins remember with its names renamed, and the entries that would give a name away."""
+    telling = [name for name, new in whole.items() if name != new and len(name) > 2]
+
+    def rename(value: Any) -> Any:
+        if isinstance(value, str):
+            if value not in whole and any(name in value for name in telling):
+                raise _Leak
+            return whole.get(value, value)
+        if isinstance(value, list):
+            return [rename(v) for v in value]
+        if isinstance(value, dict):
+            return {rename(k): rename(v) for k, v in value.items()}
+        return value
+
+    kept: dict[str, Any] = {}
+    left_out = list(saved.left_out)
+    for plugin, entries in saved.memory.items():
+        for key, value in entries.items():
+            try:
+                kept.setdefault(plugin, {}).update(rename({key: value}))
+            except _Leak:
+                left_out.append(f"{plugin}: an entry with names in it")
+    return kept, left_out
 
 
 def _pods_without_uid(saved: SavedCycle) -> Iterator[str]:
@@ -165,12 +210,10 @@ def _collect(saved: SavedCycle) -> _Names:
 def _pod_names(pods: set[str]) -> dict[str, str]:
     """Pods in the order of their names; the index at the end, by which tasks are ordered, stays."""
     out = ranked(pods, "pod", lambda name: not name)
-    for old, new in out.items():
-        index = _INDEX.fullmatch(old)
+    for old in out:
+        index = pod_index(old)
         if index is not None:
-            out[old] = f"{new}-{index.group(1)}"
-        elif _INDEX.fullmatch(new):
-            out[old] = f"{new}-x"
+            out[old] += f"-{index}"
     return out
 
 

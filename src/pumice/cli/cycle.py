@@ -1,0 +1,174 @@
+"""``pumice cycle``, ``pumice explain``, ``pumice replay``: one cycle over manifests or a saved one."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pumice.cli import outcome, render
+from pumice.cli.options import (
+    CompatOption,
+    ConfOption,
+    JsonOption,
+    Output,
+    OutputOption,
+    PluginsDirOption,
+    as_json,
+    load_conf,
+    registry_with,
+)
+from pumice.cli.sources import PathsArgument, cycle_of, find_job
+from pumice.config import SchedulerConf
+from pumice.framework.explain import Explanation, NearMiss
+from pumice.framework.explain import explain as explain_job
+from pumice.framework.registry import Registry
+from pumice.framework.session import Session
+from pumice.scheduler.recording import replay as run_again
+from pumice.state import saved
+from pumice.state.redact import redacted
+
+
+def cycle(
+    paths: PathsArgument,
+    conf: ConfOption = None,
+    plugins_dir: PluginsDirOption = None,
+    compat: CompatOption = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the cycle, for explain and replay.")] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Rename what names people or projects in the saved file.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Explain at most so many waiting jobs.")] = 50,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Run one scheduling cycle: who goes where, and why the rest does not. Nothing is carried out."""
+    registry = registry_with(plugins_dir)
+    begun = cycle_of(paths, _conf(conf, compat, registry), registry)
+    waiting = outcome.Waiting(limit)
+    ran = run_again(begun, registry, inspect=waiting.inspect)
+    if as_json(output, json):
+        render.data(outcome.as_data(ran.report, waiting))
+    else:
+        outcome.show(ran.state, ran.report, waiting)
+    if save is not None:
+        begun.decisions = ran.decisions
+        for entry in begun.left_out:
+            render.warning(f"ssn.memory of {entry} is not plain data and was not saved")
+        saved.write(save, redacted(begun) if redact else begun, f"pumice {version('pumice')}")
+        render.note(f"saved to {save}")
+
+
+def explain(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="namespace/name, or the name where it is unique.")],
+    paths: PathsArgument,
+    conf: ConfOption = None,
+    plugins_dir: PluginsDirOption = None,
+    compat: CompatOption = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Say why JOB waits: its place, what stopped it, the nodes by reason, the nearest miss, what would help."""
+    registry = registry_with(plugins_dir)
+    found: list[Explanation] = []
+
+    def inspect(ssn: Session) -> None:
+        found.append(explain_job(ssn, find_job(ssn.state, job)))
+
+    run_again(cycle_of(paths, _conf(conf, compat, registry), registry), registry, inspect=inspect)
+    if as_json(output, json):
+        render.data(found[0])
+    else:
+        _show(found[0])
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A saved cycle.")],
+    conf: ConfOption = None,
+    plugins_dir: PluginsDirOption = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Run a saved cycle again; with --conf, show what another conf would have decided.
+
+    Without --conf the decisions must be the same: exit code 1 if they are not.
+    """
+    registry = registry_with(plugins_dir)
+    cycle = saved.read(file)
+    other = load_conf(conf, registry) if conf is not None else None
+    ran = run_again(cycle, registry, conf=other)
+    changes = differences(cycle.decisions, ran.decisions)
+    same = cycle.decisions == ran.decisions if other is None else not changes
+    if as_json(output, json):
+        render.data({"same": same, "saved": cycle.decisions, "now": ran.decisions, "differences": changes})
+    elif same:
+        render.line(f"the same {len(ran.decisions)} decisions", style="green")
+    else:
+        render.heading(f"{len(changes)} pods fare differently", f"{len(cycle.decisions)} decisions then")
+        render.table(["POD", "THEN", "NOW"], [(c["pod"], c["then"], c["now"]) for c in changes])
+        if not changes:
+            render.line("the same decisions in another order")
+    if other is None and not same:
+        raise typer.Exit(1)
+
+
+def differences(then: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """Pods for which two lists of decisions say different things, by name."""
+    before, after = _by_pod(then), _by_pod(now)
+    return [
+        {"pod": pod, "then": before.get(pod, "waits"), "now": after.get(pod, "waits")}
+        for pod in sorted(before.keys() | after.keys())
+        if before.get(pod) != after.get(pod)
+    ]
+
+
+def _by_pod(decisions: list[dict[str, Any]]) -> dict[str, str]:
+    words = {"bind": "on {node}", "evict": "evicted from {node}", "nominate": "room is made on {node}"}
+    return {d["pod"]: words[d["do"]].format(node=d["node"]) for d in decisions}
+
+
+def _conf(path: Path | None, compat: str | None, registry: Registry) -> SchedulerConf | None:
+    """The conf to run with; None leaves it to the cluster's source."""
+    return None if path is None and compat is None else load_conf(path, registry, compat)
+
+
+def _show(why: Explanation) -> None:
+    render.heading(why.job, f"queue {why.queue or '-'}, phase {why.phase or '-'}")
+    place = f"{why.position} of {why.waiting} jobs that wait in queue {why.queue}" if why.position else "does not wait"
+    counts = ", ".join(f"{n} {status}" for status, n in why.tasks.items())
+    rows: list[tuple[str, Any]] = [
+        ("tasks", f"{counts}; needs {why.min_available} together"),
+        ("position", place),
+        ("stopped at", f"{why.stage}{f' by {why.plugin}' if why.plugin else ''}"),
+        ("because", why.text),
+    ]
+    if why.task:
+        rows.append(("about", f"{why.task}, asks for {_amounts(why.wants)}"))
+    if why.room_for is not None and why.room_for > 0:
+        rows.append(("room for", f"{why.room_for} such tasks now"))
+    if why.nearest is not None:
+        rows.append(("nearest miss", _miss(why.nearest)))
+    render.pairs(rows)
+    if why.reasons:
+        render.line()
+        render.table(
+            ["NODES", "REASON", "FROM", "EVICTION"],
+            [(r.nodes, r.text, r.plugin or "-", "could help" if r.eviction_helps else "no use") for r in why.reasons],
+        )
+    if why.unblock:
+        render.line()
+        render.line("What would unblock it", style="bold")
+        for hint in why.unblock:
+            render.paragraph(f"→ {hint}", indent=2)
+
+
+def _amounts(amounts: dict[str, str]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in amounts.items()) or "nothing"
+
+
+def _miss(near: NearMiss) -> str:
+    if near.lacks:
+        return f"{near.node} lacks {_amounts(near.lacks)}"
+    return f"{near.node}: {near.objection}" if near.objection else near.node

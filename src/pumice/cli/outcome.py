@@ -1,0 +1,176 @@
+"""What a cycle decided, as a person reads it: who goes where, who makes room, who waits and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from pumice.cli import render
+from pumice.cli.amounts import short
+from pumice.framework.explain import Explanation, Stage, explain
+from pumice.framework.session import Session
+from pumice.model.intents import Evict
+from pumice.model.job import Job
+from pumice.model.resources import CPU, MEMORY, dim_name
+from pumice.model.status import TaskStatus
+from pumice.scheduler.report import CycleReport
+from pumice.state.cluster import ClusterState
+
+_MANY_NODES = 24
+_GIB = 1 << 30
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Collects, from the session of a cycle, why jobs wait; at most *limit* of them."""
+
+    limit: int | None = None
+    explained: list[Explanation] = field(default_factory=list)
+    more: int = 0
+
+    def inspect(self, ssn: Session) -> None:
+        """Look at a session that has decided everything."""
+        waiting = [j for j in ssn.state.jobs.values() if j.with_status(TaskStatus.PENDING) or not j.in_session]
+        waiting.sort(key=lambda job: (job.queue, job.uid))
+        found = [why for job in waiting[: self.limit] if (why := explain(ssn, job)).stage is not Stage.SERVED]
+        self.explained = sorted(found, key=lambda w: (w.queue, w.position))
+        self.more = max(0, len(waiting) - self.limit) if self.limit is not None else 0
+
+
+def as_data(report: CycleReport, waiting: Waiting) -> dict[str, Any]:
+    """A cycle for programs."""
+    return {
+        "now": report.now,
+        "conf": report.conf_digest,
+        "binds": report.binds,
+        "evictions": [i for i in report.intents if isinstance(i, Evict)],
+        "nominations": report.nominations,
+        "pipelined": report.pipelined,
+        "phases": report.phases,
+        "waiting": waiting.explained,
+        "errors": report.errors,
+        "warnings": report.warnings,
+        "milliseconds": {" ".join(key): round(seconds * 1000, 3) for key, seconds in report.timings.items()},
+    }
+
+
+def show(state: ClusterState, report: CycleReport, waiting: Waiting) -> None:
+    """Print a cycle."""
+    pods = sum(len(job.tasks) for job in state.jobs.values())
+    size = f"{len(state.nodes)} nodes, {len(state.queues)} queues, {len(state.jobs)} jobs, {pods} pods"
+    render.heading("One cycle", f"{size}, {report.timings.get(('cycle', 'total'), 0.0) * 1000:.1f} ms")
+    _placed(state, report)
+    _evicted(report)
+    _promised(report)
+    _waits(waiting)
+    _nodes(state)
+    for text in dict.fromkeys(report.errors):
+        render.warning(text)
+    for text in dict.fromkeys(report.warnings):
+        render.warning(text)
+
+
+def _title(text: str, style: str) -> None:
+    render.line()
+    render.line(text, style=f"bold {style}")
+
+
+def _placed(state: ClusterState, report: CycleReport) -> None:
+    by_job: dict[str, Counter[str]] = {}
+    for pod, node in report.binds.items():
+        by_job.setdefault(state.task_by_key[pod]._job_key, Counter())[node] += 1
+    if not by_job:
+        _title("Nobody was placed", "yellow")
+        return
+    _title(f"Placed: {len(report.binds)} pods of {len(by_job)} jobs", "green")
+    render.table(
+        ["JOB", "QUEUE", "PODS", "EACH ASKS FOR", "NODES"],
+        [
+            (uid, state.jobs[uid].queue, sum(nodes.values()), _asks(state.jobs[uid]), _spread(nodes))
+            for uid, nodes in sorted(by_job.items(), key=lambda item: (state.jobs[item[0]].queue, item[0]))
+        ],
+        wrap=["NODES", "EACH ASKS FOR"],
+    )
+
+
+def _spread(nodes: Counter[str]) -> str:
+    return ", ".join(f"{node} ×{n}" if n > 1 else node for node, n in sorted(nodes.items()))
+
+
+def _asks(job: Job) -> str:
+    kinds = dict.fromkeys(short(task.requests.as_written()) for task in job.tasks.values())
+    return " | ".join(kinds)
+
+
+def _evicted(report: CycleReport) -> None:
+    evictions = [i for i in report.intents if isinstance(i, Evict)]
+    if not evictions:
+        return
+    _title(f"Evicted: {len(evictions)} pods", "red")
+    rows = [(i.pod, i.node, i.action, i.beneficiary or "-") for i in evictions]
+    render.table(["POD", "FROM", "BY", "FOR"], rows)
+
+
+def _promised(report: CycleReport) -> None:
+    if not report.pipelined:
+        return
+    _title("Promised room that is being released", "cyan")
+    rows = [(uid, len(pods), _spread(Counter(pods.values()))) for uid, pods in sorted(report.pipelined.items())]
+    render.table(["JOB", "PODS", "NODES"], rows, wrap=["NODES"])
+
+
+def _waits(waiting: Waiting) -> None:
+    if not waiting.explained:
+        return
+    _title(f"Waiting: {len(waiting.explained) + waiting.more} jobs", "yellow")
+    for why in waiting.explained:
+        render.line()
+        brief(why)
+    if waiting.more:
+        render.line(f"\n  and {waiting.more} more (--limit)", style="dim")
+
+
+def brief(why: Explanation) -> None:
+    """Print why a job waits, in a few lines."""
+    place = f", {why.position} of {why.waiting} that wait" if why.position else ""
+    render.heading(f"  {why.job}", f"queue {why.queue or '-'}{place}; stopped at: {why.stage}")
+    by = f" ({why.plugin})" if why.plugin else ""
+    render.paragraph(f"{why.text}{by}", indent=4)
+    for hint in why.unblock:
+        render.paragraph(f"→ {hint}", indent=4)
+
+
+def _nodes(state: ClusterState) -> None:
+    if not state.nodes or len(state.nodes) > _MANY_NODES:
+        return
+    extended = sorted(
+        {d for node in state.nodes.values() for d, v in node.allocatable.items() if v and "/" in dim_name(d)},
+        key=dim_name,
+    )
+    _title("Nodes after the cycle", "blue")
+    render.table(
+        ["NODE", *(dim_name(d).rpartition("/")[2].upper() for d in extended), "", "CPU", "MEMORY", "PODS"],
+        [
+            (
+                name,
+                *(_of(node.used.get(d), node.allocatable.get(d), 1000) for d in extended),
+                _bar(node.used.get(extended[0]), node.allocatable.get(extended[0])) if extended else "",
+                _of(node.used.get(CPU), node.allocatable.get(CPU), 1000),
+                _of(node.used.get(MEMORY), node.allocatable.get(MEMORY), _GIB, "Gi"),
+                len(node.tasks),
+            )
+            for name, node in sorted(state.nodes.items())
+        ],
+    )
+
+
+def _of(used: float, whole: float, per: int, suffix: str = "") -> str:
+    return f"{used / per:.4g}/{whole / per:.4g}{suffix}" if whole else "-"
+
+
+def _bar(used: float, whole: float) -> str:
+    if not whole:
+        return ""
+    full = round(8 * used / whole)
+    return "█" * full + "░" * (8 - full)

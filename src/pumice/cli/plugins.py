@@ -1,0 +1,98 @@
+"""``pumice plugins`` and ``pumice plugin new``."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pumice.cli import render, scaffold
+from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, registry_with
+from pumice.config.problems import nearest
+from pumice.errors import InvalidInput
+from pumice.framework.registry import PluginInfo
+
+app = typer.Typer(help="Write plugins.", no_args_is_help=True)
+
+
+@app.callback()
+def group() -> None:
+    """Write plugins."""
+
+
+def plugins(
+    name: Annotated[str | None, typer.Argument(help="Show one plugin.")] = None,
+    plugins_dir: PluginsDirOption = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """List the plugins and the arguments they read, or show one."""
+    registry = registry_with(plugins_dir)
+    if name is None:
+        found = [registry.plugins[n] for n in sorted(registry.plugins)]
+        if as_json(output, json):
+            render.data([_as_data(info) for info in found])
+            return
+        render.table(
+            ["PLUGIN", "WHAT IT DOES", "ARGUMENTS"],
+            [(info.name, _first_sentence(info), _arguments(info)) for info in found],
+            wrap=["WHAT IT DOES", "ARGUMENTS"],
+        )
+        return
+    info = registry.get(name)
+    if info is None:
+        near = nearest(name, [*registry.plugins, *registry.aliases])
+        hint = f"; did you mean {near!r}?" if near else "; `pumice plugins` lists them"
+        raise InvalidInput(f"plugin {name!r}: there is none of that name{hint}")
+    if as_json(output, json):
+        render.data(_as_data(info))
+        return
+    render.heading(info.name, info.origin)
+    render.line()
+    for text in inspect.cleandoc(info.doc or "(it says nothing of itself)").splitlines():
+        render.line(f"  {text}" if text else "")
+    render.line()
+    render.pairs([("arguments", _arguments(info)), ("listed", "several times" if info.repeatable else "once")])
+
+
+@app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The plugin's name, such as spot-first.")],
+    directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where its folder is made.")] = Path(),
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Make a working plugin with its test, in a folder of its own."""
+    made = scaffold.new_plugin(name, directory)
+    if as_json(output, json):
+        render.data({"folder": str(made[0].parent), "files": [str(path) for path in made]})
+        return
+    for path in made:
+        render.line(str(path))
+    folder = made[0].parent
+    render.note(
+        f"try it: pytest {folder}; run it: pumice cycle MANIFESTS --conf FILE --plugins-dir {folder / 'plugins'}"
+    )
+
+
+def _as_data(info: PluginInfo) -> dict[str, Any]:
+    return {
+        "name": info.name,
+        "doc": inspect.cleandoc(info.doc),
+        "arguments": list(info.arguments_read) if info.arguments_read is not None else None,
+        "repeatable": info.repeatable,
+        "origin": info.origin,
+    }
+
+
+def _first_sentence(info: PluginInfo) -> str:
+    text = " ".join(inspect.cleandoc(info.doc).partition("\n\n")[0].split())
+    return text.partition(". ")[0].rstrip(".")
+
+
+def _arguments(info: PluginInfo) -> str:
+    if info.arguments_read is None:
+        return "(does not say)"
+    return ", ".join(info.arguments_read) or "none"

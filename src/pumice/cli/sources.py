@@ -1,0 +1,84 @@
+"""Where a command's cluster comes from: manifests with a conf, or a saved cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pumice.cli import render
+from pumice.cli.manifests import read_objects, state_of
+from pumice.cli.options import load_conf
+from pumice.config import SchedulerConf
+from pumice.config.problems import nearest
+from pumice.errors import InvalidInput
+from pumice.framework.registry import Registry
+from pumice.framework.runtime import Runtime
+from pumice.model.job import Job
+from pumice.scheduler.recording import record
+from pumice.state import saved
+from pumice.state.cluster import ClusterState
+from pumice.state.saved import SavedCycle
+
+PathsArgument = Annotated[
+    list[Path], typer.Argument(metavar="PATH...", help="Manifests (files or directories), or one saved cycle.")
+]
+_GZIP = b"\x1f\x8b"
+
+
+def is_saved(path: Path) -> bool:
+    """Whether a file looks like a saved cycle rather than a manifest."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(2) == _GZIP
+
+
+def cycle_of(paths: Sequence[Path], conf: SchedulerConf | None, registry: Registry) -> SavedCycle:
+    """The cycle that the paths stand for, not run yet; manifests run with *conf*, else with the default one.
+
+    :raises InvalidInput: the paths do not hold a cluster.
+    """
+    if len(paths) == 1 and is_saved(paths[0]):
+        cycle = saved.read(paths[0])
+        if conf is not None:
+            cycle.conf, cycle.conf_source = conf.to_data(), conf.source
+        return cycle
+    return record(cluster_of(paths), conf or load_conf(None, registry), Runtime())
+
+
+def cluster_of(paths: Sequence[Path]) -> ClusterState:
+    """The cluster that the paths hold; what is wrong with its objects goes to stderr as warnings.
+
+    :raises InvalidInput: a path or a document that cannot be read, or no node or PodGroup at all.
+    """
+    if len(paths) == 1 and is_saved(paths[0]):
+        return saved.restore(saved.read(paths[0]))
+    objects, unread = read_objects(paths)
+    if unread:
+        render.warning(f"a scheduler does not read objects of kind {', '.join(unread)}")
+    state = state_of(objects)
+    for (kind, key), problem in sorted(state.problems.items()):
+        render.warning(f"{kind} {key}: {problem}")
+    if not state.nodes and not state.jobs:
+        raise InvalidInput(f"{', '.join(map(str, paths))}: no Node, PodGroup or grouped Pod among the manifests")
+    return state
+
+
+def find_job(state: ClusterState, name: str) -> Job:
+    """The job called ``namespace/name``, or by its bare name where only one has it.
+
+    :raises InvalidInput: there is none, or several; says which ones.
+    """
+    if name in state.jobs:
+        return state.jobs[name]
+    named = sorted(uid for uid, job in state.jobs.items() if job.name == name)
+    if len(named) == 1:
+        return state.jobs[named[0]]
+    if named:
+        raise InvalidInput(f"job {name!r}: must say which one, {' or '.join(named)}")
+    near = nearest(name, [*state.jobs, *(j.name for j in state.jobs.values())])
+    hint = f"; did you mean {near!r}?" if near else ""
+    raise InvalidInput(f"job {name!r}: there is none of that name{hint}")
