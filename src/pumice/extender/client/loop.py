@@ -1,0 +1,36 @@
+"""One event loop for all clients of the process, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop that runs until the process ends. Started when first used."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="pumice-extender", daemon=True).start()
+            return self._loop
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """What *work* gives; the calling thread waits for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._running()).result()
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Begin *work* and do not wait for it."""
+        asyncio.run_coroutine_threadsafe(work, self._running())
+
+
+LOOP = LoopThread()

@@ -1,0 +1,1 @@
+"""The extension points that an extender answers: about nodes, about victims, about jobs and queues."""
