@@ -391,23 +391,23 @@ class Evaluator:
         """As `_evaluate_rows` for all rows, worked out once per kind of row."""
         rows = NodeRows(self.table, reps)
         answers = [
-            None if own is None else (own[0][kind], own[1][kind]) for own in self._node_answers(view, task, rows)
+            None if own is None or not own[0].any() else (own[0].take(kind), own[1].take(kind))
+            for own in self._node_answers(view, task, rows)
         ]
         code, severity = self._combine(view, slice(None), answers, view.size)
         view.score = view.static_score
         if view.node_scorers:
-            view.score = view.static_score + self._ask_scorers(view.node_scorers, task, rows)[kind]
+            view.score = view.static_score + self._ask_scorers(view.node_scorers, task, rows).take(kind)
         for n, scorer in enumerate(view.normalized):
             if scorer.scope is Scope.NODE:
-                view.raws[n] = self.ask_scorer(scorer, task, rows)[kind]
-        fits = self._fits(task, rows)[kind]
+                view.raws[n] = self.ask_scorer(scorer, task, rows).take(kind)
+        fits = self._fits(task, rows).take(kind)
         valid = self.table.valid[: view.size]
         if not valid.all():
             code, severity = np.where(valid, code, GONE).astype(np.int32), np.where(valid, severity, 2).astype(np.int8)
             fits = fits & valid
-        if code is view.static_code[0] if view.static_code else False:
-            code, severity = code.copy(), severity.copy()
-        view.code, view.severity, view.idle_ok = code, severity, fits
+        # copies: what is shared between classes is never changed in place
+        view.code, view.severity, view.idle_ok = code.copy(), severity.copy(), fits
         view.masked = np.where((code == 0) & fits, view.score, _NEG_INF)
         if view.score is view.static_score:
             view.score = view.static_score.copy()
@@ -453,7 +453,7 @@ class Evaluator:
         severity: npt.NDArray[np.int8] | None = None
         for f in filters:
             own = self.ask_filter(f, task, rows)
-            level = SEVERITY.of(own)
+            level = SEVERITY.of(own) if own.any() else np.zeros(len(own), dtype=np.int8)
             if code is None or severity is None:
                 code, severity = own, level
             else:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.terms import NO_TERMS, Selector, Term, Terms, terms_of
+from pumice.engine.terms import NO_TERMS, Selector, Term, TermKind, Terms, terms_of
 from pumice.model.api import NamespaceObject
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
@@ -86,6 +86,14 @@ class Tally:
             for row, n in kin.rows.items():
                 self.add(row, n)
 
+    def within(self, rows: Iterable[int]) -> Tally:
+        """The same pods, counted on some rows alone."""
+        mask = np.zeros(self._table.size, dtype=np.bool_)
+        mask[list(rows)] = True
+        part = Tally(self._table, self.key, lambda: mask)
+        part._kins = self._kins
+        return part.current()
+
     def leave(self) -> None:
         """Count nobody any more."""
         for kin in self._kins:
@@ -121,12 +129,25 @@ class Tally:
         return self
 
 
+@dataclass(slots=True)
+class Opening:
+    """What Volcano remembers of the moment when the session opened: rows with pods that have required anti-affinity,
+    and rows with pods that have any affinity. *counts_evicted*: who is evicted counts until `Neighbours.settle`."""
+
+    hostile: set[int]
+    sociable: set[int]
+    counts_evicted: bool
+
+
 class Neighbours:
     """All pods on nodes by kin, and every tally that somebody asked for. Ask `sync` before reading."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.table = state.table
+        self._opening: Opening | None = None
+        self._frozen = False
+        self._stuck: set[int] = set()
         self._reset()
 
     @classmethod
@@ -148,8 +169,45 @@ class Neighbours:
         self._namespaces_at = self._state.versions.get("Namespace", 0)
 
     # -- following the table --------------------------------------------------------------------------------------
+    def live(self) -> Neighbours:
+        """Itself, seeing everything at once (as it does unless `as_at_opening` was asked for)."""
+        if self._opening is not None:
+            self._opening = None
+            self.settle()
+        return self
+
+    def as_at_opening(self, *, counts_evicted: bool) -> Neighbours:
+        """Itself, as Volcano sees it in this session: terms of others matter only on nodes that had such pods when the
+        session opened, and evictions are not seen until the next `settle`."""
+        self.live().sync()
+        hostile: set[int] = set()
+        sociable: set[int] = set()
+        for kin in self._kins.values():
+            if kin.terms.all:
+                sociable.update(kin.rows)
+            if kin.terms.anti_affinity:
+                hostile.update(kin.rows)
+        self._opening = Opening(hostile, sociable, counts_evicted)
+        return self
+
+    @classmethod
+    def frozen(cls, state: ClusterState) -> Neighbours:
+        """A new one that never sees what changes after this moment."""
+        fresh = cls(state)
+        fresh.sync()
+        fresh._frozen = True
+        return fresh
+
+    def settle(self) -> None:
+        """Stop counting those who were evicted."""
+        stuck, self._stuck = self._stuck, set()
+        for row in sorted(stuck):
+            self._sync_row(row, settle=True)
+
     def sync(self) -> None:
         """Take in what changed on the nodes since the last time."""
+        if self._frozen:
+            return
         table = self.table
         position = table.touched.position
         if self._namespaces_at != self._state.versions.get("Namespace", 0) or self._crowded():
@@ -164,7 +222,8 @@ class Neighbours:
     def _crowded(self) -> bool:
         return len(self._kins) > _KEEP + 2 * len(self._state.tasks)
 
-    def _sync_row(self, row: int) -> None:
+    def _sync_row(self, row: int, settle: bool = False) -> None:
+        keeps = self._opening is not None and self._opening.counts_evicted and not settle
         node = self.table.nodes[row]
         before = self._rows.get(row)
         if before is None:
@@ -174,9 +233,12 @@ class Neighbours:
         after: dict[Task, Kin] = {}
         if node is not None:
             for task in node._tasks.values():
-                if task._evicted:
-                    continue
                 kin = before.get(task)
+                if task._evicted:
+                    if keeps and kin is not None:
+                        self._stuck.add(row)
+                        after[task] = kin
+                    continue
                 if kin is None or kin.leaving is not (task._status is _RELEASING):
                     kin = self.kin(task)
                     self._move(kin, row, 1)
@@ -230,6 +292,13 @@ class Neighbours:
 
     def carriers(self, term: Term) -> Tally:
         """Pods that carry a term, counted by its topology key."""
+        tally = self._terms[term.key][1]
+        if self._opening is None:
+            return tally.current()
+        return tally.within(self._opening.hostile if term.kind is TermKind.ANTI_AFFINITY else self._opening.sociable)
+
+    def all_carriers(self, term: Term) -> Tally:
+        """As `carriers`, wherever they are."""
         return self._terms[term.key][1].current()
 
     def facing(self, kin: Kin) -> tuple[Term, ...]:

@@ -20,17 +20,18 @@ G = TypeVar("G", bound=np.generic)
 class Columns:
     """One ledger of the rows: ``rows.idle["cpu"]`` (ledger units) or ``rows.idle[dim]``."""
 
-    __slots__ = ("_matrix", "_rows", "_sign")
+    __slots__ = ("_index", "_matrix", "_rows", "_sign")
 
     def __init__(self, rows: NodeRows, matrix: Ints, sign: int) -> None:
         self._rows, self._sign = rows, sign
-        self._matrix = rows.block(matrix)
+        self._matrix, self._index = rows.part(matrix)
 
     def __getitem__(self, name: str | int) -> Ints:
         d = dim(name) if isinstance(name, str) else name
         if d >= len(self._matrix):
             return np.zeros(len(self._rows), dtype=np.int64)
-        return self._rows.adjusted(self._matrix[d], d, self._sign)
+        column = self._matrix[d]
+        return self._rows.adjusted(column if self._index is None else column.take(self._index), d, self._sign)
 
     @property
     def milli_cpu(self) -> Ints:
@@ -99,11 +100,13 @@ class NodeRows:
 
     def take(self, column: npt.NDArray[G]) -> npt.NDArray[G]:
         """The rows' part of a column of the table."""
-        return column[: self.size] if self._index is None else column[self._index]
+        return column[: self.size] if self._index is None else column.take(self._index)
 
-    def block(self, matrix: Ints) -> Ints:
-        """The rows' part of a ledger, all dimensions at once."""
-        return matrix[:, : self.size] if self._index is None else matrix[:, self._index]
+    def part(self, matrix: Ints) -> tuple[Ints, npt.NDArray[np.intp] | None]:
+        """The rows' part of a ledger: all dimensions at once where they are few, else (ledger, rows to take)."""
+        if self._index is None:
+            return matrix[:, : self.size], None
+        return (matrix[:, self._index], None) if self.size <= 64 else (matrix, self._index)
 
     def adjusted(self, column: Ints, d: int, sign: int) -> Ints:
         """The rows' part of a ledger column of one dimension with imagined tasks added."""
