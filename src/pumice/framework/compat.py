@@ -31,8 +31,8 @@ class Compat:
     undone_evictions: bool = False
     """A bound task whose eviction is taken back counts as running (8)."""
     dry_run: bool = False
-    """Topology-aware preemption evicts although the queue may not take the preemptor, and a plugin with enablePreemptable
-    and enabledAllocatable off does not see simulated removals."""
+    """Topology-aware preemption evicts although the queue may not take the preemptor, and a plugin with
+    enablePreemptable and enabledAllocatable off does not see simulated removals."""
     remember_failures: bool = False
     """Failures that can heal within the cycle (spread, anti-affinity) are remembered."""
 
@@ -42,6 +42,9 @@ class Compat:
     """The share of a queue that has others below it stays what it was when the session opened (28)."""
     blind_scores: bool = False
     """nodeorder without predicates does not see what was placed in the same cycle (6.12)."""
+    stale_neighbours: bool = False
+    """Inter-pod affinity and spread do not see evictions made for the task, and anti-affinity of pods placed in this
+    cycle only on nodes that had such pods before."""
 
 
 PUMICE: Final = Compat()

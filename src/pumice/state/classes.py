@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pumice.model.api import Pod
+from pumice.model.api import Affinity, Pod
 from pumice.model.task import GPU_ANNOTATIONS, TaskClass
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -16,7 +16,7 @@ class ClassTable:
     def __init__(self) -> None:
         self._classes: dict[bytes, TaskClass] = {}
         self.sociable = False
-        """Has any class inter-pod affinity or anti-affinity?"""
+        """Has any class inter-pod affinity or topology spread constraints?"""
 
     def of(self, pod: Pod) -> TaskClass:
         """The class of a pod, made when first seen.
@@ -47,10 +47,13 @@ class ClassTable:
         if known is None:
             known = TaskClass(len(self._classes) + 1, spec, pod.metadata.namespace, gpu)
             self._classes[key] = known
-            affinity = spec.affinity
-            if affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
+            if spec.topology_spread_constraints or (spec.affinity is not None and _has_pod_terms(spec.affinity)):
                 self.sociable = True
         return known
 
     def __len__(self) -> int:
         return len(self._classes)
+
+
+def _has_pod_terms(affinity: Affinity) -> bool:
+    return affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None

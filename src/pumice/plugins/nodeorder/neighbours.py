@@ -43,13 +43,15 @@ class PreferredCompany:
         """The weights of all terms that hold on the node, added up; negative for those that hold it off."""
         index = self._index
         facing = self.facing(task)
+        preferred = own_terms(task).preferred
+        carriers = index.all_carriers if preferred else index.carriers
         total = np.zeros(len(rows))
-        for term in own_terms(task).preferred:
+        for term in preferred:
             tally = index.tally(term.selector, term.topology_key)
             if tally.total:
                 total += term.weight * tally.counts[rows.take(tally.codes)]
         for term in facing:
-            tally = index.carriers(term)
+            tally = carriers(term)
             if tally.total:
                 total += term.weight * tally.counts[rows.take(tally.codes)]
         return total

@@ -65,26 +65,31 @@ class NodeOrder(Plugin):
         add = partial(ssn.add_batch_node_order_fn, self.name, also=True)
         weight = self._weights
         least, most, balanced = weight["leastrequested"], weight["mostrequested"], weight["balancedresource"]
-        if least or most or balanced:
-            blind = ssn.compat.blind_scores and not ssn.configured("predicates")
-            if blind:
-                scores = RequestScores(least, most, balanced, Frozen.of(ssn.state.table))
-                add(scores.score)
-            else:
-                add(RequestScores(least, most, balanced).score, scope=Scope.NODE, key=same_class, amounts_only=True)
+        blind = ssn.compat.blind_scores and not ssn.configured("predicates")
+        if (least or most or balanced) and blind:
+            add(RequestScores(least, most, balanced, Frozen.of(ssn.state.table)).score)
+        elif least or most or balanced:
+            add(RequestScores(least, most, balanced).score, scope=Scope.NODE, key=same_class)
         if by := weight["tainttoleration"]:
-            add(avoided_taints, scope=Scope.STATIC, key=same_class, static_key=toleration_key, normalize=least_is_best(by))
+            add(
+                avoided_taints,
+                scope=Scope.STATIC,
+                key=same_class,
+                static_key=toleration_key,
+                normalize=least_is_best(by),
+            )
         if by := weight["nodeaffinity"]:
             normalize = most_is_best(by)
             add(preferred_nodes, scope=Scope.STATIC, key=same_class, applies=has_preferred_nodes, normalize=normalize)
         if by := weight["imagelocality"]:
             self._add_images(ssn, by)
-        index = Neighbours.kept(ssn.runtime.kept, ssn.state)
-        if (by := weight["podaffinity"]) and ssn.state.classes.sociable:
-            company = PreferredCompany(index)
-            add(company.score, key=company.facing, applies=company.applies, normalize=stretched(by))
-        if by := weight["podtopologyspread"]:
-            add(SoftSpread(index).score, applies=has_soft_spread, normalize=fewest_is_best(by))
+        if ssn.state.classes.sociable:
+            index = Neighbours.frozen(ssn.state) if blind else Neighbours.kept(ssn.runtime.kept, ssn.state)
+            if by := weight["podaffinity"]:
+                company = PreferredCompany(index)
+                add(company.score, key=company.facing, applies=company.applies, normalize=stretched(by))
+            if by := weight["podtopologyspread"]:
+                add(SoftSpread(index).score, applies=has_soft_spread, normalize=fewest_is_best(by))
 
     def _add_images(self, ssn: Session, weight: int) -> None:
         images = Images.kept(ssn.runtime.kept, ssn.state.table)

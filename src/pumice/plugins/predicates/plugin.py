@@ -66,12 +66,24 @@ class Predicates(Plugin):
         if self._on["NodePorts"]:
             ports = HostPorts.kept(ssn.runtime.kept, ssn.state.table)
             add(name, ports.filter, scope=Scope.NODE, key=same_class, applies=has_ports, also=True)
+        if ssn.state.classes.sociable:
+            self._add_neighbours(ssn)
+
+    def _add_neighbours(self, ssn: Session) -> None:
+        """Inter-pod affinity and spread, for clusters where somebody asks for them."""
         index = Neighbours.kept(ssn.runtime.kept, ssn.state)
-        if self._on["PodAffinity"] and ssn.state.classes.sociable:
+        if ssn.compat.stale_neighbours:
+            simulates = ssn.action_arguments("preempt").bool("enableTopologyAwarePreemption", False)
+            index.as_at_opening(counts_evicted=not simulates)
+            ssn.add_pre_predicate_fn(self.name, lambda task: index.settle())
+        else:
+            index.live()
+        add = ssn.add_batch_predicate_fn
+        if self._on["PodAffinity"]:
             affinity = PodAffinity(index)
-            add(name, affinity.filter, key=affinity.unwelcome, applies=affinity.applies, also=True)
+            add(self.name, affinity.filter, key=affinity.unwelcome, applies=affinity.applies, also=True)
         if self._on["PodTopologySpread"]:
-            add(name, HardSpread(index).filter, applies=has_hard_spread, also=True)
+            add(self.name, HardSpread(index).filter, applies=has_hard_spread, also=True)
 
 
 def room_for_a_pod(_: Task, rows: NodeRows) -> Reasons:
