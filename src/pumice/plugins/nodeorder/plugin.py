@@ -69,7 +69,7 @@ class NodeOrder(Plugin):
         if (least or most or balanced) and blind:
             add(RequestScores(least, most, balanced, Frozen.of(ssn.state.table)).score)
         elif least or most or balanced:
-            add(RequestScores(least, most, balanced).score, scope=Scope.NODE, key=same_class)
+            add(RequestScores(least, most, balanced).score, scope=Scope.NODE, key=same_class, amounts_only=True)
         if by := weight["tainttoleration"]:
             add(
                 avoided_taints,
