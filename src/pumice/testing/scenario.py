@@ -95,7 +95,7 @@ class Scenario:
         return self._tell(self._world.pod_changed(_key(pod), phase="Failed" if failed else "Succeeded"))
 
     def delete(self, pod: str) -> Scenario:
-        """A pod is deleted: it terminates, and is gone before the next cycle but one."""
+        """A pod is deleted: the next cycle sees it terminate, the one after that finds it gone."""
         return self._tell(self._world.pod_deleted(_key(pod)))
 
     def remove(self, pod: str) -> Scenario:
@@ -146,8 +146,7 @@ class Scenario:
         return self.cycles[-1]
 
     def _one(self, assembly: Assembly) -> None:
-        leaving = self._world.settle() if self.cycles else []
-        self._tell(leaving)
+        self._tell(self._world.settle())
         self._watch.before(self.state)
         report = run_cycle(self.state, assembly, self.runtime, details=True)
         self._watch.after(self.state, assembly, report)

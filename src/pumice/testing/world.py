@@ -39,7 +39,7 @@ class World:
         self.recreate = recreate
         """Does an evicted pod come back as a new one that waits, as a controller would make it?"""
         self._objects: dict[tuple[str, str], AnyObject] = {}
-        self._terminating: list[str] = []
+        self._terminating: dict[str, int] = {}
         self._made = 0
 
     @property
@@ -81,24 +81,25 @@ class World:
         status: PodStatus = pod.status if phase is None else _changed(pod.status, phase=phase)
         return self.put(_changed(pod, spec=spec, status=status))
 
-    def pod_deleted(self, key: str) -> list[ClusterEvent]:
-        """A pod is terminating; it leaves with the next `settle`."""
+    def pod_deleted(self, key: str, cycles: int = 1) -> list[ClusterEvent]:
+        """A pod is terminating; so many cycles will see it so before it leaves."""
         pod = self.get(Pod, key)
-        self._terminating.append(key)
+        self._terminating[key] = cycles
         stamp = datetime.fromtimestamp(self._made, UTC)
         return self.put(_changed(pod, metadata=_changed(pod.metadata, deletion_timestamp=stamp)))
 
     def settle(self) -> list[ClusterEvent]:
-        """Terminating pods leave."""
+        """A cycle is about to begin: terminating pods whose time is over leave."""
         events: list[ClusterEvent] = []
-        for key in self._terminating:
+        over = [key for key, left in self._terminating.items() if left < 1]
+        self._terminating = {key: left - 1 for key, left in self._terminating.items() if left >= 1}
+        for key in over:
             if ("Pod", key) not in self._objects:
                 continue
             pod = self.get(Pod, key)
             events += self.remove(Pod, key)
             if self.recreate:
                 events += self.put(self._again(pod))
-        self._terminating = []
         return events
 
     def _again(self, pod: Pod) -> Pod:
@@ -118,7 +119,7 @@ class World:
                 case Bind(pod=key, node=node):
                     events += self.pod_changed(key, phase="Running", node=node)
                 case Evict(pod=key):
-                    events += self.pod_deleted(key)
+                    events += self.pod_deleted(key, cycles=0)
                 case StatusUpdate(kind="PodGroup", key=key, status=status):
                     events += self._status(key, status)
                 case _:

@@ -136,8 +136,10 @@ def test_a_whole_conf_may_be_given_as_text_or_data(scenario: Scenario) -> None:
 
 def test_an_evicted_pod_may_come_back_as_a_new_one() -> None:
     scenario = Scenario(node("n1", cpu=1), job("a", on="n1"), recreate=True)
-    scenario.delete("a-0").run(2, plugins=PLAIN)
-    scenario.assert_pending("a-0") if scenario.task("a-0").status.title == "Pending" else scenario.assert_bound("a-0")
+    scenario.delete("a-0").run(plugins=PLAIN)
+    assert scenario.task("a-0").status.title == "Releasing"
+    scenario.run()
+    scenario.assert_bound("a-0", to="n1")
     assert scenario.task("a-0").uid != "default/a-0"
 
 

@@ -1,0 +1,166 @@
+"""A slow, obvious scheduler: ask every callback about every pair, every time, and keep nothing.
+
+It shares the session's chains (who is asked, in which order) with the real one, and nothing of the engine: no views, no
+classes, no bulk placement, no memory of failures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cmp_to_key
+from typing import Any
+
+import numpy as np
+
+from pumice import Event, Job, Node, NodeRows, Queue, Session, Task, Unfit
+from pumice.framework.runtime import Runtime
+from pumice.framework.worksheet import placeable
+from pumice.model.api import AnyObject
+from pumice.model.events import Seen
+from pumice.model.status import JobPhase, TaskStatus
+from pumice.scheduler.assembly import Assembly
+from pumice.state.cluster import ClusterState
+
+S = TaskStatus
+
+
+@dataclass
+class Decision:
+    """What a cycle would bind, and what would wait for room that is being released."""
+
+    binds: dict[str, str] = field(default_factory=dict)
+    pipelined: dict[str, str] = field(default_factory=dict)
+
+
+def decide(objects: Sequence[AnyObject], assembly: Assembly) -> Decision:
+    """One cycle of the allocate action on a cluster of these objects."""
+    state = ClusterState()
+    for obj in objects:
+        state.apply(Seen(obj))
+    ssn = Session(state, tiers=assembly.tiers(), actions=("allocate",), compat=assembly.compat, runtime=Runtime())
+    return Oracle(ssn.open()).run()
+
+
+class Oracle:
+    """One cycle."""
+
+    def __init__(self, ssn: Session) -> None:
+        self.ssn = ssn
+        self.decision = Decision()
+
+    def run(self) -> Decision:
+        ssn = self.ssn
+        for job in ssn.jobs.values():
+            if job.is_pending:
+                ssn.set_phase(job, JobPhase.INQUEUE)
+        for queue in sorted(ssn.queues.values(), key=lambda q: (q.creation, q.name)):
+            waiting = {
+                job.uid: (job, self.tasks(job)) for job in queue.jobs.values() if ssn.job_valid(job) and self.tasks(job)
+            }
+            while waiting:
+                job, tasks = min(waiting.values(), key=cmp_to_key(lambda a, b: self.compare(a[0], b[0])))
+                if not (self.serve(queue, job, tasks) and tasks):
+                    del waiting[job.uid]
+        return self.decision
+
+    def compare(self, left: Job, right: Job) -> int:
+        said = self.ssn.job_order(left, right)
+        if said:
+            return said
+        a, b = (left.creation, left.uid), (right.creation, right.uid)
+        return (a > b) - (a < b)
+
+    def tasks(self, job: Job) -> list[Task]:
+        waiting = [t for t in job.tasks.values() if t.status is S.PENDING and not t.best_effort and placeable(t)]
+        return sorted(waiting, key=cmp_to_key(lambda a, b: -1 if self.ssn.task_less(a, b) else 1))
+
+    def serve(self, queue: Queue, job: Job, tasks: list[Task]) -> bool:
+        """One visit of a job: place tasks until it is ready; was anything committed?"""
+        ssn = self.ssn
+        placed: list[Task] = []
+        while tasks:
+            task = tasks.pop(0)
+            if not ssn.allocatable(queue, task):
+                continue
+            node, idle = self.best(task)
+            if node is None:
+                if job.min_available >= len(job.tasks):
+                    break
+                continue
+            ssn.state.set_status(task, S.ALLOCATED if idle else S.PIPELINED, node)
+            if self.objection(task):
+                ssn.state.set_status(task, S.PENDING, None)
+                continue
+            placed.append(task)
+            if ssn.job_ready(job):
+                break
+        ready = bool(ssn.job_ready(job))
+        if not ready and not ssn.job_pipelined(job):
+            for task in placed:
+                ssn.state.set_status(task, S.PENDING, None)
+            return False
+        for task in placed:
+            if task.status is S.PIPELINED:
+                self.decision.pipelined[task.key] = task.node_name
+            elif ready:
+                self.decision.binds[task.key] = task.node_name
+        return ready
+
+    def objection(self, task: Task) -> bool:
+        objections = []
+        for handler in self.ssn.handlers:
+            event = Event(task)
+            if handler.allocate is not None:
+                handler.allocate(event)
+            objections.append(event.err)
+        return any(objections)
+
+    # -- nodes --------------------------------------------------------------------------------------------------------
+    def best(self, task: Task) -> tuple[Node | None, bool]:
+        """The best node with room now, else the best with room once something is released."""
+        fitting = [n for n in self.ssn.nodes.values() if self.fits(task, n)]
+        idle = [n for n in fitting if self.room(task, n, n.idle.get)]
+        if idle:
+            return self.choose(task, idle), True
+        future = [n for n in fitting if self.room(task, n, n.future_idle.get)]
+        return (self.choose(task, future), False) if future else (None, False)
+
+    def room(self, task: Task, node: Node, free: Callable[[int], Any]) -> bool:
+        return all(free(d) >= v for d, v in task.requests.items())
+
+    def fits(self, task: Task, node: Node) -> bool:
+        row = NodeRows(self.ssn.state.table, np.array([node.row]))
+        for tier in self.ssn.chain("predicate"):
+            for callback in tier:
+                try:
+                    callback.fn(task, node)
+                except (Unfit, RuntimeError):
+                    return False
+        for tier in self.ssn.chain("batch_predicate"):
+            for callback in tier:
+                answer = np.asarray(callback.fn(task, row))
+                if not (answer[0] if answer.dtype == np.bool_ else answer[0] == 0):
+                    return False
+        return True
+
+    def choose(self, task: Task, nodes: list[Node]) -> Node:
+        scores = {n.name: 0.0 for n in nodes}
+        for tier in self.ssn.chain("node_order"):
+            for callback in tier:
+                for n in nodes:
+                    score = float(callback.fn(task, n))
+                    scores[n.name] += 0.0 if math.isnan(score) else score
+        for tier in self.ssn.chain("batch_node_order"):
+            for callback in tier:
+                one = [NodeRows(self.ssn.state.table, np.array([n.row])) for n in nodes]
+                raw = np.array([float(callback.fn(task, row)[0]) for row in one])
+                if callback.normalize is not None:
+                    raw = callback.normalize(raw, np.ones(len(nodes), dtype=np.bool_))
+                for n, score in zip(nodes, raw.tolist(), strict=True):
+                    scores[n.name] += score
+        for tier in self.ssn.chain("best_node"):
+            for callback in tier:
+                return self.ssn.nodes[callback.fn(task, scores)]
+        return self.ssn.nodes[min(scores, key=lambda name: (-scores[name], name.encode()))]
