@@ -20,6 +20,8 @@ class Compat:
     """A single candidate is taken without scoring (20)."""
     role_minimums: bool = False
     """Victims are taken without regard to the minimum of their role (25)."""
+    gang_of_one: bool = False
+    """gang protects the only task of a job that needs one task, as if it were a gang."""
     overcommit_double_count: bool = False
     """overcommit counts all of minResources for pods that already have a place (26)."""
     extender_answers: bool = False

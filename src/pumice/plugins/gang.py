@@ -22,6 +22,7 @@ class Gang(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         self._roles_matter = not ssn.compat.role_minimums
+        self._smallest = 1 if ssn.compat.gang_of_one else 2
         ssn.add_job_valid_fn(self.name, _valid)
         ssn.add_job_ready_fn(self.name, _ready, needs=_needs)
         ssn.add_sub_job_ready_fn(self.name, _sub_job_ready)
@@ -35,14 +36,17 @@ class Gang(Plugin):
         ssn.add_unified_evictable_fn(self.name, _everyone)
 
     def _spare(self, _: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Candidates that their jobs can lose without falling below their minimum."""
+        """Candidates that their jobs can lose without falling below their minimum.
+
+        A job that needs no more than one task is no gang: it may lose its last task, for nothing half remains.
+        """
         left: dict[str, int] = {}
         roles: dict[tuple[str, str], int] = {}
         victims = []
         for task in candidates:
             job = task.job
             have = left.setdefault(job.uid, job.ready_count)
-            if have <= job.min_available:
+            if have <= job.min_available and job.min_available >= self._smallest:
                 continue
             minimum = job.role_minimums.get(task.role, 0)
             if self._roles_matter and minimum and job.min_available >= job.role_total:
