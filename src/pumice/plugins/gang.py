@@ -46,10 +46,11 @@ class Gang(Plugin):
         for task in candidates:
             job = task.job
             have = left.setdefault(job.uid, job.ready_count)
-            if have <= job.min_available and job.min_available >= self._smallest:
+            protected = job.min_available >= self._smallest
+            if protected and have <= job.min_available:
                 continue
             minimum = job.role_minimums.get(task.role, 0)
-            if self._roles_matter and minimum and job.min_available >= job.role_total:
+            if self._roles_matter and protected and minimum and job.min_available >= job.role_total:
                 of_role = roles.setdefault((job.uid, task.role), job.role_ready_count(task.role))
                 if of_role <= minimum:
                     continue
