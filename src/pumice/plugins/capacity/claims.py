@@ -24,25 +24,17 @@ _PART = ".deviceclass/"
 class Claims:
     """What queues with device limits hold, and whether one more claim fits.
 
-    A claim that several tasks of a queue share counts once. *limited*: some queue has a limit at all.
+    A claim that several tasks of a queue share counts once.
     """
 
-    def __init__(self, ssn: Session, tree: Tree, *, capacity: bool) -> None:
-        self._ssn, self._tree, self._capacity = ssn, tree, capacity
-        self._limits: dict[str, Amounts] = {}
-        for branch in tree.branches.values():
-            if branch.queue is not None:
-                limits = _limits(branch.queue.object.spec.capability)
-                if limits:
-                    self._limits[branch.name] = limits
-        self.limited = bool(self._limits)
+    def __init__(self, ssn: Session, tree: Tree, limits: Mapping[str, Amounts], *, capacity: bool) -> None:
+        self._ssn, self._tree, self._limits, self._capacity = ssn, tree, limits, capacity
         self._holders: dict[str, dict[str, int]] = {}
         """Per limited branch: claim -> how many of its tasks hold it."""
         self._held_tasks: set[str] = set()
         self._inqueue: dict[str, Amounts] = {}
         self._of_claim: dict[str, Amounts] = {}
-        if self.limited:
-            self._count()
+        self._count()
 
     def _count(self) -> None:
         for branch in self._tree.branches.values():
@@ -148,6 +140,12 @@ class Claims:
                 self._of_claim[key] = _asked(spec)
             keys.append(key)
         return keys
+
+
+def device_limits(tree: Tree) -> dict[str, Amounts]:
+    """The queues with limits on devices, and these limits."""
+    found = {b.name: _limits(b.queue.object.spec.capability) for b in tree.branches.values() if b.queue is not None}
+    return {name: limits for name, limits in found.items() if limits}
 
 
 def _limits(written: ResourceList | None) -> Amounts:

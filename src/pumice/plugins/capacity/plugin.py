@@ -12,7 +12,7 @@ from pumice.model.queue import Queue
 from pumice.model.reason import PASS, Verdict, reject
 from pumice.model.resources import Number, Resources
 from pumice.model.task import Task
-from pumice.plugins.capacity.claims import Claims
+from pumice.plugins.capacity.claims import Amounts, Claims, device_limits
 from pumice.plugins.capacity.tree import Branch, Tree, common_level, rivals
 from pumice.plugins.capacity.victims import Reclaim
 
@@ -52,9 +52,8 @@ class Capacity(Plugin):
         self._frozen: dict[str, float] = {}
         if self._hierarchy and ssn.compat.stale_ancestor_shares:
             self._frozen = {b.name: _share(b) for b in tree.inner}
-        self._claims = Claims(ssn, tree, capacity=self._dra_capacity) if self._dra else None
-        if self._claims is not None and not self._claims.limited:
-            self._claims = None
+        limits = self._device_limits if self._dra else {}
+        self._claims = Claims(ssn, tree, limits, capacity=self._dra_capacity) if limits else None
         self._reclaim = Reclaim(ssn, tree, self._level if self._hierarchy else 0, self._sync)
         if tree.inner or self._claims is not None:
             ssn.add_event_handler(
@@ -74,13 +73,15 @@ class Capacity(Plugin):
 
     def _current_tree(self, ssn: Session) -> Tree:
         state, memory = ssn.state, ssn.memory
-        known: tuple[object, Tree] | None = memory.get("tree")
+        known: tuple[object, Tree, dict[str, Amounts]] | None = memory.get("_tree")
         signature = (id(state), state.queue_version, dict(state.total), self._hierarchy)
         if known is not None and known[0] == signature:
+            self._device_limits = known[2]
             return known[1]
         tree = Tree(state.queues, state.total, hierarchy=self._hierarchy)
         ssn.intents.extend(quota.queue_notes(known[1].problems if known is not None else {}, tree.problems))
-        memory["tree"] = signature, tree
+        self._device_limits = device_limits(tree)
+        memory["_tree"] = signature, tree, self._device_limits
         return tree
 
     def _not_ready(self, ssn: Session) -> str:
@@ -257,7 +258,7 @@ class Capacity(Plugin):
     def on_session_close(self, ssn: Session) -> None:
         """Publish the figures of the queues that changed since they were last published."""
         metrics = ssn.metrics
-        published: dict[str, object] = ssn.memory.setdefault("published", {})
+        published: dict[str, object] = ssn.memory.setdefault("_published", {})
         for branch in self._tree.branches.values():
             queue = branch.queue
             if queue is None:

@@ -30,8 +30,8 @@ class Drf(Plugin):
         self._ssn = ssn
         self._total = [(d, v) for d, v in sorted(ssn.state.total.items()) if v >= TOLERANCE]
         memory = ssn.memory
-        if memory.get("total") != self._total:
-            memory["total"] = self._total
+        if memory.get("_total") != self._total:
+            memory["_total"] = self._total
             ssn.reorder_jobs()
         ssn.add_job_order_key_fn(self.name, self._share)
         ssn.add_preemptable_fn(self.name, self._preemptable)
@@ -44,12 +44,12 @@ class Drf(Plugin):
         active = [q for q in ssn.queues.values() if q._jobs]
         signature = (id(ssn.state), ssn.state.queue_version, active, self._total)
         memory = ssn.memory
-        known: tuple[object, Hierarchy] | None = memory.get("hierarchy")
+        known: tuple[object, Hierarchy] | None = memory.get("_hierarchy")
         if known is not None and known[0] == signature:
             return known[1]
         hierarchy = Hierarchy(active, self._total)
         ssn.intents.extend(quota.queue_notes(known[1].problems if known is not None else {}, hierarchy.problems))
-        memory["hierarchy"] = signature, hierarchy
+        memory["_hierarchy"] = signature, hierarchy
         return hierarchy
 
     def _share(self, job: Job) -> float:

@@ -34,9 +34,9 @@ class Proportion(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
         memory = ssn.memory
-        filling: Filling | None = memory.get("filling")
+        filling: Filling | None = memory.get("_filling")
         if filling is None:
-            filling = memory["filling"] = Filling()
+            filling = memory["_filling"] = Filling()
         self._filling = filling
         before = filling.problems
         filling.refresh(ssn.queues, ssn.state.queue_version, ssn.state.total)
@@ -127,7 +127,7 @@ class Proportion(Plugin):
     def on_session_close(self, ssn: Session) -> None:
         """Publish the figures of the queues that changed since they were last published."""
         filling, metrics = self._filling, ssn.metrics
-        published: dict[str, object] = ssn.memory.setdefault("published", {})
+        published: dict[str, object] = ssn.memory.setdefault("_published", {})
         for queue in filling.ordered:
             deserved = filling.deserved(queue)
             stamp = (queue.version, deserved)
