@@ -1,0 +1,34 @@
+"""Run times that users declare, and when their jobs should be over by them."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from pumice.config.durations import SECOND, parse_duration
+from pumice.errors import InvalidInput
+from pumice.model.job import Job
+from pumice.model.task import Task
+
+RUN_TIME_ANNOTATION = "pumice.dev/run-time"
+"""On a PodGroup (or a Job, from where it gets there): ``1h30m``."""
+
+
+@lru_cache(maxsize=65536)
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text, days=True) / SECOND
+    except InvalidInput:
+        return math.inf
+
+
+def declared_run_time(job: Job) -> float:
+    """The declared run time in seconds; infinite where none is declared, or none that can be read."""
+    text = job._annotations.get(RUN_TIME_ANNOTATION)
+    return math.inf if text is None else _seconds(text)
+
+
+def started_at(task: Task) -> float | None:
+    """When a task began to run, as the cluster says; None if it does not say."""
+    since = task._pod.status.start_time
+    return since.timestamp() if since is not None else None

@@ -1,0 +1,17 @@
+"""sjf: the shortest job goes first, by declared run time."""
+
+from __future__ import annotations
+
+from pumice.framework.plugin import Plugin
+from pumice.framework.run_times import declared_run_time
+from pumice.framework.session import Session
+
+
+class ShortestJobFirst(Plugin):
+    """Orders jobs by the run time they declare (``pumice.dev/run-time``), shortest first; those without last. No arguments."""
+
+    name = "sjf"
+    arguments_read = ()
+
+    def on_session_open(self, ssn: Session) -> None:
+        ssn.add_job_order_key_fn(self.name, declared_run_time)

@@ -1,0 +1,75 @@
+"""The loop: events from a backend go into the state, a cycle decides, its intents go back to the backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pumice.clock import Clock
+from pumice.framework.runtime import Runtime
+from pumice.framework.session import Shard
+from pumice.ports import EventSource, IntentSink
+from pumice.scheduler.assembly import Assembly
+from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.report import CycleReport
+from pumice.state.cluster import ClusterState
+
+
+class Loop:
+    """Joins a backend with the scheduler. One thread owns it.
+
+    When to call `step` is the caller's: the simulator does at every instant in which something happened, the live
+    scheduler when its period is over or a change woke it.
+    """
+
+    def __init__(
+        self,
+        source: EventSource,
+        sink: IntentSink,
+        assembly: Assembly,
+        clock: Clock,
+        *,
+        state: ClusterState | None = None,
+        runtime: Runtime | None = None,
+        shard: Shard | None = None,
+        environment: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._source, self._sink, self._clock = source, sink, clock
+        self._assembly = assembly
+        self.state = state if state is not None else ClusterState()
+        self.runtime = runtime if runtime is not None else Runtime()
+        self.shard, self.environment = shard, environment
+
+    @property
+    def assembly(self) -> Assembly:
+        """The configuration in force."""
+        return self._assembly
+
+    def use(self, assembly: Assembly) -> None:
+        """Decide by another configuration from the next cycle on; what was kept for the old one is dropped."""
+        self._assembly = assembly
+        self.runtime.forget()
+
+    def take_in(self) -> int:
+        """Apply everything that happened since the last call; returns how many events there were."""
+        self.state.now = self._clock.now()
+        count = 0
+        for event in self._source.drain():
+            self.state.apply(event)
+            count += 1
+        return count
+
+    def step(self, *, details: bool = False) -> CycleReport:
+        """Take in what happened, run one cycle, hand its intents over; returns what was decided."""
+        self.take_in()
+        report = run_cycle(
+            self.state,
+            self._assembly,
+            self.runtime,
+            shard=self.shard,
+            environment=self.environment,
+            details=details,
+        )
+        if report.intents:
+            self._sink.submit(report.intents)
+        return report

@@ -1,0 +1,393 @@
+"""The embedded cluster: nodes and pods on virtual time, behind the two ports of every backend.
+
+It does what an API server and kubelets do: pods that are bound start, evicted ones terminate, nodes come and go. What
+jobs are and when pods end is the job controller's business (`controller`). It keeps a ledger of its own, so that a
+scheduler that promises the same room twice is found out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec.structs import replace
+
+from pumice.errors import PumiceError
+from pumice.model.api import AnyObject, Condition, Metadata, NodeObject, Pod, PodGroup, PodGroupStatus, PodStatus
+from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
+from pumice.model.intents import Bind, Evict, Intent, Nominate, StatusUpdate
+from pumice.model.resources import Resources, dim_name
+from pumice.sim.engine import Rank, Timeline
+from pumice.sim.jobs import PodKind
+from pumice.sim.log import EventLog
+from pumice.sim.results.records import PodOutcome
+
+if TYPE_CHECKING:
+    from pumice.sim.controller import SimJob
+
+_PENDING = PodStatus(phase="Pending")
+_SUCCEEDED = PodStatus(phase="Succeeded")
+_FAILED = PodStatus(phase="Failed")
+
+
+class OverCommitted(PumiceError):
+    """The scheduler put more on a node than the node has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How long things take, in seconds of virtual time, and how often a bind fails."""
+
+    bind: float = 0.0
+    start: float = 0.0
+    """From bound to running."""
+    eviction: float = 1.0
+    """From the eviction to the end of the pod."""
+    bind_failures: float = 0.0
+    """Probability that a bind fails."""
+
+
+class SimPod:
+    """One life of a pod, from its creation to its end. A pod that comes back is a new one."""
+
+    __slots__ = ("job", "key", "kind", "name", "node", "object", "settled", "started", "terminating", "uid")
+
+    def __init__(self, job: SimJob, kind: PodKind, name: str, obj: Pod) -> None:
+        self.job, self.kind, self.name, self.object = job, kind, name, obj
+        self.key = obj.key
+        self.uid = obj.metadata.uid
+        self.node = ""
+        """The node it holds room on."""
+        self.started: float | None = None
+        self.settled = False
+        """Bound, as the API server sees it."""
+        self.terminating = False
+
+
+class SimNode:
+    """A node and what is free on it."""
+
+    __slots__ = ("free", "object", "pods", "since", "whole")
+
+    def __init__(self, obj: NodeObject, since: float) -> None:
+        self.object, self.since = obj, since
+        self.whole: dict[int, int] = {d: int(v) for d, v in Resources.parse(obj.status.allocatable).items()}
+        self.free = dict(self.whole)
+        self.pods: dict[str, SimPod] = {}
+
+
+class PodOwner(Protocol):
+    """Who is told what becomes of pods."""
+
+    def pod_started(self, pod: SimPod) -> None: ...
+
+    def pod_lost(self, pod: SimPod, event: str, outcome: PodOutcome) -> None:
+        """The pod was evicted, or its node failed; it is gone."""
+        ...
+
+
+class Watcher(Protocol):
+    """Who writes down what happened."""
+
+    def evicted(self, pod: SimPod, intent: Evict) -> None: ...
+
+    def node_joined(self, node: SimNode) -> None: ...
+
+    def node_left(self, node: SimNode) -> None: ...
+
+
+class SimCluster:
+    """A cluster without a cluster: `EventSource` and `IntentSink` on virtual time, deterministic by seed."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        *,
+        delays: Delays | None = None,
+        seed: int = 0,
+        log: EventLog | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        self.timeline = timeline
+        self.delays = delays or Delays()
+        self.log = log or EventLog()
+        self.nodes: dict[str, SimNode] = {}
+        self.pods: dict[str, SimPod] = {}
+        self.groups: dict[str, PodGroup] = {}
+        self.wake = False
+        """Something happened that calls for a cycle."""
+        self.owner: PodOwner | None = None
+        self._watcher = watcher
+        self._events: list[ClusterEvent] = []
+        self._made = 0
+        self._running_since = -1.0
+        self._running = PodStatus(phase="Running")
+        """The status of every pod that starts at this instant."""
+        self._random = random.Random(f"{seed}/binds")
+
+    # -- the two ports ----------------------------------------------------------------------------------------------
+    def drain(self) -> Iterable[ClusterEvent]:
+        """Everything that happened since the last call, in order."""
+        events, self._events = self._events, []
+        return events
+
+    def submit(self, intents: Sequence[Intent]) -> None:
+        """Carry out a batch of intents; outcomes come back as events."""
+        for intent in intents:
+            match intent:
+                case Bind():
+                    self._bind(intent)
+                case Evict():
+                    self._evict(intent)
+                case StatusUpdate(kind="PodGroup"):
+                    self._group_status(intent.key, intent.status)
+                case Nominate():
+                    self._nominate(intent)
+                case _:
+                    pass
+
+    # -- objects ----------------------------------------------------------------------------------------------------
+    def put(self, obj: AnyObject) -> None:
+        """Create or change an object that is neither a node nor a pod of a job."""
+        if isinstance(obj, PodGroup):
+            self.groups[obj.key] = obj
+        self._seen(obj)
+
+    def remove(self, kind: str, key: str) -> None:
+        """Delete an object that is neither a node nor a pod of a job."""
+        if kind == "PodGroup":
+            self.groups.pop(key, None)
+        self._events.append(Gone(kind, key))
+        self.wake = True
+
+    def _seen(self, obj: AnyObject) -> None:
+        self._events.append(Seen(obj))
+        self.wake = True
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+    def join(self, obj: NodeObject) -> None:
+        """A node joins, or returns, with nothing on it."""
+        name = obj.metadata.name
+        node = self.nodes[name] = SimNode(obj, self.timeline.now)
+        self.log.write(self.timeline.now, f"node {name} joins")
+        if self._watcher is not None:
+            self._watcher.node_joined(node)
+        self._seen(obj)
+
+    def fail(self, name: str) -> None:
+        """A node is gone from one moment to the next, and its pods with it."""
+        node = self.nodes.pop(name, None)
+        if node is None:
+            return
+        self.log.write(self.timeline.now, f"node {name} fails")
+        if self._watcher is not None:
+            self._watcher.node_left(node)
+        self._events.append(Gone("Node", name))
+        self.wake = True
+        for pod in list(node.pods.values()):
+            self._lose(pod, "PodEvicted", "failed")
+
+    def drain_node(self, name: str) -> None:
+        """A node takes no new pods, and those on it are evicted."""
+        node = self.nodes.get(name)
+        if node is None:
+            return
+        self.cordon(name, True)
+        self.log.write(self.timeline.now, f"node {name} drains")
+        for pod in list(node.pods.values()):
+            self._lose(pod, "PodEvicted", "restarted")
+
+    def cordon(self, name: str, unschedulable: bool) -> None:
+        """Let a node take no new pods, or let it take them again."""
+        node = self.nodes.get(name)
+        if node is not None:
+            obj = node.object
+            node.object = replace(obj, spec=replace(obj.spec, unschedulable=unschedulable))
+            self._seen(node.object)
+
+    # -- pods -------------------------------------------------------------------------------------------------------
+    def create_pod(self, job: SimJob, kind: PodKind, name: str) -> SimPod:
+        """A new pod that waits for a place."""
+        self._made += 1
+        now = self.timeline.now
+        obj = Pod(
+            metadata=Metadata(
+                name=name,
+                namespace=job.spec.namespace,
+                uid=f"{name}#{self._made}",
+                creation_timestamp=datetime.fromtimestamp(now, UTC),
+                labels=kind.labels,
+                annotations=kind.annotations,
+            ),
+            spec=kind.spec,
+            status=_PENDING,
+        )
+        pod = SimPod(job, kind, name, obj)
+        self.pods[pod.key] = pod
+        self._seen(obj)
+        return pod
+
+    def place(self, pod: SimPod, name: str) -> None:
+        """Let a pod run on a node without anybody having asked, as in a cluster that was saved.
+
+        :raises OverCommitted: there is no such node, or not enough room on it.
+        """
+        node = self.nodes.get(name)
+        if node is None:
+            raise OverCommitted(f"pod {pod.key}: is said to be on node {name!r}, which is not there")
+        self._hold(node, pod)
+        pod.node, pod.settled = name, True
+        self._started(pod, name)
+
+    def remove_pod(self, pod: SimPod) -> None:
+        """A pod is deleted and gone at once."""
+        if self.pods.get(pod.key) is pod:
+            del self.pods[pod.key]
+            self._release(pod)
+            self._events.append(Gone("Pod", pod.key))
+            self.wake = True
+
+    def end_pod(self, pod: SimPod, *, failed: bool = False) -> None:
+        """A pod ends by itself; it holds nothing any more, but stays to be seen."""
+        self._release(pod)
+        pod.object = replace(pod.object, status=_FAILED if failed else _SUCCEEDED)
+        self._seen(pod.object)
+
+    def _release(self, pod: SimPod) -> None:
+        node = self.nodes.get(pod.node) if pod.node else None
+        if node is not None and node.pods.pop(pod.uid, None) is not None:
+            for d, v in pod.kind.demand.items:
+                node.free[d] += v
+
+    def _lose(self, pod: SimPod, event: str, outcome: PodOutcome) -> None:
+        if self.pods.get(pod.key) is pod:
+            self.remove_pod(pod)
+            if self.owner is not None:
+                self.owner.pod_lost(pod, event, outcome)
+
+    # -- carrying out -----------------------------------------------------------------------------------------------
+    def _bind(self, intent: Bind) -> None:
+        pod = self.pods.get(intent.pod)
+        if pod is None or pod.uid != intent.uid:
+            return
+        delays = self.delays
+        if pod.node:
+            self._bind_failed(intent, f"pod is already on node {pod.node}")
+            return
+        if delays.bind_failures and self._random.random() < delays.bind_failures:
+            self.log.write(self.timeline.now, f"bind {intent.pod} {intent.node} fails")
+            self._bind_failed(intent, "the bind was made to fail")
+            return
+        node = self.nodes.get(intent.node)
+        if node is None:
+            self._bind_failed(intent, f"node {intent.node} does not exist")
+            return
+        self._hold(node, pod)
+        if intent.annotations:
+            meta = pod.object.metadata
+            notes = {**(meta.annotations or {}), **intent.annotations}
+            pod.object = replace(pod.object, metadata=replace(meta, annotations=notes))
+        pod.node = intent.node
+        self.log.write(self.timeline.now, f"bind {pod.key} {intent.node}")
+        if delays.bind:
+            self.timeline.at(self.timeline.now + delays.bind, Rank.PODS, self._bound, pod)
+        else:
+            self._bound(pod)
+
+    def _hold(self, node: SimNode, pod: SimPod) -> None:
+        free = node.free
+        for d, v in pod.kind.demand.items:
+            left = free.get(d, 0) - v
+            if left < 0 and v > 0:
+                raise OverCommitted(
+                    f"node {node.object.metadata.name}: pod {pod.key} asks for {v} of {dim_name(d)}, "
+                    f"only {free.get(d, 0)} is free"
+                )
+            free[d] = left
+        node.pods[pod.uid] = pod
+
+    def _bind_failed(self, intent: Bind, why: str) -> None:
+        wait = self.delays.bind or 1.0
+        self.timeline.at(self.timeline.now + wait, Rank.PODS, self._tell, BindFailed(intent.pod, intent.uid, why))
+
+    def _tell(self, event: ClusterEvent) -> None:
+        self._events.append(event)
+        self.wake = True
+
+    def _bound(self, pod: SimPod) -> None:
+        if self.pods.get(pod.key) is not pod:
+            return
+        pod.settled = True
+        if not self.delays.start:
+            self._started(pod, pod.node)
+            return
+        pod.object = replace(pod.object, spec=replace(pod.object.spec, node_name=pod.node))
+        self._events.append(Seen(pod.object))
+        self.timeline.at(self.timeline.now + self.delays.start, Rank.PODS, self._started, pod, pod.node)
+
+    def _started(self, pod: SimPod, node: str) -> None:
+        if self.pods.get(pod.key) is not pod or pod.terminating:
+            return
+        old = pod.object
+        spec = old.spec if old.spec.node_name else replace(old.spec, node_name=node)
+        now = self.timeline.now
+        if now != self._running_since:
+            self._running_since = now
+            self._running = PodStatus(phase="Running", start_time=datetime.fromtimestamp(now, UTC))
+        pod.object = Pod(metadata=old.metadata, spec=spec, status=self._running)
+        self._events.append(Seen(pod.object))
+        pod.started = now
+        if self.owner is not None:
+            self.owner.pod_started(pod)
+
+    def _evict(self, intent: Evict) -> None:
+        pod = self.pods.get(intent.pod)
+        if pod is None or pod.uid != intent.uid or pod.terminating:
+            return
+        if not pod.node:
+            self._tell(EvictFailed(intent.pod, intent.uid, "the pod is on no node"))
+            return
+        now = self.timeline.now
+        self.log.write(now, f"evict {pod.key} {pod.node} {intent.action} for {intent.beneficiary or '-'}")
+        if self._watcher is not None:
+            self._watcher.evicted(pod, intent)
+        pod.terminating = True
+        if not self.delays.eviction:
+            self._lose(pod, "PodEvicted", "evicted")
+            return
+        stamp = datetime.fromtimestamp(now, UTC)
+        pod.object = replace(pod.object, metadata=replace(pod.object.metadata, deletion_timestamp=stamp))
+        self._events.append(Seen(pod.object))
+        self.timeline.at(now + self.delays.eviction, Rank.PODS, self._lose, pod, "PodEvicted", "evicted")
+
+    def _nominate(self, intent: Nominate) -> None:
+        pod = self.pods.get(intent.pod)
+        if pod is not None and pod.uid == intent.uid and not pod.node:
+            pod.object = replace(pod.object, status=replace(pod.object.status, nominated_node_name=intent.node))
+            self._events.append(Seen(pod.object))
+
+    def _group_status(self, key: str, update: dict[str, Any]) -> None:
+        group = self.groups.get(key)
+        if group is None:
+            return
+        old = group.status
+        conditions = old.conditions
+        if "conditions" in update:
+            fresh = [Condition(**{k: c.get(k, "") for k in _CONDITION}) for c in update["conditions"]]
+            types = {c.type for c in fresh}
+            conditions = [c for c in conditions or () if c.type not in types] + fresh
+        status = PodGroupStatus(
+            phase=update.get("phase", old.phase),
+            conditions=conditions,
+            running=update.get("running", old.running),
+            succeeded=update.get("succeeded", old.succeeded),
+            failed=update.get("failed", old.failed),
+        )
+        self.groups[key] = group = PodGroup(metadata=group.metadata, spec=group.spec, status=status)
+        self._events.append(Seen(group))
+
+
+_CONDITION = ("type", "status", "reason", "message")

@@ -1,0 +1,300 @@
+"""The job controller: expands jobs into pods, counts their run time, restarts what was lost, and knows when they end."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from datetime import UTC, datetime
+from typing import Protocol
+
+from pumice.model.api import Metadata, PodGroup, PodGroupSpec, PodGroupStatus
+from pumice.sim.cluster import SimCluster, SimPod
+from pumice.sim.engine import Rank, Timeline
+from pumice.sim.jobs import JobSpec, PodKind, Reaction, Work
+from pumice.sim.log import EventLog
+from pumice.sim.results.records import JobOutcome, PodOutcome
+
+_TICK = 1e-9
+
+
+class SimJob:
+    """A job that was submitted and is not over."""
+
+    __slots__ = (
+        *("ends", "epoch", "failures", "finished", "number", "pods", "queue", "quorum_since", "running", "saved"),
+        *("spec", "start", "tries"),
+    )
+
+    def __init__(self, spec: JobSpec, number: int) -> None:
+        self.spec, self.number = spec, number
+        self.pods: dict[str, SimPod] = {}
+        """Those that are not over, by name."""
+        self.finished: dict[str, SimPod] = {}
+        self.queue: deque[tuple[PodKind, str]] = deque()
+        """Pods that are created when others have ended."""
+        self.running = 0
+        self.start: float | None = None
+        self.quorum_since: float | None = None
+        self.epoch = 0
+        """Grows when the gang falls; what was planned before is void then."""
+        self.saved: dict[str, float] = {}
+        """Work that need not be done again, by pod; of the whole gang under an empty name."""
+        self.ends: dict[float, list[SimPod]] = {}
+        self.failures = 0
+        self.tries: dict[str, int] = {}
+
+
+class JobWatcher(Protocol):
+    """Who writes down what becomes of jobs and of every stay of a pod on a node."""
+
+    def job_over(self, job: SimJob, end: float, outcome: JobOutcome) -> None: ...
+
+    def stay_over(self, pod: SimPod, end: float, outcome: PodOutcome, lost_s: float) -> None: ...
+
+
+class JobController:
+    """Runs jobs on an embedded cluster."""
+
+    def __init__(
+        self,
+        cluster: SimCluster,
+        watcher: JobWatcher,
+        *,
+        seed: int = 0,
+        pod_failures_every_s: float = 0.0,
+    ) -> None:
+        self._cluster, self._watcher = cluster, watcher
+        self._timeline: Timeline = cluster.timeline
+        self._log: EventLog = cluster.log
+        self._seed, self._failures_every = seed, pod_failures_every_s
+        self.jobs: dict[str, SimJob] = {}
+        """Jobs that are not over, by key, in the order of submission."""
+        self.submitted = 0
+        self.over = 0
+        cluster.owner = self
+
+    # -- arriving ---------------------------------------------------------------------------------------------------
+    def submit(self, spec: JobSpec) -> None:
+        """A job arrives: its PodGroup and its pods are created."""
+        job = self.jobs[spec.key] = SimJob(spec, self.submitted)
+        self.submitted += 1
+        now = self._timeline.now
+        self._log.write(now, f"submit {spec.key} queue={spec.queue} pods={spec.tasks} min={spec.min_available}")
+        self._cluster.put(_group_of(spec, now))
+        job.queue.extend((kind, name) for kind in spec.kinds for name in kind.names)
+        self._create(job, spec.parallelism or len(job.queue))
+
+    def _create(self, job: SimJob, count: int) -> None:
+        """The next *count* pods that were not created yet."""
+        for _ in range(min(count, len(job.queue))):
+            kind, name = job.queue.popleft()
+            pod = job.pods[name] = self._cluster.create_pod(job, kind, name)
+            node = job.spec.placed.get(name)
+            if node is not None:
+                self._cluster.place(pod, node)
+
+    # -- pods -------------------------------------------------------------------------------------------------------
+    def pod_started(self, pod: SimPod) -> None:
+        """A pod runs from now on."""
+        job, now = pod.job, self._timeline.now
+        spec = job.spec
+        job.running += 1
+        enough = job.running + len(job.finished) >= spec.min_available
+        if enough and job.start is None:
+            job.start = now
+            self._log.write(now, f"start {spec.key}")
+        self._plan_failure(job, pod, now)
+        if spec.work is Work.GANG:
+            if enough and job.quorum_since is None:
+                job.quorum_since = now
+                left = (math.inf if spec.run_s is None else spec.run_s) - job.saved.get("", 0.0)
+                self._timeline.at(now + max(left, 0.0), Rank.PODS, self._gang_done, job, job.epoch)
+            return
+        end = now + max(pod.kind.run_s - job.saved.get(pod.name, 0.0), 0.0)
+        planned = job.ends.get(end)
+        if planned is not None:
+            planned.append(pod)
+        elif end < math.inf:
+            job.ends[end] = [pod]
+            self._timeline.at(end, Rank.PODS, self._pods_done, job, end)
+
+    def _plan_failure(self, job: SimJob, pod: SimPod, now: float) -> None:
+        kind = pod.kind
+        if job.tries.get(pod.name, 0) < kind.failing_attempts:
+            self._timeline.at(now + kind.fails_after_s, Rank.PODS, self._pod_fails, pod)
+        if self._failures_every:
+            after = random.Random(f"{self._seed}/{pod.uid}").expovariate(1 / self._failures_every)
+            self._timeline.at(now + round(after, 3), Rank.PODS, self._pod_fails, pod)
+
+    def _gang_done(self, job: SimJob, epoch: int) -> None:
+        if job.epoch == epoch and self.jobs.get(job.spec.key) is job:
+            self._finish(job, "completed")
+
+    def _pods_done(self, job: SimJob, end: float) -> None:
+        if self.jobs.get(job.spec.key) is not job:
+            return
+        done = [p for p in job.ends.pop(end, ()) if job.pods.get(p.name) is p and not p.terminating]
+        if len(done) == len(job.pods) and not job.queue:
+            self._finish(job, "completed")
+            return
+        now = self._timeline.now
+        for pod in done:
+            del job.pods[pod.name]
+            job.finished[pod.name] = pod
+            job.running -= 1
+            self._watcher.stay_over(pod, now, "completed", 0.0)
+            self._cluster.end_pod(pod)
+        self._create(job, len(done))
+        for kind in {id(p.kind): p.kind for p in done}.values():
+            if all(name in job.finished for name in kind.names):
+                reaction = self._reaction(job, kind, "TaskCompleted")
+                if reaction is not None and self._apply(job, None, reaction):
+                    return
+
+    def _pod_fails(self, pod: SimPod) -> None:
+        job = pod.job
+        if job.pods.get(pod.name) is not pod or self.jobs.get(job.spec.key) is not job or pod.terminating:
+            return
+        self._log.write(self._timeline.now, f"fail {pod.key}")
+        job.tries[pod.name] = job.tries.get(pod.name, 0) + 1
+        self._cluster.remove_pod(pod)
+        self.pod_lost(pod, "PodFailed", "failed")
+
+    def pod_lost(self, pod: SimPod, event: str, outcome: PodOutcome) -> None:
+        """A pod failed, was evicted, or went down with its node; it is gone from the cluster."""
+        job = pod.job
+        if self.jobs.get(job.spec.key) is not job or job.pods.get(pod.name) is not pod:
+            return
+        spec = job.spec
+        del job.pods[pod.name]
+        if pod.started is not None:
+            job.running -= 1
+        reaction = self._reaction(job, pod.kind, event)
+        broken = spec.work is Work.GANG and job.quorum_since is not None and job.running < spec.min_available
+        if reaction is None:
+            reaction = Reaction.RESTART_JOB if broken else Reaction.RESTART_POD
+        if event == "PodFailed":
+            job.failures += 1
+            if job.failures > spec.retries and reaction in _RESTARTS:
+                reaction = Reaction.ABORT_JOB
+        self._leave(pod, outcome, self._lost(job, pod, reaction is Reaction.RESTART_JOB))
+        if broken and reaction is not Reaction.RESTART_JOB:
+            self._pause(job)
+        if not self._apply(job, pod, reaction):
+            job.pods[pod.name] = self._cluster.create_pod(job, pod.kind, pod.name)
+
+    def _reaction(self, job: SimJob, kind: PodKind, event: str) -> Reaction | None:
+        for said in (kind.reactions, job.spec.reactions):
+            found = said.get(event) or (said.get("*") if event != "TaskCompleted" else None)
+            if found is not None:
+                return found
+        return None
+
+    def _apply(self, job: SimJob, pod: SimPod | None, reaction: Reaction) -> bool:
+        """Do what a policy says; True if the job is over."""
+        match reaction:
+            case Reaction.COMPLETE_JOB if job.start is not None:
+                self._finish(job, "completed")
+                return True
+            case Reaction.COMPLETE_JOB | Reaction.ABORT_JOB | Reaction.TERMINATE_JOB:
+                self._finish(job, "failed")
+                return True
+            case Reaction.RESTART_JOB:
+                self._restart(job, None)
+            case Reaction.RESTART_TASK:
+                self._restart(job, pod.kind if pod is not None else None)
+            case _:
+                pass
+        return False
+
+    def _restart(self, job: SimJob, kind: PodKind | None) -> None:
+        """All pods of the job, or of one kind, begin again; those that wait go on waiting."""
+        now = self._timeline.now
+        again = [p for p in job.pods.values() if p.node and (kind is None or p.kind is kind)]
+        losses = [self._lost(job, pod, True) for pod in again]
+        if kind is None and job.quorum_since is not None:
+            done = now - job.quorum_since
+            job.saved[""] = job.saved.get("", 0.0) + _kept(done, job.spec.checkpoint_s)
+        job.epoch += 1
+        job.quorum_since = None
+        self._log.write(now, f"restart {job.spec.key}")
+        for pod, lost in zip(again, losses, strict=True):
+            if pod.started is not None:
+                job.running -= 1
+            self._cluster.remove_pod(pod)
+            self._leave(pod, "restarted", lost)
+            job.pods[pod.name] = self._cluster.create_pod(job, pod.kind, pod.name)
+        for pod in [p for p in job.finished.values() if kind is None or p.kind is kind]:
+            del job.finished[pod.name]
+            self._cluster.remove_pod(pod)
+            job.pods[pod.name] = self._cluster.create_pod(job, pod.kind, pod.name)
+
+    def _pause(self, job: SimJob) -> None:
+        """Too few pods of the gang are left: its run time stands still until they are back."""
+        if job.quorum_since is not None:
+            job.saved[""] = job.saved.get("", 0.0) + self._timeline.now - job.quorum_since
+        job.epoch += 1
+        job.quorum_since = None
+
+    def _lost(self, job: SimJob, pod: SimPod, falls: bool) -> float:
+        """Seconds of this stay whose work must be done again; what a checkpoint saved is remembered."""
+        if pod.started is None:
+            return 0.0
+        spec, now = job.spec, self._timeline.now
+        if spec.work is Work.GANG:
+            if not falls or job.quorum_since is None:
+                return 0.0
+            worked = now - job.quorum_since
+            return min(now - pod.started, worked - _kept(worked, spec.checkpoint_s))
+        worked = now - pod.started
+        kept = _kept(worked, spec.checkpoint_s)
+        job.saved[pod.name] = job.saved.get(pod.name, 0.0) + kept
+        return worked - kept
+
+    def _leave(self, pod: SimPod, outcome: PodOutcome, lost_s: float) -> None:
+        if pod.started is not None:
+            self._watcher.stay_over(pod, self._timeline.now, outcome, lost_s)
+
+    # -- ending -----------------------------------------------------------------------------------------------------
+    def _finish(self, job: SimJob, outcome: JobOutcome) -> None:
+        now, spec = self._timeline.now, job.spec
+        for pod in job.pods.values():
+            if pod.started is not None:
+                self._watcher.stay_over(pod, now, "completed" if outcome == "completed" else "failed", 0.0)
+            self._cluster.remove_pod(pod)
+        for pod in job.finished.values():
+            self._cluster.remove_pod(pod)
+        self._cluster.remove("PodGroup", spec.key)
+        del self.jobs[spec.key]
+        self.over += 1
+        self._log.write(now, f"end {spec.key} {outcome}")
+        self._watcher.job_over(job, now, outcome)
+
+
+_RESTARTS = (Reaction.RESTART_JOB, Reaction.RESTART_POD, Reaction.RESTART_TASK)
+
+
+def _kept(worked: float, every: float) -> float:
+    return math.floor(worked / every + _TICK) * every if every > 0 else 0.0
+
+
+def _group_of(spec: JobSpec, now: float) -> PodGroup:
+    return PodGroup(
+        metadata=Metadata(
+            name=spec.name,
+            namespace=spec.namespace,
+            uid=spec.key,
+            creation_timestamp=datetime.fromtimestamp(now, UTC),
+            labels=spec.labels,
+            annotations=spec.annotations,
+        ),
+        spec=PodGroupSpec(
+            min_member=spec.min_available,
+            min_task_member=spec.role_minimums,
+            min_resources=spec.min_resources,
+            queue=spec.queue,
+            priority_class_name=spec.priority_class,
+        ),
+        status=PodGroupStatus(phase="Pending"),
+    )

@@ -1,0 +1,67 @@
+"""Virtual time: a queue of things that will happen, and the order of things that happen at one instant."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+from pumice.clock import ManualClock
+from pumice.errors import InvalidInput
+
+
+class Rank(IntEnum):
+    """What comes first of the things that happen at one instant: room is freed before anybody new asks for it."""
+
+    PODS = 0
+    """Pods start and end, evictions come to their end."""
+    NODES = 1
+    """Nodes join, fail, return; faults."""
+    ARRIVALS = 2
+    WAKE = 3
+    """Nothing but another cycle."""
+
+
+class Timeline:
+    """A queue of calls on virtual time. Calls of one instant run by rank, then in the order they were asked for."""
+
+    def __init__(self, clock: ManualClock | None = None) -> None:
+        self.clock = clock if clock is not None else ManualClock()
+        self._heap: list[tuple[float, int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._made = 0
+
+    @property
+    def now(self) -> float:
+        """The present instant, in seconds."""
+        return self.clock.now()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def at(self, time: float, rank: Rank, call: Callable[..., None], *arguments: Any) -> None:
+        """Let *call* happen at *time*; a time of infinity is never.
+
+        :raises InvalidInput: the time is past.
+        """
+        if time == math.inf:
+            return
+        if not time >= self.clock.now():
+            raise InvalidInput(f"timeline: {time:g} s must not be before the present, {self.clock.now():g} s")
+        self._made += 1
+        heapq.heappush(self._heap, (time, rank, self._made, call, arguments))
+
+    def next_time(self) -> float | None:
+        """When something happens next; None if nothing will."""
+        return self._heap[0][0] if self._heap else None
+
+    def advance(self) -> float:
+        """Go to the next instant and let everything of it happen, what it causes at once included; returns the time."""
+        heap = self._heap
+        time = heap[0][0]
+        self.clock.move_to(time)
+        while heap and heap[0][0] <= time:
+            _, _, _, call, arguments = heapq.heappop(heap)
+            call(*arguments)
+        return time

@@ -1,0 +1,122 @@
+"""What is submitted to the embedded cluster: jobs as the job controller expands them, whatever they were written as."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from pumice.model.api import PodSpec, ResourceList
+from pumice.model.request import pod_request
+from pumice.model.resources import CPU, MEMORY, dim
+from pumice.model.task import GPU_RESOURCES
+
+SIM_RUN_ANNOTATION = "sim.pumice.dev/run-time"
+"""How long a pod really runs in the simulator, as a Go duration; else the declared time."""
+SIM_FAILS_ANNOTATION = "sim.pumice.dev/fails-after"
+"""A pod fails after running so long; a number of attempts may follow: ``10m x2`` fails twice, then runs through."""
+SIM_CHECKPOINT_ANNOTATION = "sim.pumice.dev/checkpoint"
+"""Work is saved each time so much was done; without it an interrupted pod begins anew."""
+
+
+class Work(Enum):
+    """How a job's run time is counted."""
+
+    GANG = "gang"
+    """It counts while enough pods run; then everything ends together."""
+    EACH = "each"
+    """Every pod needs its own run time from its own start."""
+
+
+class Reaction(Enum):
+    """What the job controller does about a pod that was lost or failed. Values are Volcano's names of actions."""
+
+    RESTART_POD = "RestartPod"
+    RESTART_TASK = "RestartTask"
+    RESTART_JOB = "RestartJob"
+    ABORT_JOB = "AbortJob"
+    TERMINATE_JOB = "TerminateJob"
+    COMPLETE_JOB = "CompleteJob"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one pod holds, for records."""
+
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    gpu_milli: int = 0
+    items: tuple[tuple[int, int], ...] = ()
+    """(dimension, amount) of everything, in ledger units."""
+
+
+def demand_of(spec: PodSpec, gpu_milli: int | None = None) -> Demand:
+    """What a pod of *spec* holds; *gpu_milli* where it holds parts of devices.
+
+    :raises InvalidInput: a request that is no quantity.
+    """
+    requests, _, _ = pod_request(spec)
+    items = tuple(sorted((d, int(v)) for d, v in requests.items()))
+    whole = sum(int(requests.get(dim(name))) for name in GPU_RESOURCES)
+    return Demand(int(requests.get(CPU)), int(requests.get(MEMORY)), whole if gpu_milli is None else gpu_milli, items)
+
+
+@dataclass(frozen=True, slots=True)
+class PodKind:
+    """Equal pods of a job: one role, or one line of a trace."""
+
+    role: str
+    names: tuple[str, ...]
+    spec: PodSpec
+    demand: Demand
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    run_s: float = math.inf
+    fails_after_s: float = math.inf
+    failing_attempts: int = 0
+    """How often it fails before it runs through."""
+    reactions: Mapping[str, Reaction] = field(default_factory=dict)
+    """By event (``PodFailed``, ``PodEvicted``, ``TaskCompleted``), before those of the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One job, ready to be submitted."""
+
+    name: str
+    submit_s: float
+    kinds: tuple[PodKind, ...]
+    min_available: int
+    work: Work = Work.GANG
+    run_s: float | None = None
+    """The run time if nobody disturbs it: what GANG counts, and what records show. None: unknown or endless."""
+    namespace: str = "default"
+    queue: str = "default"
+    user: str = ""
+    priority: int = 0
+    priority_class: str = ""
+    role_minimums: dict[str, int] | None = None
+    min_resources: ResourceList | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    reactions: Mapping[str, Reaction] = field(default_factory=dict)
+    retries: int = 3
+    """How often a failed job is tried again before it has failed for good."""
+    checkpoint_s: float = 0.0
+    parallelism: int = 0
+    """How many pods there are at a time; 0: all of them."""
+    placed: Mapping[str, str] = field(default_factory=dict)
+    """Pods that run from the start, and on which node."""
+    origin: str = ""
+    """Where it was written, for messages: ``jobs.yaml:12``."""
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def tasks(self) -> int:
+        """All pods."""
+        return sum(len(kind.names) for kind in self.kinds)

@@ -1,0 +1,197 @@
+"""Writes down what happens in a run, to become a `RunRecord`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from pumice.model.api import QueueObject
+from pumice.model.intents import Evict
+from pumice.model.resources import CPU, MEMORY, Resources, dim
+from pumice.model.task import GPU_RESOURCES
+from pumice.sim.cluster import SimNode, SimPod
+from pumice.sim.controller import SimJob
+from pumice.sim.engine import Timeline
+from pumice.sim.jobs import JobSpec
+from pumice.sim.results.records import (
+    EvictionRecord,
+    JobOutcome,
+    JobRecord,
+    NodeRecord,
+    PodOutcome,
+    PodRecord,
+    QueueRecord,
+    Reason,
+    Sample,
+)
+from pumice.state.cluster import ClusterState
+
+MODEL_LABEL: Final = "nvidia.com/gpu.product"
+"""The node label that names the model of its GPUs."""
+SAMPLES: Final = 500
+
+
+class Recorder:
+    """Collects records as things happen. Jobs are kept in the order of their submission."""
+
+    def __init__(self, timeline: Timeline, queue_of: Callable[[str], str] = lambda job: "") -> None:
+        self._timeline = timeline
+        self._queue_of = queue_of
+        self._jobs: dict[int, JobRecord] = {}
+        self.pods: list[PodRecord] = []
+        self.evictions: list[EvictionRecord] = []
+        self.samples: list[Sample] = []
+        self._nodes: dict[str, list[NodeRecord]] = {}
+        self._wanted: Counter[int] = Counter()
+        """How many pods asked for how much of GPUs: what is typical of the workload."""
+        self._next_sample = 0.0
+
+    # -- being told -------------------------------------------------------------------------------------------------
+    def submitted(self, spec: JobSpec) -> None:
+        """A job arrives."""
+        for kind in spec.kinds:
+            if kind.demand.gpu_milli:
+                self._wanted[kind.demand.gpu_milli] += len(kind.names)
+
+    def job_over(self, job: SimJob, end: float, outcome: JobOutcome) -> None:
+        self._jobs[job.number] = _job_record(job, end, outcome)
+
+    def job_left(self, job: SimJob, reasons: tuple[Reason, ...]) -> None:
+        """The run ends and the job has not."""
+        running = job.running > 0
+        self._jobs[job.number] = _job_record(
+            job, None, "running" if running else "pending", () if running else reasons
+        )
+        for pod in job.pods.values():
+            if pod.started is not None:
+                self.pods.append(_pod_record(pod, None, "running", 0.0))
+
+    def stay_over(self, pod: SimPod, end: float, outcome: PodOutcome, lost_s: float) -> None:
+        self.pods.append(_pod_record(pod, end, outcome, lost_s))
+
+    def evicted(self, pod: SimPod, intent: Evict) -> None:
+        now = self._timeline.now
+        self.evictions.append(
+            EvictionRecord(
+                time=now,
+                pod=pod.name,
+                job=pod.job.spec.key,
+                queue=pod.job.spec.queue,
+                action=intent.action,
+                node=pod.node,
+                gpu_milli=pod.kind.demand.gpu_milli,
+                ran_s=now - pod.started if pod.started is not None else 0.0,
+                beneficiary=intent.beneficiary,
+                beneficiary_queue=self._queue_of(intent.beneficiary),
+            )
+        )
+
+    def node_joined(self, node: SimNode) -> None:
+        obj = node.object
+        offered = Resources.parse(obj.status.allocatable)
+        self._nodes.setdefault(obj.metadata.name, []).append(
+            NodeRecord(
+                name=obj.metadata.name,
+                cpu_milli=int(offered.get(CPU)),
+                memory_bytes=int(offered.get(MEMORY)),
+                gpus=sum(int(offered.get(dim(name))) for name in GPU_RESOURCES) // 1000,
+                gpu_model=(obj.metadata.labels or {}).get(MODEL_LABEL, ""),
+                since=node.since,
+            )
+        )
+
+    def node_left(self, node: SimNode) -> None:
+        records = self._nodes[node.object.metadata.name]
+        last = records[-1]
+        records[-1] = NodeRecord(
+            name=last.name,
+            cpu_milli=last.cpu_milli,
+            memory_bytes=last.memory_bytes,
+            gpus=last.gpus,
+            gpu_model=last.gpu_model,
+            since=last.since,
+            until=self._timeline.now,
+        )
+
+    # -- samples ----------------------------------------------------------------------------------------------------
+    def sample(self, state: ClusterState, every_s: float) -> None:
+        """Measure fragmentation, at most once in *every_s*."""
+        now = self._timeline.now
+        if now < self._next_sample or not self._wanted:
+            return
+        self._next_sample = now + every_s
+        self.samples.append(Sample(time=now, fragmentation=fragmentation(state, self._wanted)))
+
+    # -- results ----------------------------------------------------------------------------------------------------
+    @property
+    def jobs(self) -> tuple[JobRecord, ...]:
+        """Every job that was submitted."""
+        return tuple(self._jobs[number] for number in sorted(self._jobs))
+
+    @property
+    def nodes(self) -> tuple[NodeRecord, ...]:
+        """Every stay of every node."""
+        return tuple(record for records in self._nodes.values() for record in records)
+
+
+def fragmentation(state: ClusterState, wanted: Mapping[int, int]) -> float | None:
+    """The share of free GPU capacity on nodes whose free part is too small for a typical pod; None if none is free."""
+    table = state.table
+    dims = [d for d in (dim(name) for name in GPU_RESOURCES) if d < table.width]
+    if not dims:
+        return None
+    free = np.maximum(sum(table.idle[d, : table.size] for d in dims), 0)
+    total = float(free.sum())
+    if total == 0:
+        return None
+    pods = sum(wanted.values())
+    unusable = sum(count * float(free[free < amount].sum()) for amount, count in sorted(wanted.items()))
+    return unusable / pods / total
+
+
+def queue_record(obj: QueueObject) -> QueueRecord:
+    """The record of a queue."""
+    return QueueRecord(name=obj.metadata.name, weight=float(obj.spec.weight or 1), parent=obj.spec.parent)
+
+
+def _pod_record(pod: SimPod, end: float | None, outcome: PodOutcome, lost_s: float) -> PodRecord:
+    demand = pod.kind.demand
+    return PodRecord(
+        job=pod.job.spec.key,
+        name=pod.name,
+        node=pod.node,
+        start=pod.started or 0.0,
+        end=end,
+        cpu_milli=demand.cpu_milli,
+        memory_bytes=demand.memory_bytes,
+        gpu_milli=demand.gpu_milli,
+        outcome=outcome,
+        lost_s=lost_s,
+    )
+
+
+def _job_record(
+    job: SimJob, end: float | None, outcome: JobOutcome, reasons: tuple[Reason, ...] = ()
+) -> JobRecord:
+    spec = job.spec
+    demands = [(kind.demand, len(kind.names)) for kind in spec.kinds]
+    return JobRecord(
+        name=spec.name,
+        namespace=spec.namespace,
+        queue=spec.queue,
+        user=spec.user,
+        priority=spec.priority,
+        submit=spec.submit_s,
+        start=job.start,
+        end=end,
+        duration=spec.run_s,
+        gpus=sum(demand.gpu_milli * count for demand, count in demands) / 1000,
+        cpus=sum(demand.cpu_milli * count for demand, count in demands) / 1000,
+        memory_bytes=sum(demand.memory_bytes * count for demand, count in demands),
+        pods=spec.tasks,
+        outcome=outcome,
+        reasons=reasons,
+    )

@@ -1,0 +1,293 @@
+"""``Simulation``: one run of a workload on an embedded cluster under one configuration, to a `RunRecord`."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import TextIO
+
+from pumice.errors import PumiceError
+from pumice.framework.runtime import Runtime
+from pumice.model.api import AnyObject, Metadata, NodeObject, PriorityClass, QueueObject, QueueSpec, QueueStatus
+from pumice.model.intents import Bind, Evict, StatusUpdate
+from pumice.model.resources import dim_name, unit
+from pumice.scheduler.assembly import Assembly
+from pumice.scheduler.loop import Loop
+from pumice.scheduler.report import CycleReport
+from pumice.sim.cluster import Delays, SimCluster
+from pumice.sim.controller import JobController
+from pumice.sim.engine import Rank, Timeline
+from pumice.sim.faults import Fault, Faults
+from pumice.sim.jobs import JobSpec
+from pumice.sim.log import EventLog
+from pumice.sim.recorder import SAMPLES, Recorder, queue_record
+from pumice.sim.results.records import Reason, RunRecord
+
+MOST_CYCLES_AT_ONCE = 100
+"""Cycles at one instant before the next one has to wait for the period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands."""
+
+    now: float
+    submitted: int
+    over: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Everything about a run but its workload and its configuration."""
+
+    name: str = "run"
+    objects: Sequence[AnyObject] = ()
+    """Nodes, queues and whatever else is there at the start."""
+    seed: int = 0
+    horizon_s: float = math.inf
+    delays: Delays = field(default_factory=Delays)
+    faults: Faults = field(default_factory=Faults)
+    period_s: float = 1.0
+    """How long after a cycle that decided something the next one follows, if nothing happens before."""
+    settle: bool = True
+    """Do such cycles follow at all? Without them a cycle runs only at instants in which something happened."""
+    trace: str = ""
+    """What is played, in a few words."""
+    notes: tuple[str, ...] = ()
+
+
+class Simulation:
+    """A run in the making. `run` it to its end, or to its first failure; `record` is there in any case."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        assembly: Assembly,
+        *,
+        log: TextIO | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.setting = setting
+        self.timeline = Timeline()
+        self.log = EventLog(log)
+        self.recorder = Recorder(self.timeline, self._queue_of)
+        self.cluster = SimCluster(
+            self.timeline, delays=setting.delays, seed=setting.seed, log=self.log, watcher=self.recorder
+        )
+        self.controller = JobController(
+            self.cluster,
+            self.recorder,
+            seed=setting.seed,
+            pod_failures_every_s=setting.faults.pods_every_s,
+        )
+        self.loop = Loop(self.cluster, self.cluster, assembly, self.timeline.clock, runtime=Runtime(seed=setting.seed))
+        self.cycles = 0
+        self.failure = ""
+        """Why the run was stopped before its end, or nothing."""
+        self.never_fit: list[str] = []
+        """Jobs that no node is large enough for, each with the reason."""
+        self._progress = progress
+        self._last: CycleReport | None = None
+        self._priorities: set[int] = set()
+        self._arrivals: Iterator[JobSpec] = iter(())
+        self._arriving = False
+        self._wake_at = -1.0
+        self._span = 0.0
+
+    def _queue_of(self, job: str) -> str:
+        found = self.controller.jobs.get(job)
+        return found.spec.queue if found is not None else ""
+
+    # -- running ----------------------------------------------------------------------------------------------------
+    def run(self, workload: Iterable[JobSpec]) -> RunRecord:
+        """Play the workload (in the order of submission) to the end or the horizon; returns the record.
+
+        A plugin that crashes, a scheduler that over-commits and an interruption by the user stop the run: the record
+        is then marked as partial and `failure` says why.
+        """
+        try:
+            self._set_up(workload)
+            self._play()
+        except KeyboardInterrupt:
+            self.failure = "interrupted"
+        except PumiceError as exc:
+            self.failure = str(exc)
+        self.log.flush()
+        return self.record()
+
+    def _set_up(self, workload: Iterable[JobSpec]) -> None:
+        cluster = self.cluster
+        objects = list(self.setting.objects)
+        if not any(isinstance(o, QueueObject) and o.metadata.name == "default" for o in objects):
+            objects.insert(0, default_queue())
+        nodes = [o for o in objects if isinstance(o, NodeObject)]
+        for obj in objects:
+            if isinstance(obj, NodeObject):
+                cluster.join(obj)
+            else:
+                cluster.put(obj)
+        for fault in self.setting.faults.plan(nodes, self.setting.seed, self.setting.horizon_s):
+            self.timeline.at(fault.time, Rank.NODES, self._fault, fault)
+        self._arrivals = iter(workload)
+        self._next_arrival()
+
+    def _fault(self, fault: Fault) -> None:
+        fault.happen(self.cluster)
+
+    def _next_arrival(self) -> None:
+        """Let the next job of the workload arrive in its time, and no further one be looked at before."""
+        spec = next(self._arrivals, None)
+        self._arriving = spec is not None
+        if spec is not None:
+            self.timeline.at(max(spec.submit_s, self.timeline.now), Rank.ARRIVALS, self._arrive, spec)
+
+    def _arrive(self, spec: JobSpec) -> None:
+        if spec.priority and spec.priority_class and spec.priority not in self._priorities:
+            self._priorities.add(spec.priority)
+            self.cluster.put(PriorityClass(metadata=Metadata(name=spec.priority_class), value=spec.priority))
+        self._check_fit(spec)
+        self._span = max(self._span, spec.submit_s)
+        self.recorder.submitted(spec)
+        self.controller.submit(spec)
+        self._next_arrival()
+
+    def _check_fit(self, spec: JobSpec) -> None:
+        """Remember a job with a pod that is larger than every node."""
+        for kind in spec.kinds:
+            short: dict[int, int] = {}
+            for node in self.cluster.nodes.values():
+                lacking = {d: v for d, v in kind.demand.items if v > node.whole.get(d, 0)}
+                if not lacking:
+                    break
+                short = lacking
+            else:
+                if self.cluster.nodes and not self.setting.faults.may_grow:
+                    d, v = next(iter(short.items()))
+                    most = max(node.whole.get(d, 0) for node in self.cluster.nodes.values())
+                    where = f"{spec.origin}: " if spec.origin else ""
+                    self.never_fit.append(
+                        f"{where}job {spec.key} can never fit: a pod of role {kind.role} asks for {v / unit(d):g} "
+                        f"of {dim_name(d)}, the largest node has {most / unit(d):g}"
+                    )
+                    return
+
+    def _play(self) -> None:
+        timeline, setting = self.timeline, self.setting
+        while True:
+            following = timeline.next_time()
+            if following is None or following > setting.horizon_s:
+                break
+            if not self._arriving and not self.controller.jobs and self.controller.submitted:
+                break  # what is left are faults, with nobody there to suffer from them
+            timeline.advance()
+            at_once = 0
+            while self.cluster.wake:
+                self.cluster.wake = False
+                report = self._cycle()
+                at_once += 1
+                if _decided(report):
+                    self._wake_later()
+                if at_once >= MOST_CYCLES_AT_ONCE:
+                    self.cluster.wake = False
+                    self._wake_later(force=True)
+
+    def _cycle(self) -> CycleReport:
+        report = self.loop.step()
+        self._last = report
+        self.cycles += 1
+        if report.errors:
+            raise PumiceError(report.errors[0])
+        self.recorder.sample(self.loop.state, self._sample_every())
+        if self._progress is not None and self.cycles % 64 == 0:
+            self._progress(self.progress)
+        return report
+
+    def _sample_every(self) -> float:
+        return max(self._span / SAMPLES, 60.0)
+
+    @property
+    def progress(self) -> Progress:
+        """Where the run stands."""
+        return Progress(self.timeline.now, self.controller.submitted, self.controller.over, self.cycles)
+
+    def _wake_later(self, *, force: bool = False) -> None:
+        if not self.setting.settle and not force:
+            return
+        at = self.timeline.now + self.setting.period_s
+        if at > self._wake_at and self.controller.jobs:
+            self._wake_at = at
+            self.timeline.at(at, Rank.WAKE, self._wake)
+
+    def _wake(self) -> None:
+        self.cluster.wake = True
+
+    # -- the record -------------------------------------------------------------------------------------------------
+    def record(self) -> RunRecord:
+        """What the run left behind so far."""
+        setting, now = self.setting, self.timeline.now
+        for job in list(self.controller.jobs.values()):
+            self.recorder.job_left(job, () if job.running else self._reasons(job.spec.key))
+        horizon = setting.horizon_s if math.isfinite(setting.horizon_s) and not self.failure else now
+        notes = [*setting.notes, *self.never_fit[:5]]
+        if len(self.never_fit) > 5:
+            notes.append(f"and {len(self.never_fit) - 5:,} more jobs that can never fit")
+        if self.failure:
+            notes.append(f"stopped at {now:g} s: {self.failure}")
+        return RunRecord(
+            name=setting.name,
+            conf_digest=self.loop.assembly.conf.digest,
+            seed=setting.seed,
+            version=version("pumice"),
+            trace=setting.trace,
+            horizon=max(horizon, now),
+            nodes=self.recorder.nodes,
+            queues=tuple(queue_record(q.object) for q in self.loop.state.queues.values()),
+            jobs=self.recorder.jobs,
+            pods=tuple(self.recorder.pods),
+            evictions=tuple(self.recorder.evictions),
+            samples=tuple(self.recorder.samples),
+            partial=bool(self.failure),
+            notes=tuple(notes),
+        )
+
+    def _reasons(self, key: str) -> tuple[Reason, ...]:
+        """Why a job waited in the last cycle."""
+        report = self._last
+        if report is None:
+            return ()
+        for error in report.fit_errors.get(key, {}).values():
+            said = tuple(Reason(text=r.text, plugin=r.plugin, nodes=n) for r, n in error.reasons())
+            if said:
+                return said
+        refusal = report.refusals.get(key)
+        if refusal is None:
+            return ()
+        if refusal.error is not None and refusal.error.reasons():
+            return tuple(Reason(text=r.text, plugin=r.plugin, nodes=n) for r, n in refusal.error.reasons())
+        return (Reason(text=refusal.text, plugin=refusal.plugin),)
+
+
+def default_queue(name: str = "default") -> QueueObject:
+    """An open queue of weight 1."""
+    return QueueObject(
+        metadata=Metadata(name=name, uid=name),
+        spec=QueueSpec(weight=1, reclaimable=True),
+        status=QueueStatus(state="Open"),
+    )
+
+
+def merged(workloads: Sequence[Iterable[JobSpec]]) -> Iterator[JobSpec]:
+    """Several workloads as one, in the order of submission; those of the first come first at one instant."""
+    return heapq.merge(*workloads, key=lambda spec: spec.submit_s)
+
+
+def _decided(report: CycleReport) -> bool:
+    """Did the cycle change anything that may let the next one do more?"""
+    return any(
+        isinstance(i, (Bind, Evict)) or (isinstance(i, StatusUpdate) and i.status.get("phase") == "Inqueue")
+        for i in report.intents
+    )

@@ -1,0 +1,274 @@
+"""Workloads: traces, and arrivals drawn from a seed, turned into jobs that can be submitted."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from pumice.model.api import (
+    Affinity,
+    Container,
+    NodeAffinity,
+    NodeSelector,
+    NodeSelectorTerm,
+    PodSpec,
+    Requirement,
+    ResourceList,
+    ResourceRequirements,
+)
+from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
+from pumice.framework.run_times import RUN_TIME_ANNOTATION
+from pumice.sim.jobs import Demand, JobSpec, PodKind, Work, demand_of
+from pumice.sim.recorder import MODEL_LABEL
+from pumice.sim.traces import TraceJob, TracePod
+
+GPU = "nvidia.com/gpu"
+FRACTION_ANNOTATION = "gpu-fraction"
+DEVICES_ANNOTATION = "gpu-fraction-num-devices"
+SCHEDULER = "pumice"
+DAY_S = 86_400.0
+
+
+# -- traces -------------------------------------------------------------------------------------------------------
+class TraceJobs:
+    """Turns jobs of a trace into jobs that can be submitted. What equal pods share is made once."""
+
+    def __init__(self, *, merge: bool = False, queue: str = "", checkpoint_s: float = 0.0) -> None:
+        self._merge, self._queue, self._checkpoint = merge, queue, checkpoint_s
+        self._kinds: dict[tuple[TracePod, int], tuple[PodSpec, Demand]] = {}
+        self._minimums: dict[tuple[tuple[TracePod, ...], int], ResourceList] = {}
+
+    def jobs(self, trace: Iterable[TraceJob]) -> Iterator[JobSpec]:
+        """Every job, in the order given."""
+        return map(self.job, trace)
+
+    def job(self, job: TraceJob) -> JobSpec:
+        """One job: a PodGroup with one role per kind of pod. With *merge*, one pod that asks for the whole job."""
+        pods, least = job.pods, job.min_available
+        if self._merge:
+            pods, least = (_merged(job),), 1
+        kinds = []
+        first = 0
+        for number, pod in enumerate(pods):
+            role = "task" if len(pods) == 1 else f"task{number}"
+            spec, demand = self._kind(pod, job.priority)
+            notes = {GROUP_ANNOTATION: job.name, ROLE_KEY: role, **_gpu_notes(pod)}
+            names = tuple(f"{job.name}-{role}-{first + n}" for n in range(pod.count))
+            kinds.append(PodKind(role, names, spec, demand, annotations=notes, run_s=job.duration_s))
+            first += pod.count
+        declared = job.run_time_declared_s
+        return JobSpec(
+            name=job.name,
+            submit_s=job.submit_s,
+            kinds=tuple(kinds),
+            min_available=least,
+            work=Work.GANG,
+            run_s=job.duration_s if math.isfinite(job.duration_s) else None,
+            queue=self._queue or job.queue,
+            user=job.user,
+            priority=job.priority,
+            priority_class=class_name(job.priority),
+            min_resources=self._minimum(pods, least),
+            annotations=None if declared is None else {RUN_TIME_ANNOTATION: seconds_text(declared)},
+            checkpoint_s=self._checkpoint,
+        )
+
+    def _kind(self, pod: TracePod, priority: int) -> tuple[PodSpec, Demand]:
+        shape = replace(pod, count=1)
+        known = self._kinds.get((shape, priority))
+        if known is None:
+            resources = ResourceRequirements(requests=_requests(pod))
+            spec = PodSpec(
+                containers=[Container(name="main", resources=resources)],
+                scheduler_name=SCHEDULER,
+                affinity=_models(pod),
+                priority=priority or None,
+                priority_class_name=class_name(priority),
+            )
+            known = self._kinds[shape, priority] = spec, demand_of(spec, pod.gpu_devices * pod.gpu_milli)
+        return known
+
+    def _minimum(self, pods: tuple[TracePod, ...], least: int) -> ResourceList:
+        """What the first *least* pods ask for together."""
+        known = self._minimums.get((pods, least))
+        if known is None:
+            cpu = memory = gpus = 0
+            left = least
+            for pod in pods:
+                count = min(left, pod.count)
+                left -= count
+                cpu += count * pod.cpu_milli
+                memory += count * pod.memory_bytes
+                gpus += count * pod.gpu_devices if pod.gpu_milli == 1000 else 0
+            known = self._minimums[pods, least] = _requests(TracePod(1, cpu, memory, 1000 if gpus else 0, gpus))
+        return known
+
+
+def class_name(priority: int) -> str:
+    """The name of the PriorityClass that stands for a number; none for 0."""
+    return f"priority-{priority}".replace("--", "-minus-") if priority else ""
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration as an annotation carries it: ``90s``."""
+    return f"{int(seconds)}s" if seconds == int(seconds) else f"{seconds}s"
+
+
+def _merged(job: TraceJob) -> TracePod:
+    return TracePod(
+        1,
+        sum(p.count * p.cpu_milli for p in job.pods),
+        sum(p.count * p.memory_bytes for p in job.pods),
+        max(p.gpu_milli for p in job.pods),
+        sum(p.count * p.gpu_devices for p in job.pods),
+        job.pods[0].gpu_models,
+    )
+
+
+def _requests(pod: TracePod) -> ResourceList:
+    listed: ResourceList = {}
+    if pod.cpu_milli:
+        listed["cpu"] = f"{pod.cpu_milli}m"
+    if pod.memory_bytes:
+        listed["memory"] = str(pod.memory_bytes)
+    if pod.gpu_devices and pod.gpu_milli == 1000:
+        listed[GPU] = str(pod.gpu_devices)
+    return listed
+
+
+def _gpu_notes(pod: TracePod) -> dict[str, str]:
+    if not pod.gpu_devices or pod.gpu_milli == 1000:
+        return {}
+    notes = {FRACTION_ANNOTATION: f"{pod.gpu_milli / 1000:g}"}
+    if pod.gpu_devices > 1:
+        notes[DEVICES_ANNOTATION] = str(pod.gpu_devices)
+    return notes
+
+
+def _models(pod: TracePod) -> Affinity | None:
+    if not pod.gpu_models:
+        return None
+    term = NodeSelectorTerm(match_expressions=[Requirement(key=MODEL_LABEL, operator="In", values=[*pod.gpu_models])])
+    return Affinity(node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=[term])))
+
+
+# -- arrivals drawn from a seed -------------------------------------------------------------------------------------
+Draw = Callable[[random.Random], float]
+"""One number from a distribution."""
+
+
+def constant(value: float) -> Draw:
+    """Always the same."""
+    return lambda _: value
+
+
+def uniform(low: float, high: float) -> Draw:
+    """Any number between two, equally often."""
+    return lambda rng: rng.uniform(low, high)
+
+
+def exponential(mean: float) -> Draw:
+    """Memoryless, with this mean."""
+    return lambda rng: rng.expovariate(1 / mean)
+
+
+def lognormal(median: float, p90: float) -> Draw:
+    """Log-normal: half are below the median, nine tenths below *p90*."""
+    sigma = math.log(p90 / median) / 1.2815515655446004
+    return lambda rng: median * math.exp(rng.gauss(0.0, sigma))
+
+
+def choice(weights: dict[float, float]) -> Draw:
+    """One of several numbers, by weight."""
+    values, cumulated = list(weights), list(weights.values())
+    return lambda rng: rng.choices(values, cumulated)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When jobs arrive: on average *every* so many seconds from *start* to *until*, or *count* of them."""
+
+    every_s: float
+    process: str = "poisson"
+    """``poisson``, or ``regular`` for equal distances."""
+    start_s: float = 0.0
+    until_s: float = math.inf
+    count: int | None = None
+    daily: tuple[float, ...] = ()
+    """Weight of each part of a day (24 of them: of each hour); the mean stays *every*."""
+    batch: int = 1
+    """Jobs that arrive together."""
+
+    def times(self, rng: random.Random) -> Iterator[float]:
+        """The instants, whole seconds in order."""
+        made, now = 0, self.start_s
+        top = max(self.daily, default=1.0)
+        mean = sum(self.daily) / len(self.daily) if self.daily else 1.0
+        while self.count is None or made < self.count:
+            step = self.every_s * mean / top
+            now += rng.expovariate(1 / step) if self.process == "poisson" else step
+            if now >= self.until_s:
+                return
+            if self.daily:
+                part = self.daily[int(now % DAY_S / DAY_S * len(self.daily))]
+                if rng.random() * top >= part:
+                    continue
+            for _ in range(self.batch):
+                made += 1
+                yield float(round(now))
+                if self.count is not None and made >= self.count:
+                    return
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """A stream of jobs of one kind."""
+
+    name: str
+    arrivals: Arrivals
+    duration: Draw
+    pods: Draw = constant(1)
+    min_available: int | None = None
+    """Pods that must start together; None: all."""
+    gpu: Draw = constant(0)
+    """GPU devices of each pod."""
+    gpu_fraction: float = 1.0
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    cpu_milli_per_gpu: int = 0
+    memory_bytes_per_gpu: int = 0
+    gpu_models: tuple[str, ...] = ()
+    queue: str = "default"
+    users: int = 0
+    priority: int = 0
+    declared: float = 0.0
+    """The declared run time as a multiple of the real one; 0: none is declared."""
+
+    def jobs(self, seed: int) -> Iterator[TraceJob]:
+        """The jobs, in the order of arrival; the same seed gives the same ones."""
+        rng = random.Random(f"{seed}/{self.name}")
+        for number, submit in enumerate(self.arrivals.times(rng)):
+            duration = float(max(1, round(self.duration(rng))))
+            pods = max(1, round(self.pods(rng)))
+            devices = max(0, round(self.gpu(rng)))
+            pod = TracePod(
+                pods,
+                self.cpu_milli + devices * self.cpu_milli_per_gpu,
+                self.memory_bytes + devices * self.memory_bytes_per_gpu,
+                round(1000 * self.gpu_fraction) if devices else 0,
+                devices,
+                self.gpu_models,
+            )
+            yield TraceJob(
+                name=f"{self.name}-{number:05d}",
+                submit_s=submit,
+                duration_s=duration,
+                pods=(pod,),
+                min_available=min(self.min_available or pods, pods),
+                queue=self.queue,
+                user=f"{self.name}-user-{rng.randrange(self.users)}" if self.users else "",
+                priority=self.priority,
+                run_time_declared_s=float(math.ceil(duration * self.declared)) if self.declared else None,
+            )
