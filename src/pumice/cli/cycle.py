@@ -141,7 +141,7 @@ def _show(why: Explanation) -> None:
     rows: list[tuple[str, Any]] = [
         ("tasks", f"{counts}; needs {why.min_available} together"),
         ("position", place),
-        ("stopped at", f"{why.stage}{f' by {why.plugin}' if why.plugin else ''}"),
+        ("stopped at", f"{why.stage}: {outcome.STOPPED[why.stage]}{f' ({why.plugin})' if why.plugin else ''}"),
         ("because", why.text),
     ]
     if why.task:

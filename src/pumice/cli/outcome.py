@@ -17,6 +17,18 @@ from pumice.model.status import TaskStatus
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 
+STOPPED = {
+    Stage.ABSENT: "cannot be looked at",
+    Stage.ENQUEUE: "not let into its queue",
+    Stage.VALID: "not complete",
+    Stage.QUEUE: "its queue may not take it",
+    Stage.NODES: "no room on the nodes",
+    Stage.READY: "not enough tasks have a place",
+    Stage.EVICTION: "nobody may be evicted for it",
+    Stage.UNSEEN: "not tried",
+    Stage.SERVED: "served",
+}
+"""The stages as people read them."""
 _MANY_NODES = 24
 _GIB = 1 << 30
 
@@ -134,7 +146,7 @@ def _waits(waiting: Waiting) -> None:
 def brief(why: Explanation) -> None:
     """Print why a job waits, in a few lines."""
     place = f", {why.position} of {why.waiting} that wait" if why.position else ""
-    render.heading(f"  {why.job}", f"queue {why.queue or '-'}{place}; stopped at: {why.stage}")
+    render.heading(f"  {why.job}", f"{STOPPED[why.stage]} · queue {why.queue or '-'}{place}")
     by = f" ({why.plugin})" if why.plugin else ""
     render.paragraph(f"{why.text}{by}", indent=4)
     for hint in why.unblock:

@@ -14,11 +14,12 @@ from typing import Final
 import numpy as np
 
 from pumice.engine.choose import FitError
+from pumice.engine.rows import NodeRows
 from pumice.framework.refusals import Refusal
 from pumice.framework.session import Session
 from pumice.model.job import Job
 from pumice.model.reason import reason_of
-from pumice.model.resources import MEMORY, PODS, Number, dim_name, unit
+from pumice.model.resources import MEMORY, PODS, Number, Resources, dim_name, unit
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
@@ -64,6 +65,16 @@ class NodeReason:
 
 
 @dataclass(frozen=True, slots=True)
+class SoleObjection:
+    """Nodes that would take a task but for this one objection."""
+
+    text: str
+    plugin: str
+    nodes: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
 class NearMiss:
     """The node that comes nearest to taking a task: what it lacks, or the one objection it has."""
 
@@ -96,6 +107,10 @@ class Explanation:
     """What that task asks for."""
     reasons: list[NodeReason] = field(default_factory=list)
     nearest: NearMiss | None = None
+    but_for: list[SoleObjection] = field(default_factory=list)
+    """Objections that are the only one of some nodes, most nodes first."""
+    large_enough: int = 0
+    """Nodes that nobody objects to and that would have room if they were empty, but have none now."""
     room_for: int | None = None
     """How many tasks like that one would fit now, all nodes together."""
     unblock: list[str] = field(default_factory=list)
@@ -130,9 +145,14 @@ def explain(ssn: Session, job: Job) -> Explanation:
     elif stage is Stage.NODES and failed is not None:
         task, error = failed
         out.task, out.wants = task.key, _written(task.klass.items)
-        out.text, out.plugin = str(error), ""
+        out.text, out.plugin = _summary(error), ""
         out.reasons = _reasons(error)
         out.nearest, out.room_for = _nearest(ssn, task)
+        out.large_enough = _large_enough(ssn, task)
+        out.but_for = _but_for(ssn, task)
+        if out.nearest is None and out.but_for:
+            sole = out.but_for[0]
+            out.nearest = NearMiss(sole.example, {}, sole.text)
     out.unblock = list(_unblock(ssn, job, out))
     return out
 
@@ -178,38 +198,57 @@ def _reasons(error: FitError) -> list[NodeReason]:
     return [NodeReason(r.text, r.plugin, n, r.evictable) for r, n in error.reasons()]
 
 
-def _nearest(ssn: Session, task: Task) -> tuple[NearMiss | None, int | None]:
-    """The node that comes nearest to taking the task, and how many such tasks would fit now."""
+def _summary(error: FitError) -> str:
+    parts = ", ".join(f"{r.nodes} {r.text}" for r in _reasons(error))
+    return error.text or f"fits none of {error.nodes} nodes: {parts}"
+
+
+def _nearest(ssn: Session, task: Task) -> tuple[NearMiss | None, int]:
+    """The node that lacks least among those that nobody objects to, and how many such tasks would fit now."""
     view = ssn.evaluator.view(task)
     table, klass = ssn.state.table, task.klass
-    valid = table.valid[: view.size]
-    passing = valid & (view.code == 0)
-    rows = ssn.chooser.feasible(view, task, passing)
-    names = {int(r): node.name for r in range(view.size) if (node := table.nodes[r]) is not None}
-    if len(rows):
-        needs = [(d, v) for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
-        room = np.full(len(rows), np.iinfo(np.int64).max)
-        for d, v in needs:
-            room = np.minimum(room, np.maximum(table.idle[d, rows], 0) // v)
-        short = np.zeros(len(rows))
-        for d, v in needs:
-            left = np.maximum(table.idle[d, rows], 0) - room * v
-            short = np.maximum(short, np.maximum(v - left, 0) / v)
-        best = min(range(len(rows)), key=lambda i: (short[i], names[int(rows[i])]))
-        row = int(rows[best])
-        lacks = [
-            (d, v - (int(table.idle[d, row]) - int(room[best]) * v))
-            for d, v in needs
-            if int(table.idle[d, row]) - int(room[best]) * v < v
-        ]
-        return NearMiss(names[row], _written(lacks)), int(room.sum())
-    others = [r for r in names if view.idle_ok[r]]
-    if not others:
-        others = list(names)
-    if not others:
+    rows = ssn.chooser.feasible(view, task, table.valid[: view.size] & (view.code == 0))
+    needs = [(d, v) for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
+    if not len(rows) or not needs:
         return None, 0
-    row = min(others, key=lambda r: (int(view.severity[r]), names[r]))
-    return NearMiss(names[row], {}, reason_of(int(view.code[row])).text), 0
+    idle = {d: np.maximum(table.idle[d, rows], 0) for d, _ in needs}
+    room = np.min([idle[d] // v for d, v in needs], axis=0)
+    lacking = {d: np.maximum(v - (idle[d] - room * v), 0) for d, v in needs}
+    short = np.max([lacking[d] / v for d, v in needs], axis=0)
+    names = [node.name for row in rows.tolist() if (node := table.nodes[row]) is not None]
+    best = min(range(len(names)), key=lambda i: (short[i], names[i]))
+    lacks = [(d, int(amounts[best])) for d, amounts in lacking.items() if amounts[best] > 0]
+    return NearMiss(names[best], _written(lacks)), int(room.sum())
+
+
+def _large_enough(ssn: Session, task: Task) -> int:
+    view, table = ssn.evaluator.view(task), ssn.state.table
+    fits = table.valid[: view.size] & (view.code == 0) & ~view.idle_ok
+    for d, v in task.klass.items:
+        fits = fits & (table.allocatable[d, : view.size] >= v)
+    return int(fits.sum())
+
+
+def _but_for(ssn: Session, task: Task) -> list[SoleObjection]:
+    """The objections that are the only one of some nodes with room, asking every filter about every node."""
+    evaluator, table = ssn.evaluator, ssn.state.table
+    view = evaluator.view(task)
+    index = np.flatnonzero(table.valid[: view.size] & view.idle_ok)
+    rows = NodeRows(table, index)
+    objections = np.zeros(len(index), dtype=np.int64)
+    last = np.zeros(len(index), dtype=np.int64)
+    for f in evaluator.filters:
+        if len(index) and (f.applies is None or f.applies(task)):
+            codes = evaluator.ask_filter(f, task, rows)
+            objections += codes != 0
+            last = np.where(codes != 0, codes, last)
+    found: dict[int, list[str]] = {}
+    for row in np.flatnonzero(objections == 1).tolist():
+        node = table.nodes[int(index[row])]
+        if node is not None:
+            found.setdefault(int(last[row]), []).append(node.name)
+    out = [SoleObjection(reason_of(c).text, reason_of(c).plugin, len(n), min(n)) for c, n in found.items()]
+    return sorted(out, key=lambda o: (-o.nodes, o.text))
 
 
 def _written(items: Iterable[tuple[int, Number]]) -> dict[str, str]:
@@ -231,9 +270,10 @@ def _unblock(ssn: Session, job: Job, why: Explanation) -> Iterable[str]:
             yield f"room in queue {job.queue} for its minResources, or a smaller minResources"
         case Stage.VALID:
             missing = job.min_available - job.valid_count
-            yield f"{missing} more pods, or a smaller minMember" if missing > 0 else "the pods that its policy asks for"
+            more = f"{_count(missing, 'more pod')}, or a smaller minMember"
+            yield more if missing > 0 else "the pods that its roles or sub-groups ask for"
         case Stage.QUEUE:
-            yield f"other work of queue {job.queue} ends, or the queue gets more (weight, deserved, capability)"
+            yield f"other work of queue {job.queue} ends, or the queue gets more ({_queue_sums(ssn, job)})"
         case Stage.NODES:
             yield from _unblock_nodes(ssn, job, why)
         case Stage.READY if job.with_status(S.PIPELINED):
@@ -251,14 +291,27 @@ def _unblock_nodes(ssn: Session, job: Job, why: Explanation) -> Iterable[str]:
     if near is not None and near.lacks:
         lacks = " and ".join(f"{amount} more {name}" for name, amount in near.lacks.items())
         if why.room_for:
-            yield f"room for {max(needed - why.room_for, 1)} more of its tasks; nearest: {lacks} free on {near.node}"
+            text = f"there is room for {why.room_for} of the {needed} tasks that it needs together"
+            yield f"{text}; the next would need {lacks} on {near.node}"
         else:
-            yield f"{lacks} free on one node, {near.node} comes nearest"
-    elif near is not None and near.objection:
-        yield f"a node without this objection: {near.objection}; {near.node} comes nearest"
-    helped = sum(r.nodes for r in why.reasons if r.eviction_helps)
-    if helped and not any(a in _EVICTING for a in ssn.actions):
-        yield f"eviction could help on {helped} nodes, but no action of this conf evicts (preempt, reclaim)"
-    for reason in why.reasons:
-        if not reason.eviction_helps:
-            yield f"other nodes, or another pod spec, for: {reason.text} ({reason.nodes} nodes)"
+            yield f"{lacks} free on one node; {near.node} comes nearest"
+    for sole in why.but_for:
+        others = f" and {_count(sole.nodes - 1, 'other')}" if sole.nodes > 1 else ""
+        yield f"{sole.example}{others} would do but for: {sole.text}"
+    if why.large_enough and not any(a in _EVICTING for a in ssn.actions):
+        yield f"eviction could help on {_count(why.large_enough, 'node')}, but no action of this conf evicts"
+
+
+def _queue_sums(ssn: Session, job: Job) -> str:
+    """What the queue holds of what the job asks for."""
+    asked = {d for task in job.with_status(S.PENDING).values() for d, _ in task.klass.items if d != PODS}
+    scarce = {d for d in asked if "/" in dim_name(d)} or asked
+    held, pending = ssn.queues[job.queue].held, Resources(job._pending)
+    return ", ".join(
+        f"it holds {_amount(d, held.get(d))} {dim_name(d)}, the job asks for {_amount(d, pending.get(d))}"
+        for d in sorted(scarce, key=dim_name)
+    )
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
