@@ -55,7 +55,7 @@ class NodeSearch:
             if known is not None:
                 within = ~known if within is None else within & ~known
             found = chooser.choose(task, within, self._soft)
-            self._note(role, task)
+            self._note(role, task, within)
             return found
         return chooser.choose(task, within, self._soft)
 
@@ -69,9 +69,9 @@ class NodeSearch:
             choice = self._ssn.chooser.choose(task, only)
         return choice if isinstance(choice, Choice) else None
 
-    def _note(self, role: str, task: Task) -> None:
+    def _note(self, role: str, task: Task, within: Bools | None) -> None:
         view = self._ssn.evaluator.view(task)
-        failing = ~self.passing(view, task)
+        failing = ~self.passing(view, task, within)
         known = self._failed.get(role)
         self._failed[role] = failing if known is None else known | failing
 
