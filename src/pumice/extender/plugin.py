@@ -76,6 +76,7 @@ class Extender(Plugin):
         if talk.has(ON_SESSION_CLOSE.name):
             body = talk.writer.request(ON_SESSION_CLOSE, SessionCloseRequest())
             talk.conversation.ask_many(ON_SESSION_CLOSE, [body])
+        talk.closed = True
         talk.conversation.publish()
         if talk.conversation.failures:
             talk.memory["failing"] = talk.memory.get("failing", 0) + 1

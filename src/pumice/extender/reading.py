@@ -22,6 +22,8 @@ class Reading:
     """A predicate's code counts without a text."""
     score_errors_ignorable: bool = True
     """An answer without scores is an error like any other; else it is one even where errors are ignored."""
+    negative_rejects: bool = True
+    """A negative vote on victims names none; else its victims are taken all the same."""
     ignored_victims: int = 0
     """The vote (with no victims) of an ignored error: 0 abstains."""
     ignored_vote: int = 0
@@ -60,6 +62,7 @@ PUMICE: Final = Reading()
 VOLCANO: Final = Reading(
     code_alone_rejects=False,
     score_errors_ignorable=False,
+    negative_rejects=False,
     ignored_victims=1,
     ignored_vote=1,
     ignored_ready=False,

@@ -42,7 +42,7 @@ class Writer:
         self._names: dict[str, bytes] = {}
 
     def begin(self, pods_version: int) -> None:
-        """A session opens; *pods_version* grows when a pod changes. Then nodes that list their tasks are written anew."""
+        """A session opens. When *pods_version* changed, nodes that list their tasks are written anew."""
         if self._with_tasks and pods_version != self._pods_version:
             self._nodes.clear()
         self._pods_version = pods_version

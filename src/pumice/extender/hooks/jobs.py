@@ -143,7 +143,7 @@ class JobHooks:
 
     def _tell(self, verb: Verb[Any, Any], event: Event) -> None:
         talk = self._talk
-        if not talk.interest.concerns(event.task):
+        if talk.closed or not talk.interest.concerns(event.task):
             return
         try:
             error = talk.conversation.ask(verb, talk.writer.one_task(verb, event.task)).error

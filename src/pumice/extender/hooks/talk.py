@@ -24,6 +24,8 @@ class Talk:
     writer: Writer
     memory: dict[str, Any]
     """Kept between sessions."""
+    closed: bool = False
+    """The service was told that the session is over; what is undone after that is not told."""
 
     def ignores(self, verb: str) -> bool:
         """Are errors of *verb* neutral?"""

@@ -47,6 +47,8 @@ class VictimHooks:
             return [], talk.reading.ignored_victims if talk.ignores(verb.name) else -1
         if answer.status == 0:
             return [], 0
+        if answer.status < 0 and talk.reading.negative_rejects:
+            return [], -1
         return self._known(verb, answer.uids, evictees), answer.status
 
     def preempt(self, evictor: Task, evictees: Sequence[Task]) -> Answer:
