@@ -20,7 +20,10 @@ def node(
     resources: api.ResourceList = {"cpu": cpu, "memory": memory, "pods": "110", "nvidia.com/gpu": str(gpus)}
     return api.NodeObject(
         metadata=api.Metadata(
-            name=name, uid=f"u-{name}", creation_timestamp=EPOCH, labels={"kubernetes.io/hostname": name, **(labels or {})}
+            name=name,
+            uid=f"u-{name}",
+            creation_timestamp=EPOCH,
+            labels={"kubernetes.io/hostname": name, **(labels or {})},
         ),
         status=api.NodeStatus(allocatable=resources, capacity=resources),
     )

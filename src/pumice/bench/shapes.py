@@ -83,9 +83,7 @@ def many_classes(nodes: int = 5000, jobs: int = 100) -> Shape:
             "cpu": f"{sum(500 + 10 * k for k in range(100))}m",
             "memory": str(100 * (512 * MIB + 8 * MIB * j)),
         }
-        arriving.append(
-            group(name, 100, order=j, minimum=dict(minimum), roles={f"r{k}": 1 for k in range(100)})
-        )
+        arriving.append(group(name, 100, order=j, minimum=dict(minimum), roles={f"r{k}": 1 for k in range(100)}))
         arriving += [pod(name, k, wants[k], role=f"r{k}", order=j) for k in range(100)]
     return Shape("many classes", _base(nodes), [(arriving, [])], jobs * 100, binds=jobs * 100)
 
@@ -143,9 +141,7 @@ def fragmented_gangs(nodes: int = 5000, jobs: int = 100) -> Shape:
     arriving: Objects = []
     for j in range(jobs):
         arriving += _gang(f"w{j}", 100, requests(1000, GIB), 1000 + j, phase="Inqueue")
-    return Shape(
-        "fragmented, gangs", _fragmented(nodes), [(arriving, [])], jobs * 100, binds=0, per_cycle=True
-    )
+    return Shape("fragmented, gangs", _fragmented(nodes), [(arriving, [])], jobs * 100, binds=0, per_cycle=True)
 
 
 def fragmented_singles(nodes: int = 5000, jobs: int = 1000) -> Shape:

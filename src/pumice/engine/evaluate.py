@@ -34,6 +34,7 @@ Index = npt.NDArray[np.intp]
 Answer: TypeAlias = tuple[Reasons, npt.NDArray[np.int8]]
 """First objection and severity, per row."""
 
+NO_DEVICE: Final = reason_id("resources", "Insufficient free GPU devices")
 GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
 _NEG_INF: Final = float("-inf")
 
@@ -253,7 +254,7 @@ class Evaluator:
         view.scalar_filters = [f for group in view.groups for f in group.node if not f.batch]
         follows: list[Filter | Scorer] = [f for group in view.groups for f in group.node]
         follows += [*view.node_scorers, *(s for s in view.normalized if s.scope is Scope.NODE)]
-        view.by_amounts = all(c.amounts_only for c in follows)
+        view.by_amounts = all(c.amounts_only for c in follows) and task._class.gpu is None
         if len(view.raws) != len(view.normalized):
             view.raws = [None] * len(view.normalized)
             view.size = -1
@@ -423,7 +424,11 @@ class Evaluator:
             if flux:
                 column = column & (rows.future_idle(d) >= v)
             fits = column if fits is None else fits & column
-        return np.ones(len(rows), dtype=np.bool_) if fits is None else fits
+        if fits is None:
+            fits = np.ones(len(rows), dtype=np.bool_)
+        if klass.gpu is not None and self.table.devices is not None:
+            fits = fits & self.table.devices.fits(rows.index, klass.gpu, rows.extra)
+        return fits
 
     def _node_answers(self, view: ClassView, task: Task, rows: NodeRows) -> list[Answer | None]:
         """Per plugin, what its filters that follow the ledgers say; None where it has none."""
@@ -555,6 +560,9 @@ class Evaluator:
                 free = table.idle[d, : view.size] + table.releasing[d, : view.size] - table.pipelined[d, : view.size]
                 fits = free >= v if fits is None else fits & (free >= v)
             view.future_ok = np.ones(view.size, dtype=np.bool_) if fits is None else fits
+            gpu = view.task._class.gpu
+            if gpu is not None and table.devices is not None:
+                view.future_ok = view.future_ok & table.devices.fits(np.arange(view.size), gpu, future=True)
             view.future_at = view.touched_at
         return view.future_ok
 
@@ -565,7 +573,7 @@ class Evaluator:
         for d, v in zip(view.task._class.fit_dims, view.task._class.fit_values, strict=True):
             free = table.idle[d, index] + table.releasing[d, index] - table.pipelined[d, index]
             out = np.where((out == 0) & (free < v), insufficient(d), out)
-        return out
+        return np.where(out == 0, NO_DEVICE, out).astype(np.int32)
 
     def imagine(self, view: ClassView, index: Index, extra: npt.NDArray[np.int64]) -> tuple[Bools, Floats]:
         """Rows as they would be after *extra* more tasks of the class: (fits, score), scalar callbacks left out."""
@@ -576,11 +584,14 @@ class Evaluator:
             batch = [f for f in group.node if f.batch]
             answers.append(self._ask_filters(batch, task, rows) if batch else None)
         code, _ = self._combine(view, index, answers, len(index))
+        fits = code == 0
+        if task._class.gpu is not None and self.table.devices is not None:
+            fits = fits & self.table.devices.fits(index, task._class.gpu, extra)
         score = view.static_score[index]
         batch_scorers = view.node_scorers[: len(view.node_scorers) - len(view.scalar_scorers)]
         if batch_scorers:
             score = score + self._ask_scorers(batch_scorers, task, rows)
-        return code == 0, score
+        return fits, score
 
     def imagine_scalars(self, view: ClassView, row: int, extra: int, score: float) -> float:
         """Add what scalar callbacks say of one imagined row to its *score*; minus infinity where one objects."""

@@ -501,6 +501,17 @@ class Asking:
                 total += score
         return total
 
+    def pick_devices(self, task: Task, node: Node) -> tuple[int, ...]:
+        """The devices that a task would get on a node, best `gpu_order` first, ties by index."""
+        if not self.chain("gpu_order"):
+            return ()
+
+        def order(devices: Sequence[int]) -> list[int]:
+            scored = [(self.gpu_order(task, node, str(d)), d) for d in devices]
+            return [d for _, d in sorted((-s, d) for s, d in scored if s is not None)]
+
+        return tuple(self.state.devices.pick(task, node, order))
+
     def bind_annotations(self, task: Task, node: Node) -> dict[str, str]:
         """Annotations to write with a bind."""
         out: dict[str, str] = {}

@@ -1,48 +1,192 @@
-"""Placing a job by sub-jobs and hyper-nodes: the whole cluster is the top hyper-node, and the only one for now."""
+"""The tree of hyper-nodes: which nodes are close to each other, tier by tier."""
 
 from __future__ import annotations
 
-from pumice.framework.session import Session
-from pumice.framework.statement import Statement
-from pumice.framework.worksheet import Worksheet, place_tasks
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.model import api
 from pumice.model.job import Job, SubJob
-from pumice.model.queue import Queue
+from pumice.model.node import Node
+from pumice.model.selectors import label_selector_matches
+from pumice.model.status import IS_ALLOCATED
+from pumice.model.task import Task
+from pumice.state.cluster import ClusterState
+
+Bools = npt.NDArray[np.bool_]
+
+TOP: Final = "<cluster-top-hypernode>"
+"""The virtual hyper-node that holds every node."""
 
 
-def place_by_topology(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, remember: bool) -> Statement | None:
-    """Place sub-jobs in order until the job is ready; the statement if it is or may wait, else None."""
-    statement = ssn.statement()
-    for sub_job in _in_order(ssn, job, sheet):
-        own = place_tasks(ssn, queue, job, sub_job, sheet.sub_jobs[sub_job.uid], remember)
-        if own is None:
-            continue
-        statement.merge(own)
-        if ssn.job_ready(job):
-            break
-    if not statement.operations:
+@dataclass(slots=True)
+class HyperNode:
+    """A group of nodes. The lower its tier, the closer they are."""
+
+    name: str
+    tier: int
+    tier_name: str = ""
+    parent: str = ""
+    children: list[str] = field(default_factory=list)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    """Every node in it or below it, by name."""
+
+    def __repr__(self) -> str:
+        return f"<HyperNode {self.name} tier {self.tier} {len(self.nodes)} nodes>"
+
+
+class HyperNodeTree:
+    """All hyper-nodes with a virtual one on top. *problem* says why it cannot be used, or nothing."""
+
+    def __init__(self, objects: Iterable[api.HyperNode], nodes: Mapping[str, Node]) -> None:
+        listed = sorted(objects, key=lambda o: o.metadata.name)
+        self._all_nodes = nodes
+        self.problem = ""
+        self.by_name: dict[str, HyperNode] = {
+            o.metadata.name: HyperNode(o.metadata.name, o.spec.tier, o.spec.tier_name) for o in listed
+        }
+        own = {o.metadata.name: self._join(o) for o in listed}
+        self.top = HyperNode(TOP, max((h.tier for h in self.by_name.values()), default=0) + 1, nodes=dict(nodes))
+        orphans = [h for h in self.by_name.values() if not h.parent]
+        if not self.problem and len(orphans) + sum(len(h.children) for h in self.by_name.values()) != len(self.by_name):
+            self.problem = "HyperNodes: members form a cycle"
+        for orphan in orphans:
+            orphan.parent = TOP
+            self.top.children.append(orphan.name)
+        self.by_name[TOP] = self.top
+        for name in () if self.problem else self._bottom_up():
+            hyper = self.by_name[name]
+            hyper.nodes = {**own[name], **{k: n for c in hyper.children for k, n in self.by_name[c].nodes.items()}}
+        if not self.problem and len(list(self._bottom_up())) != len(self.by_name) - 1:
+            self.problem = "HyperNodes: members form a cycle"
+        self._lowest: dict[str, str] = {}
+        for hyper in sorted(self.by_name.values(), key=lambda h: (-h.tier, h.name), reverse=False):
+            for node in hyper.nodes:
+                self._lowest[node] = hyper.name
+        self._masks: dict[str, Bools] = {}
+
+    def _join(self, obj: api.HyperNode) -> dict[str, Node]:
+        """Hang an object's hyper-node members below it; its own nodes."""
+        name = obj.metadata.name
+        found: dict[str, Node] = {}
+        for member in obj.spec.members or ():
+            if member.type == "HyperNode":
+                exact = member.selector.exact_match
+                child = self.by_name.get(exact.name) if exact is not None else None
+                if child is None:
+                    continue
+                if child.parent and child.parent != name:
+                    self.problem = f"HyperNode {child.name!r}: is a member of both {child.parent!r} and {name!r}"
+                    continue
+                child.parent = name
+                self.by_name[name].children.append(child.name)
+            else:
+                found |= {n.name: n for n in self._matching(name, member.selector)}
+        return found
+
+    def _matching(self, name: str, selector: api.MemberSelector) -> Iterator[Node]:
+        if selector.exact_match is not None:
+            node = self._all_nodes.get(selector.exact_match.name)
+            if node is not None:
+                yield node
+        if selector.regex_match is not None:
+            try:
+                pattern = re.compile(selector.regex_match.pattern)
+            except re.error as exc:
+                self.problem = f"HyperNode {name!r}: member pattern {selector.regex_match.pattern!r}: {exc}"
+                return
+            yield from (n for key, n in self._all_nodes.items() if pattern.search(key))
+        if selector.label_match is not None:
+            match = selector.label_match
+            yield from (n for n in self._all_nodes.values() if label_selector_matches(match, n.labels))
+
+    def _bottom_up(self) -> Iterator[str]:
+        """Names of all but the top, children before parents."""
+        stack = [(name, False) for name in self.top.children]
+        while stack:
+            name, done = stack.pop()
+            if done:
+                yield name
+                continue
+            stack.append((name, True))
+            stack += [(c, False) for c in self.by_name[name].children]
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+    def __len__(self) -> int:
+        return len(self.by_name) - 1
+
+    def get(self, hyper: HyperNode | str) -> HyperNode | None:
+        """A hyper-node by name; one that is given as such is itself."""
+        return self.by_name.get(hyper) if isinstance(hyper, str) else hyper
+
+    def ancestors(self, name: str) -> list[str]:
+        """The hyper-node and everything above it, lowest first."""
+        out = []
+        while name in self.by_name and name not in out:
+            out.append(name)
+            name = self.by_name[name].parent
+        return out
+
+    def lca(self, left: str, right: str) -> str:
+        """The lowest hyper-node that holds both; nothing counts as the other one."""
+        if not left or not right:
+            return left or right
+        above = self.ancestors(left)
+        return next((name for name in self.ancestors(right) if name in above), TOP)
+
+    def lowest(self, node: str) -> str:
+        """The hyper-node of the lowest tier that holds a node."""
+        return self._lowest.get(node, TOP)
+
+    def holding(self, tasks: Iterable[Task]) -> str:
+        """The lowest hyper-node that holds all tasks that have a place; nothing if none has."""
+        found = ""
+        for node in sorted({t._node.name for t in tasks if t._node is not None and IS_ALLOCATED[t._status]}):
+            found = self.lca(found, self.lowest(node))
+        return found
+
+    def rows(self, hyper: HyperNode, size: int) -> Bools | None:
+        """A mask of the rows of its nodes; None for the top, which has all."""
+        if hyper.name == TOP:
+            return None
+        mask = self._masks.get(hyper.name)
+        if mask is None or len(mask) != size:
+            mask = np.zeros(size, dtype=np.bool_)
+            mask[[n._row for n in hyper.nodes.values()]] = True
+            self._masks[hyper.name] = mask
+        return mask
+
+    def limit(self, topology: api.NetworkTopology | None, outer: int | None = None) -> int | None:
+        """The highest tier that a topology request allows; None where it sets no limit.
+
+        A soft request may use every tier, or every tier that *outer*, the limit of its job, allows.
+        """
+        if topology is None:
+            return None
+        if topology.mode == "soft":
+            return outer if outer is not None else self.top.tier
+        if topology.highest_tier_allowed is not None:
+            return topology.highest_tier_allowed
+        if topology.highest_tier_name:
+            tiers = [h.tier for h in self.by_name.values() if h.tier_name == topology.highest_tier_name]
+            return min(tiers, default=None)
         return None
-    if ssn.job_ready(job) or ssn.job_pipelined(job):
-        return statement
-    statement.discard()
-    return None
+
+    def job_limit(self, job: Job) -> int | None:
+        """The highest tier in which all of the job must be."""
+        return self.limit(job.topology)
+
+    def sub_job_limit(self, sub_job: SubJob) -> int | None:
+        """The highest tier in which all of the sub-job must be."""
+        return self.limit(sub_job.topology, self.job_limit(sub_job.job))
 
 
-def _in_order(ssn: Session, job: Job, sheet: Worksheet) -> list[SubJob]:
-    """Sub-jobs with tasks to place: those that the job needs to become ready first, then the rest."""
-    from functools import cmp_to_key
-
-    def compare(left: SubJob, right: SubJob) -> int:
-        return -1 if ssn.sub_job_less(left, right) else 1
-
-    ordered = sorted(job.sub_jobs.values(), key=cmp_to_key(compare))
-    needed = {f"{job.uid}/{p.name}": p.min_sub_groups or 0 for p in job.policies}
-    for sub_job in ordered:
-        if sub_job.is_ready and sub_job.group in needed:
-            needed[sub_job.group] -= 1
-    required = []
-    for sub_job in ordered:
-        if not sub_job.is_ready and needed.get(sub_job.group, 0) > 0:
-            needed[sub_job.group] -= 1
-            required.append(sub_job)
-    rest = [s for s in ordered if s not in required]
-    return [s for s in required + rest if sheet.sub_jobs.get(s.uid)]
+def tree_of(state: ClusterState) -> HyperNodeTree:
+    """The tree of a cluster as it is now."""
+    objects = [cast(api.HyperNode, o) for o in state.kind("HyperNode").values()]
+    return HyperNodeTree(objects, state.table.by_name)

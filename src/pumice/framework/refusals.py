@@ -50,6 +50,10 @@ class Refusals(Mapping[str, Refusal]):
         """Several jobs were refused for one reason."""
         self._groups.append((jobs, refusal))
 
+    def tells(self, job: Job) -> bool:
+        """Was this job refused by itself?"""
+        return job._uid in self._known
+
     def discard(self, job: Job) -> None:
         """The job was served after all."""
         self._known.pop(job._uid, None)

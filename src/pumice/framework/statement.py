@@ -68,6 +68,8 @@ class Statement:
     def _place(self, kind: Kind, task: Task, node: Node, status: TaskStatus, evicted: bool) -> str:
         ssn = self._ssn
         before = task._status
+        if task._class.gpu is not None and status is S.ALLOCATED:
+            task._wanted_devices = ssn.pick_devices(task, node)
         ssn.state.move(task, status, node)
         if ssn.handlers:
             error = self._tell(task)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.choose import Choice, FitError
+from pumice.framework.refusals import Refusal
 from pumice.framework.search import NodeSearch
 from pumice.framework.session import Session
 from pumice.framework.statement import Statement
@@ -113,9 +114,13 @@ def place_tasks(
     ready = ssn.sub_job_ready(job, sub_job)
     if ready or ssn.sub_job_pipelined(job, sub_job):
         return statement
-    if statement.operations:
-        if job.uid not in ssn.refusals:
+    if not ssn.refusals.tells(job):
+        first = next(iter(ssn.fit_errors.get(job.uid, {}).values()), None)
+        if statement.operations or first is None:
             ssn.refuse(job, "ready", ready.text, ready.plugin)
+        else:
+            ssn.refusals.add(job, Refusal("nodes", error=first))
+    if statement.operations:
         for error in ssn.fit_errors.get(job.uid, {}).values():
             error.settle()  # once what was placed is taken back, the reason could no longer be found
     statement.discard()

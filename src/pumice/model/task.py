@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.model.api import Pod, PodSpec
+from pumice.model.gpu import gpu_request
 from pumice.model.request import pod_request
-from pumice.model.resources import CPU, MEMORY, Resources, dim
+from pumice.model.resources import CPU, MEMORY, Resources
 from pumice.model.status import TaskStatus
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class TaskClass:
     """
 
     __slots__ = (
-        *("assumed_cpu", "assumed_memory", "best_effort", "dims", "fit_dims", "fit_values", "gpu_annotations"),
+        *("assumed_cpu", "assumed_memory", "best_effort", "dims", "fit_dims", "fit_values", "gpu", "gpu_annotations"),
         *("id", "items", "memo", "namespace", "requests", "requires_gpu", "spec", "values"),
     )
 
@@ -64,7 +65,8 @@ class TaskClass:
         self.dims: npt.NDArray[np.intp] = np.array([d for d, _ in self.items], dtype=np.intp)
         self.values: npt.NDArray[np.int64] = np.array([v for _, v in self.items], dtype=np.int64)
         self.best_effort = requests.is_empty
-        self.requires_gpu = any(requests.get(dim(name)) > 0 for name in GPU_RESOURCES) or any(self.gpu_annotations)
+        self.gpu = gpu_request(requests, self.gpu_annotations)
+        self.requires_gpu = self.gpu is not None
 
 
 class Task:
@@ -73,7 +75,7 @@ class Task:
     __slots__ = (
         *("_annotations", "_assumed_at", "_best_effort", "_class", "_creation", "_devices", "_evicted", "_gates"),
         *("_invalid", "_job", "_job_key", "_labels", "_name", "_namespace", "_node", "_nominated", "_pod"),
-        *("_preemptable", "_priority", "_role", "_row", "_status", "_sub_job", "_uid", "order"),
+        *("_preemptable", "_priority", "_role", "_row", "_status", "_sub_job", "_uid", "_wanted_devices", "order"),
     )
 
     uid: str = reader("_uid")
@@ -124,6 +126,7 @@ class Task:
         self._assumed_at: float | None = None
         self._invalid = ""
         self._devices: tuple[int, ...] = ()
+        self._wanted_devices: tuple[int, ...] = ()
         self.order = pod_index(meta.name)
 
     @property

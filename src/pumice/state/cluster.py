@@ -19,6 +19,7 @@ from pumice.model.resources import EMPTY, Number, Resources
 from pumice.model.status import IS_ALLOCATED, IS_HELD, LEDGER, MOVES, JobPhase, TaskStatus
 from pumice.model.task import Task, TaskClass
 from pumice.state.classes import ClassTable
+from pumice.state.devices import DeviceTable
 from pumice.state.table import NodeTable
 
 S = TaskStatus
@@ -37,6 +38,8 @@ class ClusterState:
         self.default_queue = default_queue
         self.scheduler_names = frozenset(scheduler_names) if scheduler_names is not None else None
         self.table = NodeTable()
+        self.devices = DeviceTable()
+        self.table.devices = self.devices
         self.classes = ClassTable()
         self.tasks: dict[str, Task] = {}
         self.task_by_key: dict[str, Task] = {}
@@ -207,7 +210,21 @@ class ClusterState:
             self._sum(job, task, items, old, status, 1)
 
     def _devices(self, task: Task, old: TaskStatus, old_node: Node | None, node: Node | None) -> None:
-        """Device bookkeeping for tasks that ask for GPUs."""
+        """Device bookkeeping for tasks that ask for GPUs: a promised place holds no device yet."""
+        status, devices = task._status, self.devices
+        held_before = old_node is not None and old is not S.PIPELINED
+        holds_now = node is not None and status is not S.PIPELINED
+        if held_before and old_node is not None:
+            if old is S.RELEASING:
+                devices.set_releasing(task, old_node._row, -1)
+            if not holds_now or node is not old_node:
+                devices.give_back(task, old_node._row)
+        if holds_now and node is not None:
+            if not held_before or node is not old_node:
+                wanted, task._wanted_devices = task._wanted_devices, ()
+                devices.take(task, node, wanted or devices.pick(task, node))
+            if status is S.RELEASING:
+                devices.set_releasing(task, node._row, 1)
 
     def _view(self, row: int, klass: TaskClass, sign: int) -> None:
         table = self.table

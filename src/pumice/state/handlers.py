@@ -315,6 +315,7 @@ def node_seen(state: ClusterState, obj: NodeObject) -> None:
     table.unschedulable[row] = obj.spec.unschedulable
     table.set_labels(row, node._labels)
     table.set_taints(row, node._taints)
+    state.devices.set_node(node)
     if previous is None or _node_facts(previous) != _node_facts(obj):
         table.changed.add(row)
         table.touched.add(row)
@@ -359,6 +360,7 @@ def node_gone(state: ClusterState, name: str) -> None:
             state.orphans.setdefault(name, {})[task._uid] = task
     for d in node._dims:
         state.total[d] = state.total.get(d, 0) - int(state.table.allocatable[d, node._row])
+    state.devices.clear_node(node._row)
     state.table.remove(node)
 
 

@@ -15,7 +15,7 @@ S = TaskStatus
 
 def violations(state: ClusterState) -> list[str]:
     """Every broken law, as text; empty when all is well. Cost: a look at everything."""
-    return [*_ledgers(state), *_sums(state), *_indexes(state)]
+    return [*_ledgers(state), *_sums(state), *_indexes(state), *_devices(state)]
 
 
 def over_committed(state: ClusterState) -> list[str]:
@@ -94,6 +94,19 @@ def _indexes(state: ClusterState) -> list[str]:
             want = {uid for uid, t in job.tasks.items() if t.status is status}
             if set(job.with_status(status)) != want:
                 out.append(f"job {job.uid}: index of {status.title} does not match its tasks")
+    return out
+
+
+def _devices(state: ClusterState) -> list[str]:
+    out = []
+    for (row, device), holders in state.devices.holders.items():
+        held = int(state.devices.held[row, device])
+        node = state.table.nodes[row]
+        name = node.name if node is not None else f"row {row}"
+        if held != sum(holders.values()):
+            out.append(f"node {name}: device {device} holds {held}, its tasks make {sum(holders.values())}")
+        if held > 1000:
+            out.append(f"node {name}: device {device} is over-committed: {held} of 1000")
     return out
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,9 @@ import numpy.typing as npt
 from pumice.model.api import Taint
 from pumice.model.node import Node
 from pumice.model.resources import dim_count
+
+if TYPE_CHECKING:
+    from pumice.state.devices import DeviceTable
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -95,6 +98,8 @@ class NodeTable:
         self._free: list[int] = []
         self._sorted = True
         self._rank_stale = False
+        self.devices: DeviceTable | None = None
+        """The GPU devices of the nodes, where somebody counts them."""
         self.touched = RowLog()
         """Rows whose ledgers changed."""
         self.changed = RowLog()

@@ -1,0 +1,181 @@
+"""Names a plugin that does not return, or that takes too much of a cycle.
+
+A thread looks at the scheduler's stack now and then and finds out which plugin's callback stands in it. Cycles pay nothing
+for it: no field is set per call, and a cycle that is over before the next look is never seen.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+from pumice.framework.session import Session
+
+log = logging.getLogger("pumice.framework")
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A plugin's callback on the stack: who, at which point, and the line that is being executed."""
+
+    plugin: str
+    point: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overrun:
+    """A plugin that took too long: at one callback (*stuck*), or in all of a cycle together."""
+
+    sighting: Sighting
+    seconds: float
+    stuck: bool
+
+    def __str__(self) -> str:
+        s = self.sighting
+        if self.stuck:
+            return f"plugin {s.plugin!r} has not returned from {s.point} for {self.seconds:.1f} s; it is at {s.where}"
+        return f"plugin {s.plugin!r} has used about {self.seconds:.1f} s of this cycle, last at {s.point}, {s.where}"
+
+
+def _warn(overrun: Overrun) -> None:
+    (log.error if overrun.stuck else log.warning)("%s", overrun)
+
+
+class Watchdog:
+    """Watches the thread that runs cycles. *budget*: seconds for one callback; *plugin_budget*: for a plugin in a cycle.
+
+    `stuck` is the overrun of a callback that is still running; liveness should fail while there is one. Each overrun is
+    reported once per cycle.
+    """
+
+    def __init__(
+        self,
+        *,
+        budget: float = 10.0,
+        plugin_budget: float = 5.0,
+        interval: float = 0.1,
+        report: Callable[[Overrun], None] = _warn,
+    ) -> None:
+        self._budget, self._plugin_budget, self._interval, self._report = budget, plugin_budget, interval, report
+        self._watched: tuple[int, float] | None = None
+        self._cycle: tuple[int, float] | None = None
+        self._since = 0.0
+        self._frame: FrameType | None = None
+        self._used: dict[str, float] = {}
+        self._reported: set[tuple[str, bool]] = set()
+        self.stuck: Overrun | None = None
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pumice-watchdog", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def cycle(self) -> Iterator[None]:
+        """The calling thread runs a cycle within the block."""
+        self._watched = (threading.get_ident(), time.monotonic())
+        try:
+            yield
+        finally:
+            self._watched = None
+            self.stuck = None
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._closed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._interval):
+            self._look()
+
+    def _look(self) -> None:
+        watched = self._watched
+        if watched != self._cycle:
+            self._cycle, self._frame, self._used = watched, None, {}
+            self._reported.clear()
+        if watched is None:
+            return
+        top = sys._current_frames().get(watched[0])
+        found = locate(top) if top is not None else None
+        now = time.monotonic()
+        if found is None:
+            self._frame = None
+            self.stuck = None
+            return
+        sighting, frame = found
+        if frame is not self._frame:
+            self._frame, self._since, self.stuck = frame, now, None
+        used = self._used[sighting.plugin] = self._used.get(sighting.plugin, 0.0) + self._interval
+        if now - self._since >= self._budget:
+            overrun = Overrun(sighting, now - self._since, True)
+            if self._watched == watched:
+                self.stuck = overrun
+            self._tell(overrun)
+        elif used >= self._plugin_budget:
+            self._tell(Overrun(sighting, used, False))
+
+    def _tell(self, overrun: Overrun) -> None:
+        key = (overrun.sighting.plugin, overrun.stuck)
+        if key not in self._reported:
+            self._reported.add(key)
+            self._report(overrun)
+
+
+def locate(top: FrameType) -> tuple[Sighting, FrameType] | None:
+    """The innermost callback of a plugin on a stack, and its frame; None where no plugin is being asked."""
+    frames = []
+    frame: FrameType | None = top
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    session = next((s for f in frames if (s := _session_in(f)) is not None), None)
+    if session is None:
+        return None
+    codes = _codes(session)
+    for frame in frames:
+        known = codes.get(frame.f_code)
+        if known is not None:
+            return Sighting(*known, f"{top.f_code.co_filename}:{top.f_lineno}"), frame
+    return None
+
+
+def _session_in(frame: FrameType) -> Session | None:
+    """The session that a frame of ours works on."""
+    if not frame.f_globals.get("__name__", "").startswith("pumice."):
+        return None
+    return next((v for v in frame.f_locals.values() if isinstance(v, Session)), None)
+
+
+def _codes(session: Session) -> dict[CodeType, tuple[str, str]]:
+    """The code of every callback that is registered, with plugin and point."""
+    codes: dict[CodeType, tuple[str, str]] = {}
+    opened = session.plugins()
+    for name, plugin in opened:
+        for hook in ("on_session_open", "on_session_close"):
+            _add(codes, getattr(plugin, hook, None), name, hook)
+    for handler in session.handlers:
+        for hook in ("allocate", "deallocate", "allocate_many", "deallocate_many"):
+            _add(codes, getattr(handler, hook), handler.plugin, f"{hook} handler")
+    for point, plugins in session.registered.items():
+        for name, callbacks in plugins.items():
+            for callback in callbacks:
+                _add(codes, callback.written, name, point)
+    return codes
+
+
+def _add(codes: dict[CodeType, tuple[str, str]], fn: Any, plugin: str, point: str) -> None:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    code = getattr(getattr(fn, "__func__", fn), "__code__", None) or getattr(
+        getattr(type(fn), "__call__", None), "__code__", None
+    )
+    if code is not None:
+        codes.setdefault(code, (plugin, point))

@@ -1,0 +1,148 @@
+"""The ledger of GPU devices: per device, how much of it is held and by whom. Whole and shared requests live in one model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.model.gpu import WHOLE, WHOLE_NAMES, GpuRequest
+from pumice.model.node import Node
+from pumice.model.resources import dim
+from pumice.model.task import Task
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Index = npt.NDArray[np.intp]
+
+MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+_SHARED_MEMORY: Final = "volcano.sh/gpu-memory"
+
+
+class DeviceTable:
+    """Devices as rows of two matrices (node row by device): thousandths held, and the part of it that is being released.
+
+    Memory requests become shares of the node's device memory, so that no device is ever held beyond its whole.
+    """
+
+    def __init__(self) -> None:
+        self._cap = 64
+        self._width = 8
+        self.held: Ints = np.zeros((self._cap, self._width), dtype=np.int64)
+        self.releasing: Ints = np.zeros((self._cap, self._width), dtype=np.int64)
+        self.count: Ints = np.zeros(self._cap, dtype=np.int64)
+        self.memory: Ints = np.zeros(self._cap, dtype=np.int64)
+        """MiB of each device of a node; 0 where unknown."""
+        self.holders: dict[tuple[int, int], dict[str, int]] = {}
+        """(row, device) -> UID -> thousandths."""
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+    def set_node(self, node: Node) -> None:
+        """Take over what a node's object says of its devices."""
+        allocatable = node.allocatable
+        count = int(sum(allocatable.get(dim(name)) for name in WHOLE_NAMES)) // 1000
+        self._ensure(node.row, count)
+        self.count[node.row] = count
+        memory = node.labels.get(MEMORY_LABEL, "")
+        shared = int(allocatable.get(dim(_SHARED_MEMORY))) // 1000
+        if memory.isascii() and memory.isdigit():
+            self.memory[node.row] = int(memory)
+        else:
+            self.memory[node.row] = shared // count if count else 0
+
+    def clear_node(self, row: int) -> None:
+        """Forget a node's devices."""
+        if row < self._cap:
+            self.held[row] = self.releasing[row] = 0
+            self.count[row] = self.memory[row] = 0
+            for device in range(self._width):
+                self.holders.pop((row, device), None)
+
+    def _ensure(self, row: int, devices: int) -> None:
+        cap, width = self._cap, self._width
+        while cap <= row:
+            cap *= 2
+        while width < devices:
+            width *= 2
+        if (cap, width) == (self._cap, self._width):
+            return
+        for name in ("held", "releasing"):
+            wider = np.zeros((cap, width), dtype=np.int64)
+            wider[: self._cap, : self._width] = getattr(self, name)
+            setattr(self, name, wider)
+        for name in ("count", "memory"):
+            longer = np.zeros(cap, dtype=np.int64)
+            longer[: self._cap] = getattr(self, name)
+            setattr(self, name, longer)
+        self._cap, self._width = cap, width
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+    def free(self, index: Index, *, future: bool = False) -> Ints:
+        """Per row and device, thousandths that are free; none where there is no such device."""
+        self._ensure(int(index.max(initial=0)), 0)
+        held = self.held[index]
+        if future:
+            held = held - self.releasing[index]
+        there = np.arange(self._width)[None, :] < self.count[index][:, None]
+        return np.where(there, WHOLE - held, 0)
+
+    def share(self, index: Index, request: GpuRequest) -> Ints:
+        """Per row, the thousandths of one device that the request comes to; above a whole where it cannot."""
+        if not request.memory:
+            return np.full(len(index), request.milli, dtype=np.int64)
+        self._ensure(int(index.max(initial=0)), 0)
+        memory = self.memory[index]
+        known = np.maximum(memory, 1)
+        return np.where(memory > 0, -(-request.memory * WHOLE // known), WHOLE + 1)
+
+    def fits(self, index: Index, request: GpuRequest, extra: Ints | None = None, *, future: bool = False) -> Bools:
+        """Per row: are enough devices free enough, after *extra* more such tasks?"""
+        free = self.free(index, future=future)
+        share = self.share(index, request)[:, None]
+        if extra is None:
+            enough: Bools = (free >= share).sum(axis=1) >= request.devices
+            return enough
+        # each round takes one slot on each of the n devices with most slots left: possible while
+        # the slots, none counted more than once a round, make up all rounds
+        slots = np.minimum(free // share, (extra + 1)[:, None])
+        rounds: Bools = slots.sum(axis=1) >= (extra + 1) * request.devices
+        return rounds
+
+    # -- holding ----------------------------------------------------------------------------------------------------
+    def pick(self, task: Task, node: Node, order: Callable[[Sequence[int]], Sequence[int]] | None = None) -> list[int]:
+        """Devices for a task on a node, lowest index first or as *order* sorts them; fewer than asked for if over-full."""
+        request = task.klass.gpu
+        if request is None:
+            return []
+        index = np.array([node.row])
+        share = int(self.share(index, request)[0])
+        free = self.free(index)[0].tolist()
+        fitting = [d for d, left in enumerate(free) if left >= share and d < int(self.count[node.row])]
+        if order is not None:
+            fitting = list(order(fitting))
+        return fitting[: request.devices]
+
+    def take(self, task: Task, node: Node, devices: Sequence[int]) -> None:
+        """Book a task on devices."""
+        request = task.klass.gpu
+        if request is None:
+            return
+        share = min(int(self.share(np.array([node.row]), request)[0]), WHOLE)
+        for device in devices:
+            self.held[node.row, device] += share
+            self.holders.setdefault((node.row, device), {})[task.uid] = share
+        task._devices = tuple(devices)
+
+    def give_back(self, task: Task, row: int) -> None:
+        """Take a task off its devices."""
+        for device in task._devices:
+            share = self.holders.get((row, device), {}).pop(task.uid, 0)
+            self.held[row, device] -= share
+        task._devices = ()
+
+    def set_releasing(self, task: Task, row: int, sign: int) -> None:
+        """A task on devices began (+1) or ceased (-1) to be released."""
+        for device in task._devices:
+            self.releasing[row, device] += sign * self.holders.get((row, device), {}).get(task.uid, 0)
