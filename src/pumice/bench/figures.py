@@ -1,0 +1,38 @@
+"""What the Go schedulers reach on the shapes, and what is expected here.
+
+Volcano and KAI were measured in process on a 2-core machine (Xeon 2.8 GHz, shared), deciding only, in 2026-08.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One shape: figures of others as text, ours as numbers (tasks per second, or seconds where a cycle counts)."""
+
+    volcano: str
+    kai: str
+    floor: float
+    reach: float
+
+
+FIGURES: Final[dict[str, Figure]] = {
+    "singles": Figure("129 /s", "94 /s", 3_000, 10_000),
+    "gangs": Figure("135 /s", "105 /s", 10_000, 40_000),
+    "big": Figure("103 /s", "–", 10_000, 30_000),
+    "many-classes": Figure("104-176 /s", "–", 2_000, 5_000),
+    "affinity": Figure("51 /s", "–", 1_000, 5_000),
+    "steady": Figure("3.54 s", "5.6 s", 0.100, 0.020),
+    "fragmented-gangs": Figure("1.98 s", "> 90 s", 0.5, 0.1),
+    "fragmented-singles": Figure("52 /s", "26 /s", 5_000, 50_000),
+    "reclaim": Figure("2.2 s", "27.8 s", 1.0, 0.2),
+    "preempt": Figure("4.9 s", "–", 1.5, 0.5),
+    "own-policy": Figure("–", "–", 5_000, 10_000),
+    "backlog": Figure("–", "–", 0.050, 0.010),
+    "small-cycle": Figure("–", "–", 0.0006, 0.0003),
+}
+"""By shape. own-policy is measured against gangs of the same run (half of it, all of it); its numbers here are the
+least that follows from the floor of gangs."""
