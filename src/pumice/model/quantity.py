@@ -18,6 +18,10 @@ _NANO = 10**9
 _MAX_EXPONENT = 60
 
 
+def _is_exponent(suffix: str) -> bool:
+    return len(suffix) > 1 and suffix not in _BINARY
+
+
 def _scale(suffix: str) -> Fraction:
     if suffix in _DECIMAL:
         return Fraction(10) ** _DECIMAL[suffix]
@@ -32,7 +36,7 @@ def _parse(text: str) -> tuple[Fraction, str]:
     if match is None:
         raise InvalidInput(f"quantity {text!r}: must be a number with an optional suffix such as m, k, Mi or e3")
     suffix = match["suffix"]
-    if suffix[:1] in ("e", "E") and len(suffix) > 1 and abs(int(suffix[1:])) > _MAX_EXPONENT:
+    if _is_exponent(suffix) and abs(int(suffix[1:])) > _MAX_EXPONENT:
         raise InvalidInput(f"quantity {text!r}: the exponent must lie between -{_MAX_EXPONENT} and {_MAX_EXPONENT}")
     number = Fraction(match["number"] if match["number"][-1] != "." else match["number"][:-1])
     exact = number * _scale(suffix)
@@ -99,7 +103,7 @@ def canonical(quantity: str | int | float) -> str:
             if number % 2**power == 0:
                 return f"{number // 2**power}{name}"
         return str(number.numerator)
-    if len(suffix) > 1 and suffix[0] in "eE":
+    if _is_exponent(suffix):
         exponents = {f"e{e}" if e else "": e for e in range(-9, 61, 3)}
         return _decimal_form(number, exponents)
     return _decimal_form(number)

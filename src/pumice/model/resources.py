@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Final, TypeAlias
 
+from pumice.errors import InvalidInput
 from pumice.model import quantity
 
 Number: TypeAlias = int | float
@@ -19,6 +20,9 @@ Quantities: TypeAlias = Mapping[str, str | int | float]
 
 TOLERANCE: Final = 0.1
 """Two derived values closer than this are equal (Volcano's minimum resource)."""
+
+_LIMIT: Final = 2**56
+"""Ledgers are 64-bit integers; with amounts below this, a hundred on one node cannot overflow."""
 
 CPU: Final = 0
 MEMORY: Final = 1
@@ -68,8 +72,14 @@ def _is_counted(name: str) -> bool:
 
 
 def amount(name: str, written: str | int | float) -> int:
-    """A written quantity of a resource in ledger units, rounded up."""
-    return quantity.milli(written) if unit(dim(name)) == 1000 else quantity.value(written)
+    """A written quantity of a resource in ledger units, rounded up.
+
+    :raises InvalidInput: not a quantity, or one that no machine has and that sums could not hold.
+    """
+    ledger = quantity.milli(written) if unit(dim(name)) == 1000 else quantity.value(written)
+    if not -_LIMIT < ledger < _LIMIT:
+        raise InvalidInput(f"quantity {written!r} of {name}: must be below {_LIMIT} in ledger units, got {ledger}")
+    return ledger
 
 
 class Missing(Enum):
