@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pumice.engine.choose import FitError
 from pumice.framework.backlog import Visit
-from pumice.framework.hypernodes import place_by_topology
 from pumice.framework.plugin import Action
 from pumice.framework.refusals import Refusal
 from pumice.framework.session import Session
+from pumice.framework.topology import place_by_topology
 from pumice.framework.worksheet import Worksheet, place_tasks, worksheet_of
 from pumice.model.job import Job
 from pumice.model.queue import Queue

@@ -52,22 +52,20 @@ class HyperNodeTree:
         }
         own = {o.metadata.name: self._join(o) for o in listed}
         self.top = HyperNode(TOP, max((h.tier for h in self.by_name.values()), default=0) + 1, nodes=dict(nodes))
-        orphans = [h for h in self.by_name.values() if not h.parent]
-        if not self.problem and len(orphans) + sum(len(h.children) for h in self.by_name.values()) != len(self.by_name):
-            self.problem = "HyperNodes: members form a cycle"
-        for orphan in orphans:
+        for orphan in [h for h in self.by_name.values() if not h.parent]:
             orphan.parent = TOP
             self.top.children.append(orphan.name)
-        self.by_name[TOP] = self.top
-        for name in () if self.problem else self._bottom_up():
+        reached = list(self._bottom_up())
+        if len(reached) != len(self.by_name) and not self.problem:
+            lost = sorted(self.by_name.keys() - set(reached))
+            self.problem = f"HyperNodes {', '.join(lost)}: are members of each other"
+        for name in reached:
             hyper = self.by_name[name]
             hyper.nodes = {**own[name], **{k: n for c in hyper.children for k, n in self.by_name[c].nodes.items()}}
-        if not self.problem and len(list(self._bottom_up())) != len(self.by_name) - 1:
-            self.problem = "HyperNodes: members form a cycle"
+        self.by_name[TOP] = self.top
         self._lowest: dict[str, str] = {}
-        for hyper in sorted(self.by_name.values(), key=lambda h: (-h.tier, h.name), reverse=False):
-            for node in hyper.nodes:
-                self._lowest[node] = hyper.name
+        for hyper in sorted(self.by_name.values(), key=lambda h: (-h.tier, h.name)):
+            self._lowest |= dict.fromkeys(hyper.nodes, hyper.name)
         self._masks: dict[str, Bools] = {}
 
     def _join(self, obj: api.HyperNode) -> dict[str, Node]:
@@ -176,6 +174,11 @@ class HyperNodeTree:
             tiers = [h.tier for h in self.by_name.values() if h.tier_name == topology.highest_tier_name]
             return min(tiers, default=None)
         return None
+
+    def limits(self, job: Job) -> bool:
+        """Does the job, or one of its sub-groups, ask for a topology that sets a limit?"""
+        asked = [job.topology, *(p.network_topology for p in job.policies)]
+        return any(self.limit(t) is not None for t in asked)
 
     def job_limit(self, job: Job) -> int | None:
         """The highest tier in which all of the job must be."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pumice.engine.evaluate import ViewCache
+from pumice.framework.hypernodes import HyperNodeTree
 from pumice.framework.backlog import Backlog
 
 QUARANTINE_AFTER = 5
@@ -43,6 +44,8 @@ class Runtime:
     backlog: Backlog = field(default_factory=Backlog)
     nominations: dict[str, Nomination] = field(default_factory=dict)
     cycle: int = 0
+    hyper_nodes: tuple[object, HyperNodeTree] | None = None
+    """The tree of hyper-nodes, with what it was made of."""
     kept: dict[str, Any] = field(default_factory=dict)
     """Indexes that follow from the state, kept for speed alone and never saved."""
 

@@ -15,6 +15,7 @@ from pumice.framework.asking import Asking
 from pumice.framework.callbacks import Callback, adapted
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.holds import hold_rooms, nominate
+from pumice.framework.hypernodes import HyperNodeTree, tree_of
 from pumice.framework.plugin import Arguments, Event, EventHandler
 from pumice.framework.points import POINTS
 from pumice.framework.refusals import Refusal, Refusals
@@ -423,7 +424,17 @@ class Session(Registration, Asking):
 
     def wants_topology(self, job: Job) -> bool:
         """Must the job be placed by hyper-nodes?"""
-        return False
+        return job.has_topology and self.hyper_nodes.limits(job)
+
+    @property
+    def hyper_nodes(self) -> HyperNodeTree:
+        """The tree of hyper-nodes; made anew when one of them or a node changed."""
+        state = self.state
+        key = (id(state), state.versions.get("HyperNode", 0), state.table.changed.position)
+        known = self.runtime.hyper_nodes
+        if known is None or known[0] != key:
+            known = self.runtime.hyper_nodes = (key, tree_of(state))
+        return known[1]
 
     def set_phase(self, job: Job, phase: str) -> None:
         """Let a job into another phase."""

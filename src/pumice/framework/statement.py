@@ -27,6 +27,10 @@ class Kind(Enum):
     EVICT = "evict"
 
 
+PLACED = {Kind.ALLOCATE: S.ALLOCATED, Kind.PIPELINE: S.PIPELINED}
+"""The status that a placing operation gives a task."""
+
+
 @dataclass(slots=True)
 class Operation:
     """One applied operation with what it takes to undo it."""
@@ -173,6 +177,16 @@ class Statement:
         """Take over another statement's operations."""
         self.operations += other.operations
         other.operations = []
+
+    def replay(self, saved: Sequence[Operation]) -> bool:
+        """Do again what was done and undone; False, with this statement undone, if somebody objects now."""
+        for op in saved:
+            if op.kind is Kind.EVICT:
+                self.evict(op.task, op.reason, op.for_task)
+            elif self._place(op.kind, op.task, op.node, PLACED[op.kind], op.evicted):
+                self.discard()
+                return False
+        return True
 
     def has_evictions(self) -> bool:
         """Does it evict anybody?"""

@@ -221,6 +221,14 @@ class Job(TaskGroup):
         """Does the job or one of its policies ask for a network topology?"""
         return self.topology is not None or any(p.network_topology is not None for p in self.policies)
 
+    def whole(self) -> SubJob:
+        """The whole job as one sub-job: what a job without policies is to those who ask by sub-job."""
+        sub_job = SubJob(self, self._uid, self._uid, 0)
+        sub_job._tasks, sub_job._by_status, sub_job.role_counts = self._tasks, self._by_status, self.role_counts
+        sub_job._min_available, sub_job.topology = self._min_available, self.topology
+        sub_job.allocated_hypernode = self.allocated_hypernode
+        return sub_job
+
     # -- gang checks ----------------------------------------------------------------------------------------------
     def roles_valid(self) -> bool:
         """Every role has as many tasks as its minimum, placed or placeable."""
