@@ -75,9 +75,11 @@ class NodeSearch:
         known = self._failed.get(role)
         self._failed[role] = failing if known is None else known | failing
 
-    def passing(self, view: ClassView, task: Task) -> Bools:
-        """Rows on which the task would fit, now or once something is released."""
+    def passing(self, view: ClassView, task: Task, within: Bools | None = None) -> Bools:
+        """Rows of *within* on which the task would fit, now or once something is released."""
         mask: Bools = (view.code == 0) & self._ssn.evaluator.future_ok(view)
+        if within is not None:
+            mask = mask & within[: view.size]
         if view.session_filters:
             index = self._ssn.chooser.feasible(view, task, mask)
             mask = np.zeros(view.size, dtype=np.bool_)
