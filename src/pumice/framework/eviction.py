@@ -310,19 +310,22 @@ class RoomMaker:
     # -- the end ----------------------------------------------------------------------------------------------------
     def settle(self, statement: Statement, job: Job, task: Task | None = None) -> bool:
         """Commit the plan for a job if nobody refuses it, less the victims that it does not need; else take it back."""
-        ssn = self._ssn
         if self._spares:
-            spare_more(ssn, statement)
-        if statement.has_evictions() and ssn.chain("scenario_validator"):
-            verdict = ssn.scenario_validator(scenario_of(self._action, job, statement.operations, task))
-            if not verdict:
-                ssn.refuse(job, self._action, verdict.text or "the plan of evictions was refused", verdict.plugin)
-                statement.discard()
-                return False
-        if statement.has_evictions():
-            ssn.metrics.counter("eviction_transactions_total", action=self._action)
-        statement.commit()
-        return True
+            spare_more(self._ssn, statement)
+        return commit_plan(self._ssn, self._action, statement, job, task)
+
+
+def commit_plan(ssn: Session, action: str, statement: Statement, job: Job, task: Task | None = None) -> bool:
+    """Commit a plan for a job if nobody refuses it; else take it back."""
+    if statement.has_evictions():
+        verdict = ssn.scenario_validator(scenario_of(action, job, statement.operations, task))
+        if not verdict:
+            ssn.refuse(job, action, verdict.text or "the plan of evictions was refused", verdict.plugin)
+            statement.discard()
+            return False
+        ssn.metrics.counter("eviction_transactions_total", action=action)
+    statement.commit()
+    return True
 
 
 def spare_more(ssn: Session, statement: Statement) -> None:

@@ -188,6 +188,10 @@ class Statement:
                 return False
         return True
 
+    def promises(self) -> int:
+        """How many tasks it promised a place."""
+        return sum(1 for op in self.operations if op.kind is Kind.PIPELINE)
+
     def has_evictions(self) -> bool:
         """Does it evict anybody?"""
         return any(op.kind is Kind.EVICT for op in self.operations)

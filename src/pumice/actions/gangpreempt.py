@@ -1,0 +1,41 @@
+"""gangpreempt: room for a whole starving job, in one hyper-node, at the cost of lesser jobs in its queue."""
+
+from __future__ import annotations
+
+from pumice.framework.gang_eviction import GangEviction, GangRules
+from pumice.framework.plugin import Action
+from pumice.framework.session import Session
+from pumice.framework.starving import never_preempts, starving_jobs
+from pumice.model.job import Job
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+
+
+class GangPreempt(Action):
+    """Evicts bundles of tasks of jobs of lower priority: first what their gangs can spare, then whole gangs."""
+
+    name = "gangpreempt"
+    arguments_read = ("maxDomains", "allowWholeBundle")
+
+    def execute(self, ssn: Session) -> None:
+        """Serve every starving job once, best queue and best job first."""
+        arguments = ssn.action_arguments(self.name)
+        most = arguments.int("maxDomains", 8)
+        rules = GangRules(self.name, "GangPreempt", _permits, by_queue=False)
+        maker = GangEviction(
+            ssn, rules, max_domains=most if most > 0 else 8, whole=arguments.bool("allowWholeBundle", True)
+        )
+        starving = starving_jobs(ssn, topology=True)
+        queues = ssn.queue_heap(ssn.queues[name] for name in starving)
+        while queues:
+            queue = queues.pop()
+            jobs = ssn.job_heap(starving[queue.name])
+            while jobs:
+                maker.serve(queue, jobs.pop(), lambda tasks: not any(never_preempts(t) for t in tasks))
+
+
+def _permits(victim: Task, job: Job) -> bool:
+    other = victim.job
+    return victim._status in (S.BOUND, S.RUNNING) and other._queue == job._queue and other._priority < job._priority

@@ -1,0 +1,54 @@
+"""gangreclaim: room for a whole starving job, in one hyper-node, at the cost of queues above their share."""
+
+from __future__ import annotations
+
+from pumice.framework.gang_eviction import GangEviction, GangRules
+from pumice.framework.plugin import Action
+from pumice.framework.session import Session
+from pumice.framework.starving import never_preempts, starving_jobs
+from pumice.model.job import Job
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+
+class GangReclaim(Action):
+    """Evicts bundles of running tasks of other, reclaimable queues: what their gangs can spare, then whole gangs."""
+
+    name = "gangreclaim"
+    arguments_read = ("maxDomains", "allowWholeBundle")
+
+    def execute(self, ssn: Session) -> None:
+        """Serve every starving job once, best queue and best job first."""
+        arguments = ssn.action_arguments(self.name)
+        most = arguments.int("maxDomains", 8)
+
+        def permits(victim: Task, job: Job) -> bool:
+            other = victim.job
+            queue = ssn.queues.get(other._queue)
+            return (
+                victim._status is TaskStatus.RUNNING
+                and other._queue != job._queue
+                and queue is not None
+                and queue.reclaimable
+            )
+
+        rules = GangRules(self.name, "GangReclaim", permits, by_queue=True)
+        maker = GangEviction(
+            ssn, rules, max_domains=most if most > 0 else 8, whole=arguments.bool("allowWholeBundle", True)
+        )
+        starving = starving_jobs(ssn, topology=True)
+        queues = ssn.queue_heap(ssn.queues[name] for name in starving)
+        while queues:
+            queue = queues.pop()
+            if ssn.overused(queue):
+                continue
+            jobs = ssn.job_heap(starving[queue.name])
+            while jobs:
+                maker.serve(
+                    queue,
+                    jobs.pop(),
+                    lambda tasks, queue=queue: (
+                        not any(never_preempts(t) for t in tasks)  # type: ignore[misc]
+                        and bool(ssn.preemptive(queue, tasks))
+                    ),
+                )
