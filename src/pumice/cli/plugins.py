@@ -14,6 +14,7 @@ from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.framework.registry import PluginInfo
 
+_FEW = 8
 app = typer.Typer(help="Write plugins.", no_args_is_help=True)
 
 
@@ -37,7 +38,7 @@ def plugins(
             return
         render.table(
             ["PLUGIN", "WHAT IT DOES", "ARGUMENTS"],
-            [(info.name, _first_sentence(info), _arguments(info)) for info in found],
+            [(info.name, _first_sentence(info), _few_arguments(info)) for info in found],
             wrap=["WHAT IT DOES", "ARGUMENTS"],
         )
         return
@@ -96,3 +97,8 @@ def _arguments(info: PluginInfo) -> str:
     if info.arguments_read is None:
         return "(does not say)"
     return ", ".join(info.arguments_read) or "none"
+
+
+def _few_arguments(info: PluginInfo) -> str:
+    many = len(info.arguments_read or ())
+    return _arguments(info) if many <= _FEW else f"{many} arguments: pumice plugins {info.name}"

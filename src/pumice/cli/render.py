@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 import msgspec
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -36,6 +36,7 @@ def paragraph(text: str, indent: int = 0) -> None:
     """Print text, wrapped to the terminal, behind an indent."""
     console = _console(sys.stdout)
     for part in Text(text).wrap(console, max(20, min(console.width, 120) - indent)):
+        part.rstrip()
         console.print(Text(" " * indent) + part, soft_wrap=True)
 
 
@@ -71,6 +72,14 @@ def _print(out: Table) -> None:
     console = _console(sys.stdout)
     with console.capture() as captured:
         console.print(out)
+    sys.stdout.write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
+
+
+def show(what: RenderableType) -> None:
+    """Print anything that rich can print, without blanks at the ends of lines."""
+    console = _console(sys.stdout)
+    with console.capture() as captured:
+        console.print(what)
     sys.stdout.write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
 
 

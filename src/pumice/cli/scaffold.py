@@ -64,7 +64,7 @@ def test_a_reserved_node_is_left_to_those_it_is_reserved_for(scenario: Scenario)
 def test_the_fuller_node_is_taken_first(scenario: Scenario) -> None:
     scenario.plugins_from(PLUGINS)
     scenario.node("a-empty", cpu=4).node("b-busy", cpu=4)
-    scenario.pod("busy", cpu=2, node="b-busy")
+    scenario.pod("busy", cpu=2, on="b-busy")
     scenario.job("small", tasks=1, cpu=1)
     cycle = scenario.run(actions=["enqueue", "allocate"], plugins=["gang", "$name"])
     assert list(cycle.binds.values()) == ["b-busy"]

@@ -1,0 +1,139 @@
+"""``cycle``, ``explain``, ``replay``, ``job`` and ``queue`` on the demo cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_runs import DEMO, DEMO_CONF, Pumice
+
+
+def test_the_demo_places_whole_gangs_and_explains_the_rest(pumice: Pumice) -> None:
+    data = pumice("cycle", DEMO, "--conf", DEMO_CONF, "--json").data
+    jobs = {pod.rsplit("-", 2)[0] for pod in data["binds"]}
+    assert jobs == {"research/bert", "vision/detector", "platform/etl", "platform/report"}
+    assert {node for pod, node in data["binds"].items() if "detector" in pod} == {"h100-1", "h100-2"}
+    assert {why["job"]: why["stage"] for why in data["waiting"]} == {
+        "research/llama": "nodes",
+        "research/probe": "valid",
+        "vision/segmenter": "nodes",
+        "vision/sweep": "queue",
+        "platform/cleanup": "absent",
+    }
+    assert data["evictions"] == []
+    assert data["errors"] == []
+
+
+def test_the_demo_reads_well(pumice: Pumice) -> None:
+    ran = pumice("cycle", DEMO, "--conf", DEMO_CONF)
+    assert "Placed: 10 pods of 4 jobs" in ran.out
+    assert "Waiting: 5 jobs" in ran.out
+    assert "there is room for 2 of the 3 tasks that it needs together" in ran.out
+    assert "h100-1 and 1 other would do but for: node(s) had untolerated taint {dedicated: h100}" in ran.out
+    assert "→ create queue 'platfrom'" in ran.out
+    assert ran.err == ""
+    assert not any(line.endswith(" ") for line in ran.out.splitlines())
+
+
+def test_the_limit_leaves_waiting_jobs_unexplained(pumice: Pumice) -> None:
+    assert "more (--limit)" in pumice("cycle", DEMO, "--conf", DEMO_CONF, "--limit", 2).out
+
+
+def test_explain_names_the_place_the_reasons_and_the_nearest_miss(pumice: Pumice, saved_demo: Path) -> None:
+    why = pumice("explain", "llama", saved_demo, "--json").data
+    assert (why["job"], why["stage"], why["position"], why["waiting"]) == ("research/llama", "nodes", 1, 2)
+    assert sum(r["nodes"] for r in why["reasons"]) == 8
+    assert why["nearest"] == {"node": "a100-2", "lacks": {"nvidia.com/gpu": "1"}, "objection": ""}
+    assert why["room_for"] == 2
+    out = pumice("explain", "research/llama", saved_demo).out
+    assert "1 of 2 jobs that wait in queue research" in out
+    assert "a100-2 lacks 1 nvidia.com/gpu" in out
+
+
+def test_explain_says_so_when_a_job_was_served(pumice: Pumice) -> None:
+    why = pumice("explain", "bert", DEMO, "--conf", DEMO_CONF, "--json").data
+    assert (why["stage"], why["unblock"]) == ("served", [])
+
+
+def test_a_saved_cycle_is_replayed_to_the_same_decisions(pumice: Pumice, saved_demo: Path) -> None:
+    assert pumice("replay", saved_demo).out == "the same 10 decisions\n"
+    data = pumice("replay", saved_demo, "--json").data
+    assert data["same"] is True
+    assert data["saved"] == data["now"]
+
+
+def test_a_replay_with_another_conf_shows_who_fares_differently(
+    pumice: Pumice, saved_demo: Path, tmp_path: Path
+) -> None:
+    conf = tmp_path / "other.conf"
+    conf.write_text('actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n')
+    changes = {c["pod"]: c for c in pumice("replay", saved_demo, "--conf", conf, "--json").data["differences"]}
+    assert changes["vision/segmenter-worker-0"]["then"] == "waits"
+    assert changes["vision/segmenter-worker-0"]["now"].startswith("on ")
+    assert "vision/segmenter-worker-0" in pumice("replay", saved_demo, "--conf", conf).out
+
+
+def test_a_redacted_cycle_tells_no_names_and_decides_the_same(pumice: Pumice, tmp_path: Path) -> None:
+    plain, redacted = tmp_path / "plain.cycle", tmp_path / "redacted.cycle"
+    pumice("cycle", DEMO, "--conf", DEMO_CONF, "--save", plain)
+    pumice("cycle", DEMO, "--conf", DEMO_CONF, "--save", redacted, "--redact")
+    assert pumice("replay", redacted).out == "the same 10 decisions\n"
+    then = pumice("replay", plain, "--json").data["now"]
+    now = pumice("replay", redacted, "--json").data["now"]
+    assert [(d["do"], d["node"]) for d in then] == [(d["do"], d["node"]) for d in now]
+    listed = pumice("job", "list", redacted).out + pumice("queue", "list", redacted).out
+    for name in ("research", "vision", "platform", "llama", "bert", "segmenter", "detector"):
+        assert name not in listed
+
+
+def test_jobs_are_listed_with_the_columns_of_vcctl(pumice: Pumice) -> None:
+    rows = pumice("job", "list", DEMO, "--json").data
+    assert list(rows[0]) == [
+        *("Name", "Creation", "Phase", "JobType", "Replicas", "Min", "Pending", "Running", "Succeeded", "Failed"),
+        *("Unknown", "RetryCount"),
+    ]
+    serving = next(row for row in rows if row["Name"] == "platform/serving")
+    assert (serving["Phase"], serving["Replicas"], serving["Min"], serving["Running"]) == ("Running", 4, 3, 4)
+
+
+@pytest.mark.parametrize(("option", "value"), [("--queue", "vision"), ("--namespace", "vision")])
+def test_jobs_are_listed_by_queue_and_namespace(pumice: Pumice, option: str, value: str) -> None:
+    names = {row["Name"].removeprefix("vision/") for row in pumice("job", "list", DEMO, option, value, "--json").data}
+    assert names == {"detector", "segmenter", "sweep"}
+
+
+def test_a_job_is_shown_with_its_tasks(pumice: Pumice, saved_demo: Path) -> None:
+    tasks = pumice("job", "view", "serving", saved_demo, "--json").data["Tasks"]
+    assert [task["Node"] for task in tasks] == ["a100-1", "a100-1", "a100-1", "a100-2"]
+    assert "serving-replica-3" in pumice("job", "view", "serving", saved_demo).out
+
+
+def test_queues_are_listed_with_the_columns_of_vcctl(pumice: Pumice) -> None:
+    rows = pumice("queue", "list", DEMO, "--json").data
+    assert list(rows[0]) == [
+        *("Name", "Weight", "State", "Parent", "Inqueue", "Pending", "Running", "Unknown", "Completed"),
+    ]
+    platform = next(row for row in rows if row["Name"] == "platform")
+    assert (platform["Weight"], platform["State"], platform["Pending"], platform["Running"]) == (1, "Open", 1, 2)
+
+
+def test_a_queue_is_shown_with_what_it_holds_and_may_hold(pumice: Pumice) -> None:
+    queue = pumice("queue", "get", "vision", DEMO, "--json").data
+    assert queue["capability"]["nvidia.com/gpu"] == 20
+    assert queue["pending"]["nvidia.com/gpu"] == 26
+    assert "26 gpu" in pumice("queue", "get", "vision", DEMO).out
+
+
+def test_a_job_name_that_two_namespaces_have_must_be_given_in_full(pumice: Pumice, tmp_path: Path) -> None:
+    groups = [f"kind: PodGroup\nmetadata: {{name: train, namespace: {n}}}\n" for n in ("a", "b")]
+    (tmp_path / "groups.yaml").write_text("---\n".join(groups))
+    assert "must say which one, a/train or b/train" in pumice("job", "view", "train", tmp_path, code=1).err
+
+
+def test_json_manifests_and_lists_are_read(pumice: Pumice, tmp_path: Path) -> None:
+    text = '{"kind": "NodeList", "items": [{"metadata": {"name": "n1"}}]}'
+    (tmp_path / "nodes.json").write_text(text)
+    items = "- {kind: Queue, metadata: {name: q1}, spec: {weight: 3}}"
+    (tmp_path / "queues.yaml").write_text(f"kind: List\nitems:\n{items}\n")
+    [row] = pumice("queue", "list", tmp_path, "--json").data
+    assert (row["Name"], row["Weight"]) == ("q1", 3)

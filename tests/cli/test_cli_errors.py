@@ -1,0 +1,72 @@
+"""Exit codes and messages: 0 done, 1 failed in one line on stderr, 2 wrong usage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_runs import DEMO, DEMO_CONF, Pumice
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["points", "preidcate"], "extension point 'preidcate': there is none of that name; did you mean 'predicate'?"),
+        (["plugins", "gnag"], "plugin 'gnag': there is none of that name; did you mean 'gang'?"),
+        (["cycle", "nowhere"], "path 'nowhere': does not exist"),
+        (
+            ["explain", "lama", DEMO, "--conf", DEMO_CONF],
+            "job 'lama': there is none of that name; did you mean 'llama'?",
+        ),
+        (["queue", "get", "visoin", DEMO], "queue 'visoin': there is none of that name; did you mean 'vision'?"),
+        (["replay", DEMO_CONF], "not a saved cycle (no gzip data)"),
+        (["conf", "lint", "nowhere.conf"], "file 'nowhere.conf': No such file or directory"),
+        (["cycle", DEMO, "--conf", DEMO_CONF, "--compat", "yarn"], "--compat 'yarn': must be 'volcano'"),
+        (["conformance", "run", "nowhere"], "path 'nowhere': does not exist"),
+        (["plugin", "new", "Spot First"], "must be lower-case words joined by dashes"),
+    ],
+)
+def test_a_deliberate_failure_is_one_line_on_stderr_and_exit_code_1(
+    pumice: Pumice, words: list[object], message: str
+) -> None:
+    ran = pumice(*words, code=1)
+    assert ran.out == ""
+    assert ran.err.count("\n") == 1
+    assert ran.err.startswith("error: ")
+    assert message in ran.err
+
+
+@pytest.mark.parametrize("words", [["cycle"], ["cycle", DEMO, "--frob"], ["points", "-o", "xml"], ["nonsense"]])
+def test_wrong_usage_is_exit_code_2(pumice: Pumice, words: list[object]) -> None:
+    assert pumice(*words, code=2).out == ""
+
+
+def test_several_problems_of_a_conf_are_still_one_line(pumice: Pumice, tmp_path: Path) -> None:
+    conf = tmp_path / "bad.conf"
+    conf.write_text('actions: "allocate"\ntiers:\n- plugins:\n  - name: gnag\n  - name: proirity\n')
+    ran = pumice("cycle", DEMO, "--conf", conf, code=1)
+    assert ran.err.count("\n") == 1
+    assert "unknown plugin 'gnag'" in ran.err
+    assert "(and 1 more: `pumice conf check` lists them)" in ran.err
+
+
+def test_a_manifest_that_cannot_be_read_is_named_with_its_place(pumice: Pumice, tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("kind: Node\nmetadata: {name: [\n")
+    assert "broken.yaml:3:1: not YAML" in pumice("cycle", tmp_path, code=1).err
+
+
+def test_an_object_with_a_field_of_the_wrong_type_is_named_with_its_file(pumice: Pumice, tmp_path: Path) -> None:
+    (tmp_path / "node.yaml").write_text("kind: Node\nmetadata: {name: n1}\nspec: {unschedulable: perhaps}\n")
+    err = pumice("cycle", tmp_path, code=1).err
+    assert "node.yaml: Node 'n1': Expected `bool`, got `str`" in err
+
+
+def test_kinds_that_a_scheduler_does_not_read_are_a_warning(pumice: Pumice, tmp_path: Path) -> None:
+    (tmp_path / "node.yaml").write_text("kind: Node\nmetadata: {name: n1}\n---\nkind: ConfigMap\n---\nkind: Secret\n")
+    assert "objects of kind ConfigMap, Secret" in pumice("queue", "list", tmp_path).err
+
+
+def test_help_names_every_command(pumice: Pumice) -> None:
+    out = pumice("--help").out
+    for command in ("cycle", "explain", "replay", "conf", "points", "plugins", "conformance", "job", "queue", "bench"):
+        assert command in out

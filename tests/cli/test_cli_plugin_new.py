@@ -1,0 +1,33 @@
+"""``plugin new`` makes something that works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from cli_runs import DEMO, Pumice
+
+
+def test_a_new_plugin_passes_its_own_test(pumice: Pumice, tmp_path: Path) -> None:
+    pumice("plugin", "new", "spot-first", "--dir", tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "spot-first"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "2 passed" in ran.stdout
+
+
+def test_a_new_plugin_runs_in_a_cycle_with_its_own_conf(pumice: Pumice, tmp_path: Path) -> None:
+    files = pumice("plugin", "new", "spot-first", "--dir", tmp_path, "--json").data["files"]
+    folder = tmp_path / "spot-first"
+    assert sorted(files) == sorted(str(p) for p in folder.rglob("*") if p.is_file())
+    ran = pumice("cycle", DEMO, "--conf", folder / "scheduler.conf", "--plugins-dir", folder / "plugins", "--json")
+    assert ran.data["binds"]
+    assert ran.data["errors"] == []
+    assert "spot-first" in pumice("plugins", "--plugins-dir", folder / "plugins").out
+
+
+def test_a_folder_that_exists_is_left_alone(pumice: Pumice, tmp_path: Path) -> None:
+    (tmp_path / "spot-first").mkdir()
+    assert "exists already" in pumice("plugin", "new", "spot-first", "--dir", tmp_path, code=1).err
+    assert list((tmp_path / "spot-first").iterdir()) == []

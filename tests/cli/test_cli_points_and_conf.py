@@ -1,0 +1,100 @@
+"""``points``, ``plugins``, ``conf`` and ``version``."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from cli_runs import DEMO_CONF, Pumice
+
+from pumice.framework.points import POINTS
+
+GOOD = 'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n'
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    return tmp_path / "scheduler.conf"
+
+
+def test_points_lists_every_point(pumice: Pumice) -> None:
+    assert [p["name"] for p in pumice("points", "--json").data] == list(POINTS)
+    out = pumice("points").out
+    assert all(f"\n{name} " in out for name in POINTS)
+
+
+@pytest.mark.parametrize("name", ["predicate", "PredicateFn", "AddPredicateFn", "Predicate"])
+def test_a_point_is_found_by_its_python_and_its_go_name(pumice: Pumice, name: str) -> None:
+    shown = pumice("points", name, "-o", "json").data
+    assert shown["name"] == "predicate"
+    assert shown["register"] == "add_predicate_fn"
+    assert shown["flag"] == "enablePredicate"
+
+
+def test_a_point_is_shown_with_its_contract(pumice: Pumice) -> None:
+    out = pumice("points", "job_ready").out
+    assert "May the job's placements be committed?" in out
+    assert "ssn.add_job_ready_fn(name, fn)" in out
+
+
+def test_plugins_lists_what_each_reads(pumice: Pumice) -> None:
+    listed = {p["name"]: p for p in pumice("plugins", "--json").data}
+    assert listed["gang"]["arguments"] == []
+    assert "binpack.weight" in listed["binpack"]["arguments"]
+    assert "binpack" in pumice("plugins").out
+
+
+def test_a_plugin_is_shown_with_its_documentation(pumice: Pumice) -> None:
+    assert "minMember" in pumice("plugins", "gang").out
+
+
+def test_conf_check_accepts_a_good_conf(pumice: Pumice) -> None:
+    assert "good (3 actions, 7 plugins in 2 tiers)" in pumice("conf", "check", DEMO_CONF).out
+    assert pumice("conf", "check", DEMO_CONF, "--json").data["ok"] is True
+
+
+def test_conf_check_treats_what_is_written_in_vain_as_an_error(pumice: Pumice, conf: Path) -> None:
+    conf.write_text(GOOD + "    enableOverused: true\n")
+    ran = pumice("conf", "check", conf, code=1)
+    assert f"{conf}:5:5" in ran.out
+    assert "did you mean 'enabledOverused'?" in ran.out
+    [problem] = pumice("conf", "check", conf, "--json", code=1).data["problems"]
+    assert (problem["line"], problem["column"], problem["nearest"]) == (5, 5, "enabledOverused")
+
+
+def test_conf_check_refuses_arguments_that_a_plugin_refuses(pumice: Pumice, conf: Path) -> None:
+    conf.write_text(GOOD + "  - name: binpack\n    arguments: {binpack.weight: heavy}\n")
+    assert "binpack.weight" in pumice("conf", "check", conf, code=1).err
+
+
+def test_conf_explain_shows_the_chain_that_runs(pumice: Pumice) -> None:
+    chains = {c["hook"]: c for c in pumice("conf", "explain", DEMO_CONF, "--json").data}
+    assert [link["plugin"] for tier in chains["job_order"]["tiers"] for link in tier["links"]] == ["priority", "gang"]
+    assert "tier 1: priority -> gang" in pumice("conf", "explain", DEMO_CONF).out
+
+
+def test_conf_explain_without_a_file_explains_the_default(pumice: Pumice) -> None:
+    assert "overcommit" in pumice("conf", "explain").out
+
+
+def test_conf_lint_names_a_trap(pumice: Pumice, conf: Path) -> None:
+    conf.write_text(GOOD + "    enableNodeOrder: false\n")
+    [finding] = pumice("conf", "lint", conf, "--json").data
+    assert (finding["rule"], finding["position"]["line"]) == ("flag-without-effect", 5)
+    assert f"{conf}:5:5: info: tiers[0].plugins[0].enableNodeOrder" in pumice("conf", "lint", conf).out
+
+
+def test_conf_lint_fails_where_a_conf_asks_for_what_excludes_each_other(pumice: Pumice, conf: Path) -> None:
+    hierarchy = "  - name: drf\n    enableHierarchy: true\n- plugins:\n  - name: proportion\n"
+    conf.write_text(GOOD + hierarchy)
+    assert "[hierarchy-with-proportion]" in pumice("conf", "lint", conf, code=1).out
+
+
+def test_conf_lint_says_when_there_is_no_trap(pumice: Pumice) -> None:
+    assert pumice("conf", "lint", DEMO_CONF).out.endswith("no known traps\n")
+
+
+def test_version_is_the_package_version(pumice: Pumice) -> None:
+    assert pumice("version").out == f"pumice {version('pumice')}\n"
+    assert pumice("version", "-o", "json").data["version"] == version("pumice")
