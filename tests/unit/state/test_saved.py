@@ -1,0 +1,168 @@
+"""Saved cycles: what goes in comes out, and a file that is none is refused by name."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pumice.errors import InvalidInput
+from pumice.model.status import TaskStatus
+from pumice.state import saved
+from pumice.state.invariants import violations
+from pumice.state.saved import AssumedTask, SavedCycle, SavedHealth, SavedNomination, SavedShard
+from pumice.testing import Scenario
+
+FULL = SavedCycle(
+    now=12.5,
+    objects={"Node": [{"metadata": {"name": "n1"}}]},
+    conf={"actions": "allocate", "tiers": []},
+    conf_source="a.conf",
+    assumed=[AssumedTask(uid="u1", status="Binding", node="n1", since=3.0)],
+    phases={"ns/j": "Inqueue"},
+    default_queue="main",
+    scheduler_names=["pumice"],
+    seed=7,
+    random_ties=True,
+    cycle=3,
+    nominations={"u1": SavedNomination(node="n1", until=9.0)},
+    health={"gang": SavedHealth(failures=2, failing_cycles=1, quarantined=True, last="why")},
+    memory={"p": {"k": 1}},
+    left_out=["p: x"],
+    shard=SavedShard(hard=True, nodes=["n1"]),
+    environment={"node_usage": {"n1": {"cpu": 10.0}}},
+    exchanges=[{"verb": "predicate"}],
+    decisions=[{"do": "bind", "pod": "ns/p", "node": "n1"}],
+)
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text() | st.integers() | st.tuples(st.text(), st.integers()), inner)
+        | st.sets(st.integers() | st.text())
+        | st.frozensets(st.integers() | st.tuples(st.text()))
+    ),
+    max_leaves=20,
+)
+
+
+def header(**fields: Any) -> bytes:
+    return gzip.compress(msgspec.json.encode(fields) + b"\n{}\n")
+
+
+def test_a_file_holds_everything_that_was_put_into_it(tmp_path: Path) -> None:
+    file = tmp_path / "a.cycle"
+    saved.write(file, FULL, "pumice 0")
+    assert saved.read(file) == FULL
+
+
+def test_equal_cycles_give_equal_bytes() -> None:
+    assert saved.dump(FULL) == saved.dump(saved.parse(saved.dump(FULL)))
+
+
+@given(PLAIN)
+def test_packed_values_come_back_equal_and_of_the_same_types(value: Any) -> None:
+    packed = msgspec.json.decode(msgspec.json.encode(saved.pack(value)))
+    assert repr_sorted(saved.unpack(packed)) == repr_sorted(value)
+    assert saved.unpack(packed) == value
+
+
+def repr_sorted(value: Any) -> Any:
+    """A value with the type of every part; sets in a fixed order."""
+    if isinstance(value, dict):
+        return ("dict", [(repr_sorted(k), repr_sorted(v)) for k, v in value.items()])
+    if isinstance(value, (set, frozenset)):
+        return (type(value).__name__, sorted(map(repr, value)))
+    if isinstance(value, (list, tuple)):
+        return (type(value).__name__, [repr_sorted(v) for v in value])
+    return (type(value).__name__, repr(value))
+
+
+def test_a_number_that_is_none_comes_back_as_such() -> None:
+    assert math.isnan(saved.unpack(saved.pack(math.nan)))
+
+
+def test_memory_that_is_not_plain_data_is_left_out_and_named_and_caches_are_left_out_silently() -> None:
+    memory = {"p": {"count": 3, "handle": object(), "_cache": object()}, "q": {"_only": 1}}
+    packed, left_out = saved.pack_memory(memory)
+    assert packed == {"p": {"count": 3}}
+    assert left_out == ["p: handle"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "not a saved cycle"),
+        (b"kind: Node\n", "not a saved cycle (no gzip data)"),
+        (gzip.compress(b"hello\n"), "its first line does not say 'pumice-cycle'"),
+        (gzip.compress(b"[1, 2]\n"), "its first line does not say 'pumice-cycle'"),
+        (header(format="other", version=1), "its first line does not say 'pumice-cycle'"),
+        (header(format="pumice-cycle", version=99, program="pumice 9"), "saved in format 99 by pumice 9"),
+        (header(format="pumice-cycle", version=1), "a broken saved cycle: Object missing required field `now`"),
+        (saved.dump(FULL)[:-40], "cut off"),
+    ],
+)
+def test_a_file_that_is_no_saved_cycle_is_refused_by_name(content: bytes, message: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        saved.parse(content, "x.cycle")
+    assert str(caught.value).startswith("x.cycle: ")
+    assert message in str(caught.value)
+
+
+def test_a_damaged_file_is_refused() -> None:
+    content = bytearray(saved.dump(FULL))
+    content[len(content) // 2] ^= 0xFF
+    with pytest.raises(InvalidInput, match=r"x\.cycle: "):
+        saved.parse(bytes(content), "x.cycle")
+
+
+def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="No such file"):
+        saved.read(tmp_path / "none")
+    with pytest.raises(InvalidInput, match="Is a directory"):
+        saved.write(tmp_path, FULL)
+
+
+def test_an_assumed_task_without_a_pod_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="task 'u1' is assumed but is not among the pods"):
+        saved.restore(FULL)
+
+
+def test_a_restored_cluster_holds_what_was_assumed(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=4).job("a", tasks=2, cpu=1)
+    task = min(scenario.state.tasks.values(), key=lambda t: t.name)
+    cycle = SavedCycle(
+        now=5.0,
+        objects=saved.objects_of(scenario.state),
+        conf={},
+        assumed=[AssumedTask(uid=task.uid, status="Binding", node="n1", since=4.0)],
+        phases={"default/a": "Inqueue"},
+    )
+    state = saved.restore(cycle)
+    again = state.tasks[task.uid]
+    assert (again.status, again.node_name) == (TaskStatus.BINDING, "n1")
+    assert state.nodes["n1"].idle.milli_cpu == 3000
+    assert state.jobs["default/a"].phase == "Inqueue"
+    assert (saved.assumed_of(state), saved.phases_of(state)) == (cycle.assumed, cycle.phases)
+    assert saved.objects_of(state) == cycle.objects
+    assert violations(state) == []
+
+
+def test_a_status_that_does_not_exist_is_refused(scenario: Scenario) -> None:
+    scenario.job("a", tasks=1, cpu=1)
+    [uid] = scenario.state.tasks
+    cycle = SavedCycle(
+        now=0.0,
+        objects=saved.objects_of(scenario.state),
+        conf={},
+        assumed=[AssumedTask(uid=uid, status="Dreaming", node="", since=0.0)],
+    )
+    with pytest.raises(InvalidInput, match="no status 'Dreaming'"):
+        saved.restore(cycle)
