@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kube_rules import Json, objection
+from random_clusters import Board, clusters, moves, nodes
+
+from pumice.framework.session import Session
+from pumice.plugins.predicates import Predicates
+
+Cluster = tuple[list[Json], list[Json]]
+Steps = list[tuple[str, int, int]]
+
+
+def assert_filters_follow_the_rules(board: Board, ssn: Session) -> None:
+    places = board.places()
+    for task in board.waiting():
+        pod = board.pods[task.name]
+        expected = {p.name: objection(pod, p, places) for p in places}
+        said = {n.name: ssn.predicate_reason(task, n) for n in board.in_order()}
+        assert {name: reason.text if reason else None for name, reason in said.items()} == expected
+        view = ssn.evaluator.view(task)
+        rows = ssn.chooser.feasible(view, task, np.asarray(view.code == 0))
+        kept = {board.state.table.nodes[row].name for row in rows.tolist()}  # type: ignore[union-attr]
+        assert kept == {name for name, text in expected.items() if text is None}
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(), moves, moves)
+def test_every_filter_agrees_with_the_kubernetes_rules_after_placements_and_undo(
+    cluster: Cluster, first: Steps, second: Steps
+) -> None:
+    board = Board(*cluster)
+    ssn = board.open(Predicates)
+    assert_filters_follow_the_rules(board, ssn)
+    board.play(ssn, first)
+    assert_filters_follow_the_rules(board, ssn)
+    board.play(ssn, second)
+    assert_filters_follow_the_rules(board, ssn)
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters(), moves, st.integers(0, 4).flatmap(lambda i: nodes(f"n{i}")), st.booleans())
+def test_filters_follow_nodes_that_change_and_go_between_sessions(
+    cluster: Cluster, steps: Steps, node: Json, lose: bool
+) -> None:
+    board = Board(*cluster)
+    ssn = board.open(Predicates)
+    assert_filters_follow_the_rules(board, ssn)
+    board.play(ssn, steps)
+    assert_filters_follow_the_rules(board, ssn)
+    board.state.end_session()
+    board.see_node(node)
+    if lose and len(board.nodes) > 1:
+        board.lose_node(min(board.nodes))
+    assert_filters_follow_the_rules(board, board.open(Predicates))
