@@ -119,15 +119,14 @@ class Oracle:
 
     # -- nodes --------------------------------------------------------------------------------------------------------
     def best(self, task: Task) -> tuple[Node | None, bool]:
-        """The best node with room now, else the best with room once something is released."""
-        fitting = [n for n in self.ssn.nodes.values() if self.fits(task, n)]
-        idle = [n for n in fitting if self.room(task, n, n.idle.get)]
+        """The best node with room now (that is not promised away), else the best once something is released."""
+        future = [n for n in self.ssn.nodes.values() if self.fits(task, n) and self.room(task, n.future_idle.get)]
+        idle = [n for n in future if self.room(task, n.idle.get)]
         if idle:
             return self.choose(task, idle), True
-        future = [n for n in fitting if self.room(task, n, n.future_idle.get)]
         return (self.choose(task, future), False) if future else (None, False)
 
-    def room(self, task: Task, node: Node, free: Callable[[int], Any]) -> bool:
+    def room(self, task: Task, free: Callable[[int], Any]) -> bool:
         return all(free(d) >= v for d, v in task.requests.items())
 
     def fits(self, task: Task, node: Node) -> bool:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import Decision, decide
-from oracle_rules import Policy, plugin_of, policies
+from oracle_rules import Policy, Rule, plugin_of, policies
 from oracle_worlds import Happening, JobDraw, NodeDraw, happenings, job_objects, jobs, node_objects, nodes
 
+from pumice import Scope
 from pumice.config import from_data
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.runtime import Runtime
@@ -131,3 +132,11 @@ def test_the_engine_decides_as_the_oracle_does(story: Drawn) -> None:
 @given(stories)
 def test_the_engine_decides_as_the_oracle_does_at_length(story: Drawn) -> None:
     agree(story)
+
+
+def test_a_job_is_not_passed_over_because_another_one_of_its_class_fits_nowhere() -> None:
+    """Tasks of one class may fit other nodes where a filter looks at the job."""
+    zone = Rule("zone", batch=False, scope=Scope.STATIC, amount=3)
+    policy = Policy((zone,), (), best_node=False, refuses=0, queue_limit=0, larger_first=False)
+    waiting = JobDraw(tasks=3, needs=2, milli=250, other=0, queue=0, priority=0, on=0)
+    agree(([NodeDraw(4, 110, 1)] * 2, [waiting], policy, ("gang",), [[Happening("add job", 0, 0)]]))

@@ -235,6 +235,8 @@ class Chooser:
 
     def hopeless(self, task: Task) -> FitError | None:
         """Why no task of this class can be placed now, where that is certain without asking about the one task."""
+        if not self.evaluator.fits_by_class:
+            return None
         view = self.evaluator.view(task)
         if view.masked.max(initial=-np.inf) > -np.inf:
             return None

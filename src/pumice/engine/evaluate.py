@@ -199,6 +199,8 @@ class Evaluator:
         asked: list[Filter | Scorer] = [*filters, *scorers]
         self._keys = [c.key for c in asked if c.scope is not Scope.SESSION]
         self._traces = any(k is None for k in self._keys)
+        self.fits_by_class = all(f.key is same_class for f in filters if f.scope is not Scope.SESSION)
+        """Do tasks of one class fit the same nodes, whatever their job? (Filters of scope SESSION aside.)"""
         keys = [*self._keys, *(c.key for c in asked if c.scope is Scope.SESSION)]
         self._extra_keys = list(dict.fromkeys(k for k in keys if k is not None and k is not same_class))
         self._fresh: set[Hashable] = set()

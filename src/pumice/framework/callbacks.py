@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from pumice.engine.scope import Scope
@@ -38,9 +37,13 @@ class Callback:
     """preemptable, reclaimable: whether tasks of a job with that profile can be victims at all."""
 
 
-@lru_cache(maxsize=4096)
 def _required(fn: Callable[..., Any]) -> int | None:
     """How many positional parameters a function requires; None when it takes any number."""
+    code = getattr(fn, "__code__", None)
+    if code is not None:
+        if code.co_flags & inspect.CO_VARARGS:
+            return None
+        return int(code.co_argcount) - len(getattr(fn, "__defaults__", None) or ())
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
@@ -71,10 +74,14 @@ def adapted(point_name: str, plugin: str, fn: Callable[..., Any]) -> Callable[..
     if count == point.arity[0] or (count < point.arity[0] and _takes(fn, point.arity[0])):
         return fn
     if count in point.arity:
+        shaped: Callable[..., Any] | None = None
         if point_name == "predicate":
-            return lambda task, node: fn(task, task.job, node)
-        if point_name == "pre_predicate":
-            return lambda task: fn(task, task.job)
+            shaped = lambda task, node: fn(task, task.job, node)  # noqa: E731
+        elif point_name == "pre_predicate":
+            shaped = lambda task: fn(task, task.job)  # noqa: E731
+        if shaped is not None:
+            shaped.__wrapped__ = fn  # type: ignore[attr-defined]
+            return shaped
     raise PluginLoadError(
         f"plugin {plugin!r}: {point_name} must take {point.signature}, but the function at {where(fn)} "
         f"requires {count} positional parameters"

@@ -1,7 +1,7 @@
 """Names a plugin that does not return, or that takes too much of a cycle.
 
-A thread looks at the scheduler's stack now and then and finds out which plugin's callback stands in it. Cycles pay nothing
-for it: no field is set per call, and a cycle that is over before the next look is never seen.
+A thread looks at the scheduler's stack now and then and finds out which plugin's callback stands in it. Cycles pay
+nothing for it: no field is set per call, and a cycle that is over before the next look is never seen.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _warn(overrun: Overrun) -> None:
 
 
 class Watchdog:
-    """Watches the thread that runs cycles. *budget*: seconds for one callback; *plugin_budget*: for a plugin in a cycle.
+    """Watches the thread that runs cycles. *budget*: seconds for one callback; *plugin_budget*: for a plugin's cycle.
 
-    `stuck` is the overrun of a callback that is still running; liveness should fail while there is one. Each overrun is
-    reported once per cycle.
+    `stuck` is the overrun of a callback that is still running; liveness should fail while there is one. Each overrun
+    is reported once per cycle.
     """
 
     def __init__(
@@ -155,27 +155,26 @@ def _session_in(frame: FrameType) -> Session | None:
 
 
 def _codes(session: Session) -> dict[CodeType, tuple[str, str]]:
-    """The code of every callback that is registered, with plugin and point."""
+    """The code of everything that a plugin may be running in, with plugin and point."""
     codes: dict[CodeType, tuple[str, str]] = {}
-    opened = session.plugins()
-    for name, plugin in opened:
-        for hook in ("on_session_open", "on_session_close"):
-            _add(codes, getattr(plugin, hook, None), name, hook)
+    for point, plugins in session._registered.items():
+        for name, callbacks in plugins.items():
+            for callback in callbacks:
+                _add(codes, callback.fn, name, point)
     for handler in session.handlers:
         for hook in ("allocate", "deallocate", "allocate_many", "deallocate_many"):
             _add(codes, getattr(handler, hook), handler.plugin, f"{hook} handler")
-    for point, plugins in session.registered.items():
-        for name, callbacks in plugins.items():
-            for callback in callbacks:
-                _add(codes, callback.written, name, point)
+    if session._opening:
+        codes[Session.open_plugin.__code__] = (session._opening, "on_session_open")
+        codes[Session.close.__code__] = (session._opening, "on_session_close")
     return codes
 
 
 def _add(codes: dict[CodeType, tuple[str, str]], fn: Any, plugin: str, point: str) -> None:
     while isinstance(fn, functools.partial):
         fn = fn.func
-    code = getattr(getattr(fn, "__func__", fn), "__code__", None) or getattr(
-        getattr(type(fn), "__call__", None), "__code__", None
-    )
+    fn = getattr(fn, "__wrapped__", fn)
+    function = getattr(fn, "__func__", fn)
+    code = getattr(function, "__code__", None) or getattr(vars(type(function)).get("__call__"), "__code__", None)
     if code is not None:
         codes.setdefault(code, (plugin, point))
