@@ -63,12 +63,15 @@ class Asking:
                 flag = POINTS[point].flag
                 known = []
                 for tier in self._tiers:
-                    enabled = [e for e in tier if flag is None or e.enabled(flag)]
-                    callbacks = [c for e in enabled for c in self._lookup(registered, e)]
+                    callbacks: list[Callback] = []
+                    for entry in tier:
+                        own = self._lookup(registered, entry)
+                        if own and (flag is None or entry.enabled(flag)):
+                            callbacks += own
                     if callbacks:
                         known.append(callbacks)
             self._chains[point] = known
-            self._keyed.clear()
+            self._keyed.pop(point, None)
         return known
 
     @staticmethod

@@ -179,7 +179,10 @@ class Session(Registration, Asking):
             raise PluginLoadError(f"{POINTS[point].register}: the name must be text, got {name!r}")
         also = declared.pop("also", False)
         shaped = fn if declared.get("sort_key") else adapted(point, name, fn)
-        callback = Callback(name, point, shaped, **{k: v for k, v in declared.items() if v is not None})
+        callback = Callback(name, point, shaped)
+        for key, value in declared.items():
+            if value is not None:
+                setattr(callback, key, value)
         known = self._registered.setdefault(point, {}).setdefault(name, [])
         if not also:
             known.clear()
