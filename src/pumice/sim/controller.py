@@ -1,4 +1,4 @@
-"""The job controller: expands jobs into pods, counts their run time, restarts what was lost, and knows when they end."""
+"""The job controller: expands jobs into pods, counts their run time, restarts what was lost, and ends them."""
 
 from __future__ import annotations
 

@@ -62,9 +62,7 @@ class Recorder:
     def job_left(self, job: SimJob, reasons: tuple[Reason, ...]) -> None:
         """The run ends and the job has not."""
         running = job.running > 0
-        self._jobs[job.number] = _job_record(
-            job, None, "running" if running else "pending", () if running else reasons
-        )
+        self._jobs[job.number] = _job_record(job, None, "running" if running else "pending", () if running else reasons)
         for pod in job.pods.values():
             if pod.started is not None:
                 self.pods.append(_pod_record(pod, None, "running", 0.0))
@@ -173,9 +171,7 @@ def _pod_record(pod: SimPod, end: float | None, outcome: PodOutcome, lost_s: flo
     )
 
 
-def _job_record(
-    job: SimJob, end: float | None, outcome: JobOutcome, reasons: tuple[Reason, ...] = ()
-) -> JobRecord:
+def _job_record(job: SimJob, end: float | None, outcome: JobOutcome, reasons: tuple[Reason, ...] = ()) -> JobRecord:
     spec = job.spec
     demands = [(kind.demand, len(kind.names)) for kind in spec.kinds]
     return JobRecord(

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model.api import (
     Affinity,
     Container,
@@ -19,7 +20,6 @@ from pumice.model.api import (
     ResourceRequirements,
 )
 from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
-from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.sim.jobs import Demand, JobSpec, PodKind, Work, demand_of
 from pumice.sim.recorder import MODEL_LABEL
 from pumice.sim.traces import TraceJob, TracePod
@@ -164,6 +164,9 @@ def constant(value: float) -> Draw:
     return lambda _: value
 
 
+ONE, NONE = constant(1), constant(0)
+
+
 def uniform(low: float, high: float) -> Draw:
     """Any number between two, equally often."""
     return lambda rng: rng.uniform(low, high)
@@ -229,10 +232,10 @@ class Generator:
     name: str
     arrivals: Arrivals
     duration: Draw
-    pods: Draw = constant(1)
+    pods: Draw = ONE
     min_available: int | None = None
     """Pods that must start together; None: all."""
-    gpu: Draw = constant(0)
+    gpu: Draw = NONE
     """GPU devices of each pod."""
     gpu_fraction: float = 1.0
     cpu_milli: int = 0

@@ -1,0 +1,158 @@
+"""``pumice simulate`` and ``pumice compare``: a scenario under one or several configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from pumice.cli import render
+from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
+from pumice.cli.progress import progress_bar
+from pumice.config import load
+from pumice.errors import InvalidInput
+from pumice.framework.registry import Registry
+from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.sim import run as sim
+from pumice.sim.report import html, render_comparison, render_summary, units
+from pumice.sim.results import Comparison, RunRecord, compare, encode, summarise
+from pumice.sim.scenario import BUILT_IN, Scenario, load_conf_file, plugin_directory, read_scenario
+
+ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file.")]
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write the report as one HTML page.")
+]
+RecordOption = Annotated[
+    Path | None, typer.Option("--record", metavar="FILE", help="Write the records of the runs as JSON, one per line.")
+]
+LogOption = Annotated[
+    Path | None,
+    typer.Option("--log", metavar="FILE", help="Write what happened, line by line; several runs follow each other."),
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Other random draws than the scenario's own.")]
+DirectoryOption = Annotated[
+    Path | None,
+    typer.Option("--plugins-dir", metavar="DIR", help="Load plugins from here; else from the scenario's pluginsDir."),
+]
+
+
+def simulate(
+    scenario: ScenarioArgument,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="Only this configuration of the scenario (repeatable)."),
+    ] = None,
+    seed: SeedOption = None,
+    report: ReportOption = None,
+    record: RecordOption = None,
+    log: LogOption = None,
+    plugins_dir: DirectoryOption = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Run a scenario under each of its configurations, and compare them if there are several."""
+    registry = registry_with(plugins_dir or plugin_directory(scenario))
+    read = read_scenario(scenario, catalogue_of(registry))
+    if only:
+        unknown = next((name for name in only if name not in read.configurations), None)
+        if unknown is not None:
+            raise InvalidInput(f"--only {unknown!r}: not one of {', '.join(read.configurations)}")
+        read = read.under({name: read.configurations[name] for name in only})
+    _play(read if seed is None else read.with_seed(seed), registry, report, record, log, as_json(output, json))
+
+
+def compare_confs(
+    confs: Annotated[
+        list[str],
+        typer.Argument(metavar="CONF...", help="Configuration files, or `default` and `helm` for those built in."),
+    ],
+    scenario: Annotated[Path, typer.Option("--scenario", metavar="FILE", help="What to play under each of them.")],
+    seed: SeedOption = None,
+    report: ReportOption = None,
+    record: RecordOption = None,
+    log: LogOption = None,
+    plugins_dir: DirectoryOption = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Run one scenario under several configurations, side by side."""
+    registry = registry_with(plugins_dir or plugin_directory(scenario))
+    catalogue = catalogue_of(registry)
+    read = read_scenario(scenario, catalogue)
+    chosen = {}
+    for given in confs:
+        name = given if given in BUILT_IN else Path(given).stem
+        if name in chosen:
+            name = given
+        if given in BUILT_IN and not Path(given).exists():
+            loaded = load(BUILT_IN[given], catalogue, f"<{given}>")
+        else:
+            loaded = load_conf_file(Path(given), catalogue)
+        for problem in loaded.warnings:
+            render.warning(str(problem))
+        chosen[name] = loaded.conf
+    read = read.under(chosen)
+    _play(read if seed is None else read.with_seed(seed), registry, report, record, log, as_json(output, json))
+
+
+def _play(
+    scenario: Scenario,
+    registry: Registry,
+    report: Path | None,
+    record: Path | None,
+    log: Path | None,
+    as_data: bool,
+) -> None:
+    """Run everything, print and write the results; exit code 1 if a run was stopped or a job can never fit."""
+    for warning in scenario.warnings:
+        render.warning(warning)
+    records: list[RunRecord] = []
+    wrong = False
+    stream = log.open("w", encoding="utf-8") if log is not None else None
+    try:
+        for name, conf in scenario.configurations.items():
+            with progress_bar(name, scenario) as tell:
+                run = sim.Simulation(scenario.setting_of(name), assemble(conf, registry), log=stream, progress=tell)
+                records.append(run.run(scenario.workload()))
+            if run.failure:
+                render.error(f"{name}: stopped at {units.duration(run.timeline.now)}: {run.failure}")
+            for text in run.never_fit[:5]:
+                render.error(text)
+            if len(run.never_fit) > 5:
+                render.error(f"and {len(run.never_fit) - 5:,} more jobs that can never fit")
+            wrong = wrong or bool(run.failure or run.never_fit)
+            if run.failure == "interrupted":
+                break
+    finally:
+        if stream is not None:
+            stream.close()
+    comparison = compare(records)
+    if record is not None:
+        record.write_bytes(b"".join(encode(run) + b"\n" for run in records))
+    if report is not None:
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.write_text(html(records, comparison), encoding="utf-8")
+    if as_data:
+        render.data(_data(records, comparison))
+    else:
+        _print(comparison)
+    if report is not None:
+        render.note(f"The report is in {report}")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _data(records: list[RunRecord], comparison: Comparison) -> dict[str, Any]:
+    return {
+        "runs": [msgspec.to_builtins(summarise(run)) for run in records],
+        **({"comparison": msgspec.to_builtins(comparison)} if len(records) > 1 else {}),
+    }
+
+
+def _print(comparison: Comparison) -> None:
+    if len(comparison.runs) == 1:
+        render.show(render_summary(comparison.summaries[0]))
+    else:
+        render.show(render_comparison(comparison))

@@ -1,0 +1,379 @@
+"""Ordinary YAML manifests for the embedded cluster: nodes, queues, vcjobs, batch Jobs, PodGroups and pods."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from pumice.config.durations import SECOND, parse_duration
+from pumice.errors import InvalidInput
+from pumice.framework.run_times import RUN_TIME_ANNOTATION
+from pumice.model import api
+from pumice.model.resources import Resources
+from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
+from pumice.sim.jobs import (
+    SIM_CHECKPOINT_ANNOTATION,
+    SIM_FAILS_ANNOTATION,
+    SIM_RUN_ANNOTATION,
+    JobSpec,
+    PodKind,
+    Reaction,
+    Work,
+    demand_of,
+)
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
+MIN_MEMBER_ANNOTATION = "scheduling.volcano.sh/group-min-member"
+_FAILS = re.compile(r"(?P<after>\S+?)(?:\s*x\s*(?P<times>[0-9]+))?")
+
+
+class _Template(msgspec.Struct, rename="camel", kw_only=True):
+    metadata: api.Metadata = msgspec.field(default_factory=api.Metadata)
+    spec: api.PodSpec = msgspec.field(default_factory=api.PodSpec)
+
+
+class _Policy(msgspec.Struct, rename="camel", kw_only=True):
+    action: str
+    event: str = ""
+    events: list[str] | None = None
+
+
+class _Task(msgspec.Struct, rename="camel", kw_only=True):
+    name: str = ""
+    replicas: int = 1
+    min_available: int | None = None
+    template: _Template = msgspec.field(default_factory=_Template)
+    policies: list[_Policy] | None = None
+
+
+class _VcJobSpec(msgspec.Struct, rename="camel", kw_only=True):
+    tasks: list[_Task]
+    min_available: int | None = None
+    queue: str = ""
+    priority_class_name: str = ""
+    max_retry: int = 3
+    policies: list[_Policy] | None = None
+
+
+class _BatchJobSpec(msgspec.Struct, rename="camel", kw_only=True):
+    template: _Template
+    parallelism: int = 1
+    completions: int | None = None
+    backoff_limit: int = 6
+
+
+class _Job(msgspec.Struct, rename="camel", kw_only=True):
+    metadata: api.Metadata
+    spec: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Manifests:
+    """What manifests say: objects that are simply there, and jobs."""
+
+    objects: list[api.AnyObject] = field(default_factory=list)
+    jobs: list[JobSpec] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    """Kinds that nothing here reads."""
+
+
+def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None) -> Manifests:
+    """Everything in a file of YAML documents. *run_s*: how long pods run that do not say.
+
+    :raises InvalidInput: the file cannot be read, or a document breaks a rule; names file and line.
+    """
+    found = Manifests()
+    groups: dict[str, api.PodGroup] = {}
+    pods: dict[str, list[tuple[api.Pod, str]]] = {}
+    for document, origin in documents(path):
+        kind, version = str(document.get("kind", "")), str(document.get("apiVersion", ""))
+        try:
+            if kind == "Job":
+                read = _vcjob if version.startswith("batch.volcano.sh/") else _batch_job
+                found.jobs.append(read(document, origin, submit_s, run_s))
+            elif kind == "PodGroup":
+                group = api.decode(kind, document)
+                assert isinstance(group, api.PodGroup)
+                _namespaced(group)
+                groups[group.key] = group
+            elif kind == "Pod":
+                pod = api.decode(kind, document)
+                assert isinstance(pod, api.Pod)
+                _namespaced(pod)
+                if pod.status.phase not in ("Succeeded", "Failed"):
+                    pods.setdefault(_group_key(pod), []).append((pod, origin))
+            elif kind in api.KINDS:
+                obj = api.decode(kind, document)
+                if isinstance(obj, api.QueueObject) and not obj.status.state:
+                    obj.status.state = "Open"
+                found.objects.append(obj)
+            elif kind:
+                found.unread.add(kind)
+        except (InvalidInput, msgspec.ValidationError) as exc:
+            raise InvalidInput(f"{origin}: {exc}") from exc
+    for key, members in pods.items():
+        found.jobs.append(_pods(groups.get(key), key, members, submit_s, run_s))
+    return found
+
+
+def documents(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
+    """The documents of a file with their places (``jobs.yaml:12``); Lists are taken apart."""
+    try:
+        loader = _Loader(path.read_text(encoding="utf-8"))
+        try:
+            while loader.check_node():
+                node: Any = loader.get_node()
+                data = loader.construct_document(node)
+                origin = f"{path}:{node.start_mark.line + 1}"
+                if data is None:
+                    continue
+                if not isinstance(data, dict):
+                    raise InvalidInput(f"{origin}: must be a Kubernetes object, a mapping with a kind")
+                if str(data.get("kind", "")).endswith("List") and isinstance(data.get("items"), list):
+                    yield from ((item, origin) for item in data["items"])
+                else:
+                    yield data, origin
+        finally:
+            loader.dispose()
+    except OSError as exc:
+        raise InvalidInput(f"{path}: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise InvalidInput(f"{path}: is not UTF-8 text") from exc
+    except yaml.YAMLError as exc:
+        mark = getattr(exc, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark is not None else ""
+        raise InvalidInput(f"{path}{line}: not YAML: {getattr(exc, 'problem', None) or exc}") from exc
+
+
+def _namespaced(obj: api.AnyObject) -> None:
+    obj.metadata.namespace = obj.metadata.namespace or "default"
+
+
+# -- jobs ---------------------------------------------------------------------------------------------------------
+def _vcjob(document: Mapping[str, Any], origin: str, submit_s: float, run_s: float | None) -> JobSpec:
+    job = msgspec.convert(document, _Job)
+    spec = msgspec.convert(job.spec, _VcJobSpec)
+    meta = job.metadata
+    namespace = meta.namespace or "default"
+    kinds = []
+    for number, task in enumerate(spec.tasks):
+        role = task.name or f"default{number}"
+        names = tuple(f"{meta.name}-{role}-{n}" for n in range(task.replicas))
+        labels = {"volcano.sh/job-name": meta.name, "volcano.sh/job-namespace": namespace, ROLE_KEY: role}
+        kinds.append(_kind(meta, role, names, task.template, labels, run_s, _reactions(task.policies)))
+    total = sum(len(kind.names) for kind in kinds)
+    roles = {
+        t.name or f"default{n}": t.replicas if t.min_available is None else t.min_available
+        for n, t in enumerate(spec.tasks)
+    }
+    return _spec(
+        meta,
+        kinds,
+        origin,
+        submit_s,
+        min_available=total if spec.min_available is None else spec.min_available,
+        queue=spec.queue or "default",
+        priority_class=spec.priority_class_name,
+        roles=roles,
+        reactions=_reactions(spec.policies),
+        retries=spec.max_retry,
+    )
+
+
+def _batch_job(document: Mapping[str, Any], origin: str, submit_s: float, run_s: float | None) -> JobSpec:
+    job = msgspec.convert(document, _Job)
+    spec = msgspec.convert(job.spec, _BatchJobSpec)
+    meta = job.metadata
+    notes = meta.annotations or {}
+    count = spec.parallelism if spec.completions is None else spec.completions
+    names = tuple(f"{meta.name}-pod-{n}" for n in range(count))
+    kind = _kind(meta, "pod", names, spec.template, {"job-name": meta.name}, run_s, {})
+    return _spec(
+        meta,
+        [kind],
+        origin,
+        submit_s,
+        min_available=_whole(notes.get(MIN_MEMBER_ANNOTATION, "1"), MIN_MEMBER_ANNOTATION),
+        queue=notes.get(QUEUE_ANNOTATION, "default"),
+        priority_class=spec.template.spec.priority_class_name,
+        roles=None,
+        reactions={},
+        retries=spec.backoff_limit,
+        parallelism=spec.parallelism,
+    )
+
+
+def _pods(
+    group: api.PodGroup | None, key: str, members: list[tuple[api.Pod, str]], submit_s: float, run_s: float | None
+) -> JobSpec:
+    """Pods that share a PodGroup, or one pod by itself, as a job."""
+    namespace, _, name = key.partition("/")
+    first, origin = members[0]
+    notes = first.metadata.annotations or {}
+    meta = group.metadata if group is not None else api.Metadata(name=name, annotations=first.metadata.annotations)
+    meta = msgspec.structs.replace(meta, name=name, namespace=namespace)
+    kinds = []
+    placed = {}
+    for pod, _ in members:
+        role = (pod.metadata.annotations or {}).get(ROLE_KEY) or (pod.metadata.labels or {}).get(ROLE_KEY, "")
+        template = _Template(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=""))
+        kinds.append(_kind(meta, role, (pod.metadata.name,), template, {}, run_s, {}))
+        if pod.spec.node_name:
+            placed[pod.metadata.name] = pod.spec.node_name
+    spec = group.spec if group is not None else None
+    return _spec(
+        meta,
+        kinds,
+        origin,
+        submit_s,
+        min_available=spec.min_member if spec is not None else 1,
+        queue=(spec.queue if spec is not None else notes.get(QUEUE_ANNOTATION, "")) or "default",
+        priority_class=spec.priority_class_name if spec is not None else first.spec.priority_class_name,
+        roles=spec.min_task_member if spec is not None else None,
+        reactions={},
+        retries=3,
+        placed=placed,
+    )
+
+
+def _spec(
+    meta: api.Metadata,
+    kinds: list[PodKind],
+    origin: str,
+    submit_s: float,
+    *,
+    min_available: int,
+    queue: str,
+    priority_class: str,
+    roles: dict[str, int] | None,
+    reactions: Mapping[str, Reaction],
+    retries: int,
+    parallelism: int = 0,
+    placed: Mapping[str, str] | None = None,
+) -> JobSpec:
+    if not meta.name:
+        raise InvalidInput("metadata.name must not be empty")
+    total = sum(len(kind.names) for kind in kinds)
+    if min_available > total:
+        raise InvalidInput(
+            f"job {meta.name!r}: minAvailable must be at most the number of pods ({total}), got {min_available}"
+        )
+    notes = meta.annotations or {}
+    longest = max((kind.run_s for kind in kinds), default=math.inf)
+    return JobSpec(
+        name=meta.name,
+        namespace=meta.namespace or "default",
+        submit_s=submit_s,
+        kinds=tuple(kinds),
+        min_available=min_available,
+        work=Work.EACH,
+        run_s=longest if math.isfinite(longest) else None,
+        queue=queue,
+        user=notes.get("volcano.sh/user", ""),
+        priority_class=priority_class,
+        role_minimums=roles,
+        min_resources=_minimum(kinds, min_available),
+        labels=meta.labels,
+        annotations=meta.annotations,
+        reactions=reactions,
+        retries=retries,
+        checkpoint_s=_seconds(notes, SIM_CHECKPOINT_ANNOTATION, 0.0),
+        parallelism=parallelism,
+        placed=placed or {},
+        origin=origin,
+    )
+
+
+def _kind(
+    meta: api.Metadata,
+    role: str,
+    names: tuple[str, ...],
+    template: _Template,
+    labels: Mapping[str, str],
+    run_s: float | None,
+    reactions: Mapping[str, Reaction],
+) -> PodKind:
+    given = template.metadata
+    notes = {**(given.annotations or {}), GROUP_ANNOTATION: meta.name}
+    if role:
+        notes[ROLE_KEY] = role
+    said = {**(meta.annotations or {}), **(given.annotations or {})}
+    after, times = _failure(said.get(SIM_FAILS_ANNOTATION, ""))
+    declared = _seconds(said, RUN_TIME_ANNOTATION, math.inf if run_s is None else run_s)
+    return PodKind(
+        role=role,
+        names=names,
+        spec=template.spec,
+        demand=demand_of(template.spec),
+        labels={**(given.labels or {}), **labels} or None,
+        annotations=notes,
+        run_s=_seconds(said, SIM_RUN_ANNOTATION, declared),
+        fails_after_s=after,
+        failing_attempts=times,
+        reactions=reactions,
+    )
+
+
+def _minimum(kinds: list[PodKind], least: int) -> api.ResourceList:
+    """What the first *least* pods ask for together."""
+    total = Resources({})
+    left = least
+    for kind in kinds:
+        count = min(left, len(kind.names))
+        left -= count
+        for _ in range(count):
+            total = total + Resources(dict(kind.demand.items))
+    return {name: v for name, v in total.as_written().items() if name != "pods" and v}
+
+
+def _reactions(policies: list[_Policy] | None) -> dict[str, Reaction]:
+    out: dict[str, Reaction] = {}
+    for policy in policies or ():
+        try:
+            reaction = Reaction(policy.action)
+        except ValueError:
+            known = ", ".join(r.value for r in Reaction)
+            raise InvalidInput(f"policies: action must be one of {known}, got {policy.action!r}") from None
+        for event in [*([policy.event] if policy.event else []), *(policy.events or [])]:
+            out[event] = reaction
+    return out
+
+
+def _seconds(notes: Mapping[str, str], key: str, default: float) -> float:
+    text = notes.get(key)
+    if text is None:
+        return default
+    try:
+        return parse_duration(text, days=True) / SECOND
+    except InvalidInput as exc:
+        raise InvalidInput(f"annotation {key}: {exc}") from exc
+
+
+def _failure(text: str) -> tuple[float, int]:
+    if not text:
+        return math.inf, 0
+    match = _FAILS.fullmatch(text)
+    if match is None:
+        raise InvalidInput(
+            f"annotation {SIM_FAILS_ANNOTATION}: must be a duration, or one with a count (10m x2), got {text!r}"
+        )
+    return _seconds({"": match["after"]}, "", math.inf), int(match["times"] or 1)
+
+
+def _whole(text: str, key: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise InvalidInput(f"annotation {key}: must be a whole number, got {text!r}")
+    return int(text)
+
+
+def _group_key(pod: api.Pod) -> str:
+    group = (pod.metadata.annotations or {}).get(GROUP_ANNOTATION)
+    return f"{pod.metadata.namespace}/{group or pod.metadata.name}"

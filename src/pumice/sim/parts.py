@@ -1,0 +1,285 @@
+"""The parts of a scenario file: nodes, queues, generators, traces, faults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pumice.model.api import Metadata, NodeObject, NodeSpec, NodeStatus, QueueObject, QueueSpec, QueueStatus, Taint
+from pumice.sim.faults import FaultKind, Faults, PlannedFault
+from pumice.sim.reading import Section, Value
+from pumice.sim.recorder import MODEL_LABEL
+from pumice.sim.traces import FORMATS, OpenbOptions, PhillyOptions, SwfOptions, Trace, read, read_nodes, recognise
+from pumice.sim.workload import GPU, Arrivals, Draw, Generator, choice, constant, exponential, lognormal, uniform
+
+_PODS = 110
+_OPTIONS: dict[str, type[Any]] = {"openb": OpenbOptions, "philly": PhillyOptions, "swf": SwfOptions}
+
+
+# -- cluster --------------------------------------------------------------------------------------------------------
+def read_nodes_of(value: Value, base: Path) -> list[NodeObject]:
+    """Nodes: a list of groups of equal ones, or a node list of the openb trace."""
+    if not value.is_list and not value.is_section:
+        return [
+            node(n.name, f"{n.cpu_milli}m", str(n.memory_bytes), n.gpus, model=n.gpu_model)
+            for n in read_nodes(base / value.text())
+        ]
+    listed = value.items() if value.is_list else [value]
+    nodes: list[NodeObject] = []
+    for number, item in enumerate(listed):
+        nodes += _node_group(item, number)
+    return nodes
+
+
+def _node_group(value: Value, number: int) -> list[NodeObject]:
+    with value.section() as section:
+        name, count = section.text("name", f"node{number}" if number else "node"), section.get("count")
+        cpu, memory = section.text("cpu", "0"), section.text("memory", "0")
+        gpus, pods = section.integer("gpu", 0), section.integer("pods", _PODS, 1)
+        labels, model = section.text_map("labels"), section.text("model")
+        taints = [_taint(item) for item in taints_.items()] if (taints_ := section.get("taints")) else []
+        for key in ("cpu", "memory"):
+            section.milli(key)
+    many = 1 if count is None else count.integer(1)
+    width = len(str(many - 1))
+    names = [name] if count is None else [f"{name}-{n:0{width}d}" for n in range(many)]
+    return [node(n, cpu, memory, gpus, pods=pods, labels=labels, taints=taints, model=model) for n in names]
+
+
+def _taint(value: Value) -> Taint:
+    if not value.is_section:
+        text = value.text()
+        rest, _, effect = text.rpartition(":")
+        key, _, written = rest.partition("=")
+        if not key or not effect:
+            raise value.error(f"must be key=value:Effect or key:Effect, got {text!r}")
+        return Taint(key=key, value=written, effect=effect)
+    with value.section() as section:
+        return Taint(key=section.need("key").text(), value=section.text("value"), effect=section.need("effect").text())
+
+
+def node(
+    name: str,
+    cpu: str,
+    memory: str,
+    gpus: int = 0,
+    *,
+    pods: int = _PODS,
+    labels: dict[str, str] | None = None,
+    taints: Sequence[Taint] = (),
+    model: str = "",
+) -> NodeObject:
+    """A node as the embedded cluster has it."""
+    offered: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, "pods": pods}
+    if gpus:
+        offered[GPU] = gpus
+    marks = {"kubernetes.io/hostname": name, **({MODEL_LABEL: model} if model else {}), **(labels or {})}
+    return NodeObject(
+        metadata=Metadata(name=name, uid=name, labels=marks),
+        spec=NodeSpec(taints=[*taints] or None),
+        status=NodeStatus(allocatable=offered, capacity=offered),
+    )
+
+
+def read_queues(value: Value) -> list[QueueObject]:
+    """Queues: a list of mappings with ``name`` and the fields of a Queue's spec."""
+    queues = []
+    for item in value.items():
+        with item.section() as section:
+            name = section.need("name").text()
+            for field in QueueSpec.__struct_encode_fields__:
+                section.get(field)
+            data = {key: entry.plain() for key, entry in item.pairs() if key != "name"}
+            try:
+                spec = msgspec.convert({"weight": 1, "reclaimable": True, **data}, QueueSpec)
+            except msgspec.ValidationError as exc:
+                raise item.error(f"queue {name!r}: {exc}") from exc
+        queues.append(QueueObject(metadata=Metadata(name=name, uid=name), spec=spec, status=QueueStatus(state="Open")))
+    return queues
+
+
+# -- workload -------------------------------------------------------------------------------------------------------
+def read_generator(value: Value) -> Generator:
+    """A stream of jobs."""
+    with value.section() as s:
+        name = s.need("name").text()
+        least = s.get("minAvailable")
+        fraction = s.number("gpuFraction", 1.0)
+        if not 0 < fraction <= 1:
+            raise value.error(f"gpuFraction must be above 0 and at most 1, got {fraction:g}")
+        pods, gpu = s.get("pods"), s.get("gpu")
+        return Generator(
+            name=name,
+            arrivals=_arrivals(s.need("arrivals")),
+            duration=_draw(s.need("duration"), lambda v: v.duration(above=True)),
+            pods=constant(1) if pods is None else _draw(pods, lambda v: v.number(1)),
+            min_available=None if least is None else least.integer(1),
+            gpu=constant(0) if gpu is None else _draw(gpu, lambda v: v.number()),
+            gpu_fraction=fraction,
+            cpu_milli=s.milli("cpu"),
+            memory_bytes=s.units("memory"),
+            cpu_milli_per_gpu=s.milli("cpuPerGpu"),
+            memory_bytes_per_gpu=s.units("memoryPerGpu"),
+            gpu_models=tuple(s.texts("gpuModels")),
+            queue=s.text("queue", "default"),
+            users=s.integer("users", 0),
+            priority=s.integer("priority", 0, -(2**31)),
+            declared=s.number("declared", 0.0),
+        )
+
+
+def _arrivals(value: Value) -> Arrivals:
+    with value.section() as s:
+        daily = s.get("daily")
+        count = s.get("count")
+        weights = tuple(item.number() for item in daily.items()) if daily is not None else ()
+        if daily is not None and not any(weights):
+            raise daily.error("at least one weight must be above 0")
+        arrivals = Arrivals(
+            every_s=s.need("every").duration(above=True),
+            process=found.one_of(("poisson", "regular")) if (found := s.get("process")) else "poisson",
+            start_s=s.duration("from", 0.0),
+            until_s=s.duration("until", math.inf),
+            count=None if count is None else count.integer(0),
+            daily=weights,
+            batch=s.integer("batch", 1, 1),
+        )
+    if arrivals.count is None and not math.isfinite(arrivals.until_s):
+        raise value.error("needs until or count, or jobs would arrive for ever")
+    return arrivals
+
+
+def _draw(value: Value, one: Callable[[Value], float]) -> Draw:
+    """A number, or a distribution of numbers."""
+    if not value.is_section:
+        return constant(one(value))
+    pairs = value.pairs()
+    if len(pairs) != 1:
+        raise value.error("must have one key: choice, uniform, exponential or lognormal")
+    kind, given = pairs[0]
+    match kind:
+        case "choice":
+            weights = {one(_key_value(k, given)): v.number() for k, v in given.pairs()}
+            if not any(weights.values()):
+                raise given.error("at least one weight must be above 0")
+            return choice(weights)
+        case "uniform":
+            ends = [one(item) for item in given.items()]
+            if len(ends) != 2 or ends[0] > ends[1]:
+                raise given.error("must be two numbers, the lower first")
+            return uniform(*ends)
+        case "exponential":
+            return exponential(one(given))
+        case "lognormal":
+            with given.section() as s:
+                median, p90 = one(s.need("median")), one(s.need("p90"))
+            if not 0 < median <= p90:
+                raise given.error(f"median must be above 0 and at most p90, got {median:g} and {p90:g}")
+            return lognormal(median, p90)
+    raise value.error(f"must have one key: choice, uniform, exponential or lognormal, got {kind!r}")
+
+
+def _key_value(key: str, given: Value) -> Value:
+    """A key of a mapping, read as a value."""
+    from pumice.sim.reading import read_tree
+
+    return Value(read_tree(key, given.source).tree, f"{given.path}.{key}", given.source)
+
+
+def read_trace(value: Value, base: Path) -> tuple[Trace, bool, str]:
+    """A trace, whether each of its jobs is to be one pod, and the queue that takes the place of its own."""
+    with value.section() as s:
+        path = base / s.need("file").text()
+        known = found.one_of(FORMATS) if (found := s.get("format")) else None
+        window = s.get("window")
+        ends = [item.duration() for item in window.items()] if window is not None else []
+        if window is not None and len(ends) != 2:
+            raise window.error("must be two times, the start and the end")
+        limit = s.get("limit")
+        estimates = found.one_of(("trace", "exact", "none")) if (found := s.get("estimates")) else "trace"
+        options = s.get("options")
+        trace = read(
+            path,
+            known,  # type: ignore[arg-type]
+            window=(ends[0], ends[1]) if ends else None,
+            limit=None if limit is None else limit.integer(),
+            compress=s.number("compress", 1.0),
+            rebase=s.boolean("rebase", False),
+            estimates=estimates,  # type: ignore[arg-type]
+            options=None if options is None else _options(options, known or recognise(path)),
+        )
+        return trace, s.boolean("onePod", False), s.text("queue")
+
+
+def _options(value: Value, kind: str) -> Any:
+    cls = _OPTIONS.get(kind)
+    if cls is None:
+        raise value.error(f"the format {kind} has no options")
+    names = {_camel(name): name for name in cls.__dataclass_fields__}
+    given: dict[str, Any] = {}
+    with value.section() as s:
+        for camel, name in names.items():
+            found = s.get(camel)
+            if found is not None:
+                given[name] = found.plain()
+    return cls(**given)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+# -- faults ---------------------------------------------------------------------------------------------------------
+def read_faults(value: Value | None, nodes: Sequence[NodeObject]) -> Faults:
+    """What goes wrong: planned by the minute, and drawn from the seed."""
+    if value is None:
+        return Faults()
+    names = {n.metadata.name for n in nodes}
+    with value.section() as s:
+        planned = s.get("planned")
+        listed = tuple(_planned(item, names) for item in planned.items()) if planned is not None else ()
+        every = repair = pods = 0.0
+        drawn = s.get("nodes")
+        if drawn is not None:
+            with drawn.section() as part:
+                every, repair = part.need("every").duration(above=True), part.duration("repair", 3600.0)
+        failing = s.get("pods")
+        if failing is not None:
+            with failing.section() as part:
+                pods = part.need("every").duration(above=True)
+    return Faults(listed, every, repair or 3600.0, pods)
+
+
+def _planned(value: Value, names: set[str]) -> PlannedFault:
+    kinds: tuple[FaultKind, ...] = ("fail", "drain", "return", "join")
+    with value.section() as s:
+        at = s.need("at").duration()
+        length = s.duration("for", math.inf)
+        what: FaultKind | None = None
+        affected: list[str] = []
+        objects: list[NodeObject] = []
+        for kind in kinds:
+            found = s.get(kind)
+            if found is None:
+                continue
+            if what is not None:
+                raise value.error(f"must have one of {', '.join(kinds)}, has {what} and {kind}")
+            what = kind
+            if kind == "join":
+                objects = read_nodes_of(found, Path())
+            else:
+                affected = found.texts()
+                unknown = next((n for n in affected if n not in names), None)
+                if unknown is not None:
+                    raise found.error(f"node {unknown!r} is not in the cluster")
+        if what is None:
+            raise value.error(f"must have one of {', '.join(kinds)}")
+    return PlannedFault(at, what, tuple(affected), length, tuple(objects))
+
+
+__all__ = ["Section", "node", "read_faults", "read_generator", "read_nodes_of", "read_queues", "read_trace"]
