@@ -25,12 +25,13 @@ KEPT: Final = frozenset(
 )
 """Names that mean something to a scheduler."""
 _WELL_KNOWN: Final = re.compile(
-    r"(?:.*\.)?(?:kubernetes\.io|k8s\.io|volcano\.sh|kai\.scheduler|nvidia\.com|amd\.com|pumice\.dev)/.*|gpu-.*"
+    r"(?:.*\.)?(?:kubernetes\.io|k8s\.io|volcano\.sh|kai\.scheduler|nvidia\.com|amd\.com|pumice\.dev)/.*|gpu-.*|sla-.*"
 )
 _QUEUE_KEYS: Final = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name", "kai.scheduler/queue")
 _JOB_KEYS: Final = ("volcano.sh/job-name", GROUP_ANNOTATION, "pod-group-name")
 _DROPPED: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
-_PLAIN: Final = re.compile(r"|true|false|True|False|[-+]?\d+(?:\.\d+)?")
+_PLAIN: Final = re.compile(r"|true|false|True|False|[-+]?\d+(?:\.\d+)?|(?:\d+(?:\.\d+)?[A-Za-zµ%]{1,2})+")
+"""Values that name nobody: truth values, numbers, quantities, durations."""
 
 
 def ranked(names: Iterable[str], word: str, keep: Callable[[str], bool], gap: str = "-") -> dict[str, str]:
