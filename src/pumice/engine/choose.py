@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from pumice.engine.course import plan_along
 from pumice.engine.evaluate import Bools, ClassView, Evaluator, Floats, Index
 from pumice.engine.rows import NodeRows
 from pumice.model.node import Node
@@ -89,7 +90,7 @@ class Chooser:
         self._best_node, self._reduce, self._rng = best_node, reduce, rng
         self._score_single = score_single
         self._pre_order = pre_order
-        self._hopeless: dict[int, tuple[int, int, FitError]] = {}
+        self._hopeless: dict[Hashable, tuple[int, int, FitError]] = {}
 
     # -- filtering ------------------------------------------------------------------------------------------------
     def feasible(self, view: ClassView, task: Task, mask: Bools) -> Index:
@@ -107,7 +108,7 @@ class Chooser:
 
         :raises Unfit: a score refuses to let the task be placed.
         """
-        total = view.score[index]
+        total = self.evaluator.scores(view, task, index)
         rows: NodeRows | None = None
         evaluator = self.evaluator
         if self._pre_order is not None:
@@ -244,12 +245,12 @@ class Chooser:
             return None
         table = self.evaluator.table
         error = self.why(task, view)
-        self._hopeless[task._class.id] = (table.touched.position, table.changed.position, error)
+        self._hopeless[self.evaluator.key_of(task)] = (table.touched.position, table.changed.position, error)
         return error
 
     def known_hopeless(self, task: Task) -> FitError | None:
         """What `hopeless` found for the class, while nothing has changed since."""
-        known = self._hopeless.get(task._class.id)
+        known = self._hopeless.get(self.evaluator.key_of(task))
         table = self.evaluator.table
         if known is not None and known[:2] == (table.touched.position, table.changed.position):
             return known[2]
@@ -284,7 +285,8 @@ class Chooser:
         """Rows for up to *wanted* tasks of a class, in order, as choosing one by one would give on idle room."""
         view = self.evaluator.view(task)
         if not self.can_plan(view):
-            return []
+            along = view.session_filters and not (view.scalar_filters or view.scalar_scorers or self._needs_table(view))
+            return plan_along(self, view, task, wanted) if along else []
         for most in (min(16, wanted), wanted):
             rows = self._plan_within(view, wanted, most)
             if rows is not None:

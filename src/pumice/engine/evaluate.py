@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.course import Course
 from pumice.engine.imagine import ImaginedNode
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
@@ -57,6 +58,7 @@ class Filter:
     applies: Callable[[Task], bool] | None
     amounts_only: bool = False
     static_key: Callable[[Task], Hashable] | None = None
+    course: Callable[[Task], Course | None] | None = None
 
 
 @dataclass(slots=True)
@@ -110,7 +112,7 @@ class ClassView:
         *("changed_at", "code", "filters", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
-        *("flat", "scalar_filters", "scalar_scorers"),
+        *("any_stale", "flat", "scalar_filters", "scalar_scorers", "stale"),
     )
 
     task: Task
@@ -131,6 +133,9 @@ class ClassView:
     future_ok: Bools
     by_amounts: bool
     """Do the parts that follow the ledgers depend on amounts alone?"""
+    stale: Bools
+    """Rows whose scores were put off because nothing fits there now."""
+    any_stale: bool
     flat: list[bool]
     """Per normalised static score: are its raw values all equal?"""
     scalar_filters: list[Filter]
@@ -207,12 +212,22 @@ class Evaluator:
         self._kinds = cache.kinds_of(table)
 
     # -- views ----------------------------------------------------------------------------------------------------
-    def view(self, task: Task) -> ClassView:
-        """The view of a task's class, up to date."""
+    @property
+    def by_class(self) -> bool:
+        """Do kept answers depend on nothing of a task but its class?"""
+        return not self._traces and not self._extra_keys
+
+    def key_of(self, task: Task) -> Hashable:
+        """Tasks of equal keys get equal kept answers."""
         key: Hashable = task._class.id
         if self._traces or self._extra_keys:
             read = values(task, self.cache.reads) if self._traces else ()
             key = (key, read, *(k(task) for k in self._extra_keys))
+        return key
+
+    def view(self, task: Task) -> ClassView:
+        """The view of a task's class, up to date."""
+        key = self.key_of(task)
         views = self.cache.views
         view = views.get(key)
         if view is None:
@@ -293,6 +308,8 @@ class Evaluator:
             view.severity = np.zeros(size, dtype=np.int8)
             view.score = np.zeros(size)
             view.masked = np.full(size, _NEG_INF)
+            view.stale = np.zeros(size, dtype=np.bool_)
+            view.any_stale = False
             view.idle_ok = np.zeros(size, dtype=np.bool_)
             self._evaluate_rows(view, task, None)
         else:
@@ -373,14 +390,15 @@ class Evaluator:
         """What follows the ledgers, for some rows or all."""
         rows, at = self._rows(index)
         code, severity = self._combine(view, at, self._node_answers(view, task, rows), len(rows))
-        score = view.static_score[at]
-        if view.node_scorers:
-            score = score + self._ask_scorers(view.node_scorers, task, rows)
-        for n, scorer in enumerate(view.normalized):
-            raw = view.raws[n]
-            if scorer.scope is Scope.NODE and raw is not None:
-                raw[at] = self.ask_scorer(scorer, task, rows)
         fits = self._fits(task, rows)
+        ok = (code == 0) & fits
+        if ok.any():
+            score = self._score_rows(view, task, rows, at)
+            view.stale[at] = False
+        else:  # scored if anybody asks: what fits nowhere now may be looked at once something is released
+            score = view.score[at]
+            view.stale[at] = True
+            view.any_stale = True
         if index is not None or isinstance(at, np.ndarray):
             gone = index if index is not None else np.arange(self.table.size)
             view.code[gone] = GONE
@@ -388,11 +406,33 @@ class Evaluator:
             view.masked[gone] = _NEG_INF
             view.idle_ok[gone] = False
         view.code[at], view.severity[at], view.score[at], view.idle_ok[at] = code, severity, score, fits
-        view.masked[at] = np.where((code == 0) & fits, score, _NEG_INF)
+        view.masked[at] = np.where(ok, score, _NEG_INF)
+
+    def _score_rows(self, view: ClassView, task: Task, rows: NodeRows, at: slice | Index) -> Floats:
+        """The scores of rows that need no look at the other candidates."""
+        score = view.static_score[at]
+        if view.node_scorers:
+            score = score + self._ask_scorers(view.node_scorers, task, rows)
+        for n, scorer in enumerate(view.normalized):
+            raw = view.raws[n]
+            if scorer.scope is Scope.NODE and raw is not None:
+                raw[at] = self.ask_scorer(scorer, task, rows)
+        return score
+
+    def scores(self, view: ClassView, task: Task, index: Index) -> Floats:
+        """The kept part of the scores of some rows; those that were put off are worked out now."""
+        if view.any_stale:
+            late = index[view.stale[index]]
+            if len(late):
+                view.score[late] = self._score_rows(view, task, NodeRows(self.table, late), late)
+                view.stale[late] = False
+        return view.score[index]
 
     def _evaluate_kinds(self, view: ClassView, task: Task, kind: Index, reps: Index) -> None:
         """As `_evaluate_rows` for all rows, worked out once per kind of row."""
         rows = NodeRows(self.table, reps)
+        view.stale = np.zeros(view.size, dtype=np.bool_)
+        view.any_stale = False
         answers = [
             None if own is None or not own[0].any() else (own[0].take(kind), own[1].take(kind))
             for own in self._node_answers(view, task, rows)

@@ -84,11 +84,11 @@ def _field_matches(requirement: Requirement, rows: NodeRows) -> Bools:
 def toleration_key(task: Task) -> Hashable:
     """Tasks of equal keys tolerate the same taints."""
     memo = task._class.memo
-    key = memo.get("toleration_key")
+    key: Hashable = memo.get("toleration_key")
     if key is None:
         wanted = task._class.spec.tolerations or ()
         key = memo["toleration_key"] = tuple((t.key, t.operator, t.value, t.effect) for t in wanted)
-    return key  # type: ignore[no-any-return]
+    return key
 
 
 def by_taints(

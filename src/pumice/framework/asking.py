@@ -300,6 +300,10 @@ class Asking:
         """May the queue take the task?"""
         return self._verdict("allocatable", queue, task)
 
+    def allocatable_by_class(self) -> bool:
+        """Does `allocatable` depend on nothing but the queue and the class of a task?"""
+        return all(c.room is not None for tier in self.chain("allocatable") for c in tier)
+
     def allocatable_room(self, queue: Queue, task: Task, wanted: int) -> int:
         """How many equal tasks in a row the queue would take, up to *wanted*; 0 when somebody cannot say."""
         room = wanted
@@ -376,7 +380,7 @@ class Asking:
             filters.append(
                 Filter(
                     *(c.plugin, position[c.plugin], c.fn, batch, c.scope, c.key, c.applies),
-                    *(c.amounts_only, c.static_key),
+                    *(c.amounts_only, c.static_key, c.course),
                 )
             )
         for point, batch in (("node_order", False), ("batch_node_order", True)):

@@ -81,11 +81,13 @@ class Registration:
         also: bool = False,
         amounts_only: bool = False,
         static_key: Fn | None = None,
+        course: Fn | None = None,
     ) -> None:
         """*also*: beside an earlier one of the same plugin, not instead of it. *amounts_only* (scope NODE): it reads
         nothing of a row but its amounts. *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
+        *course(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.
         """
-        declared = {"amounts_only": amounts_only, "static_key": static_key}
+        declared = {"amounts_only": amounts_only, "static_key": static_key, "course": course}
         self.add("batch_predicate", name, fn, scope=scope, key=key, applies=applies, also=also, **declared)
 
     # -- scores ---------------------------------------------------------------------------------------------------

@@ -90,8 +90,10 @@ class NodeSearch:
         """Rows for several equal tasks, where they can be placed in bulk."""
         if self._within is not None or self._soft is not None or task._nominated:
             return []
-        if self._remember and task._role and task._role in self._failed:
-            return []
+        if self._remember and task._role:
+            filters = self._ssn.evaluator.view(task).session_filters
+            if filters or task._role in self._failed:
+                return []
         return self._ssn.chooser.plan(task, wanted)
 
 

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from kube_rules import Json, objection
 from random_clusters import Board, clusters, moves, nodes
 
+from pumice.engine.choose import Choice
+from pumice.engine.terms import terms_of
 from pumice.framework.session import Session
 from pumice.plugins.predicates import Predicates
 
@@ -55,3 +57,31 @@ def test_filters_follow_nodes_that_change_and_go_between_sessions(
     if lose and len(board.nodes) > 1:
         board.lose_node(min(board.nodes))
     assert_filters_follow_the_rules(board, board.open(Predicates))
+
+
+@settings(max_examples=120, deadline=None)
+@given(clusters(), st.integers(2, 5), st.integers(0, 2))
+def test_equal_tasks_placed_in_a_row_get_the_places_that_choosing_one_by_one_gives(
+    cluster: Cluster, count: int, which: int
+) -> None:
+    made, pods = cluster
+    waiting = [p for p in pods if "nodeName" not in p["spec"]]
+    pattern = waiting[which % len(waiting)]
+    twins = [{**pattern, "metadata": {**pattern["metadata"], "name": f"t{i}", "uid": f"t{i}"}} for i in range(count)]
+    board = Board(made, [*pods, *twins])
+    ssn = board.open(Predicates)
+    first = board.state.tasks["t0"]
+    planned = [board.state.table.nodes[row] for row in ssn.chooser.plan(first, count)]
+    chosen = []
+    for name in sorted(t["metadata"]["uid"] for t in twins):
+        task = board.state.tasks[name]
+        found = ssn.chooser.choose(task)
+        if not isinstance(found, Choice):
+            break
+        ssn.statement().allocate(task, found.node)
+        chosen.append(found.node)
+    terms = terms_of(first.klass)
+    if terms.together is None:
+        assert planned == chosen
+    else:
+        assert planned in ([], chosen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -58,6 +59,19 @@ class PodAffinity:
             out[~self._in_company(task, terms, rows)] = NOT_WITH
         return out
 
+    def course(self, task: Task) -> Distance | None:
+        """How it goes on while tasks like this one are placed; None where they draw each other near."""
+        index = self._index
+        terms = own_terms(task)
+        index.sync()
+        kin = index.kin(task)
+        if terms.together is not None and index.matches((terms.together,), kin):
+            return None
+        table = index.table
+        apart = {t.topology_key for t in terms.anti_affinity if index.matches((t.selector,), kin)}
+        codes = [table.label(key)[0][: table.size] for key in sorted(apart)]
+        return Distance(self.filter(task, NodeRows(table)) == 0, codes)
+
     def _in_company(self, task: Task, terms: Terms, rows: NodeRows) -> Bools:
         """Per row: is there, for every term, a pod that all terms select? The first of a self-selecting group may go
         anywhere where the labels are."""
@@ -69,6 +83,19 @@ class PodAffinity:
         for tally in tallies:
             ok &= rows.take(tally.codes) > 0 if first else present(tally, rows)
         return ok
+
+
+class Distance:
+    """Equal tasks that may not share a domain."""
+
+    def __init__(self, allowed: Bools, codes: Sequence[npt.NDArray[np.int32]]) -> None:
+        self.allowed, self._codes = allowed, codes
+
+    def place(self, row: int) -> None:
+        """The domains of the row are taken."""
+        for codes in self._codes:
+            if codes[row]:
+                self.allowed &= codes != codes[row]
 
 
 def present(tally: Tally, rows: NodeRows) -> Bools:

@@ -81,9 +81,16 @@ class Predicates(Plugin):
         add = ssn.add_batch_predicate_fn
         if self._on["PodAffinity"]:
             affinity = PodAffinity(index)
-            add(self.name, affinity.filter, key=affinity.unwelcome, applies=affinity.applies, also=True)
+            add(
+                *(self.name, affinity.filter),
+                key=affinity.unwelcome,
+                applies=affinity.applies,
+                course=affinity.course,
+                also=True,
+            )
         if self._on["PodTopologySpread"]:
-            add(self.name, HardSpread(index).filter, applies=has_hard_spread, also=True)
+            spread = HardSpread(index)
+            add(self.name, spread.filter, applies=has_hard_spread, course=spread.course, also=True)
 
 
 def room_for_a_pod(_: Task, rows: NodeRows) -> Reasons:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.neighbours import Neighbours
+from pumice.engine.neighbours import Neighbours, Tally
 from pumice.engine.rows import NodeRows
 from pumice.engine.spreading import spreads, tally_of
+from pumice.engine.terms import Spread
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
 
+Bools = npt.NDArray[np.bool_]
 Reasons = npt.NDArray[np.int32]
 
 PLUGIN: Final = "predicates"
@@ -37,19 +40,78 @@ class HardSpread:
 
     def filter(self, task: Task, rows: NodeRows) -> Reasons:
         """No constraint's skew would exceed its limit."""
+        out = np.zeros(len(rows), dtype=np.int32)
+        for level in reversed(self._levels(task)):
+            verdicts = np.where(level.within(), 0, SKEWED).astype(np.int32)
+            verdicts[0] = NO_DOMAIN
+            own = verdicts[rows.take(level.tally.codes)]
+            out = np.where(own, own, out)
+        return out
+
+    def course(self, task: Task) -> Evenness:
+        """How it goes on while tasks like this one are placed."""
+        return Evenness(self._levels(task), self._index.table.size)
+
+    def _levels(self, task: Task) -> list[Level]:
         index = self._index
         index.sync()
         kin = index.kin(task)
         constraints = spreads(task, _WHEN)
-        out = np.zeros(len(rows), dtype=np.int32)
-        for spread in reversed(constraints):
-            tally = tally_of(index, task._class, spread, constraints)
-            domains = tally.domains
-            least = int(tally.counts[domains].min()) if len(domains) >= max(spread.min_domains, 1) else 0
-            most = spread.max_skew + least - index.matches((spread.selector,), kin)
-            codes = rows.take(tally.codes)
-            verdicts = np.where(tally.counts > most, SKEWED, 0).astype(np.int32)
-            verdicts[0] = NO_DOMAIN
-            own = verdicts[codes]
-            out = np.where(own, own, out)
-        return out
+        return [
+            Level(c, tally_of(index, task._class, c, constraints), index.matches((c.selector,), kin))
+            for c in constraints
+        ]
+
+
+class Level:
+    """One constraint with the counts of its domains."""
+
+    def __init__(self, spread: Spread, tally: Tally, counts_itself: bool) -> None:
+        self._spread, self.tally, self.counts_itself = spread, tally, counts_itself
+        self.counts = tally.counts
+
+    def within(self) -> Bools:
+        """Per domain: may it take one more?"""
+        domains = self.tally.domains
+        enough = len(domains) >= max(self._spread.min_domains, 1)
+        least = int(self.counts[domains].min()) if enough else 0
+        result: Bools = self.counts <= self._spread.max_skew + least - self.counts_itself
+        return result
+
+
+class Evenness:
+    """Equal tasks that must be spread evenly."""
+
+    def __init__(self, levels: Sequence[Level], size: int) -> None:
+        self._levels = levels
+        self._codes = [level.tally.codes[:size] for level in levels]
+        self._within = [_open(level) for level in levels]
+        for level in levels:
+            level.counts = level.counts.copy()
+        self.allowed = self._join()
+
+    def _join(self) -> Bools:
+        allowed: Bools = self._within[0][self._codes[0]]
+        for within, codes in zip(self._within[1:], self._codes[1:], strict=True):
+            allowed = allowed & within[codes]
+        return allowed
+
+    def place(self, row: int) -> None:
+        """One more in the domains of the row."""
+        changed = False
+        for n, (level, codes) in enumerate(zip(self._levels, self._codes, strict=True)):
+            mask = level.tally.mask
+            if level.counts_itself and codes[row] and (mask is None or mask[row]):
+                level.counts[codes[row]] += 1
+                within = _open(level)
+                if not np.array_equal(within, self._within[n]):
+                    self._within[n] = within
+                    changed = True
+        if changed:
+            self.allowed = self._join()
+
+
+def _open(level: Level) -> Bools:
+    within = level.within()
+    within[0] = False
+    return within
