@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pumice.engine.choose import FitError
 from pumice.framework.backlog import Visit
 from pumice.framework.plugin import Action
 from pumice.framework.refusals import Refusal
@@ -12,6 +11,7 @@ from pumice.framework.worksheet import Worksheet, place_tasks, worksheet_of
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.status import JobPhase
+from pumice.model.task import Task
 
 
 class Allocate(Action):
@@ -51,9 +51,11 @@ class Allocate(Action):
                 if sheet:
                     sheets[job._uid] = sheet
                     visit.push(key(job), job)
-            elif visit.shared and (error := self._hopeless(ssn, job)) is not None and queue.dequeue_strategy != "fifo":
-                self._pass_over(ssn, visit, job, error)
-            elif queue.dequeue_strategy == "fifo" and not ssn.job_ready(job):
+            elif queue.dequeue_strategy != "fifo":
+                refusal = self._hopeless(ssn, queue, job) if visit.shared else None
+                if refusal is not None:
+                    self._pass_over(ssn, visit, job, refusal)
+            elif not ssn.job_ready(job):
                 ssn.refusals.add_group(visit.rest, Refusal("queue", f"waits behind {job.uid} (strict FIFO)"))
                 continue
             queues.push(queue)
@@ -67,32 +69,29 @@ class Allocate(Action):
             if not valid:
                 ssn.refuse(job, "valid", valid.text, valid.plugin)
                 continue
-            error = None if strict or not visit.shared else self._known_hopeless(ssn, job)
+            error = None if strict or not visit.shared else ssn.chooser.known_hopeless(_first(job))
             if error is None:
                 return job
-            self._pass_over(ssn, visit, job, error)
+            self._pass_over(ssn, visit, job, Refusal("nodes", error=error))
         return None
 
-    def _known_hopeless(self, ssn: Session, job: Job) -> FitError | None:
-        """Why the class of the job's tasks fits nowhere, if that was found before and nothing changed since."""
-        for task in job._by_status[0].values():
-            if not task._best_effort:
-                return ssn.chooser.known_hopeless(task)
-        return None
+    def _hopeless(self, ssn: Session, queue: Queue, job: Job) -> Refusal | None:
+        """Why nothing of the class of the job's tasks can be placed for this queue, if that is certain."""
+        task = _first(job)
+        if ssn.allocatable_by_class():
+            verdict = ssn.allocatable(queue, task)
+            if not verdict:
+                text = verdict.text or f"queue {queue.name} may not take it"
+                return Refusal("queue", text, verdict.plugin)
+        error = ssn.chooser.hopeless(task)
+        return Refusal("nodes", error=error) if error is not None else None
 
-    def _hopeless(self, ssn: Session, job: Job) -> FitError | None:
-        """Why the class of the job's tasks fits nowhere, if that is so."""
-        for task in job._by_status[0].values():
-            if not task._best_effort:
-                return ssn.chooser.hopeless(task)
-        return None
-
-    def _pass_over(self, ssn: Session, visit: Visit, job: Job, error: FitError) -> None:
-        """Refuse a job and all that stand behind it in its group."""
-        refusal = Refusal("nodes", error=error)
-        passed = visit.drop()
+    def _pass_over(self, ssn: Session, visit: Visit, job: Job, refusal: Refusal) -> None:
+        """Refuse a job and, where the class of its tasks is all that counts, those behind it in its group."""
         ssn.refusals.add(job, refusal)
-        ssn.refusals.add_group(lambda: [j for _, j in passed], refusal)
+        if ssn.evaluator.by_class:
+            passed = visit.drop()
+            ssn.refusals.add_group(lambda: [j for _, j in passed], refusal)
 
     def _serve(self, ssn: Session, queue: Queue, job: Job, sheet: Worksheet, remember: bool) -> bool:
         """One visit of a job; True if something was committed."""
@@ -110,3 +109,8 @@ class Allocate(Action):
         statement.keep()
         ssn.refuse(job, "ready", ready.text or "waits for resources that are being released", ready.plugin)
         return False
+
+
+def _first(job: Job) -> Task:
+    """A waiting task that asks for something; a job in the backlog has one."""
+    return next(t for t in job._by_status[0].values() if not t._best_effort)
