@@ -29,8 +29,8 @@ class NodeHooks:
 
     def __init__(self, ssn: Session, talk: Talk) -> None:
         self._ssn, self._talk = ssn, talk
-        self._instant: tuple[object, ...] = ()
-        self._known: dict[int, int] = {}
+        self._instant = (-1, -1)
+        self._known: dict[tuple[str, int], dict[int, int]] = {}
         self._devices: dict[tuple[str, str], dict[str, float]] = {}
         name, settings = talk.name, talk.settings
         applies = talk.interest.manages if settings.managed else None
@@ -66,15 +66,16 @@ class NodeHooks:
         if rows.extra is not None:
             return np.array(ask(task, rows), dtype=np.int32)
         table = rows.table
-        instant = (task.uid, task.status, table.touched.position, table.changed.position)
+        instant = (table.touched.position, table.changed.position)
         if instant != self._instant:
             self._instant, self._known = instant, {}
-        index = rows.index
-        fresh = [row for row in index.tolist() if row not in self._known]
+        known = self._known.setdefault((task.uid, task.status), {})
+        listed = rows.index.tolist()
+        fresh = [row for row in listed if row not in known]
         if fresh:
             answers = ask(task, NodeRows(table, np.array(fresh, dtype=np.intp)))
-            self._known.update(zip(fresh, answers, strict=True))
-        return np.array([self._known[row] for row in index.tolist()], dtype=np.int32)
+            known.update(zip(fresh, answers, strict=True))
+        return np.array([known[row] for row in listed], dtype=np.int32)
 
     def _ask_each(self, task: Task, rows: NodeRows) -> list[int]:
         talk = self._talk

@@ -34,5 +34,7 @@ encode_request: Final = _DIALECT.encode_request
 encode_object: Final = _DIALECT.encode_object
 encode_parts: Final = _DIALECT.encode_parts
 decode_request: Final = _DIALECT.decode_request
+decode_object: Final = _DIALECT.decode_object
+kinds: Final = _DIALECT.kinds
 encode_response: Final = _DIALECT.encode_response
 decode_response: Final = _DIALECT.decode_response

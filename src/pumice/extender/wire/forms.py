@@ -51,6 +51,8 @@ class _Part:
     write: Callable[[Any], object]
     required: bool
     inline: bool
+    kind: type | None = None
+    many: bool = False
 
 
 class ObjectDialect:
@@ -70,6 +72,7 @@ class ObjectDialect:
         self.verbs: Final[frozenset[Verb[Any, Any]]] = frozenset(verbs)
         self._answer = answer
         self._forms = forms
+        self._objects: dict[type, msgspec.json.Decoder[Any]] = {}
         self._parts = {verb: _parts(verb, forms, no_items) for verb in self.verbs}
         self._decoders = {verb: _decoder(verb, parts) for verb, parts in self._parts.items()}
 
@@ -112,6 +115,31 @@ class ObjectDialect:
         except (InvalidInput, msgspec.ValidationError) as error:
             raise WireError(verb.name, f"request: {error}") from error
 
+    def decode_object(self, kind: type[W], body: bytes | msgspec.Raw) -> W:
+        """One task, node, job or queue of a request.
+
+        :raises WireError: as ``decode_request``.
+        """
+        form = self._forms[kind]
+        decoder = self._objects.get(kind)
+        if decoder is None:
+            decoder = self._objects[kind] = msgspec.json.Decoder(form.shape)
+        try:
+            found: W = form.read(decoder.decode(body))
+        except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise WireError(kind.__name__, f"request: {error}") from error
+        return found
+
+    def kinds(self, verb: Verb[Any, Any]) -> dict[str, tuple[type, bool]] | None:
+        """Name of each part of a request -> its kind, and whether it is a list of them.
+
+        ``None`` where a request is not made of such parts alone.
+        """
+        parts = self._parts_of(verb)
+        if any(part.kind is None or part.inline for part in parts):
+            return None
+        return {part.name: (part.kind, part.many) for part in parts if part.kind is not None}
+
     def encode_response(self, verb: Verb[Req, Resp], response: Resp) -> bytes:
         self._parts_of(verb)
         try:
@@ -142,9 +170,19 @@ def _part(field: msgspec.structs.FieldInfo, forms: Forms, no_items: object) -> _
     if get_origin(kind) is list:
         form = forms[get_args(kind)[0]]
         shape = list[form.shape] | None  # type: ignore[name-defined]
-        return _Part(field.name, name, shape, _reader(form), _writer(form, no_items), field.required, False)
+        return _Part(
+            field.name,
+            name,
+            shape,
+            _reader(form),
+            _writer(form, no_items),
+            field.required,
+            False,
+            get_args(kind)[0],
+            True,
+        )
     form = forms[kind]
-    return _Part(field.name, name, form.shape, form.read, form.write, field.required, form.inline)
+    return _Part(field.name, name, form.shape, form.read, form.write, field.required, form.inline, kind)
 
 
 def _decoder(verb: Verb[Any, Any], parts: tuple[_Part, ...]) -> msgspec.json.Decoder[Any]:

@@ -1,0 +1,315 @@
+"""One function per verb: what the served policies say to it. A point that nobody registered gets the neutral answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cmp_to_key
+from typing import Any, Final
+
+import numpy as np
+
+from pumice.extender.server.knowledge import Knowledge
+from pumice.extender.server.session import ServedSession
+from pumice.extender.wire import messages as m
+from pumice.extender.wire import verbs as v
+from pumice.extender.wire.objects import Wire, WireTask, WireVictims
+from pumice.framework import answers
+from pumice.framework.plugin import Event
+from pumice.model.intents import Bind
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.reason import Unfit, reason_of
+from pumice.model.task import Task
+
+
+class Answering:
+    """Answers questions on one session. *dialect* is that of the question: what it tells differs."""
+
+    def __init__(self, knowledge: Knowledge, session: ServedSession, dialect: str) -> None:
+        self._knowledge, self._ssn = knowledge, session
+        self._ledgers_told = dialect != "kube"
+        self._sums_told = dialect in ("documented", "both")
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+    def predicate(self, request: m.PredicateRequest) -> m.PredicateResponse:
+        node, task = self._nodes([request.node])[0], self._knowledge.task(request.task)
+        refused = self._refusals(task, [node])
+        if not refused:
+            return m.PredicateResponse()
+        code, text = refused[node.name]
+        return m.PredicateResponse(text=text, code=code)
+
+    def batch_predicate(self, request: m.NodesRequest) -> m.BatchPredicateResponse:
+        nodes, task = self._nodes(request.nodes), self._knowledge.task(request.task)
+        return m.BatchPredicateResponse.to(request, self._refusals(task, nodes))
+
+    def _refusals(self, task: Task, nodes: list[Node]) -> dict[str, tuple[int, str]]:
+        """Code and reason by node name; the first objection counts."""
+        ssn = self._ssn
+        if not nodes:
+            return {}
+        before = ssn.pre_predicate(task) if ssn.chain("pre_predicate") else None
+        if before is not None:
+            return {node.name: (int(before.code), _said(before.text)) for node in nodes}
+        rows, open_nodes, refused = ssn.rows(nodes), nodes, {}
+        for f in ssn.evaluator.filters:
+            if f.applies is not None and not f.applies(task):
+                continue
+            codes = ssn.evaluator.ask_filter(f, task, rows)
+            if not codes.any():
+                continue
+            for node, number in zip(open_nodes, codes.tolist(), strict=True):
+                if number:
+                    reason = reason_of(number)
+                    refused[node.name] = (int(reason.code), _said(reason.text))
+            open_nodes = [node for node in open_nodes if node.name not in refused]
+            if not open_nodes:
+                break
+            rows = ssn.rows(open_nodes)
+        return refused
+
+    def prioritize(self, request: m.NodesRequest) -> m.PrioritizeResponse:
+        nodes, task = self._nodes(request.nodes), self._knowledge.task(request.task)
+        if not nodes:
+            return m.PrioritizeResponse(scores={})
+        try:
+            scores = self._scores(task, nodes)
+        except Unfit as no:
+            return m.PrioritizeResponse(scores={}, error=_said(no.text))
+        return m.PrioritizeResponse(scores=scores)
+
+    def _scores(self, task: Task, nodes: list[Node]) -> dict[str, float]:
+        ssn, rows = self._ssn, self._ssn.rows(nodes)
+        total = np.zeros(len(nodes))
+        everybody = np.ones(len(nodes), dtype=np.bool_)
+        if ssn.chain("node_pre_order"):
+            ssn._node_pre_order(task, rows)
+        for scorer in ssn.evaluator.scorers:
+            if scorer.applies is None or scorer.applies(task):
+                part = ssn.evaluator.ask_scorer(scorer, task, rows)
+                total = total + (scorer.normalize(part, everybody) if scorer.normalize is not None else part)
+        if ssn.chain("node_map"):
+            total = total + ssn._map_reduce(task, rows, total)
+        return {node.name: score for node, score in zip(nodes, total.tolist(), strict=True)}
+
+    def best_node(self, request: m.BestNodeRequest) -> m.BestNodeResponse:
+        task = self._knowledge.task(request.task)
+        if not self._ssn.chain("best_node"):
+            return m.BestNodeResponse()
+        chosen = self._ssn._best_node(task, dict(request.scores))
+        return m.BestNodeResponse(node_name=chosen.name if chosen is not None else "")
+
+    def gpu_order(self, request: m.GpuOrderRequest) -> m.GpuOrderResponse:
+        node, task = self._nodes([request.node])[0], self._knowledge.task(request.task)
+        if not self._ssn.chain("gpu_order"):
+            return m.GpuOrderResponse()
+        scores = {gpu.index: self._ssn.gpu_order(task, node, gpu.index) for gpu in request.gpus}
+        return m.GpuOrderResponse(scores={index: score for index, score in scores.items() if score is not None})
+
+    # -- victims --------------------------------------------------------------------------------------------------
+    def preemptable(self, request: m.VictimsRequest) -> m.VictimsResponse:
+        return self._victims("preemptable", request)
+
+    def reclaimable(self, request: m.VictimsRequest) -> m.VictimsResponse:
+        return self._victims("reclaimable", request)
+
+    def _victims(self, point: str, request: m.VictimsRequest) -> m.VictimsResponse:
+        evictor = self._knowledge.task(request.evictor)
+        evictees = [self._knowledge.task(task) for task in request.evictees]
+        if not self._ssn.chain(point):
+            return m.VictimsResponse(status=0, victims=[])
+        chosen = self._ssn._victims(point, evictor, evictees)
+        if chosen is None:
+            return m.VictimsResponse(status=0, victims=[])
+        return m.VictimsResponse(status=1, victims=_echoed(request.evictees, chosen))
+
+    def victim_tasks(self, request: m.TasksRequest) -> m.VictimsResponse:
+        tasks = [self._knowledge.task(task) for task in request.tasks]
+        return m.VictimsResponse(status=1, victims=_echoed(request.tasks, self._ssn.victim_tasks(tasks)))
+
+    def preempt(self, request: m.PreemptRequest) -> m.PreemptResponse:
+        task = self._knowledge.task(request.task)
+        if not self._ssn.chain("preemptable"):
+            return m.PreemptResponse(candidates=request.candidates)
+        kept: dict[str, WireVictims] = {}
+        for node, victims in request.candidates.items():
+            tasks = [self._knowledge.task(one) for one in victims.tasks]
+            allowed = self._ssn.preemptable(task, tasks)
+            if allowed is None or len(allowed) == len(tasks):
+                kept[node] = victims
+        return m.PreemptResponse(candidates=kept)
+
+    # -- jobs and queues ------------------------------------------------------------------------------------------
+    def job_enqueueable(self, request: m.JobRequest) -> m.VoteResponse:
+        return self._vote("job_enqueueable", self._knowledge.job(request.job))
+
+    def job_pipelined(self, request: m.JobRequest) -> m.VoteResponse:
+        return self._vote("job_pipelined", self._knowledge.job(request.job))
+
+    def _vote(self, point: str, job: Job) -> m.VoteResponse:
+        """One tier's vote: a reject counts above a permit."""
+        ssn = self._ssn
+        votes = [ssn._asked(c, answers.vote, -1, job) for tier in ssn.chain(point) for c in tier]
+        return m.VoteResponse(status=min(votes, default=0) if min(votes, default=0) < 0 else max(votes, default=0))
+
+    def job_enqueued(self, request: m.JobRequest) -> m.Acknowledged:
+        self._ssn.job_enqueued(self._knowledge.job(request.job))
+        return m.Acknowledged()
+
+    def job_ready(self, request: m.JobRequest) -> m.VerdictResponse:
+        return _verdict(self._ssn.job_ready(self._knowledge.job(request.job)))
+
+    def job_valid(self, request: m.JobRequest) -> m.VerdictResponse:
+        job = self._knowledge.job(request.job)
+        return _verdict(self._ssn._verdict("job_valid", job))
+
+    def queue_overused(self, request: m.QueueRequest) -> m.OverusedResponse:
+        queue = self._knowledge.queue(request.queue, sums_told=self._sums_told)
+        return m.OverusedResponse(overused=bool(self._ssn.overused(queue)))
+
+    def allocatable(self, request: m.AllocatableRequest) -> m.VerdictResponse:
+        queue = self._knowledge.queue(request.queue, sums_told=self._sums_told)
+        return _verdict(self._ssn.allocatable(queue, self._knowledge.task(request.task)))
+
+    # -- orders ---------------------------------------------------------------------------------------------------
+    def job_order(self, request: m.JobsRequest) -> m.OrderResponse:
+        jobs = [self._knowledge.job(job) for job in request.jobs]
+        return self._ranks("job_order", jobs, [job.uid for job in jobs])
+
+    def task_order(self, request: m.TasksRequest) -> m.OrderResponse:
+        tasks = [self._knowledge.task(task) for task in request.tasks]
+        return self._ranks("task_order", tasks, [task.uid for task in tasks])
+
+    def queue_order(self, request: m.QueuesRequest) -> m.OrderResponse:
+        queues = [self._knowledge.queue(queue, sums_told=self._sums_told) for queue in request.queues]
+        return self._ranks("queue_order", queues, [queue.name for queue in queues])
+
+    def _ranks(self, point: str, things: Sequence[Any], names: Sequence[str]) -> m.OrderResponse:
+        """Ranks by place in the order; those that nobody tells apart share one."""
+        ssn = self._ssn
+        if not ssn.chain(point):
+            return m.OrderResponse()
+
+        def compare(left: int, right: int) -> int:
+            return ssn._compare(point, things[left], things[right])
+
+        order = sorted(range(len(things)), key=cmp_to_key(compare))
+        ranks: dict[str, float] = {}
+        rank = 0
+        for at, this in enumerate(order):
+            if at and compare(order[at - 1], this):
+                rank += 1
+            ranks[names[this]] = rank
+        return m.OrderResponse(ranks=ranks)
+
+    # -- events ---------------------------------------------------------------------------------------------------
+    def allocate_func(self, request: m.TaskRequest) -> m.ErrorResponse:
+        return self._tell(request, "allocate")
+
+    def deallocate_func(self, request: m.TaskRequest) -> m.ErrorResponse:
+        return self._tell(request, "deallocate")
+
+    def _tell(self, request: m.TaskRequest, which: str) -> m.ErrorResponse:
+        task = self._knowledge.task(request.task, moved=True)
+        said = ""
+        for handler in self._ssn.handlers:
+            one, many = getattr(handler, which), getattr(handler, f"{which}_many")
+            event = Event(task)
+            try:
+                if one is not None:
+                    one(event)
+                elif many is not None:
+                    many([task])
+            except Exception as exc:
+                self._ssn.contain(handler.plugin, f"{which} handler", exc, task)
+                event.err = event.err or f"{type(exc).__name__}: {exc}"
+            if event.err is not None and not said:
+                said = str(event.err) or handler.plugin
+        return m.ErrorResponse(error=said)
+
+    def bind(self, request: m.BindRequest) -> m.ErrorResponse:
+        """A policy binds only if it registered a binder; a bind that nobody did must not look done."""
+        task = request.task
+        intent = Bind(f"{task.namespace}/{task.name}", task.uid, request.node.name)
+        for binder in self._ssn.binders.values():
+            try:
+                binder.bind(intent)
+            except Exception as exc:
+                return m.ErrorResponse(error=f"{type(exc).__name__}: {exc}")
+            return m.ErrorResponse()
+        return m.ErrorResponse(error="no policy that is served here binds pods")
+
+    def _nodes(self, nodes: list[m.WireNode]) -> list[Node]:
+        return [self._knowledge.node(node, ledgers_told=self._ledgers_told) for node in nodes]
+
+
+def _said(text: str) -> str:
+    return text or "refused"
+
+
+def _echoed(asked: list[WireTask], chosen: Sequence[Task]) -> list[WireTask]:
+    """The tasks of the request, because Volcano evicts what it reads here."""
+    by_uid = {task.uid: task for task in asked}
+    return [by_uid[task.uid] for task in chosen if task.uid in by_uid]
+
+
+def _verdict(verdict: Any) -> m.VerdictResponse:
+    if verdict.passed:
+        return m.VerdictResponse(status=True)
+    return m.VerdictResponse(status=False, reason=verdict.reason, message=verdict.text)
+
+
+Answer = Callable[[Answering, Any], Wire]
+
+ANSWERS: Final[dict[str, Answer]] = {
+    v.PREDICATE.name: Answering.predicate,
+    v.BATCH_PREDICATE.name: Answering.batch_predicate,
+    v.PRIORITIZE.name: Answering.prioritize,
+    v.BEST_NODE.name: Answering.best_node,
+    v.GPU_ORDER.name: Answering.gpu_order,
+    v.PREEMPTABLE.name: Answering.preemptable,
+    v.RECLAIMABLE.name: Answering.reclaimable,
+    v.VICTIM_TASKS.name: Answering.victim_tasks,
+    v.PREEMPT.name: Answering.preempt,
+    v.JOB_ENQUEUEABLE.name: Answering.job_enqueueable,
+    v.JOB_PIPELINED.name: Answering.job_pipelined,
+    v.JOB_ENQUEUED.name: Answering.job_enqueued,
+    v.JOB_READY.name: Answering.job_ready,
+    v.JOB_VALID.name: Answering.job_valid,
+    v.QUEUE_OVERUSED.name: Answering.queue_overused,
+    v.ALLOCATABLE.name: Answering.allocatable,
+    v.JOB_ORDER.name: Answering.job_order,
+    v.TASK_ORDER.name: Answering.task_order,
+    v.QUEUE_ORDER.name: Answering.queue_order,
+    v.ALLOCATE_FUNC.name: Answering.allocate_func,
+    v.DEALLOCATE_FUNC.name: Answering.deallocate_func,
+    v.BIND.name: Answering.bind,
+}
+"""Verb -> how it is answered; the session verbs are answered by ``Served``."""
+
+POINTS: Final[dict[str, tuple[str, ...]]] = {
+    "predicate": ("predicate", "batchPredicate"),
+    "batch_predicate": ("predicate", "batchPredicate"),
+    "pre_predicate": ("predicate", "batchPredicate"),
+    "node_order": ("prioritize",),
+    "batch_node_order": ("prioritize",),
+    "node_map": ("prioritize",),
+    "node_reduce": ("prioritize",),
+    "node_pre_order": ("prioritize",),
+    "best_node": ("bestNode",),
+    "gpu_order": ("gpuOrder",),
+    "preemptable": ("preemptable", "preempt"),
+    "reclaimable": ("reclaimable",),
+    "victim_tasks": ("victimTasks",),
+    "job_enqueueable": ("jobEnqueueable",),
+    "job_enqueued": ("jobEnqueued",),
+    "job_ready": ("jobReady",),
+    "job_pipelined": ("jobPipelined",),
+    "job_valid": ("jobValid",),
+    "overused": ("queueOverused",),
+    "allocatable": ("allocatable",),
+    "job_order": ("jobOrder",),
+    "task_order": ("taskOrder",),
+    "queue_order": ("queueOrder",),
+}
+"""Extension point -> the verbs that carry it; a point that is missing here is carried by none."""

@@ -1,0 +1,156 @@
+"""Policies, what they were told, and their answers: everything of the server but HTTP."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from pumice.engine.scope import Scope
+from pumice.errors import InvalidInput
+from pumice.extender.server.answering import ANSWERS, POINTS, Answering
+from pumice.extender.server.knowledge import Knowledge
+from pumice.extender.server.reading import Reader
+from pumice.extender.server.session import ServedSession
+from pumice.extender.server.untold import NotTold
+from pumice.extender.wire import kube
+from pumice.extender.wire.dialects import DIALECTS
+from pumice.extender.wire.messages import Acknowledged
+from pumice.extender.wire.verbs import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, Verb
+from pumice.framework.compat import compat_of
+from pumice.framework.plugin import Arguments, Plugin
+from pumice.framework.registry import PluginInfo, build
+from pumice.framework.runtime import Runtime
+from pumice.state.cluster import ClusterState
+
+log = logging.getLogger("pumice.extender.server")
+Policy = type[Plugin] | Callable[[], Any]
+_EMPTY: Final = frozenset((b"", b"null"))
+
+
+class Served:
+    """Some policies behind the protocol. One thread at a time.
+
+    They are opened when a session opens, or when the first question comes; what they keep in ``ssn.memory`` stays.
+    """
+
+    def __init__(self, policies: Sequence[Policy], *, dialect: str = "", compat: str | None = None) -> None:
+        """*policies*: Plugin classes (built without arguments) or functions that build one.
+
+        :raises InvalidInput: none at all, or one that cannot be built.
+        """
+        if not policies:
+            raise InvalidInput("policies: at least one must be served")
+        self._builders = [_builder(policy) for policy in policies]
+        self.names = [_name(builder()) for builder in self._builders]
+        self._compat = compat_of(compat)
+        self._runtime = Runtime()
+        self._reader = Reader(dialect)
+        self._knowledge = Knowledge()
+        self._session: ServedSession | None = None
+        self._plugins: list[Any] = []
+        self._blocked: NotTold | None = None
+
+    def answer(self, verb: Verb[Any, Any], body: bytes) -> bytes:
+        """The answer to a question, in its dialect.
+
+        :raises WireError: the question cannot be read.
+        :raises NotTold: a policy read something that was never told.
+        :raises InvalidInput: an object in the question breaks a rule.
+        """
+        if verb is ON_SESSION_CLOSE and body.strip() in _EMPTY:
+            body = b"{}"
+        verb, dialect, request = self._reader.read(verb, body)
+        if verb is ON_SESSION_OPEN:
+            self._close()
+            self._knowledge.load(request.snapshot)
+            self._open()
+            return dialect.encode_response(verb, Acknowledged())
+        if verb is ON_SESSION_CLOSE:
+            self._close()
+            return dialect.encode_response(verb, Acknowledged())
+        if self._session is None or self._knowledge.forget_surplus():
+            self._open()
+        session = self._session
+        assert session is not None
+        if self._blocked is not None:
+            raise self._blocked
+        try:
+            response = ANSWERS[verb.name](Answering(self._knowledge, session, dialect.name), request)
+            if session.untold is not None:
+                raise session.untold
+        finally:
+            session.untold = None
+        return dialect.encode_response(verb, response)
+
+    # -- sessions -------------------------------------------------------------------------------------------------
+    def _open(self) -> None:
+        """Open fresh policies. One that reads what was not told is answered for with 409 until a snapshot comes."""
+        session = ServedSession(self._knowledge, self._runtime, self._compat)
+        self._plugins = [builder() for builder in self._builders]
+        self._runtime.cycle += 1
+        for plugin in self._plugins:
+            session.open_plugin(plugin, _name(plugin))
+        self._blocked, session.untold = session.untold, None
+        self._session = session
+
+    def _close(self) -> None:
+        session, self._session = self._session, None
+        if session is None:
+            return
+        for plugin in self._plugins:
+            closing = getattr(plugin, "on_session_close", None)
+            if closing is not None:
+                session._opening = _name(plugin)
+                try:
+                    closing(session)
+                except Exception as exc:
+                    session.contain(_name(plugin), "on_session_close", exc)
+
+    # -- what is served -------------------------------------------------------------------------------------------
+    def points(self) -> dict[str, set[Scope]]:
+        """The points at which the policies register, with the scopes they declare; found on an empty cluster."""
+        knowledge = Knowledge()
+        knowledge.complete = True
+        knowledge.state = ClusterState()
+        session = ServedSession(knowledge, Runtime(), self._compat)
+        for builder in self._builders:
+            plugin = builder()
+            session.open_plugin(plugin, _name(plugin))
+        found = {
+            point: {callback.scope for callbacks in known.values() for callback in callbacks}
+            for point, known in session._registered.items()
+        }
+        if session.handlers:
+            found["event handlers"] = {Scope.SESSION}
+        return found
+
+    def not_carried(self, dialect: str) -> list[str]:
+        """Points of the policies that *dialect* has no verb for."""
+        carried = {verb.name for verb in DIALECTS[dialect].verbs}
+        events = {"allocateFunc", "deallocateFunc"}
+        return sorted(
+            point
+            for point in self.points()
+            if not carried & set(events if point == "event handlers" else POINTS.get(point, ()))
+        )
+
+    def needs_one_worker(self) -> list[str]:
+        """Points that keep several workers from answering alike: not declared STATIC or NODE."""
+        return sorted(point for point, scopes in self.points().items() if Scope.SESSION in scopes)
+
+
+def _builder(policy: Policy) -> Callable[[], Any]:
+    if isinstance(policy, type) and issubclass(policy, Plugin):
+        info = PluginInfo(policy.name or policy.__name__, policy, f"{policy.__module__}.{policy.__qualname__}")
+        return lambda: build(info, Arguments({}, owner=info.name))
+    return policy
+
+
+def _name(plugin: Any) -> str:
+    return getattr(plugin, "name", "") or type(plugin).__name__
+
+
+def verb_of(path: str) -> Verb[Any, Any] | None:
+    """The verb that is asked under a path of its own name, or under kube-scheduler's."""
+    return VERBS.get(path) or kube.PATHS.get(path)

@@ -1,0 +1,68 @@
+"""The session on which served policies are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from pumice.engine.rows import NodeRows
+from pumice.extender.server.knowledge import Knowledge
+from pumice.extender.server.untold import NotTold, StateView
+from pumice.framework.compat import Compat
+from pumice.framework.runtime import Runtime
+from pumice.framework.session import Session
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.resources import Resources
+from pumice.model.task import Task
+from pumice.state.cluster import ClusterState
+from pumice.state.table import NodeTable
+
+
+class ServedSession(Session):
+    """A session without tiers on what calls have told. Reading what was not told ends in `untold`."""
+
+    def __init__(self, knowledge: Knowledge, runtime: Runtime, compat: Compat) -> None:
+        self.untold: NotTold | None = None
+        self._knowledge = knowledge
+        view = StateView(knowledge.state, knowledge.table, knowledge.complete)
+        super().__init__(cast("ClusterState", view), runtime=runtime, compat=compat)
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """Jobs of the snapshot."""
+        return self.state.session_jobs
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes of the snapshot."""
+        if not self._knowledge.complete:
+            raise NotTold("the cluster's nodes")
+        return self._knowledge.state.table.by_name
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        """Queues of the snapshot."""
+        return self.state.queues
+
+    @property
+    def total(self) -> Resources:
+        """What all nodes of the snapshot offer."""
+        return self.state.total_resources()
+
+    def contain(
+        self, plugin: str, point: str, exc: Exception, task: Task | None = None, node: Node | None = None
+    ) -> None:
+        """As in the scheduler, but what was not told is kept for the answer."""
+        if isinstance(exc, NotTold):
+            self.untold = exc
+        else:
+            super().contain(plugin, point, exc, task, node)
+
+    def rows(self, nodes: list[Node]) -> NodeRows:
+        """Some nodes as rows."""
+        import numpy as np
+
+        table = cast("NodeTable", self._knowledge.table)
+        return NodeRows(table, np.array([node.row for node in nodes], dtype=np.intp))
