@@ -1,0 +1,63 @@
+"""Waiting jobs: those that share a class are passed over together only where the class alone decides."""
+
+from __future__ import annotations
+
+from pumice import Arguments, Node, Plugin, Scope, Task, Unfit, scope
+from pumice.testing import Scenario
+
+
+class WantsPool(Plugin):
+    """Keeps a job in the pool that its annotation names."""
+
+    name = "wants-pool"
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+
+    @scope(Scope.STATIC)
+    def predicate(self, task: Task, node: Node) -> None:
+        if node.labels.get("pool") != task.job.annotations.get("pool"):
+            raise Unfit("another pool")
+
+
+def test_a_job_is_not_refused_for_what_an_equal_looking_job_asked(scenario: Scenario) -> None:
+    """Equal requests, but the first job asks for a pool that does not exist."""
+    scenario.node("n1", cpu=4, labels={"pool": "b"})
+    scenario.job("first", annotations={"pool": "a"})
+    scenario.job("second", annotations={"pool": "b"})
+    scenario.job("third", annotations={"pool": "b"})
+    scenario.run(plugins=["gang", WantsPool])
+    scenario.assert_pending("first", because="another pool")
+    scenario.assert_bound("second", to="n1")
+    scenario.assert_bound("third", to="n1")
+
+
+def test_jobs_that_fit_nowhere_do_not_hold_up_others(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=2)
+    for n in range(5):
+        scenario.job(f"huge{n}", cpu=8)
+    scenario.job("small", cpu=1)
+    scenario.run(plugins=["gang"])
+    scenario.assert_bound("small", to="n1")
+    for n in range(5):
+        scenario.assert_pending(f"huge{n}", because="Insufficient cpu")
+
+
+def test_a_small_gang_of_a_class_fits_where_a_big_one_of_it_does_not(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=3)
+    scenario.job("big", tasks=4, min_available=4, cpu=1)
+    scenario.job("little", tasks=2, min_available=2, cpu=1)
+    scenario.run(plugins=["gang"])
+    scenario.assert_pending("big")
+    scenario.assert_bound("little", to="n1")
+
+
+def test_a_waiting_job_is_served_when_room_appears_cycles_later(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=1).job("first", on="n1")
+    for n in range(3):
+        scenario.job(f"later{n}", cpu=1)
+    scenario.run(plugins=["gang"])
+    scenario.run()
+    scenario.finish("first-0").run()
+    scenario.assert_bound("later0", to="n1")
+    scenario.assert_pending("later1", because="Insufficient cpu")
