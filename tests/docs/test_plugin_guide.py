@@ -1,0 +1,74 @@
+"""The developer guide is true: its Python runs, its confs load, its tables are those of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pumice.config import load
+from pumice.framework.docs import END, points_page, with_table
+from pumice.framework.points import POINTS
+from pumice.framework.registry import Registry, default_registry, set_default_registry
+from pumice.scheduler.assembly import catalogue_of
+from pumice.testing import Scenario
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "guides" / "plugin-development.md"
+TEXT = GUIDE.read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def guide(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Everything that the guide's code defines, after running it from top to bottom. Indented blocks go on a class."""
+    joined = ""
+    for block in blocks("python"):
+        joined += block if block.startswith("    ") else f"\n\n{block}"
+    before = default_registry()
+    set_default_registry(before.copy())
+    names: dict[str, Any] = {"__name__": "guide"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("guide"))
+        exec(compile(joined, str(GUIDE), "exec"), names)
+    names["registry"] = default_registry()
+    set_default_registry(before)
+    return names
+
+
+TESTS = re.findall(r"^def (test_\w+)\((scenario)?\)", TEXT, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "fixture"), TESTS, ids=[name for name, _ in TESTS])
+def test_the_tests_of_the_guide_pass(name: str, fixture: str, guide: dict[str, Any], scenario: Scenario) -> None:
+    guide[name](*([scenario] if fixture else []))
+
+
+def test_the_confs_of_the_guide_load_without_a_warning(guide: dict[str, Any]) -> None:
+    registry: Registry = guide["registry"]
+    for text in blocks("yaml"):
+        assert load(text, catalogue_of(registry), strict=True).warnings == ()
+
+
+def test_resource_affinity_is_shown_in_full() -> None:
+    assert (ROOT / "examples" / "plugins" / "resource_affinity.py").read_text() in blocks("python")
+
+
+def test_the_guide_names_every_point_that_is_asked() -> None:
+    assert with_table(TEXT) == TEXT, "run tools/write_points.py"
+    for point in POINTS.values():
+        assert (f"| `{point.name}` |" in TEXT) == bool(point.asked)
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "reference" / "points.md").read_text() == points_page(), "run tools/write_points.py"
+
+
+def test_a_page_without_markers_is_refused() -> None:
+    with pytest.raises(ValueError, match="the page must have the lines"):
+        with_table(TEXT.replace(END, ""))

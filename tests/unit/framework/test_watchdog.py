@@ -1,0 +1,160 @@
+"""The watchdog names the plugin that does not return, the point and the line; a cycle that goes on is left alone."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pumice import Arguments, Event, EventHandler, Job, Node, Plugin, Session, Task
+from pumice.framework.watchdog import Overrun, Watchdog
+from pumice.testing import Scenario, job, node
+
+WAIT = 20.0
+
+
+class Gate:
+    """Holds a callback until the watchdog has spoken; a test fails if it never does."""
+
+    def __init__(self) -> None:
+        self.reports: list[Overrun] = []
+        self.open = threading.Event()
+
+    def report(self, overrun: Overrun) -> None:
+        self.reports.append(overrun)
+        self.open.set()
+
+    def hold(self) -> None:
+        assert self.open.wait(WAIT), "the watchdog said nothing"
+
+
+@contextmanager
+def watching(gate: Gate, **options: float) -> Iterator[Watchdog]:
+    watchdog = Watchdog(report=gate.report, **{"interval": 0.005, "budget": 0.02, "plugin_budget": 60.0, **options})
+    try:
+        yield watchdog
+    finally:
+        watchdog.close()
+
+
+class Slow(Plugin):
+    """Holds wherever the test says."""
+
+    name = "slow"
+    gate: Gate
+    at: str
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+
+    def hold(self, point: str) -> None:
+        if self.at == point:
+            self.gate.hold()
+
+    def on_session_open(self, ssn: Session) -> None:
+        self.hold("on_session_open")
+        ssn.add_predicate_fn(self.kai)
+        ssn.add_node_order_fn(self.name, functools.partial(self.score, 1))
+        ssn.add_job_order_fn(self.name, Order(self))
+        ssn.add_event_handler(EventHandler(allocate=self.allocated))
+
+    def on_session_close(self, ssn: Session) -> None:
+        self.hold("on_session_close")
+
+    def kai(self, task: Task, job: Job, node: Node) -> None:
+        self.hold("predicate")
+
+    def score(self, factor: int, task: Task, node: Node) -> float:
+        self.hold("node_order")
+        return 0.0
+
+    def job_ready(self, job: Job) -> bool:
+        self.hold("job_ready")
+        return True
+
+    def allocated(self, event: Event) -> None:
+        self.hold("allocate handler")
+
+
+class Order:
+    """A comparison that is an object, not a function."""
+
+    def __init__(self, plugin: Slow) -> None:
+        self.plugin = plugin
+
+    def __call__(self, left: Job, right: Job) -> int:
+        self.plugin.hold("job_order")
+        return 0
+
+
+POINTS = [
+    "on_session_open",
+    "on_session_close",
+    "predicate",
+    "node_order",
+    "job_ready",
+    "job_order",
+    "allocate handler",
+]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_callback_that_does_not_return_is_named_with_its_point_and_line(point: str) -> None:
+    gate = Gate()
+    scenario = Scenario(node("n1"), job("a"), job("b"))
+    cls = type("SlowHere", (Slow,), {"gate": gate, "at": point})
+    with watching(gate) as watchdog, watchdog.cycle():
+        scenario.run(plugins=["gang", cls])
+    first = gate.reports[0]
+    assert (first.sighting.plugin, first.sighting.point, first.stuck) == ("slow", point, True)
+    assert ".py:" in first.sighting.where
+    assert f"plugin 'slow' has not returned from {point} for " in str(first)
+
+
+def test_liveness_can_see_a_stuck_plugin_until_it_returns() -> None:
+    gate = Gate()
+    seen: list[Overrun | None] = []
+    scenario = Scenario(node("n1"), job("a"))
+
+    def report(overrun: Overrun) -> None:
+        seen.append(watchdog.stuck)
+        gate.report(overrun)
+
+    watchdog = Watchdog(report=report, interval=0.005, budget=0.02)
+    with watchdog.cycle():
+        scenario.run(plugins=[type("SlowHere", (Slow,), {"gate": gate, "at": "predicate"})])
+    assert seen[0] is not None
+    assert watchdog.stuck is None
+    watchdog.close()
+
+
+def test_a_plugin_that_takes_too_much_of_a_cycle_is_named_once() -> None:
+    gate = Gate()
+    scenario = Scenario(node("n1"), job("a"))
+    cls = type("SlowHere", (Slow,), {"gate": gate, "at": "predicate"})
+    with watching(gate, budget=60.0, plugin_budget=0.02) as watchdog, watchdog.cycle():
+        scenario.run(plugins=[cls])
+    assert [r.stuck for r in gate.reports] == [False]
+    assert str(gate.reports[0]).startswith("plugin 'slow' has used about 0.0 s of this cycle, last at predicate")
+
+
+def test_a_thread_that_asks_no_plugin_is_not_reported() -> None:
+    gate = Gate()
+    with watching(gate) as watchdog, watchdog.cycle():
+        assert not gate.open.wait(0.1)
+    assert gate.reports == []
+
+
+def test_what_is_not_a_cycle_is_not_looked_at() -> None:
+    gate = Gate()
+    looked: list[Any] = []
+    with watching(gate, budget=0.0) as watchdog:
+        look: Callable[[], None] = watchdog._look
+        look()
+        looked.append(watchdog.stuck)
+    assert looked == [None]
+    assert gate.reports == []

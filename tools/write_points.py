@@ -1,0 +1,22 @@
+"""Writes what the docs derive from the table of extension points: ``python tools/write_points.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pumice.framework.docs import points_page, with_table
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def main() -> None:
+    """Bring the reference page and the guide's table up to date."""
+    reference = DOCS / "reference" / "points.md"
+    reference.parent.mkdir(parents=True, exist_ok=True)
+    reference.write_text(points_page())
+    guide = DOCS / "guides" / "plugin-development.md"
+    guide.write_text(with_table(guide.read_text()))
+
+
+if __name__ == "__main__":
+    main()
