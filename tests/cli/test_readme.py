@@ -1,0 +1,54 @@
+"""What the README shows works."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cli_runs import DEMO, DEMO_CONF, ROOT, Pumice
+
+from pumice.testing import Scenario
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.fixture
+def shown() -> dict[str, Any]:
+    """The names that the README's Python defines."""
+    names: dict[str, Any] = {"__name__": "readme"}
+    for block in PYTHON:
+        exec(compile(block, "README.md", "exec"), names)
+    return names
+
+
+def test_the_policy_of_the_readme_passes_the_test_of_the_readme(shown: dict[str, Any], scenario: Scenario) -> None:
+    test: Callable[[Scenario], None] = shown["test_a_job_that_cannot_be_preempted_stays_off_spot_nodes"]
+    test(scenario)
+
+
+def test_the_policy_of_the_readme_has_ten_lines() -> None:
+    body = PYTHON[0].partition("\n\n\n")[2].strip()
+    assert len([line for line in PYTHON[0].splitlines() if line.strip()]) <= 10, body
+
+
+def test_the_readme_quotes_the_demo(pumice: Pumice) -> None:
+    quote = re.search(r"```text\n(.*?)```", README, re.DOTALL)
+    assert quote is not None
+    out = pumice("cycle", DEMO, "--conf", DEMO_CONF).out
+    assert quote.group(1) in out
+
+
+def test_every_command_that_the_readme_names_exists(pumice: Pumice) -> None:
+    named = set(re.findall(r"(?:`|\$ )pumice ([a-z]+)", README))
+    known = set(re.findall(r"^\W*([a-z]+)  ", pumice("--help").out, re.MULTILINE))
+    assert named
+    assert named <= known
+
+
+def test_every_file_that_the_readme_links_to_exists() -> None:
+    links = re.findall(r"\]\(([^)h][^)]*)\)", README)
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
