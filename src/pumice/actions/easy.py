@@ -1,0 +1,244 @@
+"""easybackfill: jobs in order, a reservation for the first that must wait, and others only where they do not delay it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.framework.backlog import Visit
+from pumice.framework.plugin import Action
+from pumice.framework.refusals import Refusal
+from pumice.framework.run_times import declared_run_time, started_at
+from pumice.framework.session import Session
+from pumice.framework.statement import Statement
+from pumice.framework.worksheet import Worksheet, place_tasks, worksheet_of
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.status import JobPhase, TaskStatus
+from pumice.model.task import Task
+
+Ints = npt.NDArray[np.int64]
+S = TaskStatus
+
+
+class EasyBackfill(Action):
+    """EASY backfilling, in the place of ``allocate``. It plans with the run times that jobs declare.
+
+    Jobs are served in the order of queues and jobs. The first that cannot start gets a reservation: the earliest time
+    at which, by the declared run times of what runs, there is room for it. Jobs behind it start only if they will be
+    over by then, or leave it its room. Something that runs without a declared run time never ends in this reckoning.
+    """
+
+    name = "easybackfill"
+    arguments_read = ()
+
+    def execute(self, ssn: Session) -> None:
+        """Try every waiting job once, best queue and best job first."""
+        if "enqueue" not in ssn.actions:
+            for job in list(ssn.state.unadmitted.values()):
+                ssn.set_phase(job, JobPhase.INQUEUE)
+        backlog = ssn.backlog()
+        visits = {name: backlog.visit(name) for name in backlog.queues()}
+        queues = ssn.queue_heap(ssn.queues[name] for name in visits)
+        key = ssn.job_key()
+        sheets: dict[str, Worksheet] = {}
+        held: Reservation | None = None
+        while queues:
+            queue = queues.pop()
+            visit = visits[queue.name]
+            if not visit:
+                continue
+            over = ssn.overused(queue)
+            if over:
+                refusal = Refusal("queue", f"queue {queue.name} is above its share", over)
+                ssn.refusals.add_group(visit.rest, refusal)
+                continue
+            job = _next(ssn, visit, held)
+            if job is None:
+                continue
+            sheet = sheets.get(job._uid) or worksheet_of(ssn, job)
+            if sheet and _serve(ssn, queue, job, sheet, held):
+                if sheet:
+                    sheets[job._uid] = sheet
+                    visit.push(key(job), job)
+            elif held is None and not job.is_ready:
+                held = reserve(ssn, job)
+            queues.push(queue)
+
+
+def _next(ssn: Session, visit: Visit, held: Reservation | None) -> Job | None:
+    """The next job that is worth trying. Once there is a reservation, those that are known to be in vain are not."""
+    while visit:
+        job = visit.pop()
+        if held is not None:
+            if held.refuses(job):
+                ssn.refusals.add(job, held.refusal)
+                continue
+            error = ssn.chooser.hopeless(task) if (task := _first(job)) is not None and visit.shared else None
+            if error is not None:
+                passed = visit.drop()
+                ssn.refusals.add(job, Refusal("nodes", error=error))
+                ssn.refusals.add_group(lambda jobs=passed: [j for _, j in jobs], Refusal("nodes", error=error))  # type: ignore[misc]
+                continue
+        valid = ssn.job_valid(job)
+        if valid:
+            return job
+        ssn.refuse(job, "valid", valid.text, valid.plugin)
+    return None
+
+
+def _first(job: Job) -> Task | None:
+    return next((t for t in job._by_status[S.PENDING].values() if not t._best_effort), None)
+
+
+def _serve(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, held: Reservation | None) -> bool:
+    """One visit of a job; True if something was committed."""
+    ssn.pre_job_allocation(job)
+    statement = place_tasks(ssn, queue, job, None, sheet.tasks, True)
+    if statement is None:
+        return False
+    ready = ssn.job_ready(job)
+    if not ready:
+        statement.keep()
+        ssn.refuse(job, "ready", ready.text or "waits for resources that are being released", ready.plugin)
+        return False
+    if held is not None and not held.admits(job, statement):
+        statement.discard()
+        ssn.refusals.add(job, held.refusal)
+        return False
+    statement.commit()
+    return True
+
+
+class Reservation:
+    """Room for one job at a time to come."""
+
+    def __init__(self, ssn: Session, job: Job, wanted: Sequence[tuple[Task, int]], at: float, free: Ints) -> None:
+        self.job, self.at = job, at
+        self._now, self._wanted, self._free = ssn.now, wanted, free
+        self._fits = _Fit(ssn, wanted)
+        self._too_long: set[tuple[int, int]] = set()
+        self.refusal = Refusal("nodes", f"would delay {job.uid}, which has a reservation in {at - ssn.now:.0f} s")
+
+    def _shape(self, job: Job) -> tuple[int, int]:
+        first = _first(job)
+        return (first._class.id if first is not None else 0, len(job._by_status[S.PENDING]))
+
+    def ends_in_time(self, job: Job) -> bool:
+        """Would the job be over before the reservation begins?"""
+        return self._now + declared_run_time(job) <= self.at
+
+    def refuses(self, job: Job) -> bool:
+        """Is it known, without looking at nodes, that the job would delay the reserved one?"""
+        return not self.ends_in_time(job) and self._shape(job) in self._too_long
+
+    def admits(self, job: Job, placed: Statement) -> bool:
+        """May the job start where it was placed? What it takes beyond the reserved time is noted."""
+        if self.ends_in_time(job):
+            return True
+        shape = (placed.operations[0].task._class.id, len(placed.operations) + len(job._by_status[S.PENDING]))
+        for sign in (-1, 1):
+            for op in placed.operations:
+                for d, v in op.task._class.items:
+                    if d < len(self._free):
+                        self._free[d, op.node._row] += sign * v
+            if sign < 0 and self._fits(self._free):
+                return True
+        self._too_long.add(shape)
+        return False
+
+
+class _Fit:
+    """Answers whether the tasks of a job have room, given what is free."""
+
+    def __init__(self, ssn: Session, wanted: Sequence[tuple[Task, int]]) -> None:
+        self._classes = []
+        for task, count in wanted:
+            klass = task._class
+            amounts = [(d, v) for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
+            may = ssn.evaluator.view(task).code == 0
+            self._classes.append((amounts, count, may & ssn.state.table.valid[: len(may)]))
+
+    def __call__(self, free: Ints) -> bool:
+        for amounts, count, may in self._classes:
+            room = np.where(may, count, 0)
+            for d, v in amounts:
+                room = np.minimum(room, np.maximum(free[d, : len(may)], 0) // v)
+            if int(room.sum()) < count:
+                return False
+            if len(self._classes) > 1:
+                free = self._taken(free, amounts, count, room)
+        return True
+
+    @staticmethod
+    def _taken(free: Ints, amounts: Sequence[tuple[int, int]], count: int, room: Ints) -> Ints:
+        """What is left when *count* tasks have gone where they leave the least behind."""
+        left = free.copy()
+        for row in np.argsort(room, kind="stable").tolist():
+            here = min(count, int(room[row]))
+            if here:
+                count -= here
+                for d, v in amounts:
+                    left[d, row] -= here * v
+        return left
+
+
+def reserve(ssn: Session, job: Job) -> Reservation | None:
+    """The reservation of a job that cannot start now; None if no time is known at which it could."""
+    table = ssn.state.table
+    needed = max(job.min_available - job.ready_count, 1)
+    wanted: list[tuple[Task, int]] = []
+    counts: Counter[int] = Counter()
+    firsts: dict[int, Task] = {}
+    for task in ssn.sorted_tasks(t for t in job._by_status[S.PENDING].values() if not t._best_effort)[:needed]:
+        firsts.setdefault(task._class.id, task)
+        counts[task._class.id] += 1
+    wanted = [(firsts[number], count) for number, count in counts.items()]
+    wanted.sort(key=lambda pair: (-max(pair[0]._class.fit_values, default=0), pair[0]._class.id))
+    if not wanted:
+        return None
+    ends = sorted(_ends(ssn), key=lambda end: end[0])
+    fits = _Fit(ssn, wanted)
+    idle = table.idle[:, : table.size].copy()
+
+    def freed(count: int) -> Ints:
+        free = idle.copy()
+        for _, task in ends[:count]:
+            for d, v in task._class.items:
+                free[d, task._row] += v
+        return free
+
+    low, high = 0, len(ends)
+    if not fits(freed(high)):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if fits(freed(middle)):
+            high = middle
+        else:
+            low = middle + 1
+    at = ends[low - 1][0] if low else ssn.now
+    while low < len(ends) and ends[low][0] <= at:
+        low += 1
+    return Reservation(ssn, job, wanted, at, freed(low))
+
+
+def _ends(ssn: Session) -> list[tuple[float, Task]]:
+    """When what runs should be over, for everything that is known to end."""
+    now = ssn.now
+    out: list[tuple[float, Task]] = []
+    for node in ssn.nodes.values():
+        for task in node._tasks.values():
+            if task._status is S.RELEASING:
+                out.append((now, task))
+                continue
+            job = task._job
+            length = declared_run_time(job) if job is not None else math.inf
+            if length < math.inf and task._status is not S.PIPELINED:
+                since = started_at(task)
+                out.append((max(now, (now if since is None else since) + length), task))
+    return out
