@@ -128,6 +128,15 @@ def test_jobs_are_let_in_while_their_minimums_fit_the_limit() -> None:
     assert cycle.why("j2").reason == "queue resource quota insufficient: insufficient cpu"
 
 
+def test_what_a_job_holds_beyond_its_minimum_does_not_count_against_new_jobs() -> None:
+    running = job("old", tasks=4, min_available=1, on="n", queue="a", min_resources={"cpu": 1})
+    ssn = _world(queue("a", capability={"cpu": 4}), node("n", cpu=8), running,
+                 job("new", tasks=3, queue="a", min_resources={"cpu": 3}),
+                 job("big", tasks=4, queue="a", min_resources={"cpu": 4}))  # fmt: skip
+    assert ssn.job_enqueueable(ssn.jobs["default/new"])
+    assert not ssn.job_enqueueable(ssn.jobs["default/big"])
+
+
 def test_a_closed_queue_takes_nothing() -> None:
     ssn = _world(queue("a", state="Closing"), node("n"), job("x", queue="a", min_resources={"cpu": 1}))
     task = task_of(ssn, "x-0")

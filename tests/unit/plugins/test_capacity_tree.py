@@ -176,6 +176,18 @@ def test_a_parent_within_what_it_deserves_protects_its_children_at_its_level() -
     assert _reclaim(_world(*objects, level=1), "y-0", *candidates) == []
 
 
+def test_a_parent_gives_back_no_more_than_it_holds_too_much_however_many_children_do() -> None:
+    objects = [
+        *(queue("root"), queue("a", deserved={"cpu": 4}), queue("b", deserved={"cpu": 4})),
+        *(queue(child, parent="a", deserved={"cpu": 1}) for child in ("a1", "a2")),
+        *(queue("b1", parent="b", deserved={"cpu": 4}), node("n", cpu=8)),
+        *(job("x", tasks=3, on="n", queue="a1"), job("z", tasks=3, on="n", queue="a2"), job("y", queue="b1")),
+    ]
+    candidates = [f"{name}-{n}" for name in "xz" for n in range(3)]
+    assert len(_reclaim(_world(*objects), "y-0", *candidates)) == 4
+    assert len(_reclaim(_world(*objects, level=1), "y-0", *candidates)) == 2
+
+
 def test_siblings_that_deserve_nothing_do_not_reclaim_from_each_other_at_their_level() -> None:
     objects = [*_family(deserved={"cpu": 8}), node("n", cpu=8), job("x", tasks=2, on="n", queue="left"),
                job("y", queue="right")]  # fmt: skip

@@ -43,14 +43,13 @@ def test_jobs_take_turns() -> None:
 
 
 def test_the_order_of_waiting_jobs_follows_the_size_of_the_cluster() -> None:
-    """A job heavy in memory has the larger share until memory is added."""
-    scenario = Scenario(node("n", cpu=10, memory="10Gi"))
+    """A job heavy in cpu has the larger share until cpu is added."""
+    scenario = Scenario(node("n", cpu=4, memory="10Gi"))
     scenario.add(job("m", tasks=2, min_available=1, cpu=1, memory="4Gi", on=["n"]))
     scenario.add(job("c", tasks=2, min_available=1, cpu=3, memory="1Gi", on=["n"]))
-    scenario.run(plugins=["gang", "drf"], actions=["enqueue"])
-    scenario.add(node("n", cpu=10, memory="1000Gi"))
-    cycle = scenario.run(plugins=["gang", "drf"], actions=["allocate"])
-    assert list(cycle.binds) == ["default/m-1", "default/c-1"]
+    assert not scenario.run(5, plugins=["gang", "drf"], actions=["allocate"]).binds
+    scenario.add(node("n", cpu=100, memory="10Gi"))
+    assert list(scenario.run().binds) == ["default/c-1", "default/m-1"]
 
 
 def test_only_jobs_that_would_still_hold_as_much_are_preempted() -> None:
@@ -86,10 +85,34 @@ def test_queues_share_by_weight_at_every_level() -> None:
     assert heavy.queue_order(heavy.queues["b"], heavy.queues["a"]) < 0
 
 
+def test_a_greedy_queue_does_not_speak_for_its_neighbours() -> None:
+    """b1 holds 3 cpus and b2 one: together they count as if each held one."""
+    ssn = _world(
+        *(_placed("a", "root/a", "1/1"), _placed("b1", "root/b/b1", "1/1/1"), _placed("b2", "root/b/b2", "1/1/1")),
+        node("n", cpu=16),
+        *(job("x", tasks=9, on=["n"] * 3, queue="a"), job("y", tasks=9, on=["n"] * 3, queue="b1")),
+        job("z", tasks=9, on=["n"], queue="b2"),
+        hierarchy=True,
+    )
+    assert ssn.queue_order(ssn.queues["b1"], ssn.queues["a"]) < 0
+
+
 def test_a_queue_whose_jobs_have_all_they_want_comes_last() -> None:
     ssn = _world(
         *(_placed("a", "root/a", "1/1"), _placed("b", "root/b", "1/1"), node("n", cpu=16)),
         *(job("x", tasks=1, on="n", queue="a"), job("y", tasks=9, on=["n", "n", "n"], queue="b")),
+        hierarchy=True,
+    )
+    assert ssn.queue_order(ssn.queues["b"], ssn.queues["a"]) < 0
+
+
+def test_a_queue_that_wants_what_nobody_can_have_comes_after_one_that_can_be_served() -> None:
+    """All cpu is gone: a waits for cpu in vain, b for memory, of which there is some."""
+    ssn = _world(
+        *(_placed(name, f"root/{name}", "1/1") for name in ("a", "b", "c")),
+        node("n", cpu=4, memory="100Gi"),
+        *(job("x", tasks=2, on=["n"], queue="a"), job("y", tasks=2, cpu=0, memory="50Gi", on=["n"], queue="b")),
+        job("z", tasks=3, on="n", queue="c"),
         hierarchy=True,
     )
     assert ssn.queue_order(ssn.queues["b"], ssn.queues["a"]) < 0
