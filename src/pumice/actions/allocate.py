@@ -24,8 +24,8 @@ class Allocate(Action):
         """Try every waiting job, best queue and best job first."""
         remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
         if "enqueue" not in ssn.actions:
-            for job in list(ssn.state.unadmitted.values()):
-                ssn.set_phase(job, JobPhase.INQUEUE)
+            for waiting in list(ssn.state.unadmitted.values()):
+                ssn.set_phase(waiting, JobPhase.INQUEUE)
         backlog = ssn.backlog()
         key = ssn.job_key()
         visits = {name: backlog.visit(name) for name in backlog.queues()}
@@ -52,9 +52,9 @@ class Allocate(Action):
                     sheets[job._uid] = sheet
                     visit.push(key(job), job)
             elif queue.dequeue_strategy != "fifo":
-                refusal = self._hopeless(ssn, queue, job) if visit.shared else None
-                if refusal is not None:
-                    self._pass_over(ssn, visit, job, refusal)
+                hopeless = self._hopeless(ssn, queue, job) if visit.shared else None
+                if hopeless is not None:
+                    self._pass_over(ssn, visit, job, hopeless)
             elif not ssn.job_ready(job):
                 ssn.refusals.add_group(visit.rest, Refusal("queue", f"waits behind {job.uid} (strict FIFO)"))
                 continue

@@ -65,9 +65,9 @@ class Measured:
 
 def conf_of(shape: Shape, registry: Registry) -> dict[str, Any]:
     """The configuration of a shape; plugins that are not there are left out only if nothing asks for them."""
-    tiers = []
+    tiers: list[dict[str, list[dict[str, Any]]]] = []
     for tier in shape.tiers:
-        plugins = [{"name": name, **shape.flags.get(name, {})} for name in tier.split()]
+        plugins: list[dict[str, Any]] = [{"name": name, **shape.flags.get(name, {})} for name in tier.split()]
         tiers.append({"plugins": plugins})
     if shape.user_plugin:
         tiers[-1]["plugins"].append({"name": OwnPolicy.name})

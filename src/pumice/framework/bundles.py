@@ -15,7 +15,7 @@ from pumice.model.task import Task
 
 @dataclass(slots=True)
 class Bundle:
-    """Tasks of one job that go together. Safe ones go without breaking their gang; else the gang is broken as a whole."""
+    """Tasks of one job that go together. Safe ones do not break their gang; else the gang is broken as a whole."""
 
     job: Job
     tasks: list[Task]

@@ -43,7 +43,7 @@ class GangEviction:
         self._spares = not ssn.compat.spare_victims
 
     def serve(self, queue: Queue, job: Job, may_evict: Callable[[Sequence[Task]], bool]) -> bool:
-        """Evict for the job and promise it its places, all or nothing. *may_evict*: asked about what is to be placed."""
+        """Evict for the job and promise it its places, or nothing. *may_evict* is asked about what is to be placed."""
         ssn = self._ssn
         sheet = worksheet_of(ssn, job)
         sheets = sheet.sub_jobs if job.policies else {job.uid: sheet.tasks}

@@ -8,7 +8,10 @@ from pumice.framework.session import Session
 
 
 class ShortestJobFirst(Plugin):
-    """Orders jobs by the run time they declare (``pumice.dev/run-time``), shortest first; those without last. No arguments."""
+    """Orders jobs by the run time they declare (``pumice.dev/run-time``), shortest first, the rest last.
+
+    No arguments.
+    """
 
     name = "sjf"
     arguments_read = ()

@@ -1,4 +1,4 @@
-"""The ledger of GPU devices: per device, how much of it is held and by whom. Whole and shared requests live in one model."""
+"""The ledger of GPU devices: how much of each is held and by whom. Whole and shared requests live in one model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHARED_MEMORY: Final = "volcano.sh/gpu-memory"
 
 
 class DeviceTable:
-    """Devices as rows of two matrices (node row by device): thousandths held, and the part of it that is being released.
+    """Devices as rows of two matrices (node row by device): thousandths held, and the part that is being released.
 
     Memory requests become shares of the node's device memory, so that no device is ever held beyond its whole.
     """
@@ -112,7 +112,7 @@ class DeviceTable:
 
     # -- holding ----------------------------------------------------------------------------------------------------
     def pick(self, task: Task, node: Node, order: Callable[[Sequence[int]], Sequence[int]] | None = None) -> list[int]:
-        """Devices for a task on a node, lowest index first or as *order* sorts them; fewer than asked for if over-full."""
+        """Devices for a task on a node, lowest index first or as *order* sorts them; fewer if over-full."""
         request = task.klass.gpu
         if request is None:
             return []
