@@ -50,13 +50,14 @@ def term_matches(term: NodeSelectorTerm, rows: NodeRows) -> Bools:
         return np.zeros(len(rows), dtype=np.bool_)
     result = np.ones(len(rows), dtype=np.bool_)
     for requirement in term.match_expressions or ():
-        result &= _label_matches(requirement, rows)
+        result &= label_matches(requirement, rows)
     for requirement in term.match_fields or ():
         result &= _field_matches(requirement, rows)
     return result
 
 
-def _label_matches(requirement: Requirement, rows: NodeRows) -> Bools:
+def label_matches(requirement: Requirement, rows: NodeRows) -> Bools:
+    """Per row: does one line match the node's labels? Each distinct value is looked at once."""
     key = requirement.key
     codes, values = rows.table.label(key)
     verdicts = np.zeros(len(values) + 1, dtype=np.bool_)

@@ -17,6 +17,8 @@ class ClassTable:
         self._classes: dict[bytes, TaskClass] = {}
         self.sociable = False
         """Has any class inter-pod affinity or topology spread constraints?"""
+        self.claiming = False
+        """Has any class persistent volume claims?"""
 
     def of(self, pod: Pod) -> TaskClass:
         """The class of a pod, made when first seen.
@@ -49,6 +51,8 @@ class ClassTable:
             self._classes[key] = known
             if spec.topology_spread_constraints or (spec.affinity is not None and _has_pod_terms(spec.affinity)):
                 self.sociable = True
+            if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes or ()):
+                self.claiming = True
         return known
 
     def __len__(self) -> int:

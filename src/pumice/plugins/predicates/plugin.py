@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -12,18 +13,26 @@ from pumice.engine.matching import toleration_key
 from pumice.engine.neighbours import Neighbours
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.framework.plugin import Arguments, Plugin
+from pumice.framework.plugin import Arguments, EventHandler, Plugin
 from pumice.framework.session import Session
 from pumice.model.reason import reason_id
 from pumice.model.task import Task
 from pumice.plugins.predicates import fixed
+from pumice.plugins.predicates.claims import has_claims
 from pumice.plugins.predicates.neighbours import PodAffinity
 from pumice.plugins.predicates.ports import HostPorts, has_ports
 from pumice.plugins.predicates.spread import HardSpread, has_hard_spread
+from pumice.plugins.predicates.volumes import Volumes
 
 Reasons = npt.NDArray[np.int32]
 
 TOO_MANY_PODS: Final = reason_id("predicates", "node(s) pod number exceeded")
+
+
+_SWITCHES: Final = (
+    *("NodeAffinity", "NodePorts", "TaintToleration", "PodAffinity", "NodeVolumeLimits", "VolumeZone"),
+    *("PodTopologySpread", "VolumeBinding"),
+)
 
 
 class Predicates(Plugin):
@@ -31,14 +40,7 @@ class Predicates(Plugin):
 
     name = "predicates"
     arguments_read = (
-        "predicate.NodeAffinityEnable",
-        "predicate.NodePortsEnable",
-        "predicate.TaintTolerationEnable",
-        "predicate.PodAffinityEnable",
-        "predicate.NodeVolumeLimitsEnable",
-        "predicate.VolumeZoneEnable",
-        "predicate.PodTopologySpreadEnable",
-        "predicate.VolumeBindingEnable",
+        *(f"predicate.{name}Enable" for name in _SWITCHES),
         "predicate.DynamicResourceAllocationEnable",
         "predicate.CacheEnable",
         "volumebinding.bindTimeoutSeconds",
@@ -49,10 +51,7 @@ class Predicates(Plugin):
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
-        self._on = {
-            name: arguments.bool(f"predicate.{name}Enable", True)
-            for name in ("NodeAffinity", "NodePorts", "TaintToleration", "PodAffinity", "PodTopologySpread")
-        }
+        self._on = {name: arguments.bool(f"predicate.{name}Enable", True) for name in _SWITCHES}
 
     def on_session_open(self, ssn: Session) -> None:
         add = ssn.add_batch_predicate_fn
@@ -68,6 +67,21 @@ class Predicates(Plugin):
             add(name, ports.filter, scope=Scope.NODE, key=same_class, applies=has_ports, also=True)
         if ssn.state.classes.sociable:
             self._add_neighbours(ssn)
+        if ssn.state.classes.claiming:
+            self._add_volumes(ssn)
+
+    def _add_volumes(self, ssn: Session) -> None:
+        """Limits, zones and binding, for clusters where pods use claims."""
+        volumes = Volumes.kept(ssn.runtime.kept, ssn.state)
+        volumes.forget_settled()
+        add = partial(ssn.add_batch_predicate_fn, self.name, applies=has_claims, also=True)
+        if self._on["NodeVolumeLimits"]:
+            add(volumes.limits)
+        if self._on["VolumeZone"]:
+            add(volumes.zones)
+        if self._on["VolumeBinding"]:
+            add(volumes.binding)
+            ssn.add_event_handler(EventHandler(volumes.placed, volumes.taken_back, volumes.placed_many))
 
     def _add_neighbours(self, ssn: Session) -> None:
         """Inter-pod affinity and spread, for clusters where somebody asks for them."""

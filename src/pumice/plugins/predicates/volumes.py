@@ -1,0 +1,268 @@
+"""Volumes: bound ones must be reachable from the node, unbound ones must be found or made there; limits and zones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine import matching
+from pumice.engine.rows import NodeRows
+from pumice.framework.plugin import Event
+from pumice.model.api import CSINode, PersistentVolume, Requirement
+from pumice.model.node import Node
+from pumice.model.reason import Code, Unfit, reason_id
+from pumice.model.task import Task
+from pumice.plugins.predicates import claims as c
+from pumice.plugins.predicates.claims import Claim
+from pumice.state.cluster import ClusterState
+
+Bools = npt.NDArray[np.bool_]
+Reasons = npt.NDArray[np.int32]
+
+PLUGIN: Final = "predicates"
+FULL: Final = reason_id(PLUGIN, "node(s) exceed max volume count")
+OTHER_ZONE: Final = reason_id(PLUGIN, "node(s) had no available volume zone", Code.UNRESOLVABLE)
+OUT_OF_REACH: Final = reason_id(PLUGIN, "node(s) had volume node affinity conflict", Code.UNRESOLVABLE)
+NOTHING_TO_BIND: Final = reason_id(
+    PLUGIN, "node(s) didn't find available persistent volumes to bind", Code.UNRESOLVABLE
+)
+_ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_OLD_ZONES: Final = ("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
+
+
+class Volumes:
+    """The filters, and which volume each waiting claim was promised in this session or since."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self.promised: dict[str, tuple[str, str, str]] = {}
+        """Claim -> (volume, node, task); no volume where one will be made for the node."""
+        self._cached_for: tuple[object, ...] = ()
+        self._cached: dict[Any, Any] = {}
+
+    @classmethod
+    def kept(cls, store: dict[str, Any], state: ClusterState) -> Volumes:
+        """The one of a state that *store* keeps, made when first asked for."""
+        found = store.get("volumes")
+        if not isinstance(found, cls) or found._state is not state:
+            found = store["volumes"] = cls(state)
+        return found
+
+    def forget_settled(self) -> None:
+        """Drop promises that came true or whose task has no place any more."""
+        for key, (_, node, uid) in list(self.promised.items()):
+            task = self._state.tasks.get(uid)
+            claim = self._state.kind("PersistentVolumeClaim").get(key)
+            lost = task is None or task.node_name != node or claim is None
+            if lost or (task is not None and any(x.key == key and x.volume for x in c.claims_of(self._state, task))):
+                del self.promised[key]
+
+    # -- before any node ------------------------------------------------------------------------------------------
+    def can_be_bound(self, task: Task) -> None:
+        """Returns if every claim exists and is bound or waits for its first consumer.
+
+        :raises Unfit: one does not; no node will do.
+        """
+        if not c.has_claims(task):
+            return
+        volumes = self._state.kind("PersistentVolume")
+        for claim in c.claims_of(self._state, task):
+            name = claim.key.partition("/")[2]
+            if claim.object is None:
+                raise Unfit(f'persistentvolumeclaim "{name}" not found', unresolvable=True)
+            if claim.object.metadata.deletion_timestamp is not None:
+                raise Unfit(f'persistentvolumeclaim "{name}" is being deleted', unresolvable=True)
+            if claim.volume and claim.volume not in volumes:
+                text = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{claim.volume}"'
+                raise Unfit(text, unresolvable=True)
+            if not claim.volume and not c.waits_for_consumer(self._state, claim):
+                raise Unfit("pod has unbound immediate PersistentVolumeClaims", unresolvable=True)
+
+    # -- filters --------------------------------------------------------------------------------------------------
+    def binding(self, task: Task, rows: NodeRows) -> Reasons:
+        """Bound volumes can be used on the node; the other claims find a volume there or have one made."""
+        self.can_be_bound(task)
+        out = np.zeros(len(rows), dtype=np.int32)
+        waiting: list[Claim] = []
+        for claim in c.claims_of(self._state, task):
+            volume, node, _ = self.promised.get(claim.key, (claim.volume, claim.selected_node, ""))
+            if volume:
+                out[~self._reachable(volume, rows)] = OUT_OF_REACH
+            elif node:
+                out[np.array([n.name != node for n in rows.nodes], dtype=np.bool_)] = NOTHING_TO_BIND
+            else:
+                waiting.append(claim)
+        if any(self._options(x, rows) for x in waiting):
+            for at in np.flatnonzero(out == 0).tolist():
+                if self.choice(waiting, rows, at) is None:
+                    out[at] = NOTHING_TO_BIND
+        else:
+            for claim in waiting:
+                out[(out == 0) & ~self._can_be_made(claim, rows)] = NOTHING_TO_BIND
+        return out
+
+    def choice(self, waiting: list[Claim], rows: NodeRows, at: int) -> dict[str, str] | None:
+        """A volume for each claim on one row, the smallest that suits; no name where one will be made. None: no way."""
+        taken = {volume for volume, _, _ in self.promised.values() if volume}
+        chosen: dict[str, str] = {}
+        for claim in sorted(waiting, key=lambda x: (x.size, x.key)):
+            options = self._options(claim, rows)
+            fitting = [name for name, where in options if where[at] and name not in taken]
+            if fitting:
+                chosen[claim.key] = fitting[0]
+                taken.add(fitting[0])
+            elif self._can_be_made(claim, rows)[at]:
+                chosen[claim.key] = ""
+            else:
+                return None
+        return chosen
+
+    def _options(self, claim: Claim, rows: NodeRows) -> list[tuple[str, Bools]]:
+        """Volumes that suit a claim, its own and then the smallest first, each with the rows where it can be used."""
+        cache = self._cache(rows)
+        known: list[tuple[str, Bools]] | None = cache.get(claim.key)
+        if known is None:
+            volumes = [v for v in self._state.kind("PersistentVolume").values() if isinstance(v, PersistentVolume)]
+            fitting = [v for v in volumes if c.suits(v, claim)]
+            fitting.sort(key=lambda v: (v.spec.get("claimRef") is None, c.volume_size(v), v.metadata.name))
+            known = cache[claim.key] = [(v.metadata.name, self._reachable(v.metadata.name, rows)) for v in fitting]
+        return known
+
+    def _can_be_made(self, claim: Claim, rows: NodeRows) -> Bools:
+        """Per row: would the claim's storage class make a volume there?"""
+        cache = self._cache(rows)
+        known: Bools | None = cache.get(("made", claim.key))
+        if known is None:
+            known = cache["made", claim.key] = self._made(claim, rows)
+        return known
+
+    def _made(self, claim: Claim, rows: NodeRows) -> Bools:
+        storage = c.storage_class(self._state, claim)
+        if storage is None or not storage.provisioner or storage.provisioner == c.NO_PROVISIONER:
+            return np.zeros(len(rows), dtype=np.bool_)
+        if not storage.allowed_topologies:
+            return np.ones(len(rows), dtype=np.bool_)
+        result = np.zeros(len(rows), dtype=np.bool_)
+        for term in storage.allowed_topologies:
+            ok = np.ones(len(rows), dtype=np.bool_)
+            for line in term.get("matchLabelExpressions") or ():
+                wanted = Requirement(key=line["key"], operator="In", values=list(line.get("values") or ()))
+                ok &= matching.label_matches(wanted, rows)
+            result |= ok
+        return result
+
+    def _cache(self, rows: NodeRows) -> dict[Any, Any]:
+        """What was found out about just these rows; the next question about others starts anew."""
+        state = self._state
+        kinds = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass")
+        key = (rows, state.table.changed.position, *(state.versions.get(k, 0) for k in kinds))
+        if self._cached_for != key:
+            self._cached_for, self._cached = key, {}
+        return self._cached
+
+    def _reachable(self, name: str, rows: NodeRows) -> Bools:
+        """Per row: can the volume be used there?"""
+        volume = self._state.kind("PersistentVolume").get(name)
+        if not isinstance(volume, PersistentVolume):
+            return np.zeros(len(rows), dtype=np.bool_)
+        terms = c.node_terms(volume)
+        if terms is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        result = np.zeros(len(rows), dtype=np.bool_)
+        for term in terms:
+            result |= matching.term_matches(term, rows)
+        return result
+
+    def zones(self, task: Task, rows: NodeRows) -> Reasons:
+        """The node is in the zone and region that bound volumes are labelled with; nodes without zones will do."""
+        out = np.zeros(len(rows), dtype=np.int32)
+        zoned = np.zeros(len(rows), dtype=np.bool_)
+        for key in (*_ZONES, *_OLD_ZONES):
+            zoned |= rows.labels.has(key)
+        volumes = self._state.kind("PersistentVolume")
+        for claim in c.claims_of(self._state, task):
+            volume = volumes.get(claim.volume)
+            labels = (volume.metadata.labels or {}) if volume is not None else {}
+            for new, old in zip(_ZONES, _OLD_ZONES, strict=True):
+                for key, other in ((new, old), (old, new)):
+                    if key in labels:
+                        values = labels[key].split("__")
+                        ok = np.zeros(len(rows), dtype=np.bool_)
+                        for value in values:
+                            ok |= rows.labels.equals(key, value)
+                            ok |= ~rows.labels.has(key) & rows.labels.equals(other, value)
+                        out[zoned & ~ok] = OTHER_ZONE
+        return out
+
+    def limits(self, task: Task, rows: NodeRows) -> Reasons:
+        """The node's drivers can attach the task's volumes beside those that are there."""
+        out = np.zeros(len(rows), dtype=np.int32)
+        new = self._attached(task) if self._state.kind("CSINode") else set()
+        if not new:
+            return out
+        for at, node in enumerate(rows.nodes):
+            most = self._limits_of(node)
+            if not most:
+                continue
+            there = {v for t in node._tasks.values() if not t._evicted for v in self._attached(t)}
+            for driver, limit in most.items():
+                both = {v for v in there | new if v[0] == driver}
+                if len(both) > limit and any(v[0] == driver for v in new - there):
+                    out[at] = FULL
+        return out
+
+    def _limits_of(self, node: Node) -> dict[str, int]:
+        found = self._state.kind("CSINode").get(node._name)
+        drivers = found.spec.get("drivers") or () if isinstance(found, CSINode) else ()
+        counts = {d["name"]: (d.get("allocatable") or {}).get("count") for d in drivers}
+        return {name: count for name, count in counts.items() if count is not None}
+
+    def _attached(self, task: Task) -> set[tuple[str, str]]:
+        """(driver, volume) of each CSI volume of a task."""
+        if not c.has_claims(task):
+            return set()
+        out = set()
+        volumes = self._state.kind("PersistentVolume")
+        for claim in c.claims_of(self._state, task):
+            volume = volumes.get(claim.volume)
+            if isinstance(volume, PersistentVolume):
+                csi = volume.spec.get("csi")
+                if csi:
+                    out.add((str(csi.get("driver", "")), str(csi.get("volumeHandle", ""))))
+                continue
+            storage = c.storage_class(self._state, claim)
+            if storage is not None and storage.provisioner and claim.object is not None:
+                out.add((storage.provisioner, claim.key))
+        return out
+
+    # -- placements -----------------------------------------------------------------------------------------------
+    def placed(self, event: Event) -> None:
+        """Promise the volumes that the task will use on its node."""
+        task = event.task
+        node = task.node
+        if node is None or not c.has_claims(task):
+            return
+        waiting = [
+            x for x in c.claims_of(self._state, task) if not x.volume and x.key not in self.promised and x.object
+        ]
+        if not waiting:
+            return
+        rows = NodeRows(self._state.table, np.array([node._row], dtype=np.intp))
+        chosen = self.choice(waiting, rows, 0)
+        if chosen is None:
+            event.err = f"node {node._name}: no volumes for the claims of {task.key}"
+            return
+        for key, volume in chosen.items():
+            self.promised[key] = (volume, node._name, task._uid)
+
+    def placed_many(self, tasks: Sequence[Task]) -> None:
+        """Tasks that are placed in bulk have no claims."""
+
+    def taken_back(self, event: Event) -> None:
+        """Give up what was promised to the task."""
+        uid = event.task._uid
+        for key in [k for k, (_, _, owner) in self.promised.items() if owner == uid]:
+            del self.promised[key]

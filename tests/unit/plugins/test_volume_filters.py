@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pumice.framework.plugin import Arguments
+from pumice.framework.session import Session
+from pumice.model import api
+from pumice.model.events import Seen
+from pumice.model.reason import Code
+from pumice.model.task import Task
+from pumice.plugins.predicates import Predicates
+from pumice.state.cluster import ClusterState
+
+Json = dict[str, Any]
+
+
+def node(name: str, **labels: str) -> Json:
+    amounts = {"cpu": "8", "memory": "8Gi", "pods": "110"}
+    return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {"allocatable": amounts}}
+
+
+def pod(name: str, *claims: str, on: str = "") -> Json:
+    volumes = [{"name": c, "persistentVolumeClaim": {"claimName": c}} for c in claims]
+    where = {"nodeName": on} if on else {}
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": name},
+        "spec": {"containers": [{"name": "c"}], "volumes": volumes, **where},
+        "status": {"phase": "Running" if on else "Pending"},
+    }
+
+
+def claim(name: str, volume: str = "", storage_class: str = "late", size: str = "1Gi") -> Json:
+    spec: Json = {"storageClassName": storage_class, "resources": {"requests": {"storage": size}}}
+    if volume:
+        spec["volumeName"] = volume
+    return {"metadata": {"name": name, "namespace": "ns"}, "spec": spec, "status": {"phase": "Bound" if volume else ""}}
+
+
+def volume(name: str, on: str = "", size: str = "1Gi", labels: Json | None = None, **spec: Any) -> Json:
+    if on:
+        line = {"key": "host", "operator": "In", "values": [on]}
+        spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [line]}]}}
+    spec = {"storageClassName": "late", "capacity": {"storage": size}, **spec}
+    return {"metadata": {"name": name, "labels": labels or {}}, "spec": spec, "status": {"phase": "Available"}}
+
+
+def storage(name: str = "late", mode: str = "WaitForFirstConsumer", provisioner: str = "", **more: Any) -> Json:
+    return {"metadata": {"name": name}, "volumeBindingMode": mode, "provisioner": provisioner, **more}
+
+
+def opened(**objects: list[Json]) -> Session:
+    state = ClusterState()
+    for kind, listed in objects.items():
+        for data in listed:
+            state.apply(Seen(api.decode(kind, data)))
+    ssn = Session(state)
+    ssn.open_plugin(Predicates(Arguments()))
+    return ssn
+
+
+def task(ssn: Session, name: str) -> Task:
+    return ssn.state.tasks[name]
+
+
+def objections(ssn: Session, name: str) -> dict[str, str | None]:
+    reasons = {n: ssn.predicate_reason(task(ssn, name), found) for n, found in sorted(ssn.nodes.items())}
+    assert all(r is None or r.code is not Code.ERROR for r in reasons.values())
+    return {n: r.text if r else None for n, r in reasons.items()}
+
+
+NODES = [node("n1", host="n1", zone="a"), node("n2", host="n2", zone="b")]
+NOTHING = "node(s) didn't find available persistent volumes to bind"
+
+
+def test_a_bound_volume_keeps_the_task_where_the_volume_can_be_used() -> None:
+    ssn = opened(
+        Node=NODES,
+        PersistentVolume=[volume("v", on="n2")],
+        PersistentVolumeClaim=[claim("data", "v")],
+        Pod=[pod("p", "data")],
+    )
+    assert objections(ssn, "p") == {"n1": "node(s) had volume node affinity conflict", "n2": None}
+
+
+def test_a_claim_that_does_not_exist_fits_nowhere_and_is_named() -> None:
+    ssn = opened(Node=NODES, Pod=[pod("p", "data")])
+    assert set(objections(ssn, "p").values()) == {'persistentvolumeclaim "data" not found'}
+
+
+def test_an_unbound_claim_that_is_bound_at_once_must_be_waited_for() -> None:
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage(mode="Immediate", provisioner="x")],
+        PersistentVolumeClaim=[claim("data")],
+        Pod=[pod("p", "data")],
+    )
+    assert set(objections(ssn, "p").values()) == {"pod has unbound immediate PersistentVolumeClaims"}
+
+
+def test_a_claim_that_waits_for_its_consumer_needs_a_volume_on_the_node() -> None:
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage(provisioner="kubernetes.io/no-provisioner")],
+        PersistentVolume=[volume("small", on="n1", size="1Mi"), volume("v", on="n2")],
+        PersistentVolumeClaim=[claim("data")],
+        Pod=[pod("p", "data")],
+    )
+    assert objections(ssn, "p") == {"n1": NOTHING, "n2": None}
+
+
+def test_two_claims_need_two_volumes() -> None:
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage()],
+        PersistentVolume=[volume("a", on="n1"), volume("b", on="n2"), volume("c", on="n2", size="5Gi")],
+        PersistentVolumeClaim=[claim("one"), claim("two", size="2Gi")],
+        Pod=[pod("p", "one", "two")],
+    )
+    assert objections(ssn, "p") == {"n1": NOTHING, "n2": None}
+
+
+def test_a_storage_class_makes_volumes_only_in_its_topologies() -> None:
+    allowed = [{"matchLabelExpressions": [{"key": "zone", "values": ["b"]}]}]
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage(provisioner="csi.example", allowedTopologies=allowed)],
+        PersistentVolumeClaim=[claim("data")],
+        Pod=[pod("p", "data")],
+    )
+    assert objections(ssn, "p") == {"n1": NOTHING, "n2": None}
+
+
+def test_a_volume_promised_to_one_task_is_not_promised_to_another_until_it_is_given_back() -> None:
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage()],
+        PersistentVolume=[volume("v", on="n1")],
+        PersistentVolumeClaim=[claim("one"), claim("two")],
+        Pod=[pod("p", "one"), pod("q", "two")],
+    )
+    assert objections(ssn, "q")["n1"] is None
+    statement = ssn.statement()
+    assert statement.allocate(task(ssn, "p"), ssn.nodes["n1"]) == ""
+    assert objections(ssn, "q")["n1"] == NOTHING
+    assert "no volumes for the claims of ns/q" in statement.allocate(task(ssn, "q"), ssn.nodes["n1"])
+    statement.discard()
+    assert objections(ssn, "q")["n1"] is None
+
+
+@pytest.mark.parametrize("key", ["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"])
+def test_a_zoned_volume_keeps_the_task_in_its_zones(key: str) -> None:
+    new = "topology.kubernetes.io/zone"
+    ssn = opened(
+        Node=[node("a", **{new: "a"}), node("b", **{new: "b"}), node("c", **{new: "c"}), node("free")],
+        PersistentVolume=[volume("v", labels={key: "a__b"})],
+        PersistentVolumeClaim=[claim("data", "v")],
+        Pod=[pod("p", "data")],
+    )
+    other = "node(s) had no available volume zone"
+    assert objections(ssn, "p") == {"a": None, "b": None, "c": other, "free": None}
+
+
+def test_a_node_takes_no_more_volumes_than_its_driver_can_attach() -> None:
+    def csi(name: str) -> Json:
+        return volume(name, csi={"driver": "d", "volumeHandle": name})
+
+    limit = {"metadata": {"name": "n1"}, "spec": {"drivers": [{"name": "d", "allocatable": {"count": 1}}]}}
+    ssn = opened(
+        Node=NODES,
+        CSINode=[limit],
+        PersistentVolume=[csi("v"), csi("w")],
+        PersistentVolumeClaim=[claim("one", "v"), claim("two", "w")],
+        Pod=[pod("r", "one", on="n1"), pod("p", "two"), pod("q", "one")],
+    )
+    assert objections(ssn, "p") == {"n1": "node(s) exceed max volume count", "n2": None}
+    assert objections(ssn, "q") == {"n1": None, "n2": None}
+    reason = ssn.predicate_reason(task(ssn, "p"), ssn.nodes["n1"])
+    assert reason is not None and reason.evictable
