@@ -35,9 +35,14 @@ def hold_rooms(ssn: Session) -> None:
         nomination = nominations[uid]
         task = ssn.state.tasks.get(uid)
         node = ssn.nodes.get(nomination.node)
-        if task is not None and task._status is TaskStatus.PENDING and node is not None and ssn.now < nomination.until:
+        if task is not None and node is not None and _waits(task) and ssn.now < nomination.until:
             ssn.state.hold(task, node)
         else:
             del nominations[uid]
             if task is not None:
                 task._nominated = task._pod.status.nominated_node_name
+
+
+def _waits(task: Task) -> bool:
+    """Does the task still wait for a place, in a job that can be scheduled?"""
+    return task._status is TaskStatus.PENDING and task._job is not None and task._job.in_session

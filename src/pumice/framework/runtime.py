@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pumice.engine.evaluate import ViewCache
-from pumice.framework.hypernodes import HyperNodeTree
 from pumice.framework.backlog import Backlog
+from pumice.framework.hypernodes import HyperNodeTree
 
 QUARANTINE_AFTER = 5
 """A plugin that failed in so many cycles in a row is left out until the configuration is loaded again."""

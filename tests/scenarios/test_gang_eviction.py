@@ -1,0 +1,129 @@
+"""gangpreempt and gangreclaim: room for a whole job, in bundles that spare gangs where they can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pumice.framework.hypernodes import HyperNode as Domain
+from pumice.framework.plugin import Plugin
+from pumice.framework.session import Session
+from pumice.model.api import ExactMatch, HyperNode, HyperNodeMember, HyperNodeSpec, MemberSelector, Metadata, PodSpec
+from pumice.model.job import Job
+from pumice.testing.builders import node, queue
+from pumice.testing.scenario import Scenario
+
+PLUGINS = [["priority", "gang", "conformance"], ["predicates", "nodeorder"]]
+
+
+def evict(scenario: Scenario, action: str = "gangpreempt", plugins: Any = PLUGINS, **arguments: object) -> Scenario:
+    tiers = [{"plugins": [scenario._entry(p) for p in tier]} for tier in plugins]
+    configurations = [{"name": action, "arguments": arguments}]
+    scenario.run(conf={"actions": f"enqueue, allocate, {action}", "tiers": tiers, "configurations": configurations})
+    return scenario
+
+
+def test_what_a_gang_can_spare_goes_before_a_whole_gang() -> None:
+    scenario = Scenario(node("n0", cpu=4)).job("loose", tasks=2, on="n0", priority=2, min_available=1)
+    scenario.job("tight", tasks=2, on="n0", priority=1)
+    evict(scenario.job("high", cpu=1, priority=10))
+    assert scenario.last.evictions == ["default/loose-0"]
+    assert scenario.last.pipelined == {"default/high-0": "n0"}
+
+
+def test_a_whole_gang_goes_when_nothing_can_be_spared() -> None:
+    scenario = Scenario(node("n0", cpu=2)).job("tight", tasks=2, on="n0", priority=1)
+    evict(scenario.job("high", cpu=1, priority=10))
+    assert sorted(scenario.last.evictions) == ["default/tight-0", "default/tight-1"]
+
+
+def test_whole_gangs_can_be_protected() -> None:
+    scenario = Scenario(node("n0", cpu=2)).job("tight", tasks=2, on="n0", priority=1)
+    assert evict(scenario.job("high", cpu=1, priority=10), allowWholeBundle=False).last.evictions == []
+
+
+def test_only_lower_priority_of_the_same_queue_goes() -> None:
+    scenario = Scenario(queue("other"), node("n0", cpu=2))
+    scenario.job("equal", on="n0", priority=10).job("foreign", on="n0", priority=1, queue="other")
+    assert evict(scenario.job("high", priority=10)).last.evictions == []
+
+
+def test_a_job_that_says_so_is_left_alone() -> None:
+    scenario = Scenario(node("n0", cpu=2)).job("low", tasks=2, on="n0", priority=1, preemptible=False)
+    assert evict(scenario.job("high", priority=10)).last.evictions == []
+
+
+def test_a_pod_that_never_preempts_evicts_nobody() -> None:
+    scenario = Scenario(node("n0", cpu=2)).job("low", tasks=2, on="n0", priority=1, min_available=1)
+    scenario.job("high", priority=10, spec=PodSpec(preemption_policy="Never"))
+    assert evict(scenario).last.evictions == []
+
+
+def test_bundles_that_the_plan_does_not_need_are_spared() -> None:
+    """The small gang is the worse one and is taken first, but only the room of the big one will do."""
+    scenario = Scenario(node("n0", cpu=2), node("n1", cpu=6))
+    scenario.job("small", tasks=2, on="n0", priority=1).job("big", tasks=2, cpu=3, on="n1", priority=2)
+    evict(scenario.job("high", cpu=5, priority=10))
+    assert sorted(scenario.last.evictions) == ["default/big-0", "default/big-1"]
+
+
+def test_nobody_goes_while_idle_room_suffices() -> None:
+    scenario = Scenario(node("n0", cpu=2), node("n1", cpu=2)).job("low", tasks=2, on="n0", priority=1, min_available=1)
+    scenario.job("high", cpu=2, priority=10)
+    tiers = [{"plugins": [{"name": n} for n in tier]} for tier in PLUGINS]
+    scenario.run(conf={"actions": "enqueue, gangpreempt", "tiers": tiers})
+    assert scenario.last.evictions == []
+
+
+def test_gangreclaim_takes_from_queues_that_may_be_reclaimed() -> None:
+    scenario = Scenario(
+        queue("a", deserved={"cpu": 1}), queue("b", deserved={"cpu": 3}), node("n0", cpu=4, memory=0)
+    ).job("hog", tasks=4, on="n0", queue="a", min_available=1)
+    scenario.job("mine", tasks=2, queue="b")
+    evict(scenario, "gangreclaim", [["priority", "gang"], ["predicates", "capacity"]])
+    assert len(scenario.last.evictions) == 2
+    assert set(scenario.last.pipelined) == {"default/mine-0", "default/mine-1"}
+
+
+def test_the_evicted_gang_gives_way_and_all_settles() -> None:
+    scenario = Scenario(node("n0", cpu=2), recreate=True).job("tight", tasks=2, on="n0", priority=1)
+    evict(scenario.job("high", tasks=2, priority=10))
+    scenario.run(3)
+    scenario.assert_bound("high", "n0")
+    scenario.assert_settled()
+    scenario.assert_invariants()
+
+
+# -- domains --------------------------------------------------------------------------------------------------------
+class Racks(Plugin):
+    """Tries every hyper-node of tier 1."""
+
+    name = "racks"
+
+    def on_session_open(self, ssn: Session) -> None:
+        def gradient(_: Job, top: Domain, purpose: str) -> list[list[str]]:
+            return [sorted(top.children)]
+
+        ssn.add_hyper_node_gradient_for_job_fn(self.name, gradient)
+
+
+def rack(name: str, *nodes: str) -> HyperNode:
+    members = [HyperNodeMember(selector=MemberSelector(exact_match=ExactMatch(name=n))) for n in nodes]
+    return HyperNode(metadata=Metadata(name=name), spec=HyperNodeSpec(tier=1, members=members))
+
+
+def two_racks() -> Scenario:
+    scenario = Scenario(rack("r0", "n0", "n1"), rack("r1", "n2", "n3"), *(node(f"n{n}", cpu=2) for n in range(4)))
+    return scenario.job("low", tasks=3, cpu=2, on=["n0", "n2", "n3"], priority=1, min_available=1)
+
+
+def test_all_victims_are_taken_in_one_domain() -> None:
+    scenario = two_racks().job("high", tasks=2, cpu=2, priority=10)
+    evict(scenario, plugins=[*PLUGINS, [Racks]])
+    assert scenario.last.evictions == ["default/low-0"]
+    assert sorted(scenario.last.pipelined.values()) == ["n0", "n1"]
+
+
+def test_no_more_domains_are_tried_than_allowed() -> None:
+    scenario = two_racks().job("full", cpu=2, on="n1", priority=20).job("high", tasks=2, cpu=2, priority=10)
+    evict(scenario, plugins=[*PLUGINS, [Racks]], maxDomains=1)
+    assert scenario.last.evictions == []
