@@ -7,9 +7,10 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, TypeAlias
 
 from pumice.errors import PluginLoadError
@@ -133,9 +134,17 @@ def _builder_of(module: ModuleType, path: Path) -> Builder:
     return classes[0]
 
 
+class _FromSource(SourceFileLoader):
+    """Reads the source each time: byte code kept from a second ago may be that of another version of the file."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _import(path: Path, name: str) -> ModuleType:
     locations = [str(path.parent)] if path.name == "__init__.py" else None
-    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=locations)
+    loader = _FromSource(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader, submodule_search_locations=locations)
     if spec is None or spec.loader is None:
         raise PluginLoadError(f"{path}: not a Python module")
     module = importlib.util.module_from_spec(spec)
