@@ -49,6 +49,13 @@ class Asking:
         self._job_keys: dict[str, tuple[int, Any]] = {}
         self._keyed: dict[str, Callable[[Any], Any] | None] = {}
 
+    def _ask_anew(self, point: str) -> None:
+        """Somebody registered: forget what was made of the chains before."""
+        self._chains.pop(point, None)
+        self._keyed.pop(point, None)
+        self._evaluator = None
+        self._chooser = None
+
     # -- chains -----------------------------------------------------------------------------------------------------
     def chain(self, point: str) -> list[list[Callback]]:
         """The callbacks that are really asked at a point, tier by tier."""

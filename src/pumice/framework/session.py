@@ -187,7 +187,7 @@ class Session(Registration, Asking):
         if not also:
             known.clear()
         known.append(callback)
-        self._chains.pop(point, None)
+        self._ask_anew(point)
         if not POINTS[point].asked:
             self.warnings.append(f"plugin {name!r} registers at {point}, which no action asks")
 
