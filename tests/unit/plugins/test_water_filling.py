@@ -13,7 +13,7 @@ from queue_worlds import queue
 from pumice.model.events import Seen
 from pumice.model.queue import Queue
 from pumice.model.resources import CPU, MEMORY, TOLERANCE, Resources
-from pumice.plugins.proportion.filling import Filling, guarantee_problem, pour, real_capability
+from pumice.plugins.proportion.filling import Filling, guarantee_problem, pour, pour_in_rounds, real_capability
 from pumice.state.cluster import ClusterState
 from pumice.testing.builders import job, node, pod
 
@@ -55,6 +55,12 @@ def test_a_queue_deserves_at_least_its_guarantee_and_at_most_its_limit(world: di
 def test_beyond_guarantees_no_more_is_given_than_there_is(world: dict[str, Any]) -> None:
     beyond = np.maximum(pour(**world) - world["guarantee"], 0)
     assert (beyond.sum(axis=0) <= world["total"] * (1 + 1e-9) + 1e-6).all()
+
+
+@given(clusters(guarantees=True))
+def test_a_queue_alone_is_poured_what_rounds_would_give(world: dict[str, Any]) -> None:
+    alone = {**world, **{k: world[k][:1] for k in ("weight", "request", "limit", "guarantee")}}
+    assert np.allclose(pour(**alone), pour_in_rounds(**alone), atol=TOLERANCE)
 
 
 @given(

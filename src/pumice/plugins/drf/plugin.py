@@ -90,5 +90,6 @@ class Drf(Plugin):
 
     def on_session_close(self, ssn: Session) -> None:
         """Publish the shares of the jobs that changed."""
+        gauges = ssn.metrics.gauges  # written directly: at the start every job is new
         for job in ssn.changed_jobs():
-            ssn.metrics.gauge("job_share", self._share(job), job_ns=job.namespace, job_id=job.name)
+            gauges["job_share", (("job_id", job._name), ("job_ns", job._namespace))] = self._share(job)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from pumice.framework import quota
 from pumice.model.queue import Queue
 from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, Resources, dim_count
 
@@ -23,6 +24,13 @@ def pour(total: Matrix, weight: Matrix, request: Matrix, limit: Matrix, guarante
 
     What a row does not take is poured out again over those that are not satisfied yet.
     """
+    if len(weight) == 1:  # nobody to share with
+        return np.maximum(np.minimum(np.minimum(total, limit), request), guarantee)
+    return pour_in_rounds(total, weight, request, limit, guarantee)
+
+
+def pour_in_rounds(total: Matrix, weight: Matrix, request: Matrix, limit: Matrix, guarantee: Matrix) -> Matrix:
+    """As `pour`, for any number of rows."""
     deserved = np.zeros_like(request)
     remaining = total.copy()
     wanting = np.ones(len(weight), dtype=bool)
@@ -68,7 +76,7 @@ class Filling:
             queue_version != self._signature
             or total != self._total
             or active != self._queues
-            or self._request.shape[1] != dim_count()
+            or self._width != dim_count()
         ):
             self._signature, self._total = queue_version, dict(total)
             self._rebuild(queues, sorted(active, key=lambda q: q._name))
@@ -77,13 +85,13 @@ class Filling:
         for row, queue in enumerate(self._ordered):
             if queue.version != self._versions[row]:
                 self._versions[row] = queue.version
-                fresh = self._row(queue)
-                if (fresh != self._request[row]).any():
-                    self._request[row] = fresh
+                fresh = _request(queue)
+                if fresh != self._requests[row]:
+                    self._requests[row] = fresh
                     self._deserved = None
 
     def _rebuild(self, queues: Mapping[str, Queue], active: list[Queue]) -> None:
-        width = dim_count()
+        width = self._width = dim_count()
         guaranteed = Resources()
         for queue in queues.values():
             guaranteed = guaranteed + queue.guarantee
@@ -94,7 +102,7 @@ class Filling:
         self._versions = [q.version for q in active]
         self._weight = np.array([max(q.weight, 1) for q in active], dtype=np.float64)
         self._limit, self._guarantee = np.zeros((len(active), width)), np.zeros((len(active), width))
-        self._request = np.zeros((len(active), width))
+        self._requests = [_request(q) for q in active]
         for row, queue in enumerate(active):
             limit = real_capability(queue, spare)
             self.limits[queue._name] = limit
@@ -102,26 +110,21 @@ class Filling:
                 self._limit[row, d] = v
             for d, v in queue.guarantee.items():
                 self._guarantee[row, d] = v
-            self._request[row] = self._row(queue)
         for queue in queues.values():
             problem = guarantee_problem(queue)
             if problem:
                 self.problems[queue._name] = problem
         self._deserved = None
 
-    def _row(self, queue: Queue) -> Matrix:
-        row = np.zeros(dim_count())
-        for what in (queue._allocated, queue._pending):
-            for d, v in what.items():
-                row[d] += v
-        return row
-
     def _poured(self) -> Matrix:
         if self._deserved is None:
-            total = np.zeros(self._request.shape[1])
+            total, request = np.zeros(self._width), np.zeros((len(self._requests), self._width))
             for d, v in self._total.items():
                 total[d] = v
-            self._deserved = pour(total, self._weight, self._request, self._limit, self._guarantee)
+            for row, wanted in enumerate(self._requests):
+                for d, v in wanted.items():
+                    request[row, d] = v
+            self._deserved = pour(total, self._weight, request, self._limit, self._guarantee)
             self._ledgers = {}
         return self._deserved
 
@@ -135,15 +138,21 @@ class Filling:
             known = self._ledgers[queue._name] = {d: v for d, v in enumerate(values) if v}
         return known
 
-    def request(self, queue: Queue) -> dict[int, Number]:
+    def request(self, queue: Queue) -> Mapping[int, Number]:
         """What a queue held and waited for when the session opened."""
         row = self._rows.get(queue._name)
-        return {d: v for d, v in enumerate(self._request[row].tolist()) if v} if row is not None else {}
+        return self._requests[row] if row is not None else {}
 
     @property
     def ordered(self) -> list[Queue]:
         """The queues with jobs, by name."""
         return self._ordered
+
+
+def _request(queue: Queue) -> dict[int, Number]:
+    wanted = dict(queue._allocated)
+    quota.added(wanted, queue._pending.items())
+    return wanted
 
 
 def real_capability(queue: Queue, spare: Resources) -> dict[int, Number]:
