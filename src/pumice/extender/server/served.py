@@ -96,7 +96,7 @@ class Served:
 
     def _close(self) -> None:
         session, self._session = self._session, None
-        if session is None:
+        if session is None or self._blocked is not None:
             return
         for plugin in self._plugins:
             closing = getattr(plugin, "on_session_close", None)
