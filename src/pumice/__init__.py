@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pumice.engine.evaluate import same_class
     from pumice.engine.rows import NodeRows
     from pumice.engine.scope import Scope, scope
+    from pumice.engine.views import same_class
     from pumice.errors import InvalidInput, PluginError, PluginLoadError, PumiceError
     from pumice.framework.plugin import Action, Arguments, Event, EventHandler, Plugin
     from pumice.framework.registry import register_plugin_builder
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _HOME = {
-    "pumice.engine.evaluate": ("same_class",),
+    "pumice.engine.views": ("same_class",),
     "pumice.engine.rows": ("NodeRows",),
     "pumice.engine.scope": ("Scope", "scope"),
     "pumice.errors": ("InvalidInput", "PluginError", "PluginLoadError", "PumiceError"),

@@ -6,6 +6,7 @@ from pumice.engine.choose import FitError
 from pumice.framework.plugin import Action
 from pumice.framework.search import NodeSearch
 from pumice.framework.session import Session
+from pumice.framework.statement import Statement
 from pumice.framework.worksheet import placeable
 from pumice.model.job import Job
 from pumice.model.reason import reason_id
@@ -22,25 +23,35 @@ class Backfill(Action):
         """Every waiting best-effort task once, in order of queue, job and task."""
         remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
         ssn.reopen_best_effort()
-        for job, task in self._tasks(ssn):
-            reason = ssn.pre_predicate(task)
-            if reason is not None:
-                counts = {reason_id(reason.plugin, reason.text, reason.code): len(ssn.nodes)}
-                ssn.unfit(job, task, FitError(counts, len(ssn.nodes)))
-                continue
-            found = NodeSearch(ssn, remember).choose(task)
-            if isinstance(found, FitError):
-                ssn.unfit(job, task, found)
-                continue
+        for job, tasks in self._jobs(ssn):
             statement = ssn.statement()
-            if statement.allocate(task, found.node):
+            for task in tasks:
+                self._place(ssn, job, task, statement, remember)
+            if not statement.operations:
                 continue
-            if ssn.job_ready(job):
+            ready = ssn.job_ready(job)
+            if ready:
                 statement.commit()
             else:
                 statement.keep()
+                ssn.refuse(job, "ready", ready.text, ready.plugin)
 
-    def _tasks(self, ssn: Session) -> list[tuple[Job, Task]]:
+    def _place(self, ssn: Session, job: Job, task: Task, statement: Statement, remember: bool) -> None:
+        """Give the task its place, or promise it one where a pod slot is still to be released."""
+        reason = ssn.pre_predicate(task)
+        if reason is not None:
+            counts = {reason_id(reason.plugin, reason.text, reason.code): len(ssn.nodes)}
+            ssn.unfit(job, task, FitError(counts, len(ssn.nodes)))
+            return
+        found = NodeSearch(ssn, remember).choose(task)
+        if isinstance(found, FitError):
+            ssn.unfit(job, task, found)
+        elif found.idle:
+            statement.allocate(task, found.node)
+        else:
+            statement.pipeline(task, found.node)
+
+    def _jobs(self, ssn: Session) -> list[tuple[Job, list[Task]]]:
         by_queue: dict[str, list[Job]] = {}
         for queue in ssn.queues.values():
             for job in queue._waiting.values():
@@ -53,5 +64,5 @@ class Backfill(Action):
         while queues:
             for job in sorted(by_queue[queues.pop().name], key=ssn.job_key()):
                 waiting = [t for t in job._by_status[0].values() if t._best_effort and placeable(t)]
-                out += [(job, task) for task in ssn.sorted_tasks(waiting)]
+                out.append((job, ssn.sorted_tasks(waiting)))
         return out

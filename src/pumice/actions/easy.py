@@ -1,4 +1,4 @@
-"""easybackfill: jobs in order, a reservation for the first that must wait, and others only where they do not delay it."""
+"""easybackfill: a reservation for the first job that must wait; others go first only where they do not delay it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class EasyBackfill(Action):
     def execute(self, ssn: Session) -> None:
         """Try every waiting job once, best queue and best job first."""
         if "enqueue" not in ssn.actions:
-            for job in list(ssn.state.unadmitted.values()):
-                ssn.set_phase(job, JobPhase.INQUEUE)
+            for waiting in list(ssn.state.unadmitted.values()):
+                ssn.set_phase(waiting, JobPhase.INQUEUE)
         backlog = ssn.backlog()
         visits = {name: backlog.visit(name) for name in backlog.queues()}
         queues = ssn.queue_heap(ssn.queues[name] for name in visits)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pumice.engine.course import plan_along
-from pumice.engine.evaluate import Bools, ClassView, Evaluator, Floats, Index
+from pumice.engine.evaluate import Evaluator
 from pumice.engine.rows import NodeRows
+from pumice.engine.views import Bools, ClassView, Floats, Index
 from pumice.model.node import Node
 from pumice.model.reason import Reason, Unfit, reason_id, reason_of
 from pumice.model.task import Task

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from pumice.engine.choose import Chooser
-    from pumice.engine.evaluate import ClassView
+    from pumice.engine.views import ClassView
     from pumice.model.task import Task
 
 Bools = npt.NDArray[np.bool_]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from pumice.engine.choose import Chooser
-from pumice.engine.evaluate import Evaluator, Filter, Floats, Scorer
+from pumice.engine.evaluate import Evaluator
 from pumice.engine.goheap import OrderedQueue
 from pumice.engine.rows import NodeRows
+from pumice.engine.views import Filter, Floats, Scorer
 from pumice.framework import answers, folds
 from pumice.framework.backlog import Backlog
 from pumice.framework.callbacks import Callback

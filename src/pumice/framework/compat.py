@@ -22,6 +22,8 @@ class Compat:
     """Victims are taken without regard to the minimum of their role (25)."""
     gang_of_one: bool = False
     """gang protects the only task of a job that needs one task, as if it were a gang."""
+    best_effort_gangs: bool = False
+    """A waiting task that asks for nothing counts as placed for its gang, also when no node takes it."""
     overcommit_double_count: bool = False
     """overcommit counts all of minResources for pods that already have a place (26)."""
     extender_answers: bool = False

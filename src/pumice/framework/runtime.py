@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from pumice.engine.evaluate import ViewCache
+from pumice.engine.views import ViewCache
 from pumice.framework.backlog import Backlog
 from pumice.framework.hypernodes import HyperNodeTree
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.choose import Choice, FitError
-from pumice.engine.evaluate import ClassView
+from pumice.engine.views import ClassView
 from pumice.framework.session import Session
 from pumice.model.node import Node
 from pumice.model.reason import Code, reason_id

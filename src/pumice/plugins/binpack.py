@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.evaluate import same_class
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
+from pumice.engine.views import same_class
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.session import Session
 from pumice.model.resources import dim
-from pumice.model.task import Task
+from pumice.model.task import Task, TaskClass
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,39 +39,60 @@ class Binpack(Plugin):
         for name in arguments.list(_RESOURCES):
             weights[name] = _weight(arguments, f"{_RESOURCES}.{name}")
         self._weights: Mapping[int, int] = {dim(name): w for name, w in weights.items()}
+        self._plans: dict[int, _Plan] = {}
 
     def on_session_open(self, ssn: Session) -> None:
         if self._weight:
             ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True)
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
-        total: Floats | None = None
-        over: npt.NDArray[np.bool_] | None = None
-        divisor = 0
-        used, allocatable = rows.used, rows.allocatable
-        for d, request in task._class.items:
-            weight = self._weights.get(d)
-            if weight is None or not request:
-                continue
-            divisor += weight
-            offered = allocatable[d]
-            after = used[d] + request
-            if offered.all():
-                part = after / offered
-                too_much = part > 1.0
-                if weight != 1:
-                    part = after * weight / offered
-            else:
-                there = offered > 0
-                part = np.where(there & (weight > 0), after * weight / np.where(there, offered, 1), 0.0)
-                too_much = there & (after > offered) & (weight > 0)
-            total = part if total is None else total + part
-            over = too_much if over is None else over | too_much
-        if total is None or over is None or not divisor:
+        klass = task._class
+        plan = self._plans.get(klass.id)
+        if plan is None:
+            plan = self._plans[klass.id] = self._plan(klass)
+        if not plan.divisor:
             return np.zeros(len(rows))
-        total = total / divisor * (100 * self._weight)
+        offered = rows.matrix(rows.table.allocatable, plan.dims)
+        after = rows.matrix(rows.table.used, plan.dims) + plan.requests
+        if rows.extra is not None:
+            after = after + plan.requests * rows.extra
+        weighted = after if plan.even else after * plan.weights
+        if offered.all():
+            total = np.add.reduce(weighted / offered, axis=0)
+            over = np.logical_or.reduce(after > offered, axis=0)
+        else:
+            there = offered > 0
+            total = np.add.reduce(np.where(there, weighted / np.where(there, offered, 1), 0.0), axis=0)
+            over = np.logical_or.reduce(there & (after > offered), axis=0)
+        total /= plan.divisor
+        total *= 100 * self._weight
         total[over] = 0.0
         return total
+
+    def _plan(self, klass: TaskClass) -> _Plan:
+        """Which resources of a class count, in what order."""
+        counted = [(d, v, self._weights[d]) for d, v in klass.items if v and d in self._weights]
+        divisor = sum(w for _, _, w in counted)
+        counted = [(d, v, w) for d, v, w in counted if w]
+        dims = [d for d, _, _ in counted]
+        return _Plan(
+            slice(0, len(dims)) if dims == list(range(len(dims))) else np.array(dims, dtype=np.intp),
+            np.array([[v] for _, v, _ in counted], dtype=np.int64),
+            np.array([[w] for _, _, w in counted], dtype=np.int64),
+            all(w == 1 for _, _, w in counted),
+            divisor,
+        )
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What of a class counts: resources, what is asked of each, their weights, and the sum of all weights."""
+
+    dims: slice | npt.NDArray[np.intp]
+    requests: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.int64]
+    even: bool
+    divisor: int
 
 
 def _weight(arguments: Arguments, key: str) -> int:

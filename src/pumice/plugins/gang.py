@@ -21,10 +21,11 @@ class Gang(Plugin):
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
+        self._fit_errors = {} if ssn.compat.best_effort_gangs else ssn.fit_errors
         self._roles_matter = not ssn.compat.role_minimums
         self._smallest = 1 if ssn.compat.gang_of_one else 2
         ssn.add_job_valid_fn(self.name, _valid)
-        ssn.add_job_ready_fn(self.name, _ready, needs=_needs)
+        ssn.add_job_ready_fn(self.name, self._ready, needs=_needs)
         ssn.add_sub_job_ready_fn(self.name, _sub_job_ready)
         ssn.add_job_pipelined_fn(self.name, _pipelined)
         ssn.add_sub_job_pipelined_fn(self.name, _sub_job_pipelined)
@@ -34,6 +35,20 @@ class Gang(Plugin):
         ssn.add_preemptable_fn(self.name, self._spare)
         ssn.add_reclaimable_fn(self.name, self._spare)
         ssn.add_unified_evictable_fn(self.name, _everyone)
+
+    def _ready(self, job: Job) -> Verdict:
+        """Have enough tasks a place? Waiting ones that ask for nothing count, until one is found to fit nowhere."""
+        have = job.ready_count
+        if job._pending_best_effort:
+            failed = self._fit_errors.get(job._uid, {})
+            have += sum(1 for t in job._by_status[S.PENDING].values() if t._best_effort and t._uid not in failed)
+        if have < job.min_available:
+            return reject(f"{job.ready_count} of {job.min_available} required tasks have a place")
+        if not job.roles_ready():
+            return reject("a role has fewer tasks with a place than its minimum")
+        if job.policies and not job.sub_jobs_ready():
+            return reject("too few sub-groups have a place")
+        return PASS
 
     def _spare(self, _: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates that their jobs can lose without falling below their minimum.
@@ -103,16 +118,6 @@ def _valid(job: Job) -> Verdict:
     if job.valid_count < job.min_available:
         text = f"Not enough valid tasks for gang-scheduling, valid: {job.valid_count}, min: {job.min_available}"
         return reject(text, "NotEnoughTasks")
-    return PASS
-
-
-def _ready(job: Job) -> Verdict:
-    if not job.is_ready:
-        return reject(f"{job.ready_count} of {job.min_available} required tasks have a place")
-    if not job.roles_ready():
-        return reject("a role has fewer tasks with a place than its minimum")
-    if job.policies and not job.sub_jobs_ready():
-        return reject("too few sub-groups have a place")
     return PASS
 
 

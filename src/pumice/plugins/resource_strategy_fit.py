@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.evaluate import same_class
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
+from pumice.engine.views import same_class
 from pumice.errors import InvalidInput
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.session import Session

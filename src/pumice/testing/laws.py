@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from pumice.framework.compat import PUMICE
 from pumice.model.intents import Bind, Evict
 from pumice.model.resources import dim_name
 from pumice.scheduler.assembly import Assembly
@@ -60,7 +61,7 @@ def _half_gangs(state: ClusterState, report: CycleReport) -> list[str]:
 
 def _for_nothing(assembly: Assembly, report: CycleReport) -> list[str]:
     """Evictions whose beneficiary got nothing for them."""
-    if assembly.compat.spare_victims:
+    if assembly.compat != PUMICE:
         return []
     helped = {i.job for i in report.intents if isinstance(i, Bind)} | set(report.pipelined)
     return [

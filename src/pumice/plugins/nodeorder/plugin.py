@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.evaluate import same_class
 from pumice.engine.matching import toleration_key
 from pumice.engine.neighbours import Neighbours
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
+from pumice.engine.views import same_class
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.session import Session
 from pumice.model.task import Task

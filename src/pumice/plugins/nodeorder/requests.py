@@ -21,6 +21,7 @@ Floats = npt.NDArray[np.float64]
 
 MAX: Final = 100
 GPU: Final = dim("nvidia.com/gpu")
+_BOTH: Final = slice(CPU, MEMORY + 1)
 
 
 @dataclass(slots=True)
@@ -46,15 +47,61 @@ class RequestScores:
     def score(self, task: Task, rows: NodeRows) -> Floats:
         """Least, most and balanced, each times its weight."""
         klass = task._class
+        asks = bool(self._balanced) and _asks(klass)
+        offered = rows.matrix(rows.table.allocatable, _BOTH)
+        if self._frozen is None and offered.all() and not (asks and klass.requests.get(GPU)):
+            return self._fast(klass, rows, offered, asks)
         total: Ints | None = None
         if self._least or self._most:
             total = self._by_free(klass, rows)
-        if self._balanced and _asks(klass):
+        if asks:
             part = self._balanced * self._balance(klass, rows)
             total = part if total is None else total + part
         if total is None:
             return np.zeros(len(rows))
         return total.astype(np.float64)
+
+    def _fast(self, klass: TaskClass, rows: NodeRows, offered: Ints, asks: bool) -> Floats:
+        """The same with cpu and memory worked out side by side: fewer, larger steps."""
+        own = klass.memo.get("nodeorder.amounts")
+        if own is None:
+            own = klass.memo["nodeorder.amounts"] = (
+                np.array([[klass.assumed_cpu], [klass.assumed_memory]], dtype=np.int64),
+                np.array([[int(klass.requests.get(CPU))], [int(klass.requests.get(MEMORY))]], dtype=np.int64),
+            )
+        assumed, asked = own
+        table, extra = rows.table, rows.extra
+        total: Ints | None = None
+        if self._least or self._most:
+            after = rows.matrix(table.assumed, _BOTH) + assumed
+            if extra is not None:
+                after += assumed * extra
+            if self._least:
+                left = np.maximum(offered - after, 0)
+                left *= MAX
+                left //= offered
+                total = (left[0] + left[1]) // 2 * self._least
+            if self._most:
+                taken = np.minimum(after, offered)
+                taken *= MAX
+                taken //= offered
+                part = (taken[0] + taken[1]) // 2 * self._most
+                total = part if total is None else total + part
+        if asks:
+            held = np.empty((2, 2, len(rows)), dtype=np.int64)
+            held[0] = rows.matrix(table.used, _BOTH)
+            if table.in_flux:
+                held[0] += rows.matrix(table.pipelined, _BOTH)
+                held[0] -= rows.matrix(table.evicted, _BOTH)
+            if extra is not None:
+                held[0] += asked * extra
+            np.add(held[0], asked, out=held[1])
+            parts = held / offered
+            np.minimum(parts, 1.0, out=parts)
+            even = ((1.0 - np.abs((parts[:, 0] - parts[:, 1]) / 2)) * MAX).astype(np.int64)
+            balanced = ((even[1] - even[0] + 50) // 2 + 50) * self._balanced
+            total = balanced if total is None else total + balanced
+        return np.zeros(len(rows)) if total is None else total.astype(np.float64)
 
     def _by_free(self, klass: TaskClass, rows: NodeRows) -> Ints:
         cpu, memory = rows.allocatable[CPU], rows.allocatable[MEMORY]

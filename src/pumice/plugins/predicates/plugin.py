@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.evaluate import same_class
 from pumice.engine.matching import toleration_key
 from pumice.engine.neighbours import Neighbours
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
+from pumice.engine.views import same_class
 from pumice.framework.plugin import Arguments, EventHandler, Plugin
 from pumice.framework.session import Session
 from pumice.model.reason import reason_id

@@ -1,0 +1,174 @@
+"""What is kept of all nodes for one class of tasks, and the callbacks it is made of."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.course import Course
+from pumice.engine.scope import Scope
+from pumice.model.reason import Code, reason_count, reason_id, reason_of
+from pumice.model.resources import dim_name
+from pumice.model.task import Task
+from pumice.state.kinds import RowKinds
+from pumice.state.table import NodeTable
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Reasons: TypeAlias = npt.NDArray[np.int32]
+Index: TypeAlias = npt.NDArray[np.intp]
+Answer: TypeAlias = tuple[Reasons, npt.NDArray[np.int8]]
+"""First objection and severity, per row."""
+
+
+def same_class(_: Task) -> Hashable:
+    """The key of built-in callbacks: the class alone decides."""
+    return None
+
+
+@dataclass(slots=True)
+class Filter:
+    """One predicate, scalar or batch. *group* numbers its plugin in asking order."""
+
+    plugin: str
+    group: int
+    call: Callable[..., Any]
+    batch: bool
+    scope: Scope
+    key: Callable[[Task], Hashable] | None
+    applies: Callable[[Task], bool] | None
+    amounts_only: bool = False
+    static_key: Callable[[Task], Hashable] | None = None
+    course: Callable[[Task], Course | None] | None = None
+
+
+@dataclass(slots=True)
+class Scorer:
+    """One score, scalar or batch, raw where it has a *normalize*."""
+
+    plugin: str
+    call: Callable[..., Any]
+    batch: bool
+    scope: Scope
+    key: Callable[[Task], Hashable] | None
+    applies: Callable[[Task], bool] | None
+    normalize: Callable[[Floats, Bools], Floats] | None
+    amounts_only: bool = False
+    static_key: Callable[[Task], Hashable] | None = None
+
+
+class Severity:
+    """Per reason number: 0 fits, 1 eviction might help, 2 it would not."""
+
+    def __init__(self) -> None:
+        self._levels: npt.NDArray[np.int8] = np.zeros(0, dtype=np.int8)
+
+    def of(self, reasons: Reasons) -> npt.NDArray[np.int8]:
+        """The severity of each reason."""
+        known = reason_count()
+        if known > len(self._levels):
+            codes = [reason_of(i).code for i in range(known)]
+            self._levels = np.array([_severity(c) for c in codes], dtype=np.int8)
+        return self._levels[reasons]
+
+
+def _severity(code: Code) -> int:
+    if code is Code.SUCCESS:
+        return 0
+    return 1 if code is Code.UNSCHEDULABLE else 2
+
+
+SEVERITY: Final = Severity()
+
+
+def insufficient(d: int) -> int:
+    """The reason number for too little of a resource."""
+    return reason_id("resources", f"Insufficient {dim_name(d)}")
+
+
+class ClassView:
+    """What is known of all nodes for one class of tasks."""
+
+    __slots__ = (
+        *("changed_at", "code", "filters", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
+        *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
+        *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
+        *("any_stale", "flat", "scalar_filters", "scalar_scorers", "stale"),
+    )
+
+    task: Task
+    groups: list[Group]
+    session_filters: list[Filter]
+    static_scorers: list[Scorer]
+    node_scorers: list[Scorer]
+    session_scorers: list[Scorer]
+    normalized: list[Scorer]
+    static_code: list[Reasons]
+    static_severity: list[npt.NDArray[np.int8]]
+    static_score: Floats
+    code: Reasons
+    severity: npt.NDArray[np.int8]
+    score: Floats
+    masked: Floats
+    idle_ok: Bools
+    future_ok: Bools
+    by_amounts: bool
+    """Do the parts that follow the ledgers depend on amounts alone?"""
+    stale: Bools
+    """Rows whose scores were put off because nothing fits there now."""
+    any_stale: bool
+    flat: list[bool]
+    """Per normalised static score: are its raw values all equal?"""
+    scalar_filters: list[Filter]
+    scalar_scorers: list[Scorer]
+
+    def __init__(self) -> None:
+        self.size = -1
+        self.touched_at = self.changed_at = self.future_at = -1
+        self.raws: list[Floats | None] = []
+
+
+@dataclass(slots=True)
+class Group:
+    static: list[Filter]
+    node: list[Filter]
+
+
+class ViewCache:
+    """Views kept across sessions while the configuration stays the same; the least used go first."""
+
+    def __init__(self, max_bytes: int = 256 * 1024 * 1024) -> None:
+        self._max_bytes = max_bytes
+        self._kinds: RowKinds | None = None
+        self.signature: Hashable = None
+        self.views: OrderedDict[Hashable, ClassView] = OrderedDict()
+        self.reads: dict[str, None] = {}
+        """What callbacks without a key were seen to read of a task."""
+        self.static: dict[Hashable, tuple[int, Reasons, npt.NDArray[np.int8]]] = {}
+        self.raws: dict[Hashable, tuple[int, Floats, bool]] = {}
+
+    def use(self, signature: Hashable) -> None:
+        """Drop everything if what was asked is no longer what will be asked."""
+        if signature != self.signature:
+            self.views.clear()
+            self.reads.clear()
+            self.static.clear()
+            self.raws.clear()
+            self.signature = signature
+
+    def kinds_of(self, table: NodeTable) -> RowKinds:
+        """The kinds of rows of a table, kept as long as the table."""
+        if self._kinds is None or self._kinds.table is not table:
+            self._kinds = RowKinds(table)
+        return self._kinds
+
+    def trim(self, size: int) -> None:
+        """Keep the cache within its memory."""
+        most = max(32, self._max_bytes // (48 * max(size, 1)))
+        while len(self.views) > most:
+            self.views.popitem(last=False)
