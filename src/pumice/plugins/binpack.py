@@ -58,7 +58,7 @@ class Binpack(Plugin):
             after = after + plan.requests * rows.extra
         weighted = after if plan.even else after * plan.weights
         if offered.all():
-            total = np.add.reduce(weighted / offered, axis=0)
+            total: Floats = np.add.reduce(weighted / offered, axis=0)
             over = np.logical_or.reduce(after > offered, axis=0)
         else:
             there = offered > 0
