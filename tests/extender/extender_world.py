@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pumice.config import from_data
-from pumice.extender.plugin import close_clients
+from pumice.extender.plugin import Extender, close_clients
 from pumice.framework.compat import compat_of
 from pumice.framework.plugin import Arguments
 from pumice.framework.registry import Registry, default_registry
@@ -14,7 +14,6 @@ from pumice.framework.runtime import Runtime
 from pumice.framework.session import Session
 from pumice.model import api
 from pumice.model.events import Seen
-from pumice.extender.plugin import Extender
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ CAPTURES = Path(__file__).parents[1] / "golden" / "extender" / "volcano-captures
 FIRST_NODE = "gpu-1"
 
 
-@lru_cache(maxsize=None)
+@cache
 def _read(name: str) -> Any:
     return json.loads((CAPTURES / f"{name}.json").read_text())
 

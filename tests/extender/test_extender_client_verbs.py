@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from extender_service import Service
+from extender_service import Reply, Service
 from extender_world import Opened, arguments, cluster, conf, cycle, group, node, pod, queue, small
 
 from pumice.extender.binder import BindRefused, ExtenderBinder
@@ -272,8 +272,6 @@ def test_a_refused_bind_is_an_error_that_is_not_tried_again() -> None:
 
 
 def test_a_bind_whose_answer_was_lost_is_read_back_and_else_sent_again() -> None:
-    from extender_service import Reply
-
     with Service(lambda verb, body: Reply(delay=0.3)) as service:
         given = arguments(service.url, "bind", httpTimeout="50ms")
         with Opened(small(), given) as session:
@@ -319,7 +317,9 @@ def test_only_tasks_that_name_a_managed_resource_are_asked_about() -> None:
 
 def test_the_extenders_own_pods_are_bypassed() -> None:
     with Service(lambda verb, body: {"code": 2, "errorMessage": "no"}) as service:
-        state = cluster([node("n1")], [pod("ext-0", "a", labels={"app": "licences"}), pod("x-0", "b")], [group("a"), group("b")])
+        state = cluster(
+            [node("n1")], [pod("ext-0", "a", labels={"app": "licences"}), pod("x-0", "b")], [group("a"), group("b")]
+        )
         given = arguments(service.url, "predicate", bypassSelector="app=licences")
         report = cycle(state, conf([[{"name": "extender", "arguments": given}]]))
     assert report.binds == {"ml/ext-0": "n1"}

@@ -121,9 +121,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
             on = draw(st.sampled_from([thing["metadata"]["name"] for thing in nodes]))
             pods.append(pod(f"{name}-run-{n}", name, on=on, labels=labels, priority=priority))
         for n in range(waiting):
-            pods.append(
-                pod(f"{name}-wait-{n}", name, cpu=draw(st.integers(1, 3)), labels=labels, priority=priority)
-            )
+            pods.append(pod(f"{name}-wait-{n}", name, cpu=draw(st.integers(1, 3)), labels=labels, priority=priority))
     queues = [queue("research", draw(st.sampled_from([1, 9]))), queue("serving", 2)]
     return {"nodes": nodes, "pods": pods, "groups": groups, "queues": queues}
 
