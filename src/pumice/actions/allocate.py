@@ -77,6 +77,8 @@ class Allocate(Action):
 
     def _hopeless(self, ssn: Session, queue: Queue, job: Job) -> Refusal | None:
         """Why nothing of the class of the job's tasks can be placed for this queue, if that is certain."""
+        if len(job._by_status[0]) <= job._pending_best_effort:
+            return None  # all have a promised place
         task = _first(job)
         if ssn.allocatable_by_class():
             verdict = ssn.allocatable(queue, task)
