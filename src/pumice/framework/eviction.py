@@ -13,9 +13,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.evaluate import SEVERITY, ClassView
 from pumice.engine.rows import NodeRows
 from pumice.engine.victims import EvictableRoom
+from pumice.engine.views import SEVERITY, ClassView
 from pumice.framework.search import rows_named
 from pumice.framework.session import Session
 from pumice.framework.statement import Kind, Statement
@@ -47,7 +47,7 @@ class RoomMaker:
     def __init__(self, ssn: Session, action: str, point: str, *, asks_queue: bool, anywhere: bool) -> None:
         self._ssn, self._action, self._point = ssn, action, point
         self._asks_queue, self._anywhere = asks_queue, anywhere
-        self._spares = not ssn.compat.spare_victims
+        self._spares = spares(ssn)
         self._profiles = ssn.victim_profiles(point)
         self._filters = bool(ssn.chain("victim_filter"))
         self._room: EvictableRoom[Group] | None = None
@@ -297,8 +297,11 @@ class RoomMaker:
         ssn = self._ssn
         if not _roomy(ssn, task, node):
             return False
-        view = ssn.evaluator.view(task)
         row = node._row
+        gpu, devices = task._class.gpu, ssn.state.devices
+        if gpu is not None and not devices.fits(np.array([row], dtype=np.intp), gpu, future=True)[0]:
+            return False
+        view = ssn.evaluator.view(task)
         if view.code[row]:
             return False
         if view.session_filters:
@@ -316,7 +319,14 @@ class RoomMaker:
 
 
 def commit_plan(ssn: Session, action: str, statement: Statement, job: Job, task: Task | None = None) -> bool:
-    """Commit a plan for a job if nobody refuses it; else take it back."""
+    """Commit a plan for a job if nobody refuses it; else take it back.
+
+    A plan that evicts nobody is left to allocate where that is still to come: a promise would keep the job from the
+    places that it can have at once.
+    """
+    if not statement.has_evictions() and spares(ssn) and "allocate" in ssn.actions[_position(ssn, action) + 1 :]:
+        statement.discard()
+        return False
     if statement.has_evictions():
         verdict = ssn.scenario_validator(scenario_of(action, job, statement.operations, task))
         if not verdict:
@@ -326,6 +336,15 @@ def commit_plan(ssn: Session, action: str, statement: Statement, job: Job, task:
         ssn.metrics.counter("eviction_transactions_total", action=action)
     statement.commit()
     return True
+
+
+def spares(ssn: Session) -> bool:
+    """Are victims spared that a plan does not need?"""
+    return not ssn.compat.spare_victims
+
+
+def _position(ssn: Session, action: str) -> int:
+    return ssn.actions.index(action) if action in ssn.actions else len(ssn.actions)
 
 
 def spare_more(ssn: Session, statement: Statement) -> None:

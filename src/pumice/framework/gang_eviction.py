@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pumice.engine.choose import Choice
 from pumice.framework.bundles import Bundle, allowed_only, bundles_of, in_order, sum_of
-from pumice.framework.eviction import commit_plan
+from pumice.framework.eviction import commit_plan, spares
 from pumice.framework.hypernodes import HyperNode
 from pumice.framework.search import NodeSearch
 from pumice.framework.session import Session
@@ -40,7 +40,7 @@ class GangEviction:
     def __init__(self, ssn: Session, rules: GangRules, *, max_domains: int, whole: bool) -> None:
         self._ssn, self._rules = ssn, rules
         self._max_domains, self._whole = max_domains, whole
-        self._spares = not ssn.compat.spare_victims
+        self._spares = spares(ssn)
 
     def serve(self, queue: Queue, job: Job, may_evict: Callable[[Sequence[Task]], bool]) -> bool:
         """Evict for the job and promise it its places, or nothing. *may_evict* is asked about what is to be placed."""
