@@ -8,6 +8,7 @@ pods that carry an affinity term themselves.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -162,7 +163,9 @@ class Neighbours:
         self._position = -1
         self._kins: dict[object, Kin] = {}
         self._rows: dict[int, dict[Task, Kin]] = {}
-        self._tallies: dict[object, tuple[Selector, Tally]] = {}
+        self._kins_by_label: dict[tuple[str, str], list[Kin]] = {}
+        self._tallies: OrderedDict[object, tuple[Selector, Tally]] = OrderedDict()
+        self._tallies_by_label: dict[tuple[str, str] | None, dict[object, tuple[Selector, Tally]]] = {}
         self._terms: dict[object, tuple[Term, Tally]] = {}
         self._terms_by_label: dict[tuple[str, str], list[Term]] = {}
         self._terms_of_any: list[Term] = []
@@ -271,9 +274,12 @@ class Neighbours:
         kin = self._kins.get(key)
         if kin is None:
             kin = self._kins[key] = Kin(task._namespace, task._labels, leaving, terms)
-            for selector, tally in self._tallies.values():
-                if self._selects(selector, kin):
-                    tally.join(kin)
+            for pair in kin.labels.items():
+                self._kins_by_label.setdefault(pair, []).append(kin)
+            for pair in (None, *kin.labels.items()):
+                for selector, tally in self._tallies_by_label.get(pair, {}).values():
+                    if self._selects(selector, kin):
+                        tally.join(kin)
             for term in terms.all:
                 self._carry(term).join(kin)
         return kin
@@ -317,17 +323,23 @@ class Neighbours:
         name = (selector.key, key, mask_key)
         known = self._tallies.get(name)
         if known is None:
-            if len(self._tallies) > _KEEP:
-                self._forget(next(iter(self._tallies)))
-            tally = Tally(self.table, key, mask)
-            for kin in self._kins.values():
+            known = self._tallies[name] = (selector, Tally(self.table, key, mask))
+            self._tallies_by_label.setdefault(selector.needs, {})[name] = known
+            near = self._kins.values() if selector.needs is None else self._kins_by_label.get(selector.needs, ())
+            for kin in near:
                 if self._selects(selector, kin):
-                    tally.join(kin)
-            known = self._tallies[name] = (selector, tally)
+                    known[1].join(kin)
+            if len(self._tallies) > _KEEP:
+                self._forget_oldest()
+        else:
+            self._tallies.move_to_end(name)
         return known[1].current()
 
-    def _forget(self, name: object) -> None:
-        self._tallies.pop(name)[1].leave()
+    def _forget_oldest(self) -> None:
+        """Drop the tally that was not asked for the longest."""
+        name, (selector, tally) = self._tallies.popitem(last=False)
+        del self._tallies_by_label[selector.needs][name]
+        tally.leave()
 
     def matches(self, selectors: Iterable[Selector], kin: Kin) -> bool:
         """Do all selectors match the kin?"""
