@@ -138,12 +138,16 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
         known._assumed_at = None
     fresh = _new_task(state, pod)
     if _same_identity(known, fresh):
+        node = state.table.by_name.get(pod.spec.node_name) if pod.spec.node_name else None
+        moved = (known._status, known._node) != (status, None if status in _FINISHED else node)
+        if known._pod.spec.node_name != pod.spec.node_name:
+            moved = True  # perhaps between nodes that we do not know
+        if moved:
+            _unorphan(state, known)
         known._pod = pod
         known._nominated = fresh._nominated
         known._labels, known._annotations = fresh._labels, fresh._annotations
-        node = state.table.by_name.get(pod.spec.node_name) if pod.spec.node_name else None
-        if (known._status, known._node) != (status, None if status in _FINISHED else node):
-            _unorphan(state, known)
+        if moved:
             state.set_status(known, status, node)
             _orphan(state, known, pod.spec.node_name)
         return
