@@ -22,9 +22,14 @@ HOLD_SECONDS: Final = 120.0
 """How long freed room is held: four times the default grace that a pod has to terminate."""
 
 
+def holds(ssn: Session) -> bool:
+    """Is freed room kept for the one it was freed for?"""
+    return not ssn.compat.hold_freed_room
+
+
 def nominate(ssn: Session, task: Task, node: Node) -> None:
     """Hold room on the node for the task in the cycles to come."""
-    if not ssn.compat.hold_freed_room:
+    if holds(ssn):
         ssn.runtime.nominations[task._uid] = Nomination(node.name, ssn.now + HOLD_SECONDS)
 
 

@@ -14,7 +14,7 @@ from pumice.errors import PluginError, PluginLoadError
 from pumice.framework.asking import Asking
 from pumice.framework.callbacks import Callback, adapted
 from pumice.framework.compat import PUMICE, Compat
-from pumice.framework.holds import hold_rooms, nominate
+from pumice.framework.holds import hold_rooms, holds, nominate
 from pumice.framework.hypernodes import HyperNodeTree, tree_of
 from pumice.framework.plugin import Arguments, Event, EventHandler
 from pumice.framework.points import POINTS
@@ -411,8 +411,14 @@ class Session(Registration, Asking):
                     self.intents.append(Nominate(task.key, task._uid, op.node.name))
 
     def reopen_best_effort(self) -> None:
-        """Take back committed promises to tasks that ask for nothing: backfill finds them a place now."""
+        """Take back committed promises to tasks that ask for nothing: backfill finds them a place now.
+
+        Where somebody was evicted for the task, the promise stands.
+        """
+        kept = holds(self)
         for op in [op for op in self._pipelines if op.task._best_effort and op.task._status is S.PIPELINED]:
+            if kept and op.evicted:
+                continue
             self._pipelines.remove(op)
             self.state.set_status(op.task, S.PENDING, None)
             self.tell_deallocated(op.task)
