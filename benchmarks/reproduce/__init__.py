@@ -1,0 +1,1 @@
+"""Results that others published or computed, reproduced with the real scheduler."""

@@ -1,0 +1,84 @@
+"""What the scores for shared GPUs have in common: capacities, requests, free devices, registration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.rows import NodeRows
+from pumice.engine.scope import Scope
+from pumice.framework.session import Session
+from pumice.model.gpu import WHOLE
+from pumice.model.node import Node
+from pumice.model.resources import CPU
+from pumice.model.task import Task
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Score = Callable[[Task, NodeRows], Floats]
+Normalize = Callable[[Floats, npt.NDArray[np.bool_]], Floats]
+
+
+class Request(NamedTuple):
+    """What a task asks for: CPU in thousandths, devices, and thousandths of each."""
+
+    cpu: int
+    devices: int
+    milli: int
+
+    @property
+    def gpu(self) -> int:
+        """Thousandths of GPUs, all devices together."""
+        return self.devices * self.milli
+
+
+def request_of(task: Task) -> Request:
+    """What a task asks for. Requests by GPU memory count as whole devices here."""
+    gpu = task._class.gpu
+    cpu = int(task._class.requests.get(CPU))
+    return Request(cpu, 0, 0) if gpu is None else Request(cpu, gpu.devices, gpu.milli or WHOLE)
+
+
+def free_devices(ssn: Session, rows: NodeRows) -> Ints:
+    """Per row and device, thousandths that are free; 0 where there is no such device."""
+    return ssn.state.devices.free(rows.index)
+
+
+def alone(task: Task) -> bool:
+    """Is it the only task of its job?"""
+    return task._job is None or len(task._job._tasks) == 1
+
+
+def _in_company(task: Task) -> bool:
+    return not alone(task)
+
+
+def add_score(
+    ssn: Session, name: str, score: Score, normalize: Normalize | None = None, version: Hashable = None
+) -> None:
+    """Register a score that reads devices. Another *version* than before means that nothing kept is right any more.
+
+    What it says of a node is kept until something changes there. Tasks of larger jobs are asked about one by one: a
+    score of devices cannot be imagined for several equal tasks on one node.
+    """
+
+    def key(task: Task) -> Hashable:
+        return alone(task), version
+
+    ssn.add_batch_node_order_fn(name, score, scope=Scope.NODE, key=key, applies=alone, normalize=normalize)
+    ssn.add_batch_node_order_fn(
+        name, score, scope=Scope.SESSION, key=key, applies=_in_company, normalize=normalize, also=True
+    )
+
+
+def add_tightest_device(ssn: Session, name: str) -> None:
+    """Register the order of devices that takes the fullest one that still fits; idle ones by index."""
+    held = ssn.state.devices.held
+
+    def taken(_: Task, node: Node, gpu: str) -> float:
+        return float(held[node.row, int(gpu)])
+
+    ssn.add_gpu_order_fn(name, taken)

@@ -1,0 +1,109 @@
+"""random, dotprod, bestfit: nodes as vectors of free CPU and free GPU."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.rows import NodeRows
+from pumice.engine.scope import Scope
+from pumice.framework.plugin import Arguments, Plugin
+from pumice.framework.session import Session
+from pumice.model.node import Node
+from pumice.model.resources import CPU
+from pumice.model.task import Task
+from pumice.plugins.openb.common import Floats, add_score, add_tightest_device, free_devices, request_of
+
+
+class RandomNode(Plugin):
+    """Any node that fits, and any device: equally likely, by a seeded draw for each task. Argument: ``seed`` (0)."""
+
+    name = "random"
+    arguments_read = ("seed",)
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._seed = arguments.int("seed", 0)
+
+    def on_session_open(self, ssn: Session) -> None:
+        ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.SESSION)
+        ssn.add_gpu_order_fn(self.name, self._device)
+
+    def _draw(self, what: str) -> int:
+        return zlib.crc32(f"{self._seed}/{what}".encode())
+
+    def _score(self, task: Task, rows: NodeRows) -> Floats:
+        # the draw belongs to task and node, so that it does not matter which rows are asked about, or in which order
+        state = np.uint64(self._draw(task.uid))
+        mixed = (rows.take(rows.table.ranks()).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= state * np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(31)
+        mixed *= np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(29)
+        return (mixed >> np.uint64(11)).astype(np.float64) / 2**53 * 100
+
+    def _device(self, task: Task, node: Node, gpu: str) -> float:
+        return 0.0 if (asked := task._class.gpu) is not None and asked.whole else self._draw(f"{task.uid}/{gpu}")
+
+
+class _Vectors(Plugin):
+    """Base of scores over free CPU and GPU in parts of a standard node.
+
+    Arguments: ``cpu`` (128) cores and ``gpu`` (8) devices of that node.
+    """
+
+    arguments_read = ("cpu", "gpu")
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._cpu = arguments.float("cpu", 128) * 1000
+        self._gpu = arguments.float("gpu", 8) * 1000
+        self._ssn: Session | None = None
+
+    def _free(self, rows: NodeRows) -> tuple[Floats, Floats]:
+        assert self._ssn is not None
+        return rows.idle[CPU].astype(np.float64), free_devices(self._ssn, rows).sum(axis=1).astype(np.float64)
+
+
+class DotProd(_Vectors):
+    """Prefers nodes whose free CPU and GPU point away from what the task asks for: the scarcer fit first."""
+
+    name = "dotprod"
+
+    def on_session_open(self, ssn: Session) -> None:
+        self._ssn = ssn
+        add_score(ssn, self.name, self._score)
+        add_tightest_device(ssn, self.name)
+
+    def _score(self, task: Task, rows: NodeRows) -> Floats:
+        asked = request_of(task)
+        cpu, gpu = self._free(rows)
+        product = cpu / self._cpu * (asked.cpu / self._cpu) + gpu / self._gpu * (asked.gpu / self._gpu)
+        return np.trunc(100 * (1 - product / 2))
+
+
+class BestFit(_Vectors):
+    """Prefers nodes on which the least is left over once the task is there."""
+
+    name = "bestfit"
+
+    def on_session_open(self, ssn: Session) -> None:
+        self._ssn = ssn
+        add_score(ssn, self.name, self._score, normalize=_spread)
+        add_tightest_device(ssn, self.name)
+
+    def _score(self, task: Task, rows: NodeRows) -> Floats:
+        asked = request_of(task)
+        cpu, gpu = self._free(rows)
+        left = (cpu - asked.cpu) / self._cpu + (gpu - asked.gpu) / self._gpu
+        return np.trunc(100 * (1 - left / 2))
+
+
+def _spread(raw: Floats, mask: npt.NDArray[np.bool_]) -> Floats:
+    """Whole scores from 0 to 100 over the candidates."""
+    low, high = raw[mask].min(initial=np.inf), raw[mask].max(initial=-np.inf)
+    if not high > low:
+        return np.zeros(len(raw))
+    return np.asarray(np.floor((raw - low) * 100 / (high - low)), dtype=np.float64)
