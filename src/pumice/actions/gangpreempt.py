@@ -5,7 +5,7 @@ from __future__ import annotations
 from pumice.framework.gang_eviction import GangEviction, GangRules
 from pumice.framework.plugin import Action
 from pumice.framework.session import Session
-from pumice.framework.starving import never_preempts, starving_jobs
+from pumice.framework.starving import StarvingJobs, never_preempts
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
@@ -27,11 +27,11 @@ class GangPreempt(Action):
         maker = GangEviction(
             ssn, rules, max_domains=most if most > 0 else 8, whole=arguments.bool("allowWholeBundle", True)
         )
-        starving = starving_jobs(ssn, topology=True)
-        queues = ssn.queue_heap(ssn.queues[name] for name in starving)
+        starving = StarvingJobs(ssn, topology=True)
+        queues = starving.queues()
         while queues:
             queue = queues.pop()
-            jobs = ssn.job_heap(starving[queue.name])
+            jobs = ssn.job_heap(starving.of(queue))
             while jobs:
                 maker.serve(queue, jobs.pop(), lambda tasks: not any(never_preempts(t) for t in tasks))
 

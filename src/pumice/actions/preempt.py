@@ -6,7 +6,7 @@ from pumice.framework.dryrun import DryRun, Width
 from pumice.framework.eviction import RoomMaker
 from pumice.framework.plugin import Action
 from pumice.framework.session import Session
-from pumice.framework.starving import may_preempt, starving_jobs, waiting_tasks
+from pumice.framework.starving import StarvingJobs, may_preempt, waiting_tasks
 from pumice.framework.statement import Statement
 from pumice.model.job import Job
 from pumice.model.queue import Queue
@@ -38,18 +38,19 @@ class Preempt(Action):
             arguments.int("maxCandidateNodesAbsolute", 100),
         )
         aware = arguments.bool("enableTopologyAwarePreemption", False)
-        starving = starving_jobs(ssn, topology=False)
-        if not starving:
-            return
         maker = RoomMaker(ssn, self.name, "preemptable", asks_queue=True, anywhere=True)
         search: RoomMaker | DryRun = DryRun(ssn, maker, width) if aware else maker
-        queues = ssn.queue_heap(ssn.queues[name] for name in starving)
+        starving = StarvingJobs(
+            ssn, topology=False, worth=lambda job, queue: maker.could_help(job, queue, queue.name.__eq__)
+        )
+        queues = starving.queues()
         while queues:
             queue = queues.pop()
-            jobs = ssn.job_heap(starving[queue.name])
+            served = starving.of(queue)
+            jobs = ssn.job_heap(served)
             while jobs:
                 self._between_jobs(ssn, maker, search, queue, jobs.pop())
-            for job in starving[queue.name]:
+            for job in served:
                 self._within_job(ssn, maker, search, queue, job)
 
     def _between_jobs(self, ssn: Session, maker: RoomMaker, search: RoomMaker | DryRun, queue: Queue, job: Job) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pumice.framework.eviction import RoomMaker
 from pumice.framework.plugin import Action
 from pumice.framework.session import Session
-from pumice.framework.starving import never_preempts, starving_jobs, waiting_tasks
+from pumice.framework.starving import StarvingJobs, never_preempts, waiting_tasks
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus
@@ -22,26 +24,28 @@ class Reclaim(Action):
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
-        starving = starving_jobs(ssn, topology=True)
-        if not starving:
-            return
         maker = RoomMaker(ssn, self.name, "reclaimable", asks_queue=False, anywhere=False)
-        queues = ssn.queue_heap(ssn.queues[name] for name in starving)
+
+        def worth(job: Job, queue: Queue) -> bool:
+            waiting = job._by_status[S.PENDING].values()
+            return maker.could_help(job, queue, _others(ssn, queue)) and any(
+                ssn.preemptive(queue, [t]) for t in waiting
+            )
+
+        starving = StarvingJobs(ssn, topology=True, worth=worth)
+        queues = starving.queues()
         while queues:
             queue = queues.pop()
             if ssn.overused(queue):
                 continue
-            jobs = ssn.job_heap(starving[queue.name])
+            jobs = ssn.job_heap(starving.of(queue))
             while jobs:
                 self._serve(ssn, maker, queue, jobs.pop())
 
     def _serve(self, ssn: Session, maker: RoomMaker, queue: Queue, job: Job) -> None:
         """Make room for a job; all of it or nothing."""
         statement = ssn.statement()
-
-        def from_queue(name: str) -> bool:
-            other = ssn.queues.get(name)
-            return other is not None and other is not queue and other.reclaimable
+        from_queue = _others(ssn, queue)
 
         def permits(victim: Task) -> bool:
             other = victim._job
@@ -59,3 +63,13 @@ class Reclaim(Action):
             maker.settle(statement, job)
         else:
             statement.discard()
+
+
+def _others(ssn: Session, queue: Queue) -> Callable[[str], bool]:
+    """Which queues may be reclaimed for this one?"""
+
+    def may_be_reclaimed(name: str) -> bool:
+        other = ssn.queues.get(name)
+        return other is not None and other is not queue and other.reclaimable
+
+    return may_be_reclaimed

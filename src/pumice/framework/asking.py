@@ -49,6 +49,8 @@ class Asking:
         self._chooser: Chooser | None = None
         self._job_keys: dict[str, tuple[int, Any]] = {}
         self._keyed: dict[str, Callable[[Any], Any] | None] = {}
+        self._preemptive: dict[Hashable, Verdict] = {}
+        self._preemptive_at = -1
 
     def _ask_anew(self, point: str) -> None:
         """Somebody registered: forget what was made of the chains before."""
@@ -324,7 +326,19 @@ class Asking:
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
         """May the queue reclaim for these tasks?"""
-        return self._verdict("preemptive", queue, tasks)
+        chain = self.chain("preemptive")
+        if len(tasks) != 1 or any(c.key is None for tier in chain for c in tier):
+            return self._verdict("preemptive", queue, tasks)
+        position = self.state.table.touched.position
+        if self._preemptive_at != position:
+            self._preemptive.clear()
+            self._preemptive_at = position
+        task = tasks[0]
+        known = queue._name, task._class.id, *(c.key(task) for tier in chain for c in tier if c.key)
+        answer = self._preemptive.get(known)
+        if answer is None:
+            answer = self._preemptive[known] = self._verdict("preemptive", queue, tasks)
+        return answer
 
     # -- victims ----------------------------------------------------------------------------------------------------
     @property
@@ -332,7 +346,9 @@ class Asking:
         """Does an empty answer about victims pass the decision on?"""
         return self.compat.victims_fold
 
-    def victim_profiles(self, point: str) -> list[tuple[Callable[[Job], Hashable], Callable[[Task, Hashable], bool]]]:
+    def victim_profiles(
+        self, point: str
+    ) -> list[tuple[Callable[[Job], Hashable], Callable[[Hashable, Hashable], bool]]]:
         """What plugins of the deciding tier declared about whose tasks they never let go: (profile, admits)."""
         tiers = self.chain(point)
         if not tiers or self._lenient:

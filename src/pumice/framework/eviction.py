@@ -53,6 +53,8 @@ class RoomMaker:
         self._room: EvictableRoom[Group] | None = None
         self._failed: dict[tuple[str, int, int, bool], int] = {}
         self._limits = _limits(ssn)
+        self._worth: dict[tuple[str, tuple[Hashable, ...], int], bool] = {}
+        self._worth_at = -1
 
     # -- the search -------------------------------------------------------------------------------------------------
     def make(
@@ -119,6 +121,28 @@ class RoomMaker:
         """How many nodes there are."""
         return len(self._ssn.nodes)
 
+    def could_help(self, job: Job, queue: Queue, from_queue: FromQueue) -> bool:
+        """Is there a node that could take one of the job's waiting tasks, were every possible victim gone?
+
+        Asked about thousands of jobs that wait: jobs of one queue, profile and class share the answer.
+        """
+        table = self._ssn.state.table
+        known = self._worth
+        if self._worth_at != table.touched.position:
+            known.clear()
+            self._worth_at = table.touched.position
+        profiles = tuple([profile(job) for profile, _ in self._profiles])
+        for task in job._by_status[S.PENDING].values():
+            key = (queue.name, profiles, task._class.id)
+            answer = known.get(key)
+            if answer is None:
+                view = self._ssn.evaluator.view(task)
+                could = self.room.could_fit(task._class, self._groups(task, from_queue))
+                answer = known[key] = bool(((view.severity <= 1) & could).any())
+            if answer or task._nominated:
+                return True
+        return False
+
     def could_fit(self, task: Task, from_queue: FromQueue | None) -> Bools:
         """Per node: could the task ever fit, were every possible victim gone?"""
         if from_queue is not None:
@@ -145,9 +169,10 @@ class RoomMaker:
 
     def _groups(self, task: Task, from_queue: FromQueue) -> frozenset[Group]:
         admitted = []
+        own = [(profile(task.job), admits) for profile, admits in self._profiles]
         for group in self.room.groups():
             name, kinds = group
-            if from_queue(name) and all(p[1](task, kind) for p, kind in zip(self._profiles, kinds, strict=True)):
+            if from_queue(name) and all(admits(mine, kind) for (mine, admits), kind in zip(own, kinds, strict=True)):
                 admitted.append(group)
         return frozenset(admitted)
 
@@ -324,9 +349,14 @@ def commit_plan(ssn: Session, action: str, statement: Statement, job: Job, task:
     A plan that evicts nobody is left to allocate where that is still to come: a promise would keep the job from the
     places that it can have at once.
     """
-    if not statement.has_evictions() and spares(ssn) and "allocate" in ssn.actions[_position(ssn, action) + 1 :]:
-        statement.discard()
-        return False
+    if spares(ssn):
+        if statement.has_evictions():
+            useless = job.pending_best_effort_count > 0 and job.is_starving  # its gang would still not be whole
+        else:
+            useless = "allocate" in ssn.actions[_position(ssn, action) + 1 :]
+        if useless:
+            statement.discard()
+            return False
     if statement.has_evictions():
         verdict = ssn.scenario_validator(scenario_of(action, job, statement.operations, task))
         if not verdict:

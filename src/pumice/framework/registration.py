@@ -179,7 +179,7 @@ class Registration:
     def add_preemptable_fn(
         self, name: str | Fn, fn: Fn | None = None, *, profile: Fn | None = None, admits: Fn | None = None
     ) -> None:
-        """*profile(job)* and *admits(evictor, profile)*: whose tasks *fn* never lets go, so that it need not be asked.
+        """*profile(job)* and *admits(own profile, profile)*: whose tasks *fn* never lets go, so that it need not be asked.
 
         Only for a plugin that never abstains.
         """
@@ -194,8 +194,9 @@ class Registration:
     def add_unified_evictable_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("unified_evictable", name, fn)
 
-    def add_preemptive_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
-        self.add("preemptive", name, fn)
+    def add_preemptive_fn(self, name: str | Fn, fn: Fn | None = None, *, key: Fn | None = None) -> None:
+        """*key(task)*: tasks of equal keys get equal answers until something is placed or evicted."""
+        self.add("preemptive", name, fn, key=key)
 
     def add_victim_tasks_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("victim_tasks", name, fn)

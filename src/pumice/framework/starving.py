@@ -2,28 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from pumice.engine.goheap import OrderedQueue
 from pumice.framework.session import Session
 from pumice.framework.worksheet import placeable
 from pumice.model.job import Job
+from pumice.model.queue import Queue
 from pumice.model.reason import Code
-from pumice.model.status import TaskStatus
+from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import Task
 
 S = TaskStatus
+_UNADMITTED = ("", JobPhase.PENDING)
 
 
-def starving_jobs(ssn: Session, *, topology: bool) -> dict[str, list[Job]]:
-    """Jobs that wait in vain, by queue. *topology*: also those that ask for a network topology."""
-    found: dict[str, list[Job]] = {}
-    if not ssn.chain("job_starving"):
-        return found
-    for queue in ssn.queues.values():
-        for job in queue._waiting.values():
-            if job.is_pending or (job.has_topology and not topology):
-                continue
-            if ssn.job_starving(job) and ssn.job_valid(job):
-                found.setdefault(queue.name, []).append(job)
-    return found
+class StarvingJobs:
+    """The jobs that wait in vain when an action begins.
+
+    *topology*: also those that ask for a network topology. *worth*: a cheap test; jobs that fail it are left out before
+    anybody is asked about them. It is put to jobs without running tasks only, and when their queue is visited: what the
+    action did until then can help them, but cannot have made them starve.
+    """
+
+    def __init__(self, ssn: Session, *, topology: bool, worth: Callable[[Job, Queue], bool] | None = None) -> None:
+        self._ssn, self._worth = ssn, worth
+        self._found: dict[str, list[Job]] = {}
+        self._unasked: dict[str, list[Job]] = {}
+        if not ssn.chain("job_starving"):
+            return
+        for queue in ssn.queues.values():
+            for job in queue._waiting.values():
+                if job._phase in _UNADMITTED or (job.has_topology and not topology):
+                    continue
+                if worth is not None and not job._by_status[S.RUNNING] and not job._by_status[S.BOUND]:
+                    self._unasked.setdefault(queue.name, []).append(job)
+                elif self._starves(job):
+                    self._found.setdefault(queue.name, []).append(job)
+
+    def _starves(self, job: Job) -> bool:
+        return self._ssn.job_starving(job) and bool(self._ssn.job_valid(job))
+
+    def queues(self) -> OrderedQueue[Queue]:
+        """The queues in which somebody may starve, to be popped in order."""
+        names = [name for name in self._ssn.queues if name in self._found or name in self._unasked]
+        return self._ssn.queue_heap(self._ssn.queues[name] for name in names)
+
+    def of(self, queue: Queue) -> list[Job]:
+        """The starving jobs of a queue, in order."""
+        found = list(self._found.get(queue.name, ()))
+        for job in self._unasked.get(queue.name, ()):
+            if self._worth is not None and self._worth(job, queue) and self._starves(job):
+                found.append(job)
+        key = self._ssn.job_key()
+        if queue.dequeue_strategy == "fifo" and (head := self._head(queue)) is not None:
+            found = [job for job in found if key(job) <= key(head)]
+        return sorted(found, key=key)
+
+    def _head(self, queue: Queue) -> Job | None:
+        """The first job of a strict FIFO queue that is not ready: nobody behind it is served."""
+        ssn = self._ssn
+        waiting = (j for j in queue._waiting.values() if j._phase not in _UNADMITTED)
+        blocked = [j for j in waiting if ssn.job_valid(j) and not ssn.job_ready(j)]
+        return min(blocked, key=ssn.job_key()) if blocked else None
 
 
 def waiting_tasks(ssn: Session, job: Job) -> list[Task]:

@@ -41,9 +41,9 @@ def _profile(job: Job) -> int:
     return job._priority
 
 
-def _admits(preemptor: Task, priority: int) -> bool:
+def _admits(own: int, other: int) -> bool:
     """May tasks of another job of that priority be victims?"""
-    return priority < preemptor.job._priority
+    return other < own
 
 
 def _preemptable(preemptor: Task, candidates: Sequence[Task]) -> list[Task]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from pumice.engine.evaluate import same_class
 from pumice.framework import quota
 from pumice.framework.plugin import Arguments, EventHandler, Plugin
 from pumice.framework.session import Session
@@ -65,7 +66,7 @@ class Capacity(Plugin):
         else:
             ssn.add_queue_order_key_fn(self.name, self._order)
         ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
-        ssn.add_preemptive_fn(self.name, self._preemptive)
+        ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_unified_evictable_fn(self.name, self._evictable)
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from pumice.engine.evaluate import same_class
 from pumice.framework import quota
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.session import Session
@@ -45,7 +46,7 @@ class Proportion(Plugin):
         ssn.add_queue_order_key_fn(self.name, self._order)
         ssn.add_overused_fn(self.name, self._overused)
         ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
-        ssn.add_preemptive_fn(self.name, self._preemptive)
+        ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_question)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
