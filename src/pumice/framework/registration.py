@@ -179,7 +179,7 @@ class Registration:
     def add_preemptable_fn(
         self, name: str | Fn, fn: Fn | None = None, *, profile: Fn | None = None, admits: Fn | None = None
     ) -> None:
-        """*profile(job)* and *admits(own profile, profile)*: whose tasks *fn* never lets go, so that it need not be asked.
+        """*profile(job)* and *admits(own profile, profile)*: whose tasks *fn* never lets go, so it need not be asked.
 
         Only for a plugin that never abstains.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from pumice.engine.evaluate import same_class
+from pumice.engine.views import same_class
 from pumice.framework import quota
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.session import Session
