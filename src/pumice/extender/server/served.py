@@ -16,7 +16,7 @@ from pumice.extender.server.untold import NotTold
 from pumice.extender.wire import kube
 from pumice.extender.wire.dialects import DIALECTS
 from pumice.extender.wire.messages import Acknowledged
-from pumice.extender.wire.verbs import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, Verb
+from pumice.extender.wire.verbs import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, VOLCANO_VERBS, Verb
 from pumice.framework.compat import compat_of
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.registry import PluginInfo, build
@@ -126,8 +126,9 @@ class Served:
         return found
 
     def not_carried(self, dialect: str) -> list[str]:
-        """Points of the policies that *dialect* has no verb for."""
-        carried = {verb.name for verb in DIALECTS[dialect].verbs}
+        """Points of the policies that callers in *dialect* do not ask: a real Volcano has twelve verbs, no more."""
+        asked = VOLCANO_VERBS if dialect == "volcano" else DIALECTS[dialect].verbs
+        carried = {verb.name for verb in asked}
         events = {"allocateFunc", "deallocateFunc"}
         return sorted(
             point
