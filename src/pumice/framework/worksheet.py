@@ -46,8 +46,13 @@ def placeable(task: Task) -> bool:
 
 
 def worksheet_of(ssn: Session, job: Job) -> Worksheet:
-    """The waiting tasks of a job, best-effort ones left to backfill."""
-    pending = [t for t in job._by_status[0].values() if not t._best_effort and placeable(t)]
+    """The waiting tasks of a job, best-effort ones left to backfill; what is wrong with a pod is its reason to wait."""
+    pending = []
+    for task in job._by_status[0].values():
+        if task._invalid:
+            ssn.unfit(job, task, FitError(text=f"pod {task.key}: {task._invalid}"))
+        elif not task._best_effort and placeable(task):
+            pending.append(task)
     sheet = Worksheet(by_topology=ssn.wants_topology(job))
     if not job.policies:
         sheet.tasks = deque(ssn.sorted_tasks(pending))

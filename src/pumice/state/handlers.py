@@ -111,7 +111,8 @@ def _new_task(state: ClusterState, pod: Pod) -> Task:
         priority,
         True if said is None else parse_bool(said),
     )
-    task._invalid = invalid
+    if invalid:  # nobody knows what it asks for, so it is not one that asks for nothing
+        task._invalid, task._best_effort = invalid, False
     return task
 
 
