@@ -276,8 +276,8 @@ class Neighbours:
             kin = self._kins[key] = Kin(task._namespace, task._labels, leaving, terms)
             for pair in kin.labels.items():
                 self._kins_by_label.setdefault(pair, []).append(kin)
-            for pair in (None, *kin.labels.items()):
-                for selector, tally in self._tallies_by_label.get(pair, {}).values():
+            for needed in (None, *kin.labels.items()):
+                for selector, tally in self._tallies_by_label.get(needed, {}).values():
                     if self._selects(selector, kin):
                         tally.join(kin)
             for term in terms.all:
