@@ -20,6 +20,8 @@ class Compat:
     """A single candidate is taken without scoring (20)."""
     role_minimums: bool = False
     """Victims are taken without regard to the minimum of their role (25)."""
+    lost_members: bool = False
+    """A gang that lost a member after its start waits like one that never started."""
     gang_of_one: bool = False
     """gang protects the only task of a job that needs one task, as if it were a gang."""
     best_effort_gangs: bool = False

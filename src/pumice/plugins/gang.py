@@ -29,7 +29,7 @@ class Gang(Plugin):
         ssn.add_sub_job_ready_fn(self.name, _sub_job_ready)
         ssn.add_job_pipelined_fn(self.name, _pipelined)
         ssn.add_sub_job_pipelined_fn(self.name, _sub_job_pipelined)
-        ssn.add_job_order_key_fn(self.name, _job_key)
+        ssn.add_job_order_key_fn(self.name, _job_key if ssn.compat.lost_members else _claim)
         ssn.add_sub_job_order_key_fn(self.name, _sub_job_key)
         ssn.add_job_starving_fn(self.name, _starving)
         ssn.add_preemptable_fn(self.name, self._spare)
@@ -139,6 +139,13 @@ def _sub_job_pipelined(sub_job: SubJob) -> int:
 
 def _job_key(job: Job) -> bool:
     return job.is_ready
+
+
+def _claim(job: Job) -> int:
+    """A gang that runs but lost a member has first claim; then come those that have not started, then the ready."""
+    if job.is_ready:
+        return 2
+    return 0 if job._by_status[S.RUNNING] else 1
 
 
 def _sub_job_key(sub_job: SubJob) -> bool:
