@@ -90,9 +90,24 @@ def test_extender_captures_are_passed_by(pumice: Pumice, tmp_path: Path) -> None
     assert pumice("conformance", "run", tmp_path).out == "0 passed, 0 failed\n"
 
 
-def test_a_second_case_of_one_id_fails(tmp_path: Path) -> None:
-    suite = run_suite([write(tmp_path / "c.jsonl", GOOD, GOOD)], default_registry(), listed={})
-    assert [r.outcome for r in suite.results] == [Outcome.PASSED, Outcome.FAILED]
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"objects": []}, ""),
+        ({"objects": ["x"]}, "objects must be an object"),
+        ({"conf": "allocate"}, "conf must be an object"),
+        ({"objects": {"pods": [{"metadata": {"name": 3}}]}}, "Pod 3: Expected `str`, got `int` - at `$.metadata.name`"),
+        ({"objects": {"pods": 3}}, "crashed: TypeError"),
+        ({"environment": {"now": "soon"}}, "crashed: ValueError"),
+    ],
+)
+def test_a_case_that_cannot_be_run_fails_alone(
+    pumice: Pumice, tmp_path: Path, change: dict[str, Any], reason: str
+) -> None:
+    write(tmp_path / "c.jsonl", {**case("odd", {"ns/p": "n1"}), **change}, GOOD)
+    out = pumice("conformance", "run", tmp_path, code=1).out
+    assert f"FAILED odd: {reason}" in out
+    assert out.endswith("1 passed, 1 failed\n")
 
 
 def test_a_listed_case_that_differs_is_counted_apart(tmp_path: Path) -> None:

@@ -156,12 +156,13 @@ def _show(why: Explanation) -> None:
         render.table(
             ["NODES", "REASON", "FROM", "EVICTION"],
             [(r.nodes, r.text, r.plugin or "-", "could help" if r.eviction_helps else "no use") for r in why.reasons],
+            wrap=["REASON"],
         )
     if why.unblock:
         render.line()
         render.line("What would unblock it", style="bold")
         for hint in why.unblock:
-            render.paragraph(f"→ {hint}", indent=2)
+            render.paragraph(hint, indent=2, lead="→ ")
 
 
 def _amounts(amounts: dict[str, str]) -> str:

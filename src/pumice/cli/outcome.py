@@ -150,7 +150,7 @@ def brief(why: Explanation) -> None:
     by = f" ({why.plugin})" if why.plugin else ""
     render.paragraph(f"{why.text}{by}", indent=4)
     for hint in why.unblock:
-        render.paragraph(f"→ {hint}", indent=4)
+        render.paragraph(hint, indent=4, lead="→ ")
 
 
 def _nodes(state: ClusterState) -> None:

@@ -90,7 +90,7 @@ def _as_data(info: PluginInfo) -> dict[str, Any]:
 
 def _first_sentence(info: PluginInfo) -> str:
     text = " ".join(inspect.cleandoc(info.doc).partition("\n\n")[0].split())
-    return text.partition(". ")[0].rstrip(".")
+    return text.partition(". ")[0].rstrip(".").replace("``", "")
 
 
 def _arguments(info: PluginInfo) -> str:

@@ -30,7 +30,7 @@ def points(
         render.data([as_data(p) for p in POINTS.values()])
         return
     render.table(
-        ["POINT", "FLAG", "FROM", "ASKED BY", "ANSWERS COMBINE"],
+        ["POINT", "FLAG", "FROM", "ASKED BY", "FOLD"],
         [(p.name, p.flag or "-", p.origin, _asked(p), p.fold.name.lower().replace("_", " ")) for p in POINTS.values()],
     )
 

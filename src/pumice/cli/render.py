@@ -15,6 +15,8 @@ from rich.text import Text
 
 PIPE_WIDTH = 240
 """Columns when nobody looks at the output: wide enough that a table is never broken."""
+TEXT_WIDTH = 120
+"""The most columns that running text takes."""
 
 
 def _console(stream: TextIO) -> Console:
@@ -32,21 +34,27 @@ def line(text: str = "", style: str = "") -> None:
     _console(sys.stdout).print(Text(text, style=style), soft_wrap=True)
 
 
-def paragraph(text: str, indent: int = 0) -> None:
-    """Print text, wrapped to the terminal, behind an indent."""
+def paragraph(text: str, indent: int = 0, lead: str = "") -> None:
+    """Print text, wrapped to the terminal, behind an indent; *lead* stands before its first line."""
     console = _console(sys.stdout)
-    for part in Text(text).wrap(console, max(20, min(console.width, 120) - indent)):
+    width = max(20, min(console.width, TEXT_WIDTH) - indent - len(lead))
+    for number, part in enumerate(Text(text).wrap(console, width)):
         part.rstrip()
-        console.print(Text(" " * indent) + part, soft_wrap=True)
+        before = lead if number == 0 else " " * len(lead)
+        console.print(Text(" " * indent + before) + part, soft_wrap=True)
 
 
 def heading(text: str, aside: str = "") -> None:
     """Print a heading with a dimmer remark behind it."""
-    _console(sys.stdout).print(Text(text, style="bold") + Text(f"  {aside}" if aside else "", style="dim"))
+    _console(sys.stdout).print(Text.assemble((text, "bold"), (f"  {aside}" if aside else "", "dim")), soft_wrap=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, wrap: Sequence[str] = ()) -> None:
-    """Print a table; columns named in *wrap* are broken into lines, the others never. Numbers stand to the right."""
+    """Print a table. Numbers stand to the right.
+
+    Where the terminal is too narrow, cells of the columns in *wrap* are broken into lines; without such columns the
+    table keeps its width. Nothing is ever cut off.
+    """
     body = [["" if cell is None else cell for cell in row] for row in rows]
     out = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     for at, name in enumerate(columns):
@@ -54,7 +62,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, wrap: Sequen
         out.add_column(name, justify="right" if numeric else "left", no_wrap=name not in wrap, overflow="fold")
     for row in body:
         out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
-    _print(out)
+    _print(out, wide=not wrap)
 
 
 def pairs(rows: Iterable[tuple[str, Any]]) -> None:
@@ -67,9 +75,11 @@ def pairs(rows: Iterable[tuple[str, Any]]) -> None:
     _print(out)
 
 
-def _print(out: Table) -> None:
+def _print(out: Table, wide: bool = False) -> None:
     """Print a table without blanks at the ends of lines."""
     console = _console(sys.stdout)
+    if wide:
+        console.width = max(console.width, PIPE_WIDTH)
     with console.capture() as captured:
         console.print(out)
     sys.stdout.write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
@@ -95,9 +105,9 @@ def note(text: str) -> None:
 
 def warning(text: str) -> None:
     """Say that something is doubtful."""
-    _console(sys.stderr).print(Text("warning: ", style="bold yellow") + Text(text), soft_wrap=True)
+    _console(sys.stderr).print(Text.assemble(("warning: ", "bold yellow"), text), soft_wrap=True)
 
 
 def error(text: str) -> None:
     """Say in one line what failed."""
-    _console(sys.stderr).print(Text("error: ", style="bold red") + Text(text), soft_wrap=True)
+    _console(sys.stderr).print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)

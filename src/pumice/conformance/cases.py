@@ -63,6 +63,9 @@ def check(data: Any, where: str) -> Case:
     if not isinstance(data, dict):
         return Case(where, {}, "a case must be an object")
     name = str(data.get("id", where))
+    for part in ("conf", "objects", "environment", "expect"):
+        if not isinstance(data.get(part) or {}, dict):
+            return Case(name, {}, f"{part} must be an object, got {data[part]!r:.60}")
     unknown = sorted(set(data) - _FIELDS)
     unknown += sorted(f"objects.{k}" for k in set(data.get("objects") or {}) - set(KINDS))
     unknown += sorted(f"environment.{k}" for k in set(data.get("environment") or {}) - _ENVIRONMENT)

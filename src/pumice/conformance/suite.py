@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ from pumice.conformance.cases import read
 from pumice.conformance.runner import Outcome, Result, run
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
+
+log = logging.getLogger("pumice.conformance")
 
 
 @dataclass(slots=True)
@@ -61,14 +64,14 @@ def run_suite(
     """
     known = differs() if listed is None else listed
     suite = Suite()
-    seen: set[str] = set()
     for case in read(paths):
         if text not in case.id:
             continue
-        result = run(case, registry, skip_missing=skip_missing)
-        if case.id in seen:
-            result = Result(case.id, Outcome.FAILED, ["a second case of this id"])
-        seen.add(case.id)
+        try:
+            result = run(case, registry, skip_missing=skip_missing)
+        except Exception as exc:  # one case that breaks the scheduler must not hide the others
+            log.debug("case %s", case.id, exc_info=exc)
+            result = Result(case.id, Outcome.FAILED, [f"crashed: {type(exc).__name__}: {exc}"])
         if case.id in known:
             result = _judged(result, known[case.id])
         suite.results.append(result)
