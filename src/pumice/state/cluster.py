@@ -191,14 +191,17 @@ class ClusterState:
             if is_there:
                 node._tasks[task._uid] = task
             table.touched.add(node._row)
-        if self.rooms and task._uid in self.rooms and (old == 0) != (status == 0):
-            self._hold_follows(task, -1 if old == 0 else 1)
+        hold = (old == 0) - (status == 0) if self.rooms and task._uid in self.rooms else 0
+        if hold > 0:
+            self._hold_follows(task, -1)
         task._evicted = evicted
         task._status = status
         task._node = node if is_there else None
         task._row = node._row if is_there and node is not None else -1
         if task._class.requires_gpu:
             self._devices(task, old, old_node if was_there else None, node if is_there else None)
+        if hold < 0:
+            self._hold_follows(task, 1)
         job = task._job
         if job is not None:
             job._index(task, old, -1)
@@ -210,8 +213,10 @@ class ClusterState:
             self._sum(job, task, items, old, status, 1)
 
     def _devices(self, task: Task, old: TaskStatus, old_node: Node | None, node: Node | None) -> None:
-        """Device bookkeeping for tasks that ask for GPUs: a promised place holds no device yet."""
+        """Device bookkeeping for tasks that ask for GPUs: a promised place holds no device yet, but keeps it."""
         status, devices = task._status, self.devices
+        if old is S.PIPELINED:
+            devices.withdraw(task)
         held_before = old_node is not None and old is not S.PIPELINED
         holds_now = node is not None and status is not S.PIPELINED
         if held_before and old_node is not None:
@@ -225,6 +230,8 @@ class ClusterState:
                 devices.take(task, node, wanted or devices.pick(task, node))
             if status is S.RELEASING:
                 devices.set_releasing(task, node._row, 1)
+        if status is S.PIPELINED and node is not None:
+            devices.promise(task, node)
 
     def _view(self, row: int, klass: TaskClass, sign: int) -> None:
         table = self.table
@@ -300,8 +307,14 @@ class ClusterState:
             self._hold_follows(task, 1)
 
     def _hold_follows(self, task: Task, sign: int) -> None:
-        row = self.rooms[task._uid][1]._row
+        node = self.rooms[task._uid][1]
+        row = node._row
         self.table.book(row, task._class.items, 0, 0, 0, sign)
+        if task._class.gpu is not None:
+            if sign > 0:
+                self.devices.promise(task, node)
+            else:
+                self.devices.withdraw(task)
         self.table.touched.add(row)
 
     @contextmanager

@@ -22,7 +22,7 @@ _SHARED_MEMORY: Final = "volcano.sh/gpu-memory"
 
 
 class DeviceTable:
-    """Devices as rows of two matrices (node row by device): thousandths held, and the part that is being released.
+    """Devices as rows of matrices (node row by device): thousandths held, being released, and promised to others.
 
     Memory requests become shares of the node's device memory, so that no device is ever held beyond its whole.
     """
@@ -32,11 +32,14 @@ class DeviceTable:
         self._width = 8
         self.held: Ints = np.zeros((self._cap, self._width), dtype=np.int64)
         self.releasing: Ints = np.zeros((self._cap, self._width), dtype=np.int64)
+        self.promised: Ints = np.zeros((self._cap, self._width), dtype=np.int64)
         self.count: Ints = np.zeros(self._cap, dtype=np.int64)
         self.memory: Ints = np.zeros(self._cap, dtype=np.int64)
         """MiB of each device of a node; 0 where unknown."""
         self.holders: dict[tuple[int, int], dict[str, int]] = {}
         """(row, device) -> UID -> thousandths."""
+        self._promises: dict[str, tuple[int, list[int], int]] = {}
+        """UID -> (row, devices, thousandths of each)."""
 
     # -- nodes ------------------------------------------------------------------------------------------------------
     def set_node(self, node: Node) -> None:
@@ -55,7 +58,7 @@ class DeviceTable:
     def clear_node(self, row: int) -> None:
         """Forget a node's devices."""
         if row < self._cap:
-            self.held[row] = self.releasing[row] = 0
+            self.held[row] = self.releasing[row] = self.promised[row] = 0
             self.count[row] = self.memory[row] = 0
             for device in range(self._width):
                 self.holders.pop((row, device), None)
@@ -68,7 +71,7 @@ class DeviceTable:
             width *= 2
         if (cap, width) == (self._cap, self._width):
             return
-        for name in ("held", "releasing"):
+        for name in ("held", "releasing", "promised"):
             wider = np.zeros((cap, width), dtype=np.int64)
             wider[: self._cap, : self._width] = getattr(self, name)
             setattr(self, name, wider)
@@ -80,13 +83,17 @@ class DeviceTable:
 
     # -- asking -----------------------------------------------------------------------------------------------------
     def free(self, index: Index, *, future: bool = False) -> Ints:
-        """Per row and device, thousandths that are free; none where there is no such device."""
+        """Per row and device, thousandths that are free and promised to nobody; none where there is no such device.
+
+        *future*: once everything that is being released is gone.
+        """
         self._ensure(int(index.max(initial=0)), 0)
-        held = self.held[index]
-        if future:
-            held = held - self.releasing[index]
+        free = WHOLE - self.held[index]
+        if future or self._promises:
+            left = np.maximum(free + self.releasing[index] - self.promised[index], 0)
+            free = left if future else np.minimum(free, left)
         there = np.arange(self._width)[None, :] < self.count[index][:, None]
-        return np.where(there, WHOLE - held, 0)
+        return np.where(there, free, 0)
 
     def share(self, index: Index, request: GpuRequest) -> Ints:
         """Per row, the thousandths of one device that the request comes to; above a whole where it cannot."""
@@ -123,6 +130,23 @@ class DeviceTable:
         if order is not None:
             fitting = list(order(fitting))
         return fitting[: request.devices]
+
+    def promise(self, task: Task, node: Node) -> None:
+        """Keep devices of a node for a task, among those that will be free; as many as there are."""
+        request = task.klass.gpu
+        if request is None:
+            return
+        index = np.array([node.row])
+        share = int(self.share(index, request)[0])
+        free = self.free(index, future=True)[0].tolist()
+        devices = [d for d, left in enumerate(free) if left >= share][: request.devices]
+        self.promised[node.row, devices] += share
+        self._promises[task.uid] = node.row, devices, share
+
+    def withdraw(self, task: Task) -> None:
+        """Keep nothing for a task any more."""
+        row, devices, share = self._promises.pop(task.uid, (0, [], 0))
+        self.promised[row, devices] -= share
 
     def take(self, task: Task, node: Node, devices: Sequence[int]) -> None:
         """Book a task on devices."""
