@@ -19,6 +19,8 @@ class ClassTable:
         """Has any class inter-pod affinity or topology spread constraints?"""
         self.claiming = False
         """Has any class persistent volume claims?"""
+        self.using_devices = False
+        """Has any class device claims?"""
 
     def of(self, pod: Pod) -> TaskClass:
         """The class of a pod, made when first seen.
@@ -53,6 +55,8 @@ class ClassTable:
                 self.sociable = True
             if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes or ()):
                 self.claiming = True
+            if spec.resource_claims:
+                self.using_devices = True
         return known
 
     def __len__(self) -> int:

@@ -19,6 +19,7 @@ from pumice.model.reason import reason_id
 from pumice.model.task import Task
 from pumice.plugins.predicates import fixed
 from pumice.plugins.predicates.claims import has_claims
+from pumice.plugins.predicates.devices import Devices, wants_devices
 from pumice.plugins.predicates.neighbours import PodAffinity
 from pumice.plugins.predicates.ports import HostPorts, has_ports
 from pumice.plugins.predicates.spread import HardSpread, has_hard_spread
@@ -52,6 +53,7 @@ class Predicates(Plugin):
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
         self._on = {name: arguments.bool(f"predicate.{name}Enable", True) for name in _SWITCHES}
+        self._counts_devices = arguments.bool("predicate.DynamicResourceAllocationEnable", True)
 
     def on_session_open(self, ssn: Session) -> None:
         add = ssn.add_batch_predicate_fn
@@ -69,6 +71,8 @@ class Predicates(Plugin):
             self._add_neighbours(ssn)
         if ssn.state.classes.claiming:
             self._add_volumes(ssn)
+        if ssn.state.classes.using_devices and self._counts_devices:
+            self._add_devices(ssn)
 
     def _add_volumes(self, ssn: Session) -> None:
         """Limits, zones and binding, for clusters where pods use claims."""
@@ -82,6 +86,13 @@ class Predicates(Plugin):
         if self._on["VolumeBinding"]:
             add(volumes.binding)
             ssn.add_event_handler(EventHandler(volumes.placed, volumes.taken_back, volumes.placed_many))
+
+    def _add_devices(self, ssn: Session) -> None:
+        """Device claims, for clusters where pods use them."""
+        devices = Devices.kept(ssn.runtime.kept, ssn.state)
+        devices.forget_settled()
+        ssn.add_batch_predicate_fn(self.name, devices.filter, applies=wants_devices, also=True)
+        ssn.add_event_handler(EventHandler(devices.placed, devices.taken_back, devices.placed_many))
 
     def _add_neighbours(self, ssn: Session) -> None:
         """Inter-pod affinity and spread, for clusters where somebody asks for them."""
