@@ -3,8 +3,8 @@
 ``compile_selector(text)`` gives a function of a `Device`. Known are ``device.driver``,
 ``device.attributes["domain"].name``, ``device.capacity["domain"].name``, strings, whole numbers, truth values, lists,
 ``== != < <= > >= && || ! in``, ``has(…)``, ``quantity("8Gi")``, and of values ``compareTo``, ``isGreaterThan``,
-``isLessThan``, ``startsWith``, ``endsWith``, ``contains``, ``matches``. What asks for an attribute that a device does not
-have has no value: ``||`` and ``&&`` then go by their other side, and a selector without a value selects nothing.
+``isLessThan``, ``startsWith``, ``endsWith``, ``contains``, ``matches``. What asks for an attribute that a device
+does not have has no value: ``||`` and ``&&`` then go by their other side, and a selector without a value selects nothing.
 """
 
 from __future__ import annotations
@@ -208,7 +208,8 @@ def _joined(parts: list[Value], decides: bool) -> Value:
         lost: _Missing | None = None
         for part in parts:
             try:
-                if part(device) is decides:
+                answer: object = part(device)
+                if answer is decides:
                     return decides
             except _Missing as exc:
                 lost = exc
