@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import msgspec
 from rich import box
 from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -111,3 +112,31 @@ def warning(text: str) -> None:
 def error(text: str) -> None:
     """Say in one line what failed."""
     _console(sys.stderr).print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
+
+
+class Bar:
+    """A progress bar on stderr, from its first update until it is closed. Only on terminals."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._console = Console(stderr=True)
+        self._progress: Progress | None = None
+
+    @property
+    def visible(self) -> bool:
+        """Whether anybody would see it."""
+        return self._console.is_terminal
+
+    def update(self, done: float, said: str) -> None:
+        """Show how much is done (0 to 1), and a remark."""
+        if self._progress is None:
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"))
+            self._progress = Progress(*columns, console=self._console, transient=True)
+            self._progress.start()
+            self._progress.add_task(self._name, total=1.0, said="")
+        self._progress.update(self._progress.task_ids[0], completed=done, said=said)
+
+    def close(self) -> None:
+        """Take it off the screen."""
+        if self._progress is not None:
+            self._progress.stop()
