@@ -1,10 +1,10 @@
-"""Philly under FIFO and SJF, SWF logs under FCFS, SJF and EASY: against results of an independent simulator, to the digit.
+"""Philly under FIFO and SJF, SWF logs under FCFS, SJF and EASY: as an independent simulator has them, to the digit.
 
     python benchmarks/reproduce/fixtures.py --data DIR [--only philly-70-fifo-scan,lublin-easy]
 
 DIR holds ``philly/philly_jobs.csv.gz`` and ``swf/*.swf.gz``. The policies are ordinary configurations: a queue with
-``dequeueStrategy: fifo`` stops at the first job that does not fit (strict), with ``traverse`` it goes on (scan); ``sjf``
-orders jobs by declared run time; ``binpack`` takes the node with the fewest sufficient free GPUs.
+``dequeueStrategy: fifo`` stops at the first job that does not fit (strict), with ``traverse`` it goes on (scan);
+``sjf`` orders jobs by declared run time; ``binpack`` takes the node with the fewest sufficient free GPUs.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python benchmarks/reproduce/openb.py --data DIR [--seeds 42-51] [--policies fgd,bestfit]
 
-DIR holds ``openb_node_list_gpu_node.csv``, ``openb_pod_list_default.csv`` and ``published_alloc_summary.csv``. Pods arrive
-one by one and never leave; one that fits nowhere is dropped. The scheduler is the real one: a cycle for every pod.
+DIR holds ``openb_node_list_gpu_node.csv``, ``openb_pod_list_default.csv`` and ``published_alloc_summary.csv``. Pods
+arrive one by one and never leave; one that fits nowhere is dropped. The scheduler is the real one: a cycle per pod.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ class PluginLoadError(PumiceError):
 class PluginError(PumiceError):
     """A plugin raised, or answered outside its contract, at an extension point."""
 
-    def __init__(self, plugin: str, point: str, detail: str) -> None:
-        super().__init__(f"plugin {plugin!r} failed at {point!r}: {detail}")
-        self.plugin, self.point, self.detail = plugin, point, detail
+    def __init__(self, plugin: str, point: str, detail: str, where: str = "") -> None:
+        super().__init__(f"plugin {plugin!r} failed at {point!r}: {detail}{f' ({where})' if where else ''}")
+        self.plugin, self.point, self.detail, self.where = plugin, point, detail, where
 
 
 class IllegalMove(PumiceError):

@@ -334,7 +334,7 @@ class Session(Registration, Asking):
         about = "".join(
             (f" for task {task.key}" if task is not None else "", f" on node {node.name}" if node is not None else "")
         )
-        error = PluginError(plugin, point, f"{type(exc).__name__}: {exc}{about}")
+        error = PluginError(plugin, point, f"{type(exc).__name__}: {exc}{about}", _raised_at(exc))
         health = self.runtime.health.setdefault(plugin, Health())
         health.failures += 1
         if health.last != f"{point}: {exc}":
@@ -462,6 +462,16 @@ class Session(Registration, Asking):
         mine = self.conditions.setdefault(job.uid, [])
         mine[:] = [c for c in mine if c["type"] != kind]
         mine.append({"type": kind, "status": status, "reason": reason, "message": message})
+
+
+def _raised_at(exc: Exception) -> str:
+    """File and line of the code that raised."""
+    trace = exc.__traceback__
+    if trace is None:
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
 
 
 def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:

@@ -19,9 +19,10 @@ from pumice.errors import PumiceError
 from pumice.model.api import AnyObject, Condition, Metadata, NodeObject, Pod, PodGroup, PodGroupStatus, PodStatus
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.intents import Bind, Evict, Intent, Nominate, StatusUpdate
-from pumice.model.resources import Resources, dim_name
+from pumice.model.resources import Resources, dim, dim_name
+from pumice.model.task import GPU_RESOURCES
 from pumice.sim.engine import Rank, Timeline
-from pumice.sim.jobs import PodKind
+from pumice.sim.jobs import GPU_MILLI, PodKind
 from pumice.sim.log import EventLog
 from pumice.sim.results.records import PodOutcome
 
@@ -75,6 +76,7 @@ class SimNode:
     def __init__(self, obj: NodeObject, since: float) -> None:
         self.object, self.since = obj, since
         self.whole: dict[int, int] = {d: int(v) for d, v in Resources.parse(obj.status.allocatable).items()}
+        self.whole[GPU_MILLI] = sum(self.whole.get(dim(name), 0) for name in GPU_RESOURCES)
         self.free = dict(self.whole)
         self.pods: dict[str, SimPod] = {}
 
@@ -259,7 +261,7 @@ class SimCluster:
     def _release(self, pod: SimPod) -> None:
         node = self.nodes.get(pod.node) if pod.node else None
         if node is not None and node.pods.pop(pod.uid, None) is not None:
-            for d, v in pod.kind.demand.items:
+            for d, v in pod.kind.demand.held:
                 node.free[d] += v
 
     def _lose(self, pod: SimPod, event: str, outcome: PodOutcome) -> None:
@@ -272,6 +274,7 @@ class SimCluster:
     def _bind(self, intent: Bind) -> None:
         pod = self.pods.get(intent.pod)
         if pod is None or pod.uid != intent.uid:
+            self._bind_failed(intent, "there is no such pod")
             return
         delays = self.delays
         if pod.node:
@@ -299,11 +302,12 @@ class SimCluster:
 
     def _hold(self, node: SimNode, pod: SimPod) -> None:
         free = node.free
-        for d, v in pod.kind.demand.items:
+        for d, v in pod.kind.demand.held:
             left = free.get(d, 0) - v
             if left < 0 and v > 0:
+                what = "GPU thousandths" if d == GPU_MILLI else dim_name(d)
                 raise OverCommitted(
-                    f"node {node.object.metadata.name}: pod {pod.key} asks for {v} of {dim_name(d)}, "
+                    f"node {node.object.metadata.name}: pod {pod.key} asks for {v} of {what}, "
                     f"only {free.get(d, 0)} is free"
                 )
             free[d] = left

@@ -20,6 +20,10 @@ SIM_CHECKPOINT_ANNOTATION = "sim.pumice.dev/checkpoint"
 """Work is saved each time so much was done; without it an interrupted pod begins anew."""
 
 
+GPU_MILLI = -1
+"""The dimension of the embedded cluster's own ledger for GPUs, whole and shared together."""
+
+
 class Work(Enum):
     """How a job's run time is counted."""
 
@@ -48,7 +52,9 @@ class Demand:
     memory_bytes: int = 0
     gpu_milli: int = 0
     items: tuple[tuple[int, int], ...] = ()
-    """(dimension, amount) of everything, in ledger units."""
+    """(dimension, amount) of everything that is asked for by name, in ledger units."""
+    held: tuple[tuple[int, int], ...] = ()
+    """The same and, under `GPU_MILLI`, thousandths of GPUs, whole or shared."""
 
 
 def demand_of(spec: PodSpec, gpu_milli: int | None = None) -> Demand:
@@ -59,7 +65,9 @@ def demand_of(spec: PodSpec, gpu_milli: int | None = None) -> Demand:
     requests, _, _ = pod_request(spec)
     items = tuple(sorted((d, int(v)) for d, v in requests.items()))
     whole = sum(int(requests.get(dim(name))) for name in GPU_RESOURCES)
-    return Demand(int(requests.get(CPU)), int(requests.get(MEMORY)), whole if gpu_milli is None else gpu_milli, items)
+    gpus = whole if gpu_milli is None else gpu_milli
+    held = (*items, (GPU_MILLI, gpus)) if gpus else items
+    return Demand(int(requests.get(CPU)), int(requests.get(MEMORY)), gpus, items, held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model import api
+from pumice.model.gpu import gpu_request
+from pumice.model.request import pod_request
 from pumice.model.resources import Resources
-from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
+from pumice.model.task import GPU_ANNOTATIONS, GROUP_ANNOTATION, ROLE_KEY
 from pumice.sim.jobs import (
     SIM_CHECKPOINT_ANNOTATION,
     SIM_FAILS_ANNOTATION,
@@ -312,7 +314,7 @@ def _kind(
         role=role,
         names=names,
         spec=template.spec,
-        demand=demand_of(template.spec),
+        demand=demand_of(template.spec, _shared(template.spec, given.annotations)),
         labels={**(given.labels or {}), **labels} or None,
         annotations=notes,
         run_s=_seconds(said, SIM_RUN_ANNOTATION, declared),
@@ -320,6 +322,13 @@ def _kind(
         failing_attempts=times,
         reactions=reactions,
     )
+
+
+def _shared(spec: api.PodSpec, notes: Mapping[str, str] | None) -> int | None:
+    """Thousandths of GPUs where a pod asks for parts of devices; None where it asks for whole ones."""
+    requests, _, _ = pod_request(spec)
+    asked = gpu_request(requests, [(notes or {}).get(name) for name in GPU_ANNOTATIONS])
+    return None if asked is None or asked.whole or asked.memory else asked.devices * asked.milli
 
 
 def _minimum(kinds: list[PodKind], least: int) -> api.ResourceList:

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from pumice.model.api import QueueObject
+from pumice.model.gpu import WHOLE
 from pumice.model.intents import Evict
 from pumice.model.resources import CPU, MEMORY, Resources, dim
 from pumice.model.task import GPU_RESOURCES
@@ -136,18 +137,23 @@ class Recorder:
 
 
 def fragmentation(state: ClusterState, wanted: Mapping[int, int]) -> float | None:
-    """The share of free GPU capacity on nodes whose free part is too small for a typical pod; None if none is free."""
-    table = state.table
-    dims = [d for d in (dim(name) for name in GPU_RESOURCES) if d < table.width]
-    if not dims:
-        return None
-    free = np.maximum(sum(table.idle[d, : table.size] for d in dims), 0)
+    """The share of free GPU capacity that typical pods could not use; None if none is free.
+
+    *wanted*: how many pods ask for how much (thousandths: below 1000 a part of one device, else whole ones). What a pod
+    cannot use are devices with too little left, and everything on nodes with too few devices for it.
+    """
+    free = state.devices.free(np.arange(state.table.size))
     total = float(free.sum())
     if total == 0:
         return None
-    pods = sum(wanted.values())
-    unusable = sum(count * float(free[free < amount].sum()) for amount, count in sorted(wanted.items()))
-    return unusable / pods / total
+    unusable = 0.0
+    for amount, count in sorted(wanted.items()):
+        each, devices = (amount, 1) if amount < WHOLE else (WHOLE, -(-amount // WHOLE))
+        fits = free >= each
+        runs = fits.sum(axis=1) >= devices
+        usable = np.where(fits & runs[:, None], free, 0)
+        unusable += count * (total - float(usable.sum()))
+    return unusable / sum(wanted.values()) / total
 
 
 def queue_record(obj: QueueObject) -> QueueRecord:
