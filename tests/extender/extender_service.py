@@ -82,7 +82,7 @@ class Service:
                 if reply.cut:
                     self.close_connection = True
 
-            def log_message(self, format: str, *args: object) -> None:
+            def log_message(self, *args: object) -> None:
                 """Silent."""
 
         class Server(ThreadingHTTPServer):

@@ -36,14 +36,16 @@ def test_a_predicate_is_asked_once_per_node_and_its_refusal_is_the_reason(dialec
         name = body["node"].get("name") or body["node"]["Name"]
         return {"code": 3, "errorMessage": "no licence"} if name == "n1" else {"code": 0}
 
-    with Service(answer) as service:
-        with Opened(small(), arguments(service.url, "predicate", dialect=dialect)) as session:
-            task, _ = _two(session)
-            with pytest.raises(Unfit, match="no licence") as refused:
-                session.predicate(task, session.nodes["n1"])
-            assert refused.value.code is Code.UNRESOLVABLE
-            session.predicate(task, session.nodes["n2"])
-            asked = _request(service, "predicate", dialect, 0)
+    with (
+        Service(answer) as service,
+        Opened(small(), arguments(service.url, "predicate", dialect=dialect)) as session,
+    ):
+        task, _ = _two(session)
+        with pytest.raises(Unfit, match="no licence") as refused:
+            session.predicate(task, session.nodes["n1"])
+        assert refused.value.code is Code.UNRESOLVABLE
+        session.predicate(task, session.nodes["n2"])
+        asked = _request(service, "predicate", dialect, 0)
     assert asked.task.name == "train-worker-0"
     assert asked.task.requests == {"cpu": 1000, "memory": 2**30}
     assert asked.node.name == "n1"
@@ -121,9 +123,11 @@ def test_an_extender_of_kube_scheduler_may_drop_victims() -> None:
 @pytest.mark.parametrize("dialect", OBJECT_DIALECTS)
 def test_a_vote_rejects_only_when_it_is_negative(dialect: str, point: str, status: int, passes: bool) -> None:
     verb = {"job_enqueueable": "jobEnqueueable", "job_pipelined": "jobPipelined"}[point]
-    with Service(lambda verb, body: {"status": status}) as service:
-        with Opened(small(), arguments(service.url, verb, dialect=dialect)) as session:
-            assert getattr(session, point)(session.jobs["ml/train"]).passed is passes
+    with (
+        Service(lambda verb, body: {"status": status}) as service,
+        Opened(small(), arguments(service.url, verb, dialect=dialect)) as session,
+    ):
+        assert getattr(session, point)(session.jobs["ml/train"]).passed is passes
     request = _request(service, verb, dialect)
     assert (request.job.name, request.job.queue, request.job.min_available) == ("train", "research", 2)
     assert sorted(task.name for task in request.job.tasks) == ["train-worker-0", "train-worker-1"]
@@ -134,26 +138,32 @@ def test_a_vote_rejects_only_when_it_is_negative(dialect: str, point: str, statu
 @pytest.mark.parametrize("dialect", OBJECT_DIALECTS)
 def test_a_verdict_carries_its_message(dialect: str, point: str, status: bool) -> None:
     verb = {"job_ready": "jobReady", "job_valid": "jobValid"}[point]
-    with Service(lambda verb, body: {"status": status, "errorMessage": "wait for data"}) as service:
-        with Opened(small(), arguments(service.url, verb, dialect=dialect)) as session:
-            verdict = getattr(session, point)(session.jobs["ml/train"])
+    with (
+        Service(lambda verb, body: {"status": status, "errorMessage": "wait for data"}) as service,
+        Opened(small(), arguments(service.url, verb, dialect=dialect)) as session,
+    ):
+        verdict = getattr(session, point)(session.jobs["ml/train"])
     assert verdict.passed is status
     assert verdict.text == ("" if status else "wait for data")
 
 
 @pytest.mark.parametrize("dialect", OBJECT_DIALECTS)
 def test_a_queue_is_overused_when_the_extender_says_so(dialect: str) -> None:
-    with Service(lambda verb, body: {"overused": True}) as service:
-        with Opened(small(), arguments(service.url, "queueOverused", dialect=dialect)) as session:
-            assert session.overused(session.queues["research"]) == "extender"
+    with (
+        Service(lambda verb, body: {"overused": True}) as service,
+        Opened(small(), arguments(service.url, "queueOverused", dialect=dialect)) as session,
+    ):
+        assert session.overused(session.queues["research"]) == "extender"
     assert _request(service, "queueOverused", dialect).queue.name == "research"
 
 
 @pytest.mark.parametrize("dialect", OBJECT_DIALECTS)
 def test_allocatable_names_queue_and_task(dialect: str) -> None:
-    with Service(lambda verb, body: {"status": False, "errorMessage": "too much"}) as service:
-        with Opened(small(), arguments(service.url, "allocatable", dialect=dialect)) as session:
-            verdict = session.allocatable(session.queues["research"], _two(session)[0])
+    with (
+        Service(lambda verb, body: {"status": False, "errorMessage": "too much"}) as service,
+        Opened(small(), arguments(service.url, "allocatable", dialect=dialect)) as session,
+    ):
+        verdict = session.allocatable(session.queues["research"], _two(session)[0])
     assert (verdict.passed, verdict.text) == (False, "too much")
     request = _request(service, "allocatable", dialect)
     assert (request.queue.name, request.task.name) == ("research", "train-worker-0")
@@ -217,10 +227,12 @@ def test_victim_tasks_are_those_that_the_extender_names(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", OBJECT_DIALECTS)
 def test_devices_of_a_node_are_scored_in_one_call(dialect: str) -> None:
-    with Service(lambda verb, body: {"gpuScore": {"0": 1, "2": 5}}) as service:
-        with Opened(small(gpu=1), arguments(service.url, "gpuOrder", dialect=dialect)) as session:
-            task, _ = _two(session)
-            scores = [session.gpu_order(task, session.nodes["n1"], gpu) for gpu in ("0", "1", "2")]
+    with (
+        Service(lambda verb, body: {"gpuScore": {"0": 1, "2": 5}}) as service,
+        Opened(small(gpu=1), arguments(service.url, "gpuOrder", dialect=dialect)) as session,
+    ):
+        task, _ = _two(session)
+        scores = [session.gpu_order(task, session.nodes["n1"], gpu) for gpu in ("0", "1", "2")]
     assert scores == [1, 0, 5]
     assert service.calls == {"gpuOrder": 1}
     assert [gpu.index for gpu in _request(service, "gpuOrder", dialect).gpus] == ["0", "1", "2", "3"]
@@ -262,11 +274,13 @@ def test_a_bind_is_delegated(dialect: str) -> None:
 
 
 def test_a_refused_bind_is_an_error_that_is_not_tried_again() -> None:
-    with Service(lambda verb, body: {"errorMessage": "taken"}) as service:
-        with Opened(small(), arguments(service.url, "bind")) as session:
-            task, _ = _two(session)
-            with pytest.raises(BindRefused, match="taken") as refused:
-                session.binders["extender"].bind(Bind(task.key, task.uid, "n1"))
+    with (
+        Service(lambda verb, body: {"errorMessage": "taken"}) as service,
+        Opened(small(), arguments(service.url, "bind")) as session,
+    ):
+        task, _ = _two(session)
+        with pytest.raises(BindRefused, match="taken") as refused:
+            session.binders["extender"].bind(Bind(task.key, task.uid, "n1"))
     assert refused.value.retryable is False
     assert service.calls == {"bind": 1}
 
@@ -326,14 +340,16 @@ def test_the_extenders_own_pods_are_bypassed() -> None:
 
 
 def test_several_extenders_stand_in_one_configuration_each_with_its_name() -> None:
-    with Service(lambda verb, body: {"code": 2, "errorMessage": "no"} if _name(body) == "n1" else {"code": 0}) as one:
-        with Service(lambda verb, body: {"nodeScore": {"n3": 5}}) as two:
-            state = cluster([node("n1"), node("n2"), node("n3")], [pod("x-0")], [group()])
-            plugins = [
-                {"name": "extender", "arguments": arguments(one.url, "predicate", name="licences")},
-                {"name": "extender", "arguments": arguments(two.url, "prioritize", name="scores")},
-            ]
-            report = cycle(state, conf([plugins]))
+    with (
+        Service(lambda verb, body: {"code": 2, "errorMessage": "no"} if _name(body) == "n1" else {"code": 0}) as one,
+        Service(lambda verb, body: {"nodeScore": {"n3": 5}}) as two,
+    ):
+        state = cluster([node("n1"), node("n2"), node("n3")], [pod("x-0")], [group()])
+        plugins = [
+            {"name": "extender", "arguments": arguments(one.url, "predicate", name="licences")},
+            {"name": "extender", "arguments": arguments(two.url, "prioritize", name="scores")},
+        ]
+        report = cycle(state, conf([plugins]))
     assert report.binds == {"ml/x-0": "n3"}
     assert one.calls == {"predicate": 3}
     assert two.calls == {"prioritize": 1}

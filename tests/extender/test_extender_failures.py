@@ -43,9 +43,11 @@ def _with(way: str, verbs: list[str], ask: Callable[[Session], Any], *, ignorabl
     if way == "refused":
         with Opened(state or small(), arguments(f"http://127.0.0.1:{free_port()}", *verbs, **given)) as session:
             return ask(session)
-    with Service(lambda verb, body: REPLIES[way]) as service:
-        with Opened(state or small(), arguments(service.url, *verbs, **given)) as session:
-            return ask(session)
+    with (
+        Service(lambda verb, body: REPLIES[way]) as service,
+        Opened(state or small(), arguments(service.url, *verbs, **given)) as session,
+    ):
+        return ask(session)
 
 
 def _task(session: Session) -> Any:
@@ -114,9 +116,11 @@ def test_a_failed_call_leaves_orders_and_devices_to_others(way: str) -> None:
 
 
 def test_null_victims_are_no_victims() -> None:
-    with Service(lambda verb, body: {"status": 1, "victims": None}) as service:
-        with Opened(small(), arguments(service.url, "preemptable")) as session:
-            assert session.preemptable(_task(session), [_task(session)]) == []
+    with (
+        Service(lambda verb, body: {"status": 1, "victims": None}) as service,
+        Opened(small(), arguments(service.url, "preemptable")) as session,
+    ):
+        assert session.preemptable(_task(session), [_task(session)]) == []
 
 
 def _cycle(way: str, *verbs: str, state: Any = None, **more: Any) -> CycleReport:
@@ -153,10 +157,12 @@ def test_the_message_of_an_error_response_is_the_reason(caplog: pytest.LogCaptur
     assert "out of order" in str(error)
     assert "out of order" in caplog.text
     plain = Reply(b"gateway " + b"y" * 600, 502)
-    with Service(lambda verb, body: plain) as service:
-        with Opened(small(), arguments(service.url, "predicate")) as session:
-            with pytest.raises(Unfit) as refused:
-                session.predicate(_task(session), session.nodes["n1"])
+    with (
+        Service(lambda verb, body: plain) as service,
+        Opened(small(), arguments(service.url, "predicate")) as session,
+        pytest.raises(Unfit) as refused,
+    ):
+        session.predicate(_task(session), session.nodes["n1"])
     assert "gateway yyy" in refused.value.text
     assert len(refused.value.text) <= 500
 
@@ -272,11 +278,13 @@ def test_a_client_certificate_is_shown_where_the_server_asks_for_one() -> None:
 def test_the_bearer_token_is_read_again_when_its_file_changes(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("first\n")
-    with Service(lambda verb, body: {"code": 0}) as service:
-        with Opened(small(), arguments(service.url, "predicate", tokenFile=str(token))) as session:
-            session.predicate(_task(session), session.nodes["n1"])
-            token.write_text("second")
-            session.predicate(_task(session), session.nodes["n2"])
+    with (
+        Service(lambda verb, body: {"code": 0}) as service,
+        Opened(small(), arguments(service.url, "predicate", tokenFile=str(token))) as session,
+    ):
+        session.predicate(_task(session), session.nodes["n1"])
+        token.write_text("second")
+        session.predicate(_task(session), session.nodes["n2"])
     assert [asked.headers["Authorization"] for asked in service.asked] == ["Bearer first", "Bearer second"]
 
 

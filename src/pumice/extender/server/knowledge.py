@@ -7,6 +7,7 @@ from typing import Final, cast
 
 import msgspec
 
+from pumice.errors import InvalidInput
 from pumice.extender.server.untold import TableView, UntoldJob, UntoldSums
 from pumice.extender.wire import to_kube
 from pumice.extender.wire.amounts import scale
@@ -23,6 +24,8 @@ from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
 _STATUS: Final = {status.title: status for status in TaskStatus}
+_NAMESPACE: Final = "default"
+"""Of tasks and jobs that name none."""
 _MOST_OBJECTS: Final = 50_000
 """Without snapshots objects of old calls are forgotten when there are so many."""
 
@@ -88,8 +91,12 @@ class Knowledge:
 
     def task(self, told: WireTask, *, moved: bool = False) -> Task:
         """The task of a call. *moved*: its status and place count even if it comes by name alone."""
-        uid = told.uid or f"{told.namespace}/{told.name}"
+        key = f"{told.namespace or _NAMESPACE}/{told.name}"
+        uid = told.uid or key
         known = self.state.tasks.get(uid)
+        if known is not None and known.key != key:
+            self._drop(known)
+            known = None
         if known is not None and (self._last.get(("Pod", uid)) is told or _bare_task(told)):
             if moved:
                 self._place(known, told)
@@ -107,12 +114,12 @@ class Knowledge:
 
     def job(self, told: WireJob) -> Job:
         """The job of a call, with its tasks."""
-        uid = told.uid or f"{told.namespace}/{told.name}"
+        uid = f"{told.namespace}/{told.name}" if told.name else told.uid
+        uid = uid if not uid.startswith("/") else f"{_NAMESPACE}{uid}"
         known = self.state.jobs.get(uid)
         if isinstance(known, UntoldJob):
             for task in list(known._tasks.values()):
-                self.state.apply(Gone("Pod", task.key))
-                self._last.pop(("Pod", task.uid), None)
+                self._drop(task)
             self.state.jobs.pop(uid, None)
             known = None
         if known is None or known.group is None or not _bare_job(told):
@@ -140,14 +147,28 @@ class Knowledge:
 
     # -- parts ----------------------------------------------------------------------------------------------------
     def _apply(self, kind: str, data: Json) -> None:
-        self.state.apply(Seen(api.decode(kind, data)))
+        """Take in an object.
+
+        :raises InvalidInput: it breaks a rule.
+        """
+        thing = api.decode(kind, data)
+        for part in (thing.metadata.name, *((thing.metadata.namespace,) if kind in ("Pod", "PodGroup") else ())):
+            if not part or "/" in part:
+                raise InvalidInput(f"{kind} {thing.key!r}: must have names, and no slash in them")
+        self.state.apply(Seen(thing))
+        problem = self.state.problems.get((kind, thing.key))
+        if problem is not None:
+            raise InvalidInput(problem)
 
     def _only(self, known: Iterable[Task], told: list[WireTask]) -> None:
         """Drop tasks that are no longer there."""
-        uids = {task.uid for task in told}
+        uids = {task.uid or f"{task.namespace or _NAMESPACE}/{task.name}" for task in told}
         for task in [task for task in known if task.uid not in uids]:
-            self.state.apply(Gone("Pod", task.key))
-            self._last.pop(("Pod", task.uid), None)
+            self._drop(task)
+
+    def _drop(self, task: Task) -> None:
+        self.state.apply(Gone("Pod", task.key))
+        self._last.pop(("Pod", task.uid), None)
 
     def _place(self, task: Task, told: WireTask) -> None:
         """Give a task the status and the place that were told."""
@@ -213,7 +234,7 @@ def _pod(told: WireTask) -> Json:
         notes.setdefault(ROLE_KEY, told.role)
     if not told.preemptable:
         notes.setdefault(PREEMPTABLE_KEY, "false")
-    meta |= {"name": told.name, "namespace": told.namespace, "annotations": notes}
+    meta |= {"name": told.name, "namespace": told.namespace or _NAMESPACE, "annotations": notes}
     if told.uid:
         meta["uid"] = told.uid
     spec["priority"] = told.priority
