@@ -1,4 +1,4 @@
-"""What every backend must do, as tests. A backend's own test module derives a class and provides the `backend` fixture."""
+"""What every backend must do, as tests. A backend's test module derives a class and gives the `backend` fixture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Backend(EventSource, IntentSink, Protocol):
     """A backend under test with the few handles that a test needs."""
 
     def have(self, *, nodes: int, pods: int) -> list[Pod]:
-        """A cluster of *nodes* nodes ``node-0`` … and one PodGroup ``job`` with *pods* waiting pods, all of them told."""
+        """A cluster of *nodes* nodes ``node-0`` … and one PodGroup ``job`` with *pods* waiting pods, all told."""
         ...
 
     def settle(self) -> None:

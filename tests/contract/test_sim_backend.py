@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from contract.backend import Backend, BackendContract
 
+from contract.backend import Backend, BackendContract
 from pumice.model.api import Pod
 from pumice.sim.cluster import Delays, SimCluster
 from pumice.sim.controller import JobController
