@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine import matching
-from pumice.engine.neighbours import Neighbours, Tally
+from pumice.engine.neighbours import Neighbours
 from pumice.engine.rows import NodeRows
+from pumice.engine.tally import Tally
 from pumice.engine.terms import Spread, spreads_of
 from pumice.model.task import Task, TaskClass
 

@@ -4,7 +4,8 @@
 ``device.attributes["domain"].name``, ``device.capacity["domain"].name``, strings, whole numbers, truth values, lists,
 ``== != < <= > >= && || ! in``, ``has(…)``, ``quantity("8Gi")``, and of values ``compareTo``, ``isGreaterThan``,
 ``isLessThan``, ``startsWith``, ``endsWith``, ``contains``, ``matches``. What asks for an attribute that a device
-does not have has no value: ``||`` and ``&&`` then go by their other side, and a selector without a value selects nothing.
+does not have has no value: ``||`` and ``&&`` then go by their other side, and a selector without a value selects
+nothing.
 """
 
 from __future__ import annotations

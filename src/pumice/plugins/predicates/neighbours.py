@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.neighbours import Neighbours, Tally, own_terms
+from pumice.engine.neighbours import Neighbours, own_terms
 from pumice.engine.rows import NodeRows
+from pumice.engine.tally import Tally
 from pumice.engine.terms import Term, TermKind, Terms
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task

@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.neighbours import Neighbours, Tally
+from pumice.engine.neighbours import Neighbours
 from pumice.engine.rows import NodeRows
 from pumice.engine.spreading import spreads, tally_of
+from pumice.engine.tally import Tally
 from pumice.engine.terms import Spread
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
