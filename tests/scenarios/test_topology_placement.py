@@ -21,7 +21,7 @@ from pumice.model.api import (
 from pumice.model.job import Job, SubJob
 from pumice.model.node import Node
 from pumice.testing.builders import job, node, pod
-from pumice.testing.scenario import Plugins, Scenario
+from pumice.testing.scenario import Scenario
 
 
 class Racks(Plugin):
@@ -43,7 +43,7 @@ class Racks(Plugin):
         return {name: float(name[-1]) if name[-1].isdigit() else 0.0 for name in groups}
 
 
-PLUGINS: Plugins = [["priority", "gang"], ["predicates", Racks]]
+PLUGINS: list[list[str | type[Plugin]]] = [["priority", "gang"], ["predicates", Racks]]
 
 
 def rack(name: str, *nodes: str) -> HyperNode:
