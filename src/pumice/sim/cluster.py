@@ -54,7 +54,7 @@ class Delays:
 class SimPod:
     """One life of a pod, from its creation to its end. A pod that comes back is a new one."""
 
-    __slots__ = ("job", "key", "kind", "name", "node", "object", "settled", "started", "terminating", "uid")
+    __slots__ = ("fate", "job", "key", "kind", "name", "node", "object", "settled", "started", "terminating", "uid")
 
     def __init__(self, job: SimJob, kind: PodKind, name: str, obj: Pod) -> None:
         self.job, self.kind, self.name, self.object = job, kind, name, obj
@@ -66,6 +66,8 @@ class SimPod:
         self.settled = False
         """Bound, as the API server sees it."""
         self.terminating = False
+        self.fate: PodOutcome | None = None
+        """What is to be written of its end, whoever ends it."""
 
 
 class SimNode:
@@ -189,7 +191,10 @@ class SimCluster:
             self._watcher.node_left(node)
         self._events.append(Gone("Node", name))
         self.wake = True
-        for pod in list(node.pods.values()):
+        lost = list(node.pods.values())
+        for pod in lost:
+            pod.fate = "failed"
+        for pod in lost:
             self._lose(pod, "PodEvicted", "failed")
 
     def drain_node(self, name: str) -> None:

@@ -254,7 +254,7 @@ class JobController:
 
     def _leave(self, pod: SimPod, outcome: PodOutcome, lost_s: float) -> None:
         if pod.started is not None:
-            self._watcher.stay_over(pod, self._timeline.now, outcome, lost_s)
+            self._watcher.stay_over(pod, self._timeline.now, pod.fate or outcome, lost_s)
 
     # -- ending -----------------------------------------------------------------------------------------------------
     def _finish(self, job: SimJob, outcome: JobOutcome) -> None:
