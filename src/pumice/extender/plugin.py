@@ -27,7 +27,7 @@ from pumice.model.reason import PASS, Verdict, reject
 
 CALLERS = "extender.callers"
 """Name in a session's environment: extender name -> what is asked instead of the network (replay)."""
-_CLIENTS = "extender.clients"
+_CLIENTS = "_extender.clients"
 """Name in the runtime's memory: what is kept of each extender as long as the scheduler runs."""
 
 
@@ -98,18 +98,18 @@ class Extender(Plugin):
         settings = self.settings
         dialect = reading.dialect if reading.dialect and settings.dialect == "both" else settings.dialect
         paths = tuple(sorted(settings.verbs.items()))
-        key = (self.name, transport, paths, dialect, settings.names_only, reading.guarded)
-        known: dict[Any, tuple[Caller, Writer]] = ssn.runtime.memory.setdefault(_CLIENTS, {})
-        found = known.get(key)
-        if found is None:
-            for old in [old for old in known if old[0] == self.name]:
-                _close(known.pop(old)[0])
+        key = (transport, paths, dialect, settings.names_only, reading.guarded)
+        memory = ssn.memory_of(self.name)
+        kept: tuple[Any, Caller, Writer] | None = memory.get(_KEPT)
+        if kept is None or kept[0] != key:
+            if kept is not None:
+                _close(kept[1])
             callers: Mapping[str, Caller] = ssn.environment.get(CALLERS, {})
             caller = callers.get(self.name)
             if caller is None:
                 caller = Client(transport, dict(paths), DIALECTS[dialect], guarded=reading.guarded)
-            found = known[key] = (caller, Writer(dialect, names_only=settings.names_only))
-        return found
+            kept = memory[_KEPT] = (key, caller, Writer(dialect, names_only=settings.names_only))
+        return kept[1], kept[2]
 
     def _opened(self, ssn: Session, talk: Talk) -> bool:
         """Send the cluster; False if that failed and may not be ignored."""
@@ -139,10 +139,12 @@ def _close(caller: Caller) -> None:
         caller.close()
 
 
-def close_clients(memory: Mapping[str, Any]) -> None:
+def close_clients(memory: Mapping[str, Mapping[str, Any]]) -> None:
     """Close the connections that a runtime's memory holds; they are made anew when needed."""
-    for caller, _ in memory.get(_CLIENTS, {}).values():
-        _close(caller)
+    for entries in memory.values():
+        kept = entries.get(_KEPT)
+        if isinstance(kept, tuple) and len(kept) == 3:
+            _close(kept[1])
 
 
 __all__ = ["CALLERS", "Extender", "Settings", "close_clients"]

@@ -37,6 +37,7 @@ def record(
         conf=conf.to_data(),
         conf_source=conf.source,
         assumed=files.assumed_of(state),
+        devices=files.devices_of(state),
         phases=files.phases_of(state),
         default_queue=state.default_queue,
         scheduler_names=sorted(state.scheduler_names) if state.scheduler_names is not None else None,

@@ -107,6 +107,7 @@ def redacted(saved: SavedCycle) -> SavedCycle:
     uids = {key: names.pod_key(key) for key in _pods_without_uid(saved)}
     for task in out.assumed:
         task.uid = uids.get(task.uid, task.uid)
+    out.devices = {uids.get(uid, uid): held for uid, held in out.devices.items()}
     out.nominations = {uids.get(uid, uid): room for uid, room in out.nominations.items()}
     out.phases = {names.job_key(uid): phase for uid, phase in out.phases.items()}
     out.default_queue = names.queues.get(out.default_queue, out.default_queue)

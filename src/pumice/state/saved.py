@@ -69,6 +69,8 @@ class SavedCycle(_Record):
     conf: dict[str, Any]
     conf_source: str = ""
     assumed: list[AssumedTask] = []
+    devices: dict[str, list[int]] = {}
+    """Task -> the GPU devices that it holds."""
     phases: dict[str, str] = {}
     """Job -> phase, where we have decided one that its PodGroup does not show yet."""
     default_queue: str = "default"
@@ -119,6 +121,11 @@ def assumed_of(state: ClusterState) -> list[AssumedTask]:
     ]
 
 
+def devices_of(state: ClusterState) -> dict[str, list[int]]:
+    """The GPU devices that tasks hold."""
+    return {uid: list(task.devices) for uid, task in state.tasks.items() if task.devices}
+
+
 def phases_of(state: ClusterState) -> dict[str, str]:
     """The phases that we have decided and that the PodGroups do not show yet."""
     return {
@@ -149,11 +156,30 @@ def restore(saved: SavedCycle) -> ClusterState:
         state.set_status(task, status, node)
         task._assumed_at = entry.since
         state.assumed[entry.uid] = task
+    _hold_devices(state, saved.devices)
     for uid, phase in saved.phases.items():
         if uid in state.jobs:
             state.set_phase(state.jobs[uid], phase)
     state.now = saved.now
     return state
+
+
+def _hold_devices(state: ClusterState, held: dict[str, list[int]]) -> None:
+    """Let tasks hold exactly the devices they held; without this they would hold the first free ones."""
+    table = state.devices
+    moved = [
+        (task, task.node, devices)
+        for uid, devices in held.items()
+        if (task := state.tasks.get(uid)) is not None and task.node is not None and list(task.devices) != devices
+    ]
+    for task, node, _ in moved:
+        if task.status is TaskStatus.RELEASING:
+            table.set_releasing(task, node.row, -1)
+        table.give_back(task, node.row)
+    for task, node, devices in moved:
+        table.take(task, node, devices)
+        if task.status is TaskStatus.RELEASING:
+            table.set_releasing(task, node.row, 1)
 
 
 # -- plain data that keeps its types ------------------------------------------------------------------------------
@@ -203,11 +229,13 @@ def unpack(data: Any) -> Any:
 def pack_memory(memory: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], list[str]]:
     """What plugins keep between sessions, packed, and the entries that were left out.
 
-    A key that begins with an underscore is a cache: left out without a word, its plugin makes it anew.
+    What begins with an underscore is a cache: left out without a word, its plugin makes it anew.
     """
     packed: dict[str, Any] = {}
     left_out: list[str] = []
     for plugin, entries in memory.items():
+        if plugin.startswith("_"):
+            continue
         mine: dict[Any, Any] = {}
         for key, value in entries.items():
             if isinstance(key, str) and key.startswith("_"):

@@ -166,3 +166,24 @@ def test_a_status_that_does_not_exist_is_refused(scenario: Scenario) -> None:
     )
     with pytest.raises(InvalidInput, match="no status 'Dreaming'"):
         saved.restore(cycle)
+
+
+def test_tasks_hold_the_devices_that_they_held(scenario: Scenario) -> None:
+    """The first task, on device 0, is gone; the second stays on device 1 although device 0 is free."""
+    scenario.node("n1", cpu=8, gpu=2)
+    scenario.job("a", tasks=2, min_available=1, cpu=1, task_annotations={"gpu-fraction": "0.6"})
+    scenario.run(actions=["enqueue", "allocate"], plugins=["gang", "predicates"])
+    first, second = sorted(scenario.state.tasks.values(), key=lambda t: t.devices)
+    assert (first.devices, second.devices) == ((0,), (1,))
+    scenario.remove(first.name)
+    state = scenario.state
+    cycle = SavedCycle(
+        now=0.0,
+        objects=saved.objects_of(state),
+        conf={},
+        assumed=saved.assumed_of(state),
+        devices=saved.devices_of(state),
+    )
+    again = saved.restore(cycle)
+    assert again.tasks[second.uid].devices == (1,)
+    assert violations(again) == []
