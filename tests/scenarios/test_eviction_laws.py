@@ -62,13 +62,16 @@ class Given:
                     min_available=minimum,
                     queue=name,
                 )
+        for n, left in enumerate(room):
+            if left:
+                made.job(f"fill{n}", tasks=left, on=f"n{n}", cpu=1, priority=1, min_available=1 + n % 2, queue="a")
         for n, (priority, cpu, tasks, minimum, name) in enumerate(self.waiting):
             made.job(f"wait{n}", tasks=tasks, cpu=cpu, priority=priority, min_available=min(minimum, tasks), queue=name)
         return made
 
 
 def clusters() -> st.SearchStrategy[Given]:
-    """Up to four nodes, well filled, with up to three jobs that wait."""
+    """Up to four full nodes and up to three jobs that wait."""
     names = st.sampled_from(["a", "b"])
     running = st.tuples(
         st.sampled_from([1, 10]), st.integers(1, 3), st.lists(st.integers(0, 3), min_size=1, max_size=4), names
