@@ -1,7 +1,7 @@
 """Random user plugins: rules drawn as data, turned into callbacks of every shape and scope.
 
 A rule's *kind* says what it looks at, which bounds the scopes it may declare: an answer that depends on what is placed
-must not be called static. Filters only ever get stricter as tasks are placed, as room does.
+must not be called static. A filter may get stricter as tasks are placed (room, pods) or laxer (company).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pumice import Arguments, Event, EventHandler, Node, NodeRows, Plugin, Queue, Scope, Session, Task, Unfit, reason_id
 
 STATIC, NODE, SESSION = Scope.STATIC, Scope.NODE, Scope.SESSION
-KINDS = {"zone": STATIC, "pods": NODE, "cpu": NODE, "parity": SESSION, "job": SESSION}
+KINDS = {"zone": STATIC, "pods": NODE, "cpu": NODE, "company": NODE, "parity": SESSION, "job": SESSION}
 SCOPES = [STATIC, NODE, SESSION]
 
 
@@ -88,6 +88,8 @@ def passes(rule: Rule, task: Task, zone: int, pods: int, used: int, row: int) ->
             return pods <= rule.amount
         case "cpu":
             return used <= 1000 * rule.amount + int(task.requests.milli_cpu)
+        case "company":
+            return pods > 0 or int(task.requests.milli_cpu) >= 250 * rule.amount
         case "parity":
             return (number(task.name) + row) % 4 != rule.amount
         case _:
@@ -100,7 +102,7 @@ def worth(rule: Rule, task: Task, zone: int, pods: int, used: int, row: int) -> 
             return (zone * (rule.amount + 1) + len(task.job.name)) % 5
         case "pods":
             return pods * (rule.amount - 1)
-        case "cpu":
+        case "cpu" | "company":
             return used // 500 * (1 - rule.amount)
         case "parity":
             return (number(task.name) * 3 + row * (rule.amount + 1)) % 4

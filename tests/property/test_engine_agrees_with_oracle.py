@@ -140,3 +140,11 @@ def test_a_job_is_not_passed_over_because_another_one_of_its_class_fits_nowhere(
     policy = Policy((zone,), (), best_node=False, refuses=0, queue_limit=0, larger_first=False)
     waiting = JobDraw(tasks=3, needs=2, milli=250, other=0, queue=0, priority=0, on=0)
     agree(([NodeDraw(4, 110, 1)] * 2, [waiting], policy, ("gang",), [[Happening("add job", 0, 0)]]))
+
+
+def test_a_task_that_fits_once_others_are_placed_is_tried_again() -> None:
+    """The small tasks want company on their node; the first of them comes too early, the next ones do not."""
+    company = Rule("company", batch=False, scope=Scope.NODE, amount=2)
+    policy = Policy((company,), (), best_node=False, refuses=0, queue_limit=0, larger_first=False)
+    mixed = JobDraw(tasks=6, needs=2, milli=250, other=500, queue=0, priority=0, on=-1)
+    agree(([NodeDraw(4, 110, 1)] * 2, [mixed], policy, ("gang",), []))

@@ -32,7 +32,7 @@ class Choice:
 class FitError:
     """Why a task fits nowhere: how many nodes each reason stands for. Counted when first asked for."""
 
-    __slots__ = ("_count", "_counts", "_nodes", "text")
+    __slots__ = ("_count", "_counts", "_nodes", "at", "text")
 
     def __init__(
         self,
@@ -43,6 +43,8 @@ class FitError:
     ) -> None:
         self._counts, self._nodes, self.text = counts or {}, nodes, text
         self._count = count
+        self.at = -1
+        """Where the log of touched rows stood when the task did not fit."""
 
     def settle(self) -> None:
         """Count now, while the state is still the one in which the task did not fit."""

@@ -454,7 +454,8 @@ class Session(Registration, Asking):
         self.refusals.add(job, Refusal(stage, text, plugin))
 
     def unfit(self, job: Job, task: Task, error: FitError) -> None:
-        """Remember why a task fits nowhere."""
+        """Remember why a task fits nowhere, and in which state of the nodes."""
+        error.at = self.state.table.touched.position
         self.fit_errors.setdefault(job.uid, {})[task._uid] = error
 
     def set_condition(self, job: Job, kind: str, status: str, reason: str, message: str) -> None:

@@ -179,7 +179,7 @@ def _place_many(
 
 
 def _failed_before(ssn: Session, job: Job, sub_job: SubJob | None, task: Task) -> bool:
-    """Has an equal task of the job already been found to fit nowhere in this cycle?"""
+    """Was an equal task of the job found to fit nowhere, and nothing placed since that could have changed it?"""
     failed = _unfit_tasks(ssn, job)
     if not failed:
         return False
@@ -190,7 +190,8 @@ def _failed_before(ssn: Session, job: Job, sub_job: SubJob | None, task: Task) -
     view = ssn.evaluator.view(task)
     if view.session_filters:
         return False
-    return any(t._class is task._class for t in failed)
+    errors, now = ssn.fit_errors[job.uid], ssn.state.table.touched.position
+    return any(t._class is task._class and errors[t._uid].at == now for t in failed)
 
 
 def _unfit_tasks(ssn: Session, job: Job) -> list[Task]:
