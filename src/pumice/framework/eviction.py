@@ -347,13 +347,13 @@ def commit_plan(ssn: Session, action: str, statement: Statement, job: Job, task:
     """Commit a plan for a job if nobody refuses it; else take it back.
 
     A plan that evicts nobody is left to allocate where that is still to come: a promise would keep the job from the
-    places that it can have at once.
+    places that it can have at once. Nor is it made for a single *task*: half a gang would hold room.
     """
     if spares(ssn):
         if statement.has_evictions():
             useless = job.pending_best_effort_count > 0 and job.is_starving  # its gang would still not be whole
         else:
-            useless = "allocate" in ssn.actions[_position(ssn, action) + 1 :]
+            useless = task is not None or "allocate" in ssn.actions[_position(ssn, action) + 1 :]
         if useless:
             statement.discard()
             return False

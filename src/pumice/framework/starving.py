@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pumice.engine.goheap import OrderedQueue
+from pumice.framework.eviction import spares
 from pumice.framework.session import Session
 from pumice.framework.worksheet import placeable
 from pumice.model.job import Job
@@ -68,8 +69,11 @@ class StarvingJobs:
 
 
 def waiting_tasks(ssn: Session, job: Job) -> list[Task]:
-    """The job's tasks that wait for a place, in order."""
-    return ssn.sorted_tasks(t for t in job._by_status[S.PENDING].values() if placeable(t))
+    """The job's tasks that wait for a place, in order; those that ask for nothing only if somebody will bind them."""
+    waiting = (t for t in job._by_status[S.PENDING].values() if placeable(t))
+    if spares(ssn) and "backfill" not in ssn.actions:
+        waiting = (t for t in waiting if not t._best_effort)
+    return ssn.sorted_tasks(waiting)
 
 
 def never_preempts(task: Task) -> bool:
