@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from pumice.cli import bench, conf, conformance, cycle, objects, plugins, points, render, simulate
+from pumice.cli import bench, conf, conformance, cycle, extender, objects, plugins, points, render, simulate
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 from pumice.config import InvalidConf
 from pumice.errors import PumiceError
@@ -96,6 +96,7 @@ app.command()(points.points)
 app.command()(plugins.plugins)
 app.add_typer(plugins.app, name="plugin")
 app.add_typer(conformance.app, name="conformance")
+app.add_typer(extender.app, name="extender")
 app.command()(bench.bench)
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
+from pumice.extender.exchanges import exchange
 from pumice.extender.port import Caller, CallFailed
 from pumice.extender.settings import Settings
 from pumice.extender.wire.objects import Wire
@@ -20,6 +21,8 @@ Resp = TypeVar("Resp", bound=Wire)
 
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the latency histogram, in seconds."""
+EXCHANGES: Final = "extender.exchanges"
+"""Name in a session's environment: a list that takes every exchange, to be saved with the cycle."""
 _LOGGED: Final = 3
 """Failures of one verb that are logged in one session; all are counted."""
 
@@ -34,6 +37,7 @@ class Conversation:
         self._logged: dict[str, int] = {}
         self._told: set[str] = set()
         self.failures = 0
+        self._record: list[dict[str, Any]] | None = ssn.environment.get(EXCHANGES)
 
     @property
     def spent(self) -> float:
@@ -63,6 +67,10 @@ class Conversation:
             self.failed(failure, len(bodies))
             return [failure] * len(bodies)
         answers = self._caller.call_many(verb, bodies, left)
+        if self._record is not None:
+            self._record += [
+                exchange(self._name, verb, body, answer) for body, answer in zip(bodies, answers, strict=True)
+            ]
         failed = [answer for answer in answers if isinstance(answer, CallFailed)]
         if failed:
             self.failed(failed[0], len(failed))

@@ -27,8 +27,8 @@ from pumice.model.reason import PASS, Verdict, reject
 
 CALLERS = "extender.callers"
 """Name in a session's environment: extender name -> what is asked instead of the network (replay)."""
-_CLIENTS = "_extender.clients"
-"""Name in the runtime's memory: what is kept of each extender as long as the scheduler runs."""
+_KEPT = "_kept"
+"""Name in the plugin's memory: connections, and what was written; a cache, never saved."""
 
 
 class Extender(Plugin):
