@@ -7,7 +7,7 @@ SHARED ?= ../shared
 DEMO := examples/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format conformance test-oracle bench clean
+.PHONY: help setup demo test check format conformance test-oracle kube bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ conformance: $(STAMP)  ## Run the conformance cases in SHARED (default ../shared
 
 test-oracle: $(STAMP)  ## Compare the fast engine with the slow, obvious one at length
 	$(BIN)/pytest -m slow
+
+kube:  ## Build kube-apiserver, kube-scheduler and etcd for the tests against a real API server (once)
+	@tools/kube/build.sh
 
 bench: $(STAMP)  ## Measure the scheduler
 	$(BIN)/pumice bench

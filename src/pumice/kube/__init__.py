@@ -1,0 +1,1 @@
+"""Kubernetes as a backend: list and watch, bind, evict, status, leases."""

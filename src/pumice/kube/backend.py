@@ -1,0 +1,206 @@
+"""The Kubernetes backend: an event loop in a thread of its own, behind the two ports of every backend."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pumice.clock import Clock, SystemClock
+from pumice.kube.client import KubeClient
+from pumice.kube.credentials import Credentials
+from pumice.kube.inbox import Inbox
+from pumice.kube.kinds import RESOURCES
+from pumice.kube.lease import Election, Elector
+from pumice.kube.notes import NoteWriter
+from pumice.kube.reflector import Reflector
+from pumice.kube.sink import Outbox
+from pumice.kube.statuses import StatusWriter
+from pumice.kube.writes import Writer
+from pumice.model.api import AnyObject
+from pumice.model.events import ClusterEvent
+from pumice.model.intents import Intent
+from pumice.ports import Binder
+
+log = logging.getLogger("pumice.kube")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the backend behaves."""
+
+    in_flight: int = 64
+    """Binds under way at once."""
+    node_labels: Sequence[tuple[str, str]] = ()
+    """Only nodes that carry one of these labels are seen; all if there are none."""
+    election: Election | None = None
+    """Whom we compete with; None: nobody, we lead."""
+    component: str = "pumice"
+    """Our name in events."""
+    without: frozenset[str] = field(default_factory=frozenset)
+    """Kinds that are not watched."""
+
+
+class KubeBackend:
+    """`EventSource` and `IntentSink` over an API server. ``start`` it, and ``stop`` it at the end."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        settings: Settings | None = None,
+        *,
+        clock: Clock | None = None,
+        binders: Mapping[str, Binder] | None = None,
+        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+    ) -> None:
+        self.settings = settings or Settings()
+        self._credentials, self._clock = credentials, clock or SystemClock()
+        self._binders = binders
+        self._beside = beside
+        self._kinds = [kind for kind in RESOURCES if kind not in self.settings.without]
+        self.inbox = Inbox(self._kinds)
+        self._thread = threading.Thread(target=self._run, name="pumice-kube", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._outbox: Outbox | None = None
+        self._writer: Writer | None = None
+        self._elector: Elector | None = None
+        self._stopping: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._grace = 0.0
+        self.reflectors: dict[str, Reflector] = {}
+        self.failure: BaseException | None = None
+        """What ended the backend, if it ended by itself."""
+        self.lost = threading.Event()
+        """We led and do not lead any more."""
+
+    # -- the two ports ----------------------------------------------------------------------------------------------
+    def drain(self) -> list[ClusterEvent]:
+        """Everything that happened since the last call, in order."""
+        return self.inbox.drain()
+
+    def submit(self, intents: Sequence[Intent]) -> None:
+        """Take over a batch of intents; outcomes come back as events."""
+        if self._loop is not None and self._outbox is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._outbox.put, list(intents))
+
+    # -- life -------------------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Begin to watch.
+
+        :raises PumiceError: there are no credentials.
+        """
+        self._thread.start()
+        self._started.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self, grace: float = 10.0) -> None:
+        """Carry out what was submitted, for at most *grace* seconds, give the lease back, and end."""
+        self._grace = grace
+        if self._loop is not None and self._stopping is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(grace + 15.0)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the backend works."""
+        return self._thread.is_alive() and self.failure is None
+
+    @property
+    def leading(self) -> bool:
+        """Whether we may decide and write."""
+        return self._left() > 0
+
+    def call(self, make: Callable[[Writer], Awaitable[Any]], timeout: float = 30.0) -> Any:
+        """Run one write in the backend's loop and wait for its outcome."""
+        if self._loop is None or self._writer is None:
+            raise RuntimeError("the backend was not started")
+        writer = self._writer
+
+        async def run() -> Any:
+            return await make(writer)
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(timeout)
+
+    # -- inside the thread ------------------------------------------------------------------------------------------
+    def _left(self) -> float:
+        if self.settings.election is None:
+            return float("inf")
+        return self._elector.left if self._elector is not None else 0.0
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as exc:  # kept for whoever owns the backend
+            self.failure = exc
+            if self._started.is_set():
+                log.error("the backend ended", exc_info=exc)
+        finally:
+            self._started.set()
+            self.inbox.wake()
+
+    async def _main(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        connections = self.settings.in_flight + len(self._kinds) + 32
+        async with KubeClient(self._credentials, connections=connections) as client:
+            self._writer = Writer(client, self._left)
+            for kind in self._kinds:
+                accept = self._chosen if kind == "Node" and self.settings.node_labels else None
+                keep = kind == "PodGroup"
+                self.reflectors[kind] = Reflector(client, RESOURCES[kind], self.inbox, accept=accept, keep=keep)
+            groups = self.reflectors["PodGroup"].objects if "PodGroup" in self.reflectors else {}
+            statuses = StatusWriter(self._writer, groups, self._clock)
+            notes = NoteWriter(self._writer, self._clock, self.settings.component)
+            self._outbox = Outbox(
+                self._writer,
+                statuses,
+                notes,
+                self.inbox.put,
+                in_flight=self.settings.in_flight,
+                binders=self._binders,
+            )
+            if self.settings.election is not None:
+                self._elector = Elector(client, self.settings.election, clock=self._clock)
+            self._started.set()
+            await self._work(self._stopping)
+
+    async def _work(self, stopping: asyncio.Event) -> None:
+        assert self._outbox is not None
+        jobs = [r.run() for r in self.reflectors.values()]
+        jobs += [self._outbox.run(), *(make() for make in self._beside)]
+        if self._elector is not None:
+            jobs.append(self._lead(self._elector))
+        tasks = [asyncio.create_task(job) for job in jobs]
+        end = asyncio.create_task(stopping.wait())
+        try:
+            await asyncio.wait([*tasks, end], return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
+            if stopping.is_set() and self.leading and self._grace > 0:
+                try:
+                    await asyncio.wait_for(self._outbox.finish(), self._grace)
+                except TimeoutError:
+                    log.warning("not everything was written within %g s", self._grace)
+        finally:
+            if self._elector is not None:
+                await self._elector.release()
+            for task in tasks:
+                task.cancel()
+            end.cancel()
+            await asyncio.gather(*tasks, end, return_exceptions=True)
+
+    async def _lead(self, elector: Elector) -> None:
+        await elector.acquire()
+        self.inbox.wake()
+        await elector.hold()
+        self.lost.set()
+        self.inbox.wake()
+        await asyncio.Event().wait()
+
+    def _chosen(self, obj: AnyObject) -> bool:
+        labels = obj.metadata.labels or {}
+        return any(labels.get(key) == value for key, value in self.settings.node_labels)

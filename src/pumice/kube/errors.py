@@ -1,0 +1,57 @@
+"""How talking to an API server can fail."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pumice.errors import PumiceError
+
+
+class _Cause(msgspec.Struct):
+    reason: str = ""
+
+
+class _Details(msgspec.Struct, rename="camel"):
+    causes: list[_Cause] | None = None
+    retry_after_seconds: float = 0
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    reason: str = ""
+    details: _Details | None = None
+
+
+_STATUS = msgspec.json.Decoder(_Status)
+
+
+class Refused(PumiceError):
+    """The API server answered, and the answer is no."""
+
+    def __init__(self, code: int, what: str, body: bytes = b"", retry_after: str = "") -> None:
+        try:
+            status = _STATUS.decode(body)
+        except msgspec.MsgspecError:
+            status = _Status(message=body[:200].decode("utf-8", "replace"))
+        super().__init__(f"{what}: {code} {status.message or status.reason}".rstrip())
+        details = status.details or _Details()
+        self.code = code
+        self.reason = status.reason
+        self.causes = frozenset(c.reason for c in details.causes or ())
+        self.retry_after = float(retry_after) if retry_after.isdigit() else details.retry_after_seconds
+        self.retryable = code in (408, 429) or code >= 500
+
+    @property
+    def by_budget(self) -> bool:
+        """Whether a disruption budget said no to an eviction."""
+        return self.code == 429 and "DisruptionBudget" in self.causes
+
+
+class Unreachable(PumiceError):
+    """No answer came: nobody knows whether the request was carried out."""
+
+    retryable = True
+
+
+class NoCredentials(PumiceError):
+    """There is no usable kubeconfig, and this is not a pod."""

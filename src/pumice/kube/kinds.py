@@ -1,0 +1,109 @@
+"""What is watched: where the API server keeps each kind, and whether a cluster must have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from pumice.model.api import KINDS, AnyObject
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind on the API server."""
+
+    kind: str
+    prefix: str
+    """``/api/v1`` or ``/apis/GROUP/VERSION``."""
+    plural: str
+    needed: bool = True
+    """Without it there is nothing to schedule; an optional one may be missing or forbidden."""
+
+    @property
+    def collection(self) -> str:
+        """The path of all objects of the kind."""
+        return f"{self.prefix}/{self.plural}"
+
+    def path(self, key: str, sub: str = "") -> str:
+        """The path of one object: *key* is ``namespace/name`` or the bare name; *sub* a subresource."""
+        namespace, _, name = key.rpartition("/")
+        where = f"{self.prefix}/namespaces/{namespace}" if namespace else self.prefix
+        return f"{where}/{self.plural}/{name}{'/' + sub if sub else ''}"
+
+
+_CORE, _STORAGE, _DRA = "/api/v1", "/apis/storage.k8s.io/v1", "/apis/resource.k8s.io/v1"
+_VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
+
+RESOURCES: dict[str, Resource] = {
+    r.kind: r
+    for r in (
+        # in the order in which first lists are applied: what others refer to comes first
+        Resource("PriorityClass", "/apis/scheduling.k8s.io/v1", "priorityclasses"),
+        Resource("Namespace", _CORE, "namespaces"),
+        Resource("ResourceQuota", _CORE, "resourcequotas"),
+        Resource("Queue", _VOLCANO, "queues"),
+        Resource("HyperNode", "/apis/topology.volcano.sh/v1alpha1", "hypernodes", needed=False),
+        Resource("Numatopology", "/apis/nodeinfo.volcano.sh/v1alpha1", "numatopologies", needed=False),
+        Resource("Node", _CORE, "nodes"),
+        Resource("StorageClass", _STORAGE, "storageclasses", needed=False),
+        Resource("CSINode", _STORAGE, "csinodes", needed=False),
+        Resource("CSIStorageCapacity", _STORAGE, "csistoragecapacities", needed=False),
+        Resource("PersistentVolume", _CORE, "persistentvolumes", needed=False),
+        Resource("PersistentVolumeClaim", _CORE, "persistentvolumeclaims", needed=False),
+        Resource("DeviceClass", _DRA, "deviceclasses", needed=False),
+        Resource("ResourceSlice", _DRA, "resourceslices", needed=False),
+        Resource("ResourceClaim", _DRA, "resourceclaims", needed=False),
+        Resource("PodDisruptionBudget", "/apis/policy/v1", "poddisruptionbudgets", needed=False),
+        Resource("PodGroup", _VOLCANO, "podgroups"),
+        Resource("Pod", _CORE, "pods"),
+    )
+}
+
+
+class ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class RawList(msgspec.Struct):
+    """A list whose items are decoded one by one, so that a bad one spoils nothing."""
+
+    metadata: ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class WatchLine(msgspec.Struct):
+    """One line of a watch."""
+
+    type: str
+    object: msgspec.Raw
+
+
+RAW_LIST = msgspec.json.Decoder(RawList)
+WATCH_LINE = msgspec.json.Decoder(WatchLine)
+# made here, in the importing thread: decoders of a type must not be made by two threads at once
+DECODERS: dict[str, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(cls) for kind, cls in KINDS.items()}
+LISTS: dict[str, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(
+        msgspec.defstruct(f"{kind}List", [("metadata", ListMeta), ("items", list[cls] | None, None)])  # type: ignore[valid-type]
+    )
+    for kind, cls in KINDS.items()
+}
+
+
+class _OnlyMeta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class Bookmark(msgspec.Struct):
+    """The metadata of any object."""
+
+    metadata: _OnlyMeta = msgspec.field(default_factory=_OnlyMeta)
+
+
+BOOKMARK = msgspec.json.Decoder(Bookmark)
+
+__all__ = ["BOOKMARK", "DECODERS", "LISTS", "RAW_LIST", "RESOURCES", "WATCH_LINE", "AnyObject", "Resource"]

@@ -1,0 +1,109 @@
+"""Kubernetes events: one object for what is said again and again, with a count."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pumice.clock import Clock
+from pumice.kube.client import STRATEGIC
+from pumice.kube.kinds import RESOURCES
+from pumice.kube.writes import Writer
+from pumice.model.intents import Note
+
+log = logging.getLogger("pumice.kube")
+
+REPEAT = 60.0
+"""Seconds that pass at least between two writes of one event."""
+KEEP = 4096
+WAITING = 2000
+"""Events beyond so many waiting ones are dropped: they are for reading, and nobody reads that many."""
+
+
+@dataclass(slots=True)
+class _Said:
+    name: str
+    count: int = 0
+    first: str = ""
+    wrote: float = float("-inf")
+
+
+class NoteWriter:
+    """Writes notes as events, slowly, one after the other. Belongs to one event loop."""
+
+    def __init__(self, writer: Writer, clock: Clock, component: str) -> None:
+        self._writer, self._clock, self._component = writer, clock, component
+        self._said: OrderedDict[Note, _Said] = OrderedDict()
+        self._queue: asyncio.Queue[tuple[Note, str]] = asyncio.Queue(WAITING)
+
+    def put(self, note: Note, uid: str = "") -> None:
+        """Something is to be said about an object."""
+        if note.kind not in RESOURCES:
+            log.warning("%s %s: %s: %s", note.kind, note.key, note.reason, note.message)
+            return
+        said = self._said.get(note)
+        if said is None:
+            said = self._said[note] = _Said(f"{note.key.rpartition('/')[2]}.{uuid.uuid4().hex[:16]}")
+            if len(self._said) > KEEP:
+                self._said.popitem(last=False)
+        said.count += 1
+        if time.monotonic() - said.wrote >= REPEAT and not self._queue.full():
+            said.wrote = time.monotonic()
+            self._queue.put_nowait((note, uid))
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            note, uid = await self._queue.get()
+            said = self._said.get(note)
+            if said is not None:
+                try:
+                    await self._write(note, uid, said)
+                except Exception:
+                    log.exception("event about %s %s", note.kind, note.key)
+
+    async def _write(self, note: Note, uid: str, said: _Said) -> None:
+        namespace = note.key.rpartition("/")[0] or "default"
+        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        path = f"/api/v1/namespaces/{namespace}/events"
+        if said.first:
+            body: dict[str, Any] = {"count": said.count, "lastTimestamp": now}
+            if await self._writer.patch(f"{path}/{said.name}", body, STRATEGIC):
+                return
+        said.first = said.first or now
+        refused = await self._writer.create(path, self._body(note, uid, said, namespace, now))
+        if refused is not None:
+            log.debug("%s", refused)
+
+    def _body(self, note: Note, uid: str, said: _Said, namespace: str, now: str) -> dict[str, Any]:
+        resource = RESOURCES[note.kind]
+        about = {
+            "kind": note.kind,
+            "apiVersion": resource.prefix.removeprefix("/apis/").removeprefix("/api/"),
+            "name": note.key.rpartition("/")[2],
+        }
+        if "/" in note.key:
+            about["namespace"] = namespace
+        if uid:
+            about["uid"] = uid
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": said.name, "namespace": namespace},
+            "involvedObject": about,
+            "type": note.type,
+            "reason": note.reason,
+            "message": note.message[:1024],
+            "count": said.count,
+            "firstTimestamp": said.first,
+            "lastTimestamp": now,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._component,
+        }

@@ -1,0 +1,209 @@
+"""One kind, followed: a list, then a watch from there, and again whenever the watch is lost for good."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import random
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from pumice.kube.client import KubeClient
+from pumice.kube.errors import Refused, Unreachable
+from pumice.kube.inbox import Inbox
+from pumice.kube.kinds import BOOKMARK, DECODERS, LISTS, RAW_LIST, WATCH_LINE, Resource
+from pumice.kube.waiting import Backoff
+from pumice.model.api import AnyObject
+from pumice.model.events import ClusterEvent, Gone, Seen
+
+log = logging.getLogger("pumice.kube")
+
+SILENCE = 150.0
+"""A watch that brings nothing for so long, not even a bookmark (one comes about every minute), is dead."""
+ABSENT = 60.0
+"""How often it is looked whether a kind that the cluster does not have came."""
+_BIG = 500
+"""Lists with more objects than this are decoded with the collector paused."""
+
+
+class _Expired(Exception):
+    """The server does not remember the version that we watch from."""
+
+
+class Reflector:
+    """Keeps an inbox up to date on one kind. Tells nothing twice and forgets nothing across lost connections."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource,
+        inbox: Inbox,
+        *,
+        accept: Callable[[AnyObject], bool] | None = None,
+        keep: bool = False,
+    ) -> None:
+        self._client, self._resource, self._inbox, self._accept = client, resource, inbox, accept
+        self._known: dict[str, str] = {}
+        self._listed = False
+        self._complained = ""
+        self._backoff = Backoff(0.2, 10.0)
+        self._keep = keep
+        self.objects: dict[str, AnyObject] = {}
+        """The objects as last seen, if they are kept."""
+        self.lists = 0
+        """How often everything was listed."""
+
+    async def run(self) -> None:
+        """Follow the kind until cancelled."""
+        while True:
+            try:
+                version = await self._list()
+                self._mended()
+                await self._follow(version)
+            except _Expired:
+                continue
+            except Refused as no:
+                if not self._resource.needed and no.code in (403, 404):
+                    self._absent(no)
+                    await asyncio.sleep(ABSENT)
+                    continue
+                await self._wait(no)
+            except Unreachable as lost:
+                await self._wait(lost)
+
+    # -- list -------------------------------------------------------------------------------------------------------
+    async def _list(self) -> str:
+        """Bring everything up to date; returns the version to watch from."""
+        body = await self._client.request("GET", self._resource.collection, timeout=120.0)
+        version, objects = self._decode_list(body)
+        self.lists += 1
+        events: list[ClusterEvent] = []
+        present: set[str] = set()
+        for obj in objects:
+            present.add(obj.key)
+            self._take(obj, events)
+        for key in [key for key in self._known if key not in present]:
+            self._drop(key, events)
+        self._deliver(events)
+        return version
+
+    def _decode_list(self, body: bytes) -> tuple[str, Sequence[AnyObject]]:
+        paused = gc.isenabled() and len(body) > _BIG * 1000
+        if paused:
+            gc.disable()
+        try:
+            found = LISTS[self._resource.kind].decode(body)
+            return found.metadata.resource_version, found.items or ()
+        except msgspec.ValidationError:
+            raw = RAW_LIST.decode(body)
+            decoded = (self._decode(item) for item in raw.items or ())
+            return raw.metadata.resource_version, [obj for obj in decoded if obj is not None]
+        finally:
+            if paused:
+                gc.enable()
+
+    def _deliver(self, events: Sequence[ClusterEvent]) -> None:
+        if not self._listed:
+            self._listed = True
+            self._inbox.first(self._resource.kind, events)
+        elif events:
+            self._inbox.put(events)
+
+    # -- watch ------------------------------------------------------------------------------------------------------
+    async def _follow(self, version: str) -> None:
+        """Watch until the server has forgotten the version; lost connections are taken up where they broke."""
+        while True:
+            query = {
+                "watch": "1",
+                "resourceVersion": version,
+                "allowWatchBookmarks": "true",
+                "timeoutSeconds": str(random.randint(300, 600)),
+            }
+            try:
+                async with self._client.stream(self._resource.collection, query=query, silence=SILENCE) as body:
+                    rest = b""
+                    async for chunk in body.iter_any():
+                        *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
+                        if lines:
+                            version = self._lines(lines, version)
+                            self._mended()
+            except Unreachable as lost:
+                await self._wait(lost)
+            except Refused as no:
+                if no.code == 410:
+                    raise _Expired from no
+                if not no.retryable and no.code != 401:
+                    raise
+                await self._wait(no)
+
+    def _lines(self, lines: Sequence[bytes], version: str) -> str:
+        """Take in some lines of a watch; returns the version reached."""
+        events: list[ClusterEvent] = []
+        try:
+            for line in lines:
+                if not line:
+                    continue
+                event = WATCH_LINE.decode(line)
+                if event.type == "ERROR":
+                    raise _Expired
+                meta = BOOKMARK.decode(event.object).metadata
+                if event.type == "DELETED":
+                    self._drop(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, events)
+                elif event.type != "BOOKMARK":
+                    obj = self._decode(event.object)
+                    if obj is not None:
+                        self._take(obj, events)
+                version = meta.resource_version or version
+        finally:
+            if events:
+                self._inbox.put(events)
+        return version
+
+    # -- objects ----------------------------------------------------------------------------------------------------
+    def _decode(self, raw: msgspec.Raw) -> AnyObject | None:
+        try:
+            obj: AnyObject = DECODERS[self._resource.kind].decode(raw)
+        except msgspec.ValidationError as exc:
+            meta = BOOKMARK.decode(raw).metadata
+            log.warning("%s %s/%s is left out: %s", self._resource.kind, meta.namespace, meta.name, exc)
+            return None
+        return obj
+
+    def _take(self, obj: AnyObject, events: list[ClusterEvent]) -> None:
+        key, version = obj.key, obj.metadata.resource_version
+        if self._accept is not None and not self._accept(obj):
+            self._drop(key, events)
+        elif self._known.get(key) != version:
+            self._known[key] = version
+            if self._keep:
+                self.objects[key] = obj
+            events.append(Seen(obj))
+
+    def _drop(self, key: str, events: list[ClusterEvent]) -> None:
+        if self._known.pop(key, None) is not None:
+            self.objects.pop(key, None)
+            events.append(Gone(self._resource.kind, key))
+
+    # -- trouble ----------------------------------------------------------------------------------------------------
+    def _absent(self, no: Refused) -> None:
+        if self._complained != str(no):
+            self._complained = str(no)
+            how = "is not to be read" if no.code == 403 else "does not exist here"
+            log.info("%s %s; going on without", self._resource.kind, how)
+        events: list[ClusterEvent] = []
+        for key in list(self._known):
+            self._drop(key, events)
+        self._deliver(events)
+
+    async def _wait(self, trouble: Refused | Unreachable) -> None:
+        text = str(trouble)
+        if self._complained != text:
+            self._complained = text
+            log.warning("%s: %s; trying again", self._resource.kind, text)
+        await asyncio.sleep(self._backoff.again(getattr(trouble, "retry_after", 0.0)))
+
+    def _mended(self) -> None:
+        self._complained = ""
+        self._backoff.reset()

@@ -1,0 +1,144 @@
+"""Intents on their way to the API server: many binds in flight, evictions plan by plan, the rest coalesced."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+
+from pumice.kube.notes import NoteWriter
+from pumice.kube.statuses import StatusWriter
+from pumice.kube.writes import Writer
+from pumice.model.events import BindFailed, ClusterEvent, EvictFailed
+from pumice.model.intents import Bind, Evict, Intent, Nominate, Note, StatusUpdate
+from pumice.ports import Binder
+
+log = logging.getLogger("pumice.kube")
+
+
+class Outbox:
+    """Takes intents over and carries them out. Belongs to one event loop.
+
+    Every bind and every eviction ends in one of two ways: the watch shows it, or a `BindFailed` or `EvictFailed` goes
+    to *report*.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        statuses: StatusWriter,
+        notes: NoteWriter,
+        report: Callable[[Sequence[ClusterEvent]], None],
+        *,
+        in_flight: int = 64,
+        binders: Mapping[str, Binder] | None = None,
+    ) -> None:
+        self._writer, self._statuses, self._notes, self._report = writer, statuses, notes, report
+        self._in_flight = in_flight
+        self._binders = binders if binders is not None else {}
+        self._binds: asyncio.Queue[Bind] = asyncio.Queue()
+        self._plans: asyncio.Queue[list[Evict]] = asyncio.Queue()
+        self._nominations: asyncio.Queue[Nominate] = asyncio.Queue()
+        self._nominated: dict[str, str] = {}
+
+    def put(self, intents: Sequence[Intent]) -> None:
+        """Take over a batch of intents."""
+        evictions: list[Evict] = []
+        for intent in intents:
+            match intent:
+                case Bind():
+                    self._nominated.pop(intent.uid, None)
+                    self._binds.put_nowait(intent)
+                case Evict():
+                    evictions.append(intent)
+                case Nominate():
+                    if self._nominated.get(intent.uid) != intent.node:
+                        self._nominated[intent.uid] = intent.node
+                        self._nominations.put_nowait(intent)
+                case StatusUpdate():
+                    self._statuses.put(intent)
+                case Note():
+                    self._notes.put(intent)
+        for _, plan in groupby(evictions, key=lambda e: (e.action, e.beneficiary)):
+            self._plans.put_nowait(list(plan))
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._in_flight):
+                group.create_task(self._bind_all())
+            for _ in range(4):
+                group.create_task(self._evict_all())
+            group.create_task(self._nominate_all())
+            group.create_task(self._statuses.run())
+            group.create_task(self._notes.run())
+
+    async def finish(self) -> None:
+        """Return when everything that was taken over has been carried out (events for people excepted)."""
+        await self._binds.join()
+        await self._plans.join()
+        await self._nominations.join()
+        await self._statuses.idle.wait()
+
+    # -- binds ------------------------------------------------------------------------------------------------------
+    async def _bind_all(self) -> None:
+        while True:
+            intent = await self._binds.get()
+            try:
+                why = await self._bind(intent)
+            except Exception as exc:
+                log.exception("binding %s", intent.pod)
+                why = f"{type(exc).__name__}: {exc}"
+            if why:
+                log.warning("pod %s was not bound to %s: %s", intent.pod, intent.node, why)
+                self._report([BindFailed(intent.pod, intent.uid, why)])
+            self._binds.task_done()
+
+    async def _bind(self, intent: Bind) -> str:
+        if not intent.binder:
+            return await self._writer.bind(intent)
+        binder = self._binders.get(intent.binder)
+        if binder is None:
+            return f"binder {intent.binder!r}: there is none of that name"
+        try:
+            await asyncio.to_thread(binder.bind, intent)
+        except Exception as exc:  # whatever a binder raises means that it did not bind
+            return str(exc)
+        return ""
+
+    # -- evictions --------------------------------------------------------------------------------------------------
+    async def _evict_all(self) -> None:
+        while True:
+            plan = await self._plans.get()
+            try:
+                await self._carry_out(plan)
+            finally:
+                self._plans.task_done()
+
+    async def _carry_out(self, plan: list[Evict]) -> None:
+        """Evict one after the other; the first refusal stops the rest, for they may be in vain now."""
+        for at, intent in enumerate(plan):
+            try:
+                why = await self._writer.evict(intent)
+            except Exception as exc:
+                log.exception("evicting %s", intent.pod)
+                why = f"{type(exc).__name__}: {exc}"
+            if why:
+                log.warning("pod %s was not evicted: %s", intent.pod, why)
+                left = [EvictFailed(e.pod, e.uid, f"the eviction of {intent.pod} was refused") for e in plan[at + 1 :]]
+                self._report([EvictFailed(intent.pod, intent.uid, why), *left])
+                return
+            text = f"Pod is evicted, because of {intent.action}"
+            self._notes.put(Note("Pod", intent.pod, "Warning", "Evict", text), intent.uid)
+
+    async def _nominate_all(self) -> None:
+        while True:
+            intent = await self._nominations.get()
+            try:
+                await self._writer.nominate(intent)
+            except Exception:
+                log.exception("nominating %s for %s", intent.node, intent.pod)
+            self._nominations.task_done()
+            if len(self._nominated) > 100_000:
+                self._nominated.clear()

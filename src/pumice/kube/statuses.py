@@ -1,0 +1,111 @@
+"""Status writes, coalesced: what changes several times in a moment is written once, and only if it is news."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pumice.clock import Clock
+from pumice.kube.client import MERGE, STRATEGIC
+from pumice.kube.kinds import RESOURCES
+from pumice.kube.writes import Writer
+from pumice.model.api import AnyObject, Condition, PodGroup
+from pumice.model.intents import StatusUpdate
+
+log = logging.getLogger("pumice.kube")
+
+LINGER = 0.1
+"""Seconds for which a status waits for the next change of the same object."""
+ECHO = 10.0
+"""Seconds within which a status is not written again: the watch has not shown the first yet."""
+AT_ONCE = 16
+
+
+class StatusWriter:
+    """Writes the latest status of each object. Belongs to one event loop."""
+
+    def __init__(self, writer: Writer, groups: Mapping[str, AnyObject], clock: Clock) -> None:
+        self._writer, self._groups, self._clock = writer, groups, clock
+        self._pending: dict[tuple[str, str], dict[str, Any]] = {}
+        self._written: dict[tuple[str, str], tuple[dict[str, Any], float]] = {}
+        self._some = asyncio.Event()
+        self.idle = asyncio.Event()
+        """Nothing is waiting or being written."""
+        self.idle.set()
+
+    def put(self, update: StatusUpdate) -> None:
+        """A status is to be written; it joins what is waiting for the same object."""
+        if update.kind not in RESOURCES:
+            log.warning("status of %s %s: a kind that is not written", update.kind, update.key)
+            return
+        waiting = self._pending.setdefault((update.kind, update.key), {})
+        conditions = {c["type"]: c for c in (*waiting.get("conditions", ()), *update.status.get("conditions", ()))}
+        waiting.update(update.status)
+        if conditions:
+            waiting["conditions"] = list(conditions.values())
+        self.idle.clear()
+        self._some.set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        gate = asyncio.Semaphore(AT_ONCE)
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(LINGER)
+            self._some.clear()
+            batch, self._pending = self._pending, {}
+            await asyncio.gather(*(self._write(kind, key, status, gate) for (kind, key), status in batch.items()))
+            if not self._pending:
+                self.idle.set()
+                self._forget()
+
+    async def _write(self, kind: str, key: str, status: dict[str, Any], gate: asyncio.Semaphore) -> None:
+        last = self._written.get((kind, key))
+        if last is not None and last[0] == status and time.monotonic() - last[1] < ECHO:
+            return
+        body = dict(status)
+        if "conditions" in body:
+            body["conditions"] = self._conditions(kind, key, body["conditions"])
+        content = STRATEGIC if kind == "Pod" else MERGE
+        async with gate:
+            try:
+                done = await self._writer.patch(RESOURCES[kind].path(key, "status"), {"status": body}, content)
+            except Exception:
+                log.exception("status of %s %s", kind, key)
+                return
+        if done:
+            self._written[kind, key] = (status, time.monotonic())
+
+    def _conditions(self, kind: str, key: str, fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The whole list to write: a merge patch replaces lists, so conditions of other types go along."""
+        now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        group = self._groups.get(key) if kind == "PodGroup" else None
+        old = {c.type: c for c in group.status.conditions or ()} if isinstance(group, PodGroup) else {}
+        types = {c["type"] for c in fresh}
+        found = [_data(c) for c in old.values() if c.type not in types]
+        for c in fresh:
+            before = old.get(c["type"])
+            same = before is not None and before.status == c.get("status") and before.last_transition_time is not None
+            stamp = _data(before)["lastTransitionTime"] if same and before is not None else now
+            found.append({**c, "lastTransitionTime": stamp})
+        return found
+
+    def _forget(self) -> None:
+        horizon = time.monotonic() - ECHO
+        self._written = {k: v for k, v in self._written.items() if v[1] > horizon}
+
+
+def _data(condition: Condition) -> dict[str, Any]:
+    stamp = condition.last_transition_time
+    data = {"type": condition.type, "status": condition.status}
+    if condition.reason:
+        data["reason"] = condition.reason
+    if condition.message:
+        data["message"] = condition.message
+    if stamp is not None:
+        data["lastTransitionTime"] = stamp.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return data
