@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import msgspec
 
-from pumice.model.api import Affinity, Pod
+from pumice.model.api import Pod, PodSpec
 from pumice.model.task import GPU_ANNOTATIONS, TaskClass
 
 _encode = msgspec.msgpack.Encoder().encode
+
+
+class Feature(Enum):
+    """A part of a pod's spec that some filter or score is there for. Nobody is asked where no pod uses it."""
+
+    NODE_SELECTION = "node selector or required node affinity"
+    PREFERRED_NODES = "preferred node affinity"
+    NEIGHBOURS = "inter-pod affinity or topology spread"
+    HOST_PORTS = "host ports"
+    VOLUME_CLAIMS = "persistent volume claims"
+    DEVICE_CLAIMS = "device claims"
 
 
 class ClassTable:
@@ -15,12 +28,8 @@ class ClassTable:
 
     def __init__(self) -> None:
         self._classes: dict[bytes, TaskClass] = {}
-        self.sociable = False
-        """Has any class inter-pod affinity or topology spread constraints?"""
-        self.claiming = False
-        """Has any class persistent volume claims?"""
-        self.using_devices = False
-        """Has any class device claims?"""
+        self.features: set[Feature] = set()
+        """What the specs of all classes seen so far use."""
 
     def of(self, pod: Pod) -> TaskClass:
         """The class of a pod, made when first seen.
@@ -51,17 +60,30 @@ class ClassTable:
         if known is None:
             known = TaskClass(len(self._classes) + 1, spec, pod.metadata.namespace, gpu)
             self._classes[key] = known
-            if spec.topology_spread_constraints or (spec.affinity is not None and _has_pod_terms(spec.affinity)):
-                self.sociable = True
-            if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes or ()):
-                self.claiming = True
-            if spec.resource_claims:
-                self.using_devices = True
+            self.features |= features_of(spec)
         return known
 
     def __len__(self) -> int:
         return len(self._classes)
 
 
-def _has_pod_terms(affinity: Affinity) -> bool:
-    return affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
+def features_of(spec: PodSpec) -> set[Feature]:
+    """What a pod's spec uses."""
+    out: set[Feature] = set()
+    affinity = spec.affinity
+    nodes = affinity.node_affinity if affinity is not None else None
+    if spec.node_selector or (nodes is not None and nodes.required is not None):
+        out.add(Feature.NODE_SELECTION)
+    if nodes is not None and nodes.preferred:
+        out.add(Feature.PREFERRED_NODES)
+    if affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None):
+        out.add(Feature.NEIGHBOURS)
+    if spec.topology_spread_constraints:
+        out.add(Feature.NEIGHBOURS)
+    if any(p.host_port for c in (*(spec.containers or ()), *(spec.init_containers or ())) for p in c.ports or ()):
+        out.add(Feature.HOST_PORTS)
+    if any(v.persistent_volume_claim is not None or v.ephemeral is not None for v in spec.volumes or ()):
+        out.add(Feature.VOLUME_CLAIMS)
+    if spec.resource_claims:
+        out.add(Feature.DEVICE_CLAIMS)
+    return out

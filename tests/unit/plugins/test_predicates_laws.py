@@ -28,7 +28,7 @@ def assert_filters_follow_the_rules(board: Board, ssn: Session) -> None:
         assert kept == {name for name, text in expected.items() if text is None}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(clusters(), moves, moves)
 def test_every_filter_agrees_with_the_kubernetes_rules_after_placements_and_undo(
     cluster: Cluster, first: Steps, second: Steps
@@ -42,7 +42,7 @@ def test_every_filter_agrees_with_the_kubernetes_rules_after_placements_and_undo
     assert_filters_follow_the_rules(board, ssn)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(clusters(), moves, st.integers(0, 4).flatmap(lambda i: nodes(f"n{i}")), st.booleans())
 def test_filters_follow_nodes_that_change_and_go_between_sessions(
     cluster: Cluster, steps: Steps, node: Json, lose: bool
@@ -59,7 +59,7 @@ def test_filters_follow_nodes_that_change_and_go_between_sessions(
     assert_filters_follow_the_rules(board, board.open(Predicates))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters(), st.integers(2, 5), st.integers(0, 2))
 def test_equal_tasks_placed_in_a_row_get_the_places_that_choosing_one_by_one_gives(
     cluster: Cluster, count: int, which: int

@@ -31,6 +31,7 @@ from pumice.plugins.nodeorder.neighbours import (
     stretched,
 )
 from pumice.plugins.nodeorder.requests import Frozen, RequestScores
+from pumice.state.classes import Feature
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,7 +64,7 @@ class NodeOrder(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         add = partial(ssn.add_batch_node_order_fn, self.name, also=True)
-        weight = self._weights
+        weight, used = self._weights, ssn.state.classes.features
         least, most, balanced = weight["leastrequested"], weight["mostrequested"], weight["balancedresource"]
         blind = ssn.compat.blind_scores and not ssn.configured("predicates")
         if (least or most or balanced) and blind:
@@ -78,12 +79,12 @@ class NodeOrder(Plugin):
                 static_key=toleration_key,
                 normalize=least_is_best(by),
             )
-        if by := weight["nodeaffinity"]:
+        if (by := weight["nodeaffinity"]) and Feature.PREFERRED_NODES in used:
             normalize = most_is_best(by)
             add(preferred_nodes, scope=Scope.STATIC, key=same_class, applies=has_preferred_nodes, normalize=normalize)
         if by := weight["imagelocality"]:
             self._add_images(ssn, by)
-        if ssn.state.classes.sociable:
+        if Feature.NEIGHBOURS in used:
             index = Neighbours.frozen(ssn.state) if blind else Neighbours.kept(ssn.runtime.kept, ssn.state)
             if by := weight["podaffinity"]:
                 company = PreferredCompany(index)

@@ -24,6 +24,7 @@ from pumice.plugins.predicates.neighbours import PodAffinity
 from pumice.plugins.predicates.ports import HostPorts, has_ports
 from pumice.plugins.predicates.spread import HardSpread, has_hard_spread
 from pumice.plugins.predicates.volumes import Volumes
+from pumice.state.classes import Feature
 
 Reasons = npt.NDArray[np.int32]
 
@@ -56,22 +57,23 @@ class Predicates(Plugin):
         self._counts_devices = arguments.bool("predicate.DynamicResourceAllocationEnable", True)
 
     def on_session_open(self, ssn: Session) -> None:
+        used = ssn.state.classes.features
         add = ssn.add_batch_predicate_fn
         name, static = self.name, Scope.STATIC
         add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True, amounts_only=True)
         add(name, fixed.not_cordoned, scope=static, key=same_class, static_key=toleration_key, also=True)
-        if self._on["NodeAffinity"]:
+        if self._on["NodeAffinity"] and Feature.NODE_SELECTION in used:
             add(name, fixed.selected, scope=static, key=same_class, applies=fixed.has_node_selection, also=True)
         if self._on["TaintToleration"]:
             add(name, fixed.tolerating, scope=static, key=same_class, static_key=toleration_key, also=True)
-        if self._on["NodePorts"]:
+        if self._on["NodePorts"] and Feature.HOST_PORTS in used:
             ports = HostPorts.kept(ssn.runtime.kept, ssn.state.table)
             add(name, ports.filter, scope=Scope.NODE, key=same_class, applies=has_ports, also=True)
-        if ssn.state.classes.sociable:
+        if Feature.NEIGHBOURS in used:
             self._add_neighbours(ssn)
-        if ssn.state.classes.claiming:
+        if Feature.VOLUME_CLAIMS in used:
             self._add_volumes(ssn)
-        if ssn.state.classes.using_devices and self._counts_devices:
+        if self._counts_devices and Feature.DEVICE_CLAIMS in used:
             self._add_devices(ssn)
 
     def _add_volumes(self, ssn: Session) -> None:
