@@ -115,7 +115,7 @@ class EvictableRoom(Generic[G]):
     def _total(self, groups: frozenset[G]) -> Ints:
         parts = [self._groups[g] for g in groups if g in self._groups]
         if len(parts) == 1:
-            return parts[0].copy()
+            return parts[0]
         total = np.zeros((self._table.width, self._size), dtype=np.int64)
         for part in parts:
             total += part
