@@ -1,92 +1,29 @@
 """A saved cycle without the names of people and projects, that a replay decides in the same way.
 
-Renamed, everywhere in the same way: namespaces, queues, PodGroups, pods, priority classes, claims, container names and
-images, and the values of labels, annotations, taints and selectors whose key is not a well-known one. Kept: node names,
-resource names, label keys, roles, numbers, times and UIDs, names that mean something to schedulers (``default``,
-``kube-system``), and the conf. New names stand in the order of the old ones, because names settle ties. Left out: an
-entry of a plugin's memory in which an old name is part of a longer text, extender exchanges, and what plugins said when
-they failed.
+Renamed, everywhere in the same way: namespaces, queues, PodGroups, pods, priority classes, claims, containers, images,
+and the values of labels, annotations, taints and selectors whose key is not a well-known one. Kept: names of nodes and
+of what is built into them, resource names, label keys, roles, image tags, numbers, times and UIDs, names that mean
+something to schedulers (``default``, ``kube-system``), and the conf. New names stand in the order of the old ones,
+because names settle ties. Left out: an entry of a plugin's memory in which an old name is part of a longer text,
+extender exchanges, and what plugins said when they failed.
 """
 
 from __future__ import annotations
 
 import copy
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pumice.model.task import GROUP_ANNOTATION, pod_index
+from pumice.model.task import GROUP_ANNOTATION
+from pumice.state.renaming import MACHINERY, WELL_KNOWN, Names, collect
 from pumice.state.saved import SavedCycle
 
-KEPT: Final = frozenset(
-    {"", "default", "root", "kube-system", "kube-public", "kube-node-lease", "volcano-system"}
-    | {"system-cluster-critical", "system-node-critical"}
-)
-"""Names that mean something to a scheduler."""
-_WELL_KNOWN: Final = re.compile(
-    r"(?:.*\.)?(?:kubernetes\.io|k8s\.io|volcano\.sh|kai\.scheduler|nvidia\.com|amd\.com|pumice\.dev)/.*|gpu-.*|sla-.*"
-)
 _QUEUE_KEYS: Final = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name", "kai.scheduler/queue")
 _JOB_KEYS: Final = ("volcano.sh/job-name", GROUP_ANNOTATION, "pod-group-name")
 _DROPPED: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
-_PLAIN: Final = re.compile(r"|true|false|True|False|[-+]?\d+(?:\.\d+)?|(?:\d+(?:\.\d+)?[A-Za-zµ%]{1,2})+")
-"""Values that name nobody: truth values, numbers, quantities, durations."""
 
 
-def ranked(names: Iterable[str], word: str, keep: Callable[[str], bool], gap: str = "-") -> dict[str, str]:
-    """Old name -> new name, in the same order; names that *keep* accepts stay.
-
-    A new name that follows a kept one begins with it and *gap*, so that the order holds between both.
-    """
-    order = sorted(set(names), key=lambda name: name + ("/" if gap != "-" else ""))
-    fixed = [name for name in order if name and keep(name)]
-    width = len(str(len(order)))
-    before = "0-" if fixed else ""
-    out: dict[str, str] = {}
-    for number, name in enumerate(order, 1):
-        if not name or keep(name):
-            out[name] = name
-            before = f"{name}{gap}-" if name else before
-        else:
-            out[name] = f"{before}{word}-{number:0{width}d}"
-    return out
-
-
-def _kept_name(name: str) -> bool:
-    return name in KEPT
-
-
-def _kept_value(value: str) -> bool:
-    return _PLAIN.fullmatch(value) is not None
-
-
-@dataclass(slots=True)
-class _Names:
-    """Old to new, for each sort of name."""
-
-    namespaces: dict[str, str] = field(default_factory=dict)
-    queues: dict[str, str] = field(default_factory=dict)
-    jobs: dict[str, str] = field(default_factory=dict)
-    pods: dict[str, str] = field(default_factory=dict)
-    others: dict[str, str] = field(default_factory=dict)
-    """Priority classes, claims, volumes, storage classes and the like."""
-    values: dict[str, str] = field(default_factory=dict)
-
-    def whole(self) -> dict[str, str]:
-        """Every name, old -> new; where one word names several things, the queue or namespace wins."""
-        return {**self.values, **self.others, **self.pods, **self.jobs, **self.queues, **self.namespaces}
-
-    def job_key(self, key: str) -> str:
-        namespace, _, name = key.partition("/")
-        return f"{self.namespaces.get(namespace, namespace)}/{self.jobs.get(name, name)}"
-
-    def pod_key(self, key: str) -> str:
-        namespace, _, name = key.partition("/")
-        return f"{self.namespaces.get(namespace, namespace)}/{self.pods.get(name, name)}"
-
-
-def _keys(saved: SavedCycle, names: _Names) -> dict[str, str]:
+def _keys(saved: SavedCycle, names: Names) -> dict[str, str]:
     """``namespace/name`` of every pod and job, old -> new."""
     out: dict[str, str] = {}
     for kind, renamed in (("Pod", names.pod_key), ("PodGroup", names.job_key)):
@@ -100,7 +37,7 @@ def _keys(saved: SavedCycle, names: _Names) -> dict[str, str]:
 def redacted(saved: SavedCycle) -> SavedCycle:
     """A copy of *saved* without names of people and projects; *saved* is not changed."""
     out = copy.deepcopy(saved)
-    names = _collect(out)
+    names = collect(out)
     for kind, objects in out.objects.items():
         for obj in objects:
             _object(kind, obj, names)
@@ -157,7 +94,7 @@ def _pods_without_uid(saved: SavedCycle) -> Iterator[str]:
             yield f"{meta.get('namespace', '')}/{meta.get('name', '')}"
 
 
-def _decision(decision: dict[str, Any], names: _Names, uids: Mapping[str, str]) -> None:
+def _decision(decision: dict[str, Any], names: Names, uids: Mapping[str, str]) -> None:
     for key in ("pod", "beneficiary_pod"):
         if decision.get(key):
             decision[key] = names.pod_key(decision[key])
@@ -169,95 +106,16 @@ def _decision(decision: dict[str, Any], names: _Names, uids: Mapping[str, str]) 
         decision["annotations"] = {}
 
 
-# -- collecting ---------------------------------------------------------------------------------------------------
-def _collect(saved: SavedCycle) -> _Names:
-    namespaces: set[str] = set()
-    queues = {saved.default_queue}
-    jobs: set[str] = set()
-    pods: set[str] = set()
-    others: set[str] = set()
-    values: set[str] = set()
-    for kind, objects in saved.objects.items():
-        for obj in objects:
-            meta, spec = obj.get("metadata", {}), obj.get("spec") or {}
-            namespaces.add(meta.get("namespace", ""))
-            values.update(value for _, value in _pairs(obj))
-            match kind:
-                case "Namespace":
-                    namespaces.add(meta["name"])
-                case "Queue":
-                    queues |= {meta["name"], spec.get("parent", "")}
-                case "PodGroup":
-                    jobs.add(meta["name"])
-                    queues.add(spec.get("queue", ""))
-                    others.add(spec.get("priorityClassName", ""))
-                case "Pod":
-                    pods.add(meta["name"])
-                    jobs.add((meta.get("annotations") or {}).get(GROUP_ANNOTATION, ""))
-                    others |= {spec.get("priorityClassName", ""), *_claims(spec)}
-                case "Node" | "HyperNode" | "CSINode" | "Numatopology":
-                    pass
-                case _:
-                    others.add(meta.get("name", ""))
-    return _Names(
-        ranked(namespaces, "ns", _kept_name, gap="x"),
-        ranked(queues, "queue", _kept_name),
-        ranked(jobs, "job", _kept_name),
-        _pod_names(pods),
-        ranked(others, "name", _kept_name),
-        ranked(values, "value", _kept_value),
-    )
-
-
-def _pod_names(pods: set[str]) -> dict[str, str]:
-    """Pods in the order of their names; the index at the end, by which tasks are ordered, stays."""
-    out = ranked(pods, "pod", lambda name: not name)
-    for old in out:
-        index = pod_index(old)
-        if index is not None:
-            out[old] += f"-{index}"
-    return out
-
-
-def _claims(spec: Mapping[str, Any]) -> Iterator[str]:
-    for volume in spec.get("volumes") or ():
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        if claim:
-            yield claim
-    for claim in spec.get("resourceClaims") or ():
-        yield from (v for k in ("resourceClaimName", "resourceClaimTemplateName") if (v := claim.get(k)))
-
-
-def _pairs(obj: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Every (key, value) of labels, annotations, selectors, taints and tolerations that may name somebody."""
-    if isinstance(obj, dict):
-        for name, inner in obj.items():
-            if name in ("labels", "annotations", "matchLabels", "nodeSelector") and isinstance(inner, dict):
-                yield from ((k, v) for k, v in inner.items() if isinstance(v, str) and not _WELL_KNOWN.fullmatch(k))
-            else:
-                yield from _pairs(inner)
-        own = obj.get("key")
-        if isinstance(own, str) and not _WELL_KNOWN.fullmatch(own):
-            listed = obj.get("values")
-            for value in [obj.get("value"), *(listed if isinstance(listed, list) else ())]:
-                if isinstance(value, str):
-                    yield own, value
-    elif isinstance(obj, list):
-        for item in obj:
-            yield from _pairs(item)
-
-
-# -- renaming -----------------------------------------------------------------------------------------------------
-def _object(kind: str, obj: dict[str, Any], names: _Names) -> None:
+def _object(kind: str, obj: dict[str, Any], names: Names) -> None:
     meta = obj.setdefault("metadata", {})
     spec = obj.get("spec") or {}
     _values(obj, names)
     own = {"Pod": names.pods, "PodGroup": names.jobs, "Queue": names.queues, "Namespace": names.namespaces}
-    if kind not in ("Node", "HyperNode", "CSINode", "Numatopology"):
+    if kind not in MACHINERY:
         _rename(meta, "name", own.get(kind, names.others))
     _rename(meta, "namespace", names.namespaces)
     for owner in meta.get("ownerReferences") or ():
-        owner["name"] = names.jobs.get(owner.get("name", ""), "owner")
+        owner["name"] = {**names.pods, **names.jobs}.get(owner.get("name", ""), "owner")
     if kind == "Queue":
         _rename(spec, "parent", names.queues)
     elif kind == "PodGroup":
@@ -265,26 +123,27 @@ def _object(kind: str, obj: dict[str, Any], names: _Names) -> None:
         _rename(spec, "priorityClassName", names.others)
         for condition in (obj.get("status") or {}).get("conditions") or ():
             condition.pop("message", None)
+    elif kind == "Node":
+        for image in (obj.get("status") or {}).get("images") or ():
+            image["names"] = [names.image(name) for name in image.get("names") or ()]
     elif kind == "Pod":
         _pod(obj, spec, names)
-    elif kind in ("PersistentVolumeClaim", "PersistentVolume"):
-        for field_name in ("volumeName", "storageClassName"):
-            _rename(spec, field_name, names.others)
-        claim = spec.get("claimRef")
-        if isinstance(claim, dict):
-            _rename(claim, "name", names.others)
-            _rename(claim, "namespace", names.namespaces)
-    elif kind == "CSIStorageCapacity":
-        _rename(obj, "storageClassName", names.others)
+    elif kind == "PersistentVolume" and isinstance(spec.get("claimRef"), dict):
+        _rename(spec["claimRef"], "name", names.others)
+        _rename(spec["claimRef"], "namespace", names.namespaces)
+    elif kind == "ResourceClaim":
+        for holder in (obj.get("status") or {}).get("reservedFor") or ():
+            _rename(holder, "name", names.pods)
 
 
-def _pod(obj: dict[str, Any], spec: dict[str, Any], names: _Names) -> None:
+def _pod(obj: dict[str, Any], spec: dict[str, Any], names: Names) -> None:
     _rename(spec, "priorityClassName", names.others)
     for containers in ("containers", "initContainers"):
         for number, container in enumerate(spec.get(containers) or ()):
             if container.get("name"):
                 container["name"] = f"c{number}"
-            container.pop("image", None)
+            if container.get("image"):
+                container["image"] = names.image(container["image"])
     for status in (obj.get("status") or {}).get("containerStatuses") or ():
         status.pop("name", None)
     for condition in (obj.get("status") or {}).get("conditions") or ():
@@ -316,7 +175,7 @@ def _rename(owner: dict[str, Any], key: str, names: Mapping[str, str]) -> None:
         owner[key] = names.get(owner[key], owner[key])
 
 
-def _values(obj: Any, names: _Names) -> None:
+def _values(obj: Any, names: Names) -> None:
     """Rename the values of labels, annotations, selectors, taints and tolerations in place."""
     if isinstance(obj, list):
         for item in obj:
@@ -337,11 +196,11 @@ def _values(obj: Any, names: _Names) -> None:
             obj["values"] = [_value(own, v, names) for v in obj["values"]]
 
 
-def _value(key: str, value: Any, names: _Names) -> Any:
+def _value(key: str, value: Any, names: Names) -> Any:
     if key in _QUEUE_KEYS:
         return names.queues.get(value, value)
     if key in _JOB_KEYS:
         return names.jobs.get(value, value)
-    if _WELL_KNOWN.fullmatch(key):
+    if WELL_KNOWN.fullmatch(key):
         return value
     return names.values.get(value, value)
