@@ -1,0 +1,285 @@
+"""What the extender costs, beside what a bare client and a bare server cost in the same run.
+
+    python benchmarks/extender.py
+
+1. A gang of 100 equal tasks on 5,000 nodes, predicate and prioritize in batch form, scope ``node``: calls, and the time
+   of the cycle less the service's own.
+2. Predicates of Volcano's protocol, one call per node: calls per second, beside a bare aiohttp client that posts the same
+   bodies to the same service.
+3. Predicate answers of the server SDK per second, beside a bare Starlette echo under the same server and load.
+
+Services run in processes of their own on loopback. Prints, never fails: the machine may be noisy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import multiprocessing
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import aiohttp
+import numpy as np
+import uvicorn
+
+from pumice.config import from_data
+from pumice.engine.rows import NodeRows
+from pumice.engine.scope import Scope, scope
+from pumice.extender.plugin import close_clients
+from pumice.extender.server import app as served
+from pumice.extender.writing import Writer
+from pumice.framework.plugin import Plugin
+from pumice.framework.registry import default_registry
+from pumice.framework.runtime import Runtime
+from pumice.model import api
+from pumice.model.events import Seen
+from pumice.model.node import Node
+from pumice.model.reason import Unfit
+from pumice.model.task import Task
+from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.cycle import run_cycle
+from pumice.state.cluster import ClusterState
+
+NODES, GANG, PER_NODE, ROUNDS = 5_000, 100, 2_000, 3
+STAMP = "2024-01-01T00:00:00Z"
+
+
+# -- services -------------------------------------------------------------------------------------------------------
+async def batch_service(scope: Any, receive: Any, send: Any) -> None:
+    """Lets every node pass, scores by the number in its name, and adds up the time it takes."""
+    if scope["type"] != "http":
+        return
+    body = await _read(receive)
+    started = time.perf_counter()
+    if scope["method"] == "GET":
+        answer: Any = {"spent": SPENT["seconds"], "calls": SPENT["calls"]}
+    elif scope["path"] == "/predicate":
+        answer = {"code": 0, "errorMessage": ""}
+    else:
+        nodes = json.loads(body)["nodes"]
+        names = [node["name"] for node in nodes]
+        answer = {"errors": {}} if "batch" in scope["path"] else {"nodeScore": {n: int(n[1:]) % 97 for n in names}}
+        path = scope["path"].strip("/")
+        SPENT["calls"][path] = SPENT["calls"].get(path, 0) + 1
+    content = json.dumps(answer).encode()
+    SPENT["seconds"] += time.perf_counter() - started
+    await _write(send, content)
+
+
+SPENT: dict[str, Any] = {"seconds": 0.0, "calls": {}}
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """Reads the question, answers a constant."""
+    await _read(receive)
+    await _write(send, b'{"code":0,"errorMessage":""}')
+
+
+def starlette_echo() -> Any:
+    """The least that a Starlette application can do with a question."""
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    async def answer(request: Request) -> Response:
+        return Response(await request.body(), media_type="application/json")
+
+    return Starlette(routes=[Route("/predicate", answer, methods=["POST"])])
+
+
+class SameRack(Plugin):
+    """A small policy, as a user would write it."""
+
+    name = "same-rack"
+
+    @scope(Scope.STATIC)
+    def predicate(self, task: Task, node: Node) -> None:
+        if (rack := task.labels.get("rack")) and node.labels.get("rack") != rack:
+            raise Unfit(f"wants rack {rack}")
+
+
+def policy_server() -> Any:
+    """The policy behind the server SDK."""
+    return served([SameRack])
+
+
+async def _read(receive: Any) -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body, more = body + message.get("body", b""), message.get("more_body", False)
+    return body
+
+
+async def _write(send: Any, content: bytes) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+def _run(make: Callable[[], Any], listening: socket.socket) -> None:
+    config = uvicorn.Config(make(), log_level="critical", access_log=False, lifespan="off", ws="none")
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _batch_service() -> Any:
+    return batch_service
+
+
+@contextmanager
+def running(make: Callable[[], Any]) -> Iterator[str]:
+    """An application in a process of its own; its URL."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(512)
+        port = listening.getsockname()[1]
+        process = multiprocessing.get_context("fork").Process(target=_run, args=(make, listening), daemon=True)
+        process.start()
+        try:
+            time.sleep(1.0)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.join()
+
+
+# -- the cluster ----------------------------------------------------------------------------------------------------
+def cluster(nodes: int, tasks: int) -> ClusterState:
+    """Equal nodes and one waiting gang."""
+    state = ClusterState()
+    amounts = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+    _see(state, "Queue", {"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}})
+    for n in range(nodes):
+        meta = {"name": f"n{n:05}", "labels": {"kubernetes.io/hostname": f"n{n:05}", "rack": f"r{n % 40}"}}
+        _see(state, "Node", {"metadata": meta, "status": {"allocatable": amounts, "capacity": amounts}})
+    group = {"minMember": tasks, "queue": "default"}
+    meta = {"name": "train", "namespace": "ml", "creationTimestamp": STAMP}
+    _see(state, "PodGroup", {"metadata": meta, "spec": group, "status": {"phase": "Inqueue"}})
+    for n in range(tasks):
+        notes = {"scheduling.k8s.io/group-name": "train", "volcano.sh/task-spec": "worker"}
+        meta = {"name": f"train-worker-{n}", "namespace": "ml", "uid": f"uid-{n}", "annotations": notes}
+        requests = {"cpu": "4", "memory": "8Gi"}
+        containers = [{"name": "main", "resources": {"requests": requests}}]
+        _see(state, "Pod", {"metadata": meta, "spec": {"containers": containers}, "status": {"phase": "Pending"}})
+    return state
+
+
+def _see(state: ClusterState, kind: str, data: dict[str, Any]) -> None:
+    state.apply(Seen(api.decode(kind, data)))
+
+
+def one_cycle(state: ClusterState, runtime: Runtime, arguments: dict[str, Any]) -> tuple[float, int]:
+    """Seconds of a cycle with gang and extender, and how many pods it bound."""
+    registry = default_registry()
+    plugins = [{"name": "gang"}, {"name": "extender", "arguments": arguments}]
+    data = {"actions": "allocate", "tiers": [{"plugins": plugins}]}
+    assembly = assemble(from_data(data, catalogue_of(registry)).conf, registry)
+    started = time.perf_counter()
+    report = run_cycle(state, assembly, runtime)
+    return time.perf_counter() - started, len(report.binds)
+
+
+def _service_time(url: str) -> tuple[float, dict[str, int]]:
+    connection = http.client.HTTPConnection(url.removeprefix("http://"))
+    connection.request("GET", "/spent")
+    told = json.loads(connection.getresponse().read())
+    connection.close()
+    return told["spent"], told["calls"]
+
+
+# -- measurements ---------------------------------------------------------------------------------------------------
+def gang(payload: str, dialect: str) -> None:
+    """The gang in batch form."""
+    print(f"gang of {GANG} on {NODES} nodes, batch form, scope node, payload {payload}, dialect {dialect}:")
+    for round_ in range(ROUNDS):
+        with running(_batch_service) as url:
+            state, runtime = cluster(NODES, GANG), Runtime()
+            arguments = {
+                "extender.urlPrefix": url,
+                "extender.httpTimeout": "30s",
+                "extender.batchPredicateVerb": "batchPredicate",
+                "extender.prioritizeVerb": "prioritize",
+                "extender.scope": "node",
+                "extender.payload": payload,
+                "extender.dialect": dialect,
+            }
+            seconds, bound = one_cycle(state, runtime, arguments)
+            spent, calls = _service_time(url)
+            close_clients(runtime.memory)
+            rest = (seconds - spent) * 1000
+            print(f"  round {round_ + 1}: {bound} bound, calls {calls}, cycle {seconds * 1000:.0f} ms,", end=" ")
+            print(f"service {spent * 1000:.0f} ms, the rest {rest:.0f} ms")
+
+
+def per_node() -> None:
+    """One call per node, beside a bare client."""
+    ratios = []
+    print(f"predicates one by one, {PER_NODE} nodes:")
+    with running(_batch_service) as url:
+        state = cluster(PER_NODE, 1)
+        task = next(iter(state.tasks.values()))
+        writer = Writer("volcano", names_only=False)
+        rows = NodeRows(state.table, np.arange(PER_NODE))
+        bodies = writer.predicate(task, rows)
+        arguments = {
+            "extender.urlPrefix": url,
+            "extender.httpTimeout": "30s",
+            "extender.predicateVerb": "predicate",
+            "extender.dialect": "volcano",
+        }
+        runtime = Runtime()
+        one_cycle(cluster(PER_NODE, 1), runtime, arguments)  # connections and caches warm on both sides
+        for _ in range(ROUNDS):
+            bare = asyncio.run(_bare(f"{url}/predicate", bodies, 64))
+            seconds, _ = one_cycle(cluster(PER_NODE, 1), runtime, arguments)
+            ours = PER_NODE / seconds
+            ratios.append(ours / bare)
+            print(f"  bare {bare:.0f}/s, whole cycle {ours:.0f}/s: {ours / bare:.0%}")
+        close_clients(runtime.memory)
+    print(f"  median {statistics.median(ratios):.0%} of the bare client (at least 60 % wanted)")
+
+
+def server() -> None:
+    """Answers of the SDK, beside an echo."""
+    ratios = []
+    state = cluster(500, 1)
+    task = next(iter(state.tasks.values()))
+    bodies = Writer("volcano", names_only=False).predicate(task, NodeRows(state.table, np.arange(500))) * 8
+    print(f"predicate answers of the server, {len(bodies)} questions about 500 nodes:")
+    with running(starlette_echo) as echo_url, running(policy_server) as policy_url:
+        for _ in range(ROUNDS):
+            bare = asyncio.run(_bare(f"{echo_url}/predicate", bodies, 32))
+            ours = asyncio.run(_bare(f"{policy_url}/predicate", bodies, 32))
+            ratios.append(ours / bare)
+            print(f"  echo {bare:.0f}/s, policy {ours:.0f}/s: {ours / bare:.0%}")
+    print(f"  median {statistics.median(ratios):.0%} of the echo (at least 60 % wanted)")
+
+
+async def _bare(url: str, bodies: list[bytes], workers: int) -> float:
+    """Answers per second of a client that does nothing but post and read."""
+    waiting = iter(bodies)
+    headers = {"Content-Type": "application/json"}
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=workers)) as session:
+
+        async def work() -> None:
+            for body in waiting:
+                async with session.post(url, data=body, headers=headers) as response:
+                    json.loads(await response.read())
+
+        started = time.perf_counter()
+        await asyncio.gather(*(work() for _ in range(workers)))
+        return len(bodies) / (time.perf_counter() - started)
+
+
+if __name__ == "__main__":
+    gang("names", "documented")
+    gang("full", "documented")
+    per_node()
+    server()
