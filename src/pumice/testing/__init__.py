@@ -1,13 +1,20 @@
 """The public test kit: builders, a session by hand, a scenario runner with assertions, and a pytest fixture.
 
 A project that has pumice installed gets the fixture ``scenario`` without doing anything; the laws that hold for every
-cycle are checked when a test that uses it ends.
+cycle are checked when a test that uses it ends. Names are imported when first used: the pytest plugin is loaded in
+every test run of such a project, and must not load the scheduler with it.
 """
 
-from pumice.testing.builders import cluster, job, node, pod, priority_class, queue
-from pumice.testing.cycle import Cycle, Why
-from pumice.testing.scenario import Scenario
-from pumice.testing.sessions import session, task_of
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pumice.testing.builders import cluster, job, node, pod, priority_class, queue
+    from pumice.testing.cycle import Cycle, Why
+    from pumice.testing.scenario import Scenario
+    from pumice.testing.sessions import session, task_of
 
 __all__ = [
     "Cycle",
@@ -22,3 +29,18 @@ __all__ = [
     "session",
     "task_of",
 ]
+
+_HOME = {
+    "builders": ("cluster", "job", "node", "pod", "priority_class", "queue"),
+    "cycle": ("Cycle", "Why"),
+    "scenario": ("Scenario",),
+    "sessions": ("session", "task_of"),
+}
+_MODULE_OF = {name: f"pumice.testing.{module}" for module, names in _HOME.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'pumice.testing' has no attribute {name!r}; it has {', '.join(__all__)}")
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
