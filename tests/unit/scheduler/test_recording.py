@@ -46,7 +46,7 @@ def clusters(draw: st.DrawFn) -> Scenario:
     return scenario
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(clusters(), st.integers(0, 2))
 def test_a_replay_decides_the_same_and_a_redacted_one_too(scenario: Scenario, before: int) -> None:
     if before:
