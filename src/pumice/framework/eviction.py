@@ -16,10 +16,11 @@ import numpy.typing as npt
 from pumice.engine.rows import NodeRows
 from pumice.engine.victims import EvictableRoom
 from pumice.engine.views import SEVERITY, ClassView
+from pumice.framework.plans import commit_plan, spare_more
 from pumice.framework.search import rows_named
 from pumice.framework.session import Session
-from pumice.framework.statement import Kind, Statement
-from pumice.framework.victims import scenario_of, victim_order, victim_queue
+from pumice.framework.statement import Statement
+from pumice.framework.victims import victim_order, victim_queue
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -341,76 +342,6 @@ class RoomMaker:
         if self._spares:
             spare_more(self._ssn, statement)
         return commit_plan(self._ssn, self._action, statement, job, task)
-
-
-def commit_plan(ssn: Session, action: str, statement: Statement, job: Job, task: Task | None = None) -> bool:
-    """Commit a plan for a job if nobody refuses it; else take it back.
-
-    A plan that evicts nobody is left to allocate where that is still to come: a promise would keep the job from the
-    places that it can have at once. Nor is it made for a single *task*: half a gang would hold room.
-    """
-    if spares(ssn):
-        if statement.has_evictions():
-            useless = job.pending_best_effort_count > 0 and job.is_starving  # its gang would still not be whole
-        else:
-            useless = task is not None or "allocate" in ssn.actions[_position(ssn, action) + 1 :]
-        if useless:
-            statement.discard()
-            return False
-    if statement.has_evictions():
-        verdict = ssn.scenario_validator(scenario_of(action, job, statement.operations, task))
-        if not verdict:
-            ssn.refuse(job, action, verdict.text or "the plan of evictions was refused", verdict.plugin)
-            statement.discard()
-            return False
-        ssn.metrics.counter("eviction_transactions_total", action=action)
-    statement.commit()
-    return True
-
-
-def spares(ssn: Session) -> bool:
-    """Are victims spared that a plan does not need?"""
-    return not ssn.compat.spare_victims
-
-
-def _position(ssn: Session, action: str) -> int:
-    return ssn.actions.index(action) if action in ssn.actions else len(ssn.actions)
-
-
-def spare_more(ssn: Session, statement: Statement) -> None:
-    """Let victims stay that later evictions on the same node have made needless.
-
-    Only a node on which the plan places several tasks can have such: its placements are taken off and made again
-    without the victim, and everything is put back as it was if one of them no longer fits.
-    """
-    nodes: dict[str, list[Task]] = {}
-    for op in statement.operations:
-        if op.kind is Kind.PIPELINE:
-            nodes.setdefault(op.node.name, []).append(op.task)
-    for op in [o for o in reversed(statement.operations) if o.kind is Kind.EVICT]:
-        placed = nodes.get(op.node.name, ())
-        if len(placed) < 2 or not _surplus(ssn, op.node, op.task):
-            continue
-        statement.undo_of(op.task)
-        if not _still_fit(ssn, statement, placed, op.node):
-            statement.evict(op.task, op.reason, op.for_task)
-
-
-def _surplus(ssn: Session, node: Node, victim: Task) -> bool:
-    table, row = ssn.state.table, node._row
-    return all(
-        int(table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row]) >= v for d, v in victim._class.items
-    )
-
-
-def _still_fit(ssn: Session, statement: Statement, placed: Sequence[Task], node: Node) -> bool:
-    """Do tasks that a statement pipelined on a node pass all filters there as things are now?"""
-    for task in placed:
-        with statement.aside(task):
-            fits = ssn.predicate_reason(task, node) is None
-        if not fits:
-            return False
-    return True
 
 
 def _enough(ssn: Session, task: Task, node: Node, victims: Sequence[Task]) -> bool:
