@@ -108,9 +108,9 @@ class NodeRows:
             return matrix[:, : self.size], None
         return (matrix[:, self._index], None) if self.size <= 64 else (matrix, self._index)
 
-    def matrix(self, ledger: Ints, dims: slice | npt.NDArray[np.intp]) -> Ints:
+    def matrix(self, ledger: npt.NDArray[G], dims: slice | npt.NDArray[np.intp]) -> npt.NDArray[G]:
         """The rows' part of some dimensions of a ledger, one line each, as it stands (imagined tasks not added)."""
-        lines: Ints = ledger[dims]
+        lines: npt.NDArray[G] = ledger[dims]
         return lines[:, : self.size] if self._index is None else lines.take(self._index, axis=1)
 
     def adjusted(self, column: Ints, d: int, sign: int) -> Ints:

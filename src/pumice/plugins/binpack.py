@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.offers import Offers
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import same_class
@@ -17,6 +18,7 @@ from pumice.model.resources import dim
 from pumice.model.task import Task, TaskClass
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 _RESOURCES = "binpack.resources"
 
@@ -42,6 +44,7 @@ class Binpack(Plugin):
         self._plans: dict[int, _Plan] = {}
 
     def on_session_open(self, ssn: Session) -> None:
+        self._offers = Offers.kept(ssn.runtime.kept, ssn.state.table)
         if self._weight:
             ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True)
 
@@ -52,21 +55,27 @@ class Binpack(Plugin):
             plan = self._plans[klass.id] = self._plan(klass)
         if not plan.divisor:
             return np.zeros(len(rows))
-        offered = rows.matrix(rows.table.allocatable, plan.dims)
-        after = rows.matrix(rows.table.used, plan.dims) + plan.requests
+        offered, plain = self._offers.of(plan.dims, rows)
+        after = rows.matrix(rows.table.used, plan.lines) + plan.requests
         if rows.extra is not None:
-            after = after + plan.requests * rows.extra
-        weighted = after if plan.even else after * plan.weights
-        if offered.all():
-            total: Floats = np.add.reduce(weighted / offered, axis=0)
-            over = np.logical_or.reduce(after > offered, axis=0)
-        else:
-            there = offered > 0
-            total = np.add.reduce(np.where(there, weighted / np.where(there, offered, 1), 0.0), axis=0)
-            over = np.logical_or.reduce(there & (after > offered), axis=0)
+            after += plan.requests * rows.extra
+        if not plain:
+            return self._with_gaps(plan, after, rows)
+        parts = after / offered
+        over: Bools = np.maximum.reduce(parts, axis=0) > 1.0
+        total: Floats = np.add.reduce(parts if plan.even else after * plan.weights / offered, axis=0)
         total /= plan.divisor
         total *= 100 * self._weight
         total[over] = 0.0
+        return total
+
+    def _with_gaps(self, plan: _Plan, after: npt.NDArray[np.int64], rows: NodeRows) -> Floats:
+        """The same where some nodes do not offer some resource: it adds nothing there."""
+        offered = rows.matrix(rows.table.allocatable, plan.lines)
+        there = offered > 0
+        parts = np.where(there, after * plan.weights / np.where(there, offered, 1), 0.0)
+        total: Floats = np.add.reduce(parts, axis=0) / plan.divisor * (100 * self._weight)
+        total[np.logical_or.reduce(there & (after > offered), axis=0)] = 0.0
         return total
 
     def _plan(self, klass: TaskClass) -> _Plan:
@@ -76,6 +85,7 @@ class Binpack(Plugin):
         counted = [(d, v, w) for d, v, w in counted if w]
         dims = [d for d, _, _ in counted]
         return _Plan(
+            tuple(dims),
             slice(0, len(dims)) if dims == list(range(len(dims))) else np.array(dims, dtype=np.intp),
             np.array([[v] for _, v, _ in counted], dtype=np.int64),
             np.array([[w] for _, _, w in counted], dtype=np.int64),
@@ -88,7 +98,8 @@ class Binpack(Plugin):
 class _Plan:
     """What of a class counts: resources, what is asked of each, their weights, and the sum of all weights."""
 
-    dims: slice | npt.NDArray[np.intp]
+    dims: tuple[int, ...]
+    lines: slice | npt.NDArray[np.intp]
     requests: npt.NDArray[np.int64]
     weights: npt.NDArray[np.int64]
     even: bool

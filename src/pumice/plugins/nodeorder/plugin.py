@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from pumice.engine.matching import toleration_key
 from pumice.engine.neighbours import Neighbours
+from pumice.engine.offers import Offers
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import same_class
@@ -66,11 +67,12 @@ class NodeOrder(Plugin):
         add = partial(ssn.add_batch_node_order_fn, self.name, also=True)
         weight, used = self._weights, ssn.state.classes.features
         least, most, balanced = weight["leastrequested"], weight["mostrequested"], weight["balancedresource"]
+        offers = Offers.kept(ssn.runtime.kept, ssn.state.table)
         blind = ssn.compat.blind_scores and not ssn.configured("predicates")
         if (least or most or balanced) and blind:
-            add(RequestScores(least, most, balanced, Frozen.of(ssn.state.table)).score)
+            add(RequestScores(offers, least, most, balanced, Frozen.of(ssn.state.table)).score)
         elif least or most or balanced:
-            add(RequestScores(least, most, balanced).score, scope=Scope.NODE, key=same_class, amounts_only=True)
+            add(RequestScores(offers, least, most, balanced).score, scope=Scope.NODE, key=same_class, amounts_only=True)
         if by := weight["tainttoleration"]:
             add(
                 avoided_taints,
