@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pumice.engine.goheap import OrderedQueue
-from pumice.framework.eviction import spares
+from pumice.framework.plans import spares
 from pumice.framework.session import Session
 from pumice.framework.worksheet import placeable
 from pumice.model.job import Job
