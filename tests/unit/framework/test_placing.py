@@ -1,4 +1,4 @@
-"""Placing: shards, nominated nodes, what a commit tells the cluster, jobs that go on without a task that fits nowhere."""
+"""Placing: shards, nominated nodes, what a commit tells the cluster, and jobs that go on without some task."""
 
 from __future__ import annotations
 

@@ -1,0 +1,148 @@
+"""Choosing a node: ties, reasons, bulk plans, and answers that are kept for as long as they hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
+from pumice.engine.choose import Choice, FitError
+from pumice.framework.runtime import Runtime
+from pumice.model.events import Gone, Seen
+from pumice.model.reason import Code, reason_id
+from pumice.testing import Scenario, cluster, job, node, session, task_of
+
+
+def chosen(ssn: Session, pod: str = "a-0") -> str:
+    found = ssn.chooser.choose(task_of(ssn, pod))
+    assert isinstance(found, Choice), str(found)
+    return found.node.name
+
+
+def test_equal_scores_are_settled_by_the_smallest_name_whatever_the_rows() -> None:
+    state = session(node("c"), node("b"), node("a"), job("a")).state
+    assert chosen(Session(state)) == "a"
+    state.apply(Gone("Node", "a"))
+    state.apply(Seen(node("z")))
+    assert chosen(Session(state)) == "b"
+
+
+def test_ties_may_be_settled_at_random_and_then_the_seed_decides() -> None:
+    state = session(cluster("8x4cpu"), job("a")).state
+    picks = {seed: chosen(Session(state, runtime=Runtime(seed=seed, random_ties=True))) for seed in range(20)}
+    again = {seed: chosen(Session(state, runtime=Runtime(seed=seed, random_ties=True))) for seed in range(20)}
+    assert picks == again
+    assert len(set(picks.values())) > 1
+
+
+def test_reasons_are_counted_over_all_nodes_most_frequent_first() -> None:
+    ssn = session(cluster("3x1cpu, 1x8cpu"), job("a", cpu=4))
+    ssn.add_predicate_fn("p", lambda task, node: _refuse(node.name == "node-3", "not the last"), scope=Scope.STATIC)
+    error = ssn.chooser.choose(task_of(ssn, "a-0"))
+    assert isinstance(error, FitError)
+    assert str(error) == "0/4 nodes are unavailable: 1 not the last, 3 Insufficient cpu."
+    assert [(r.text, n) for r, n in error.reasons()] == [("Insufficient cpu", 3), ("not the last", 1)]
+    assert error.nodes == 4
+
+
+def _refuse(when: bool, text: str) -> None:
+    if when:
+        raise Unfit(text)
+
+
+@pytest.mark.parametrize(("scope", "first", "again"), [(Scope.STATIC, 3, 0), (Scope.NODE, 3, 1), (Scope.SESSION, 3, 3)])
+def test_an_answer_is_asked_for_again_when_its_scope_says_so(scope: Scope, first: int, again: int) -> None:
+    """Static answers stand, answers about a node are asked again for the one that changed, others always."""
+    ssn = session(cluster("3x4cpu"), job("a", tasks=3))
+    asked: Counter[str] = Counter()
+
+    def score(task: Task, rows: NodeRows) -> Any:
+        asked.update(rows.names)
+        return np.zeros(len(rows))
+
+    ssn.add_batch_node_order_fn("p", score, scope=scope, key=same_class)
+    assert chosen(ssn) == "node-0"
+    assert asked.total() == first
+    asked.clear()
+    ssn.statement().allocate(task_of(ssn, "a-0"), ssn.nodes["node-0"])
+    chosen(ssn, "a-1")
+    assert asked.total() == again
+
+
+def test_static_answers_are_kept_across_sessions_until_the_node_changes(scenario: Scenario) -> None:
+    from pumice import Node, Plugin, scope
+
+    asked: list[str] = []
+
+    class Labelled(Plugin):
+        name = "labelled"
+
+        @scope(Scope.STATIC)
+        def predicate(self, task: Task, node: Node) -> None:
+            asked.append(node.name)
+            _refuse(node.labels.get("ok") != "yes", "not ok")
+
+    scenario.cluster("4x1cpu").job("a")
+    scenario.run(plugins=["gang", Labelled])
+    scenario.assert_pending("a", because="not ok")
+    asked.clear()
+    scenario.run()
+    assert asked == []
+    scenario.node("node-2", cpu=1, labels={"ok": "yes"}).run()
+    assert asked == ["node-2"]
+    scenario.assert_bound("a", to="node-2")
+
+
+def test_a_plan_for_many_is_what_choosing_one_by_one_would_give() -> None:
+    def spread(task: Task, rows: NodeRows) -> Any:
+        return -(rows.used.milli_cpu // 1000).astype(float)
+
+    def make() -> Session:
+        ssn = session(cluster("3x3cpu, 2x1cpu"), job("a", tasks=9))
+        ssn.add_batch_node_order_fn("spread", spread, scope=Scope.NODE, key=same_class)
+        return ssn
+
+    planned = make()
+    rows = planned.chooser.plan(task_of(planned, "a-0"), 9)
+    names = [n.name for r in rows if (n := planned.state.table.nodes[r]) is not None]
+    single = make()
+    one_by_one = []
+    statement = single.statement()
+    for n in range(9):
+        name = chosen(single, f"a-{n}")
+        one_by_one.append(name)
+        statement.allocate(task_of(single, f"a-{n}"), single.nodes[name])
+    assert names == one_by_one
+
+
+def test_nothing_is_planned_where_an_answer_may_depend_on_anything() -> None:
+    ssn = session(cluster("2x4cpu"), job("a", tasks=2))
+    ssn.add_node_order_fn("p", lambda task, node: 1.0)
+    assert ssn.chooser.plan(task_of(ssn, "a-0"), 2) == []
+
+
+def test_a_callback_that_does_not_apply_is_not_asked() -> None:
+    ssn = session(cluster("2x4cpu"), job("a"), job("b", gpu=1))
+
+    def never(task: Task, rows: NodeRows) -> Any:
+        raise AssertionError("must not be asked")
+
+    def for_gpus(task: Task) -> bool:
+        return task.requires_gpu
+
+    ssn.add_batch_predicate_fn("p", never, scope=Scope.STATIC, key=same_class, applies=for_gpus)
+    ssn.add_batch_node_order_fn("p", never, scope=Scope.NODE, key=same_class, applies=for_gpus)
+    assert chosen(ssn) == "node-0"
+    assert ssn.errors == []
+
+
+def test_a_reason_that_eviction_cannot_mend_outweighs_one_that_it_can() -> None:
+    ssn = session(node("n1"), job("a"))
+    soft, hard = reason_id("p", "soft"), reason_id("p", "hard", Code.UNRESOLVABLE)
+    ssn.add_batch_predicate_fn("p", lambda task, rows: np.full(len(rows), soft), scope=Scope.NODE)
+    ssn.add_batch_predicate_fn("p", lambda task, rows: np.full(len(rows), hard), scope=Scope.NODE, also=True)
+    view = ssn.evaluator.view(task_of(ssn, "a-0"))
+    assert (int(view.code[0]), int(view.severity[0])) == (soft, 2)
