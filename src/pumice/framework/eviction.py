@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pumice.engine.rows import NodeRows
 from pumice.engine.victims import EvictableRoom
 from pumice.engine.views import SEVERITY, ClassView
-from pumice.framework.plans import commit_plan, spare_more
+from pumice.framework.plans import commit_plan, spare_more, spares
 from pumice.framework.search import rows_named
 from pumice.framework.session import Session
 from pumice.framework.statement import Statement

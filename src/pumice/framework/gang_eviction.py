@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from pumice.engine.choose import Choice
 from pumice.framework.bundles import Bundle, allowed_only, bundles_of, in_order, sum_of
-from pumice.framework.eviction import commit_plan, spares
 from pumice.framework.hypernodes import HyperNode
-from pumice.framework.plans import commit_plan
+from pumice.framework.plans import commit_plan, spares
 from pumice.framework.search import NodeSearch
 from pumice.framework.session import Session
 from pumice.framework.statement import Statement
