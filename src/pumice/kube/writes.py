@@ -107,7 +107,7 @@ class Writer:
 
     async def read_pod(self, key: str) -> Pod | None:
         """The pod as it is now; None if there is none."""
-        backoff = Backoff()
+        backoff = Backoff(0.05, 2.0)
         while True:
             try:
                 answer = await self._client.request("GET", self._pods.path(key), timeout=LIMIT)
@@ -128,7 +128,7 @@ class Writer:
         self, method: str, path: str, body: dict[str, Any], content: str = "application/json"
     ) -> Refused | None:
         """Send until the server says yes (None) or no; overload and lost answers are waited out."""
-        backoff = Backoff()
+        backoff = Backoff(0.05, 2.0)
         tries = 0
         while True:
             left = self._left()

@@ -1,0 +1,301 @@
+"""Binds, evictions, statuses and events on their way out, past everything a server can answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from scripted_api import CUT, ScriptedApi, serving, until
+
+from pumice.clock import ManualClock
+from pumice.kube.notes import NoteWriter
+from pumice.kube.sink import Outbox
+from pumice.kube.statuses import StatusWriter
+from pumice.kube.writes import Writer
+from pumice.model.api import AnyObject, Condition, Metadata, PodGroup, PodGroupStatus
+from pumice.model.events import BindFailed, ClusterEvent, EvictFailed
+from pumice.model.intents import Bind, Evict, Nominate, Note, StatusUpdate
+
+POD = "/api/v1/namespaces/ns/pods/p"
+BINDING = f"{POD}/binding"
+CONFLICT = (409, {"reason": "Conflict", "message": "already assigned"})
+BUDGET = (429, {"reason": "TooManyRequests", "details": {"causes": [{"reason": "DisruptionBudget"}]}})
+GROUP_STATUS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g/status"
+
+
+class Out:
+    """An outbox at work, and what came back from it."""
+
+    def __init__(self) -> None:
+        self.events: list[ClusterEvent] = []
+        self.left = float("inf")
+        self.groups: dict[str, AnyObject] = {}
+        self.binders: dict[str, Any] = {}
+
+
+@asynccontextmanager
+async def sending(tmp_path: Path) -> AsyncIterator[tuple[ScriptedApi, Outbox, Out]]:
+    out = Out()
+    async with serving(tmp_path) as (api, client):
+        writer = Writer(client, lambda: out.left)
+        clock = ManualClock(1_700_000_000)
+        box = Outbox(
+            writer,
+            StatusWriter(writer, out.groups, clock),
+            NoteWriter(writer, clock, "pumice"),
+            out.events.extend,
+            in_flight=4,
+            binders=out.binders,
+        )
+        task = asyncio.create_task(box.run())
+        try:
+            yield api, box, out
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def bound_to(node: str, uid: str = "u") -> tuple[int, dict[str, Any]]:
+    return 200, {"metadata": {"name": "p", "namespace": "ns", "uid": uid}, "spec": {"nodeName": node}}
+
+
+def run_bind(tmp_path: Path, *answers: Any, pod: Any = None) -> tuple[list[ClusterEvent], int]:
+    """Bind a pod against scripted answers; returns what was reported and how many requests it took."""
+
+    async def story() -> tuple[list[ClusterEvent], int]:
+        async with sending(tmp_path) as (api, box, out):
+            api.answers["POST", BINDING] = list(answers)
+            if pod is not None:
+                api.answers["GET", POD] = [pod]
+            box.put([Bind("ns/p", "u", "n1")])
+            async with asyncio.timeout(10):
+                await box.finish()
+            return out.events, len(api.sent("POST", BINDING))
+
+    return asyncio.run(story())
+
+
+def test_a_bind_names_the_pods_uid_and_carries_its_annotations(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            box.put([Bind("ns/p", "u", "n1", annotations={"gpu": "0,1"})])
+            await box.finish()
+            (body,) = api.sent("POST", BINDING)
+            assert body["metadata"] == {"name": "p", "namespace": "ns", "uid": "u", "annotations": {"gpu": "0,1"}}
+            assert body["target"]["name"] == "n1"
+            assert out.events == []
+
+    asyncio.run(story())
+
+
+def test_a_bind_whose_answer_was_lost_is_sent_again_and_found_done(tmp_path: Path) -> None:
+    assert run_bind(tmp_path, CUT, CONFLICT, pod=bound_to("n1")) == ([], 2)
+
+
+def test_a_pod_that_somebody_else_bound_is_a_failed_bind(tmp_path: Path) -> None:
+    events, _ = run_bind(tmp_path, CONFLICT, pod=bound_to("n2"))
+    assert [type(e) for e in events] == [BindFailed]
+
+
+def test_another_pod_of_the_same_name_on_our_node_is_a_failed_bind(tmp_path: Path) -> None:
+    events, _ = run_bind(tmp_path, CONFLICT, pod=bound_to("n1", uid="other"))
+    assert [type(e) for e in events] == [BindFailed]
+
+
+def test_a_busy_server_is_waited_for(tmp_path: Path) -> None:
+    busy = (429, {"message": "too many requests"})
+    assert run_bind(tmp_path, *[busy] * 6, (201, {})) == ([], 7)
+
+
+def test_a_server_that_keeps_failing_ends_the_bind(tmp_path: Path) -> None:
+    events, tries = run_bind(tmp_path, (500, {"message": "broken webhook"}), pod=bound_to(""))
+    assert tries == 5
+    assert [(type(e), "broken webhook" in getattr(e, "message", "")) for e in events] == [(BindFailed, True)]
+
+
+def test_a_pod_that_is_gone_is_a_failed_bind(tmp_path: Path) -> None:
+    events, tries = run_bind(tmp_path, (404, {"message": "not found"}))
+    assert ([type(e) for e in events], tries) == ([BindFailed], 1)
+
+
+def test_who_does_not_lead_sends_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            out.left = 0.0
+            box.put([Bind("ns/p", "u", "n1"), Evict("ns/p", "u", "n1", "preempt"), Nominate("ns/p", "u", "n1")])
+            box.put([StatusUpdate("PodGroup", "ns/g", {"phase": "Inqueue"})])
+            await box.finish()
+            assert api.requests == []
+            assert {type(e) for e in out.events} == {BindFailed, EvictFailed}
+
+    asyncio.run(story())
+
+
+def test_losing_the_lead_ends_a_bind_that_is_being_tried_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            api.answers["POST", BINDING] = [(429, {})]
+            box.put([Bind("ns/p", "u", "n1")])
+            await until(lambda: len(api.requests) >= 2)
+            out.left = 0.0
+            await until(lambda: bool(out.events))
+            count = len(api.requests)
+            await asyncio.sleep(0.3)
+            assert len(api.requests) == count
+
+    asyncio.run(story())
+
+
+def test_no_more_binds_are_in_flight_than_allowed(tmp_path: Path) -> None:
+    async def story() -> None:
+        flying, most = 0, 0
+
+        async def slow(_: Any) -> tuple[int, Any]:
+            nonlocal flying, most
+            flying += 1
+            most = max(most, flying)
+            await asyncio.sleep(0.02)
+            flying -= 1
+            return 201, {}
+
+        async with sending(tmp_path) as (api, box, out):
+            for i in range(20):
+                api.answers["POST", f"/api/v1/namespaces/ns/pods/p{i}/binding"] = [slow]
+            box.put([Bind(f"ns/p{i}", f"u{i}", "n") for i in range(20)])
+            await box.finish()
+            assert (most, out.events) == (4, [])
+
+    asyncio.run(story())
+
+
+def test_a_bind_goes_to_the_binder_it_names(tmp_path: Path) -> None:
+    class Refusing:
+        name = "ext"
+
+        def bind(self, intent: Bind) -> None:
+            raise RuntimeError(f"not {intent.pod}")
+
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            out.binders["ext"] = Refusing()
+            box.put([Bind("ns/p", "u", "n1", binder="ext"), Bind("ns/q", "v", "n1", binder="missing")])
+            await box.finish()
+            found = {e.pod: e.message for e in out.events if isinstance(e, BindFailed)}
+            assert found == {"ns/p": "not ns/p", "ns/q": "binder 'missing': there is none of that name"}
+            assert api.requests == []
+
+    asyncio.run(story())
+
+
+def test_an_eviction_that_a_budget_refuses_stops_the_rest_of_its_plan_only(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            api.answers["POST", "/api/v1/namespaces/ns/pods/b/eviction"] = [BUDGET]
+            plan = [Evict(f"ns/{p}", f"u{p}", "n", "preempt", beneficiary="ns/big") for p in "abc"]
+            box.put([*plan, Evict("ns/d", "ud", "n", "preempt", beneficiary="ns/other")])
+            await box.finish()
+            evicted = sorted(p for m, p, _, _ in api.requests if m == "POST" and p.endswith("/eviction"))
+            assert [p.split("/")[-2] for p in evicted] == ["a", "b", "d"]
+            assert [e.pod for e in out.events if isinstance(e, EvictFailed)] == ["ns/b", "ns/c"]
+            body = api.sent("POST", "pods/a/eviction")[0]
+            assert body["deleteOptions"]["preconditions"]["uid"] == "ua"
+
+    asyncio.run(story())
+
+
+def test_an_eviction_of_a_pod_that_is_gone_or_replaced_is_done(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            api.answers["POST", "/api/v1/namespaces/ns/pods/a/eviction"] = [(404, {})]
+            api.answers["POST", f"{POD}/eviction"] = [CONFLICT]
+            api.answers["GET", POD] = [bound_to("n", uid="another")]
+            box.put([Evict("ns/a", "ua", "n", "preempt"), Evict("ns/p", "u", "n", "preempt")])
+            await box.finish()
+            assert out.events == []
+
+    asyncio.run(story())
+
+
+def test_an_eviction_is_told_to_people(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, _):
+            box.put([Evict("ns/p", "u", "n", "reclaim")])
+            await until(lambda: bool(api.sent("POST", "/events")))
+            (event,) = api.sent("POST", "/events")
+            assert (event["reason"], event["message"]) == ("Evict", "Pod is evicted, because of reclaim")
+            assert event["involvedObject"] == {
+                "kind": "Pod",
+                "apiVersion": "v1",
+                "name": "p",
+                "namespace": "ns",
+                "uid": "u",
+            }
+
+    asyncio.run(story())
+
+
+def test_the_same_note_is_written_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, _):
+            note = Note("PodGroup", "ns/g", "Warning", "Unschedulable", "no room")
+            for _ in range(5):
+                box.put([note])
+            box.put([Note("PodGroup", "ns/g", "Warning", "Unschedulable", "another reason")])
+            await until(lambda: len(api.sent("POST", "/events")) == 2)
+            await asyncio.sleep(0.05)
+            assert [e["message"] for e in api.sent("POST", "/events")] == ["no room", "another reason"]
+            assert api.sent("POST", "/events")[0]["involvedObject"]["apiVersion"] == "scheduling.volcano.sh/v1beta1"
+
+    asyncio.run(story())
+
+
+def test_changes_of_one_status_in_a_moment_are_one_write(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, _):
+            box.put([StatusUpdate("PodGroup", "ns/g", {"phase": "Inqueue", "running": 0})])
+            box.put([StatusUpdate("PodGroup", "ns/g", {"phase": "Running", "running": 3})])
+            await box.finish()
+            assert api.sent("PATCH", GROUP_STATUS) == [{"status": {"phase": "Running", "running": 3}}]
+            box.put([StatusUpdate("PodGroup", "ns/g", {"phase": "Running", "running": 3})])
+            await box.finish()
+            assert len(api.sent("PATCH", GROUP_STATUS)) == 1
+
+    asyncio.run(story())
+
+
+def test_conditions_of_other_types_stay_and_unchanged_ones_keep_their_time(tmp_path: Path) -> None:
+    from datetime import UTC, datetime
+
+    early = datetime(2020, 1, 1, tzinfo=UTC)
+    old = [Condition(type=t, status="True", last_transition_time=early) for t in ("Scheduled", "Unschedulable")]
+    group = PodGroup(metadata=Metadata(name="g", namespace="ns"), status=PodGroupStatus(conditions=old))
+
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            out.groups["ns/g"] = group
+            fresh = [{"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "m"}]
+            box.put([StatusUpdate("PodGroup", "ns/g", {"phase": "Pending", "conditions": fresh})])
+            await box.finish()
+            written = api.sent("PATCH", GROUP_STATUS)[0]["status"]["conditions"]
+            assert [(c["type"], c["lastTransitionTime"]) for c in written] == [
+                ("Scheduled", "2020-01-01T00:00:00Z"),
+                ("Unschedulable", "2020-01-01T00:00:00Z"),
+            ]
+            assert written[1]["message"] == "m"
+
+    asyncio.run(story())
+
+
+def test_a_nomination_is_written_when_it_changes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, _):
+            for node in ("n1", "n1", "n2"):
+                box.put([Nominate("ns/p", "u", node)])
+            await box.finish()
+            found = [b["status"]["nominatedNodeName"] for b in api.sent("PATCH", f"{POD}/status")]
+            assert found == ["n1", "n2"]
+
+    asyncio.run(story())

@@ -1,0 +1,179 @@
+"""Following a kind through everything that happens to watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from scripted_api import CUT, ScriptedApi, serving, until, write_kubeconfig
+
+from pumice.kube.client import KubeClient
+from pumice.kube.inbox import Inbox
+from pumice.kube.kinds import RESOURCES
+from pumice.kube.reflector import Reflector
+from pumice.model.events import ClusterEvent, Gone, Seen
+
+NODES = "/api/v1/nodes"
+
+
+def node(name: str, version: str, **labels: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": version, "labels": labels}}
+
+
+def said(events: list[ClusterEvent]) -> list[str]:
+    return [f"-{e.key}" if isinstance(e, Gone) else e.object.key for e in events if isinstance(e, (Gone, Seen))]
+
+
+@asynccontextmanager
+async def following(client: KubeClient, kind: str = "Node", **how: Any) -> AsyncIterator[tuple[Inbox, Reflector]]:
+    inbox = Inbox([kind])
+    reflector = Reflector(client, RESOURCES[kind], inbox, **how)
+    task = asyncio.create_task(reflector.run())
+    try:
+        yield inbox, reflector
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def watched_from(api: ScriptedApi) -> list[str]:
+    return [query["resourceVersion"] for _, _, query, _ in api.requests if "watch" in query]
+
+
+async def next_events(inbox: Inbox) -> list[str]:
+    events: list[ClusterEvent] = []
+
+    def some() -> bool:
+        events.extend(inbox.drain())
+        return bool(events)
+
+    await until(some)
+    return said(events)
+
+
+def test_a_list_is_followed_by_what_changes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10", node("a", "1"), node("b", "2"))
+            async with following(client) as (inbox, _):
+                assert await next_events(inbox) == ["a", "b"]
+                api.watches[NODES].put_nowait({"type": "ADDED", "object": node("c", "11")})
+                assert await next_events(inbox) == ["c"]
+                api.watches[NODES].put_nowait({"type": "DELETED", "object": node("a", "12")})
+                assert await next_events(inbox) == ["-a"]
+            assert watched_from(api) == ["10"]
+
+    asyncio.run(story())
+
+
+def test_a_line_may_come_in_pieces(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10")
+            async with following(client) as (inbox, _):
+                await until(inbox.synced.is_set)
+                for piece in (
+                    b'{"type":"ADDED","obj',
+                    b'ect":{"metadata":{"name":"c"',
+                    b',"resourceVersion":"11"}}}\n',
+                ):
+                    api.watches[NODES].put_nowait(piece)
+                    await asyncio.sleep(0.02)
+                assert await next_events(inbox) == ["c"]
+
+    asyncio.run(story())
+
+
+def test_a_lost_watch_is_taken_up_where_its_last_bookmark_was(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10", node("a", "1"))
+            async with following(client) as (inbox, reflector):
+                await next_events(inbox)
+                bookmark = {"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": "77"}}}
+                for item in (bookmark, CUT, {"type": "MODIFIED", "object": node("a", "78")}):
+                    api.watches[NODES].put_nowait(item)
+                assert await next_events(inbox) == ["a"]
+                assert watched_from(api) == ["10", "77"]
+                assert reflector.lists == 1
+
+    asyncio.run(story())
+
+
+def test_a_version_the_server_forgot_means_a_new_list_that_tells_only_differences(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10", node("same", "1"), node("gone", "2"), node("changed", "3"))
+            api.list(NODES, "50", node("same", "1"), node("changed", "40"), node("new", "41"))
+            async with following(client) as (inbox, reflector):
+                await next_events(inbox)
+                expired = {"type": "ERROR", "object": {"kind": "Status", "reason": "Expired", "code": 410}}
+                api.watches[NODES].put_nowait(expired)
+                assert sorted(await next_events(inbox)) == ["-gone", "changed", "new"]
+                assert reflector.lists == 2
+                await until(lambda: watched_from(api) == ["10", "50"])
+
+    asyncio.run(story())
+
+
+def test_an_object_that_cannot_be_read_spoils_no_other(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            bad = {"metadata": {"name": "bad", "resourceVersion": "2"}, "spec": {"unschedulable": "perhaps"}}
+            api.list(NODES, "10", node("a", "1"), bad, node("b", "3"))
+            async with following(client) as (inbox, _):
+                assert await next_events(inbox) == ["a", "b"]
+                api.watches[NODES].put_nowait({"type": "ADDED", "object": bad})
+                api.watches[NODES].put_nowait({"type": "ADDED", "object": node("c", "11")})
+                assert await next_events(inbox) == ["c"]
+
+    asyncio.run(story())
+
+
+def test_a_kind_that_the_cluster_lacks_does_not_hold_up_the_start(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (_, client), following(client, "HyperNode") as (inbox, _):
+            await until(inbox.synced.is_set)
+            assert inbox.drain() == []
+
+    asyncio.run(story())
+
+
+def test_a_needed_kind_that_the_cluster_lacks_holds_up_the_start(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client), following(client, "Queue") as (inbox, _):
+            queues = RESOURCES["Queue"].collection
+            await until(lambda: len(api.sent("GET", queues)) >= 2)
+            assert inbox.missing == ["Queue"]
+            api.list(queues, "5")
+            await until(inbox.synced.is_set)
+
+    asyncio.run(story())
+
+
+def test_an_object_that_is_not_ours_any_more_is_gone(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10", node("a", "1", pool="batch"), node("b", "2", pool="web"))
+            ours = {"accept": lambda obj: (obj.metadata.labels or {}).get("pool") == "batch"}
+            async with following(client, **ours) as (inbox, _):
+                assert await next_events(inbox) == ["a"]
+                api.watches[NODES].put_nowait({"type": "MODIFIED", "object": node("a", "11", pool="web")})
+                assert await next_events(inbox) == ["-a"]
+
+    asyncio.run(story())
+
+
+def test_refused_credentials_are_read_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path, token="old") as (api, client):
+            api.tokens = {"Bearer new"}
+            write_kubeconfig(tmp_path, api.url, "new")
+            api.list(NODES, "10", node("a", "1"))
+            async with following(client) as (inbox, _):
+                assert await next_events(inbox) == ["a"]
+
+    asyncio.run(story())
