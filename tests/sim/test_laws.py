@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sim.worlds import by_name, job, nodes, simulation, specs
 
 from pumice.sim.cluster import Delays
 from pumice.sim.faults import Faults, PlannedFault
 from pumice.sim.results import encode
 from pumice.sim.traces import TraceJob
 from pumice.state.invariants import violations
+from sim.worlds import by_name, job, nodes, simulation, specs
 
 PROCESSORS = 8
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from sim.worlds import by_name, job, nodes, simulation, specs, stays
 
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import default_registry
@@ -18,6 +17,7 @@ from pumice.sim.cluster import Delays
 from pumice.sim.faults import Faults, PlannedFault
 from pumice.sim.jobs import Reaction, Work
 from pumice.sim.parts import node
+from sim.worlds import by_name, job, nodes, simulation, specs, stays
 
 
 def test_a_job_runs_for_its_duration_and_ends_before_the_next_of_that_second_starts() -> None:

@@ -12,6 +12,7 @@ from pumice.cli import render
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
 from pumice.cli.progress import progress_bar
 from pumice.config import load
+from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
 from pumice.scheduler.assembly import assemble, catalogue_of
@@ -31,6 +32,9 @@ LogOption = Annotated[
     Path | None,
     typer.Option("--log", metavar="FILE", help="Write what happened, line by line; several runs follow each other."),
 ]
+HorizonOption = Annotated[
+    str | None, typer.Option("--horizon", metavar="TIME", help="End the run at this simulated time: 90m, 12h, 3d.")
+]
 SeedOption = Annotated[int | None, typer.Option("--seed", help="Other random draws than the scenario's own.")]
 DirectoryOption = Annotated[
     Path | None,
@@ -45,6 +49,7 @@ def simulate(
         typer.Option("--only", metavar="NAME", help="Only this configuration of the scenario (repeatable)."),
     ] = None,
     seed: SeedOption = None,
+    horizon: HorizonOption = None,
     report: ReportOption = None,
     record: RecordOption = None,
     log: LogOption = None,
@@ -60,7 +65,7 @@ def simulate(
         if unknown is not None:
             raise InvalidInput(f"--only {unknown!r}: not one of {', '.join(read.configurations)}")
         read = read.under({name: read.configurations[name] for name in only})
-    _play(read if seed is None else read.with_seed(seed), registry, report, record, log, as_json(output, json))
+    _play(_changed(read, seed, horizon), registry, report, record, log, as_json(output, json))
 
 
 def compare_confs(
@@ -70,6 +75,7 @@ def compare_confs(
     ],
     scenario: Annotated[Path, typer.Option("--scenario", metavar="FILE", help="What to play under each of them.")],
     seed: SeedOption = None,
+    horizon: HorizonOption = None,
     report: ReportOption = None,
     record: RecordOption = None,
     log: LogOption = None,
@@ -94,7 +100,20 @@ def compare_confs(
             render.warning(str(problem))
         chosen[name] = loaded.conf
     read = read.under(chosen)
-    _play(read if seed is None else read.with_seed(seed), registry, report, record, log, as_json(output, json))
+    _play(_changed(read, seed, horizon), registry, report, record, log, as_json(output, json))
+
+
+def _changed(scenario: Scenario, seed: int | None, horizon: str | None) -> Scenario:
+    """The scenario with what the command line says otherwise."""
+    if seed is not None:
+        scenario = scenario.with_seed(seed)
+    if horizon is None:
+        return scenario
+    try:
+        seconds = parse_duration(horizon, days=True) / SECOND
+    except InvalidInput as exc:
+        raise InvalidInput(f"--horizon: {exc}") from exc
+    return scenario.with_horizon(seconds)
 
 
 def _play(

@@ -166,10 +166,12 @@ class Section:
             return
         for key, entry in self._table.entries.items():
             if key not in self._known:
-                meant = nearest(key, self._known)
-                hint = f"; did you mean {meant!r}?" if meant else f"; known are {', '.join(self._known)}"
-                path = join(self._path, key)
-                raise ScenarioError(self._source, entry.key_position, path, f"unknown key {key!r}{hint}")
+                raise self._unknown(key, entry.key_position)
+
+    def _unknown(self, key: str, position: Position | None) -> ScenarioError:
+        meant = nearest(key, self._known)
+        hint = f"; did you mean {meant!r}?" if meant else f"; known are {', '.join(self._known)}"
+        return ScenarioError(self._source, position, join(self._path, key), f"unknown key {key!r}{hint}")
 
     @property
     def value(self) -> Value:
@@ -188,6 +190,9 @@ class Section:
         """The value of a key that must be there."""
         found = self.get(key)
         if found is None:
+            for written, entry in self._table.entries.items():
+                if written not in self._known and nearest(written, [key]) is not None:
+                    raise self._unknown(written, entry.key_position)
             raise self.value.error(f"needs the key {key!r}")
         return found
 

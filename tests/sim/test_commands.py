@@ -1,0 +1,153 @@
+"""``pumice simulate`` and ``pumice compare`` through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pumice.cli.app import app
+from pumice.sim.results import decode
+
+ROOT = Path(__file__).parents[2]
+SCENARIO = """\
+name: small
+seed: 4
+cluster:
+  nodes: [{name: n, count: 3, cpu: 8, memory: 64Gi, gpu: 4}]
+workload:
+  generators:
+  - name: a
+    arrivals: {every: 2m, count: 40}
+    duration: {lognormal: {median: 10m, p90: 30m}}
+    gpu: {choice: {1: 3, 4: 1}}
+configurations:
+  plain: {actions: "enqueue, allocate", tiers: [{plugins: [{name: gang}, {name: predicates}]}]}
+  packed: {actions: "enqueue, allocate", tiers: [{plugins: [{name: gang}, {name: predicates}, {name: tidy-gpus}]}]}
+"""
+CRASHING = """\
+from pumice import Node, Plugin, Task
+
+
+class Crashes(Plugin):
+    name = "crashes"
+
+    def predicate(self, task: Task, node: Node) -> None:
+        if task.creation > 1200:
+            raise KeyError(node.name)
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(SCENARIO + f"pluginsDir: {ROOT / 'examples' / 'plugins'}\n")
+    return path
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a command."""
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_scenario_with_several_configurations_is_shown_side_by_side(scenario: Path, tmp_path: Path) -> None:
+    code, out, err = run("simulate", scenario, "--report", tmp_path / "out" / "r.html")
+    assert code == 0, err
+    head, first, *_ = out.splitlines()
+    assert head.split() == ["plain", "packed"]
+    assert first.startswith("Wait, mean")
+    assert f"The report is in {tmp_path / 'out' / 'r.html'}" in err
+    page = (tmp_path / "out" / "r.html").read_text()
+    assert page.lower().startswith("<!doctype html>")
+    assert "packed" in page
+
+
+def test_one_configuration_is_summed_up(scenario: Path) -> None:
+    code, out, _ = run("simulate", scenario, "--only", "packed")
+    assert code == 0
+    assert out.startswith("packed  40 of 40 jobs done")
+
+
+def test_results_are_there_for_programs(scenario: Path, tmp_path: Path) -> None:
+    code, out, _ = run("simulate", scenario, "--json", "--record", tmp_path / "runs.jsonl")
+    assert code == 0
+    data = json.loads(out)
+    assert [r["total"]["completed"] for r in data["runs"]] == [40, 40]
+    assert data["comparison"]["runs"] == ["plain", "packed"]
+    records = [decode(line) for line in (tmp_path / "runs.jsonl").read_bytes().splitlines()]
+    assert [(r.name, len(r.jobs), r.seed) for r in records] == [("plain", 40, 4), ("packed", 40, 4)]
+
+
+def test_the_event_log_is_the_same_byte_for_byte(scenario: Path, tmp_path: Path) -> None:
+    for name in ("one", "two", "other"):
+        seed = ["--seed", "5"] if name == "other" else []
+        assert run("simulate", scenario, "--log", tmp_path / name, *seed)[0] == 0
+    one, two, other = ((tmp_path / name).read_bytes() for name in ("one", "two", "other"))
+    assert one == two
+    assert one != other
+    assert one.splitlines()[0] == b"0.000 node n-0 joins"
+
+
+def test_two_configurations_are_compared_on_a_scenario(scenario: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.conf").write_text("actions: allocate\ntiers:\n- plugins: [{name: gang}, {name: binpack}]\n")
+    code, out, err = run("compare", "helm", tmp_path / "mine.conf", "--scenario", scenario)
+    assert code == 0, err
+    assert out.splitlines()[0].split() == ["helm", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("seed: 4", "sede: 4", "small.yaml:2:1: sede: unknown key 'sede'; did you mean 'seed'?"),
+        ("tidy-gpus", "tidy-gpu", "did you mean 'tidy-gpus'?"),
+        ("duration: {lognormal: {median: 10m, p90: 30m}}", "duration: -5m", "must be a duration above 0"),
+    ],
+)
+def test_a_bad_scenario_is_one_line_on_stderr_and_exit_code_1(scenario: Path, old: str, new: str, said: str) -> None:
+    scenario.write_text(scenario.read_text().replace(old, new))
+    code, out, err = run("simulate", scenario)
+    assert (code, out) == (1, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_an_unknown_configuration_is_told(scenario: Path) -> None:
+    code, _, err = run("simulate", scenario, "--only", "fast")
+    assert (code, "--only 'fast': not one of plain, packed" in err) == (1, True)
+
+
+def test_a_job_that_can_never_fit_is_told_and_the_rest_is_run(scenario: Path) -> None:
+    scenario.write_text(scenario.read_text().replace("4: 1}", "16: 1}"))
+    code, out, err = run("simulate", scenario, "--only", "plain")
+    assert code == 1
+    assert "can never fit: a pod of role task asks for 16 of nvidia.com/gpu, the largest node has 4" in err
+    assert out.startswith("plain  ")
+
+
+def test_a_plugin_that_crashes_in_the_middle_is_named_and_partial_results_are_kept(
+    scenario: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "crashes.py").write_text(CRASHING)
+    text = scenario.read_text().replace("{name: predicates}]", "{name: crashes}]").split("pluginsDir")[0]
+    scenario.write_text(text.replace("{name: tidy-gpus}", "{name: gang}") + "pluginsDir: plugins\n")
+    code, out, err = run("simulate", scenario, "--only", "plain", "--json", "--report", tmp_path / "r.html")
+    assert code == 1
+    assert "plugin 'crashes' failed at 'predicate': KeyError: 'n-" in err
+    assert "crashes.py:9" in err
+    (summary,) = json.loads(out)["runs"]
+    assert summary["partial"]
+    assert summary["total"]["completed"] > 0
+    assert (tmp_path / "r.html").exists()
+
+
+def test_the_morning_of_the_demo_leaves_fewer_fragments_under_the_policy() -> None:
+    demo = ROOT / "examples" / "scenarios" / "three-teams.yaml"
+    code, out, err = run("simulate", demo, "--horizon", "10h", "--json")
+    assert code == 0, err
+    default, tidy = json.loads(out)["runs"]
+    assert default["span_s"] < 11 * 3600
+    assert tidy["fragmentation"] < 0.8 * default["fragmentation"]
