@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from pumice.clock import Clock
 from pumice.framework.runtime import Runtime
 from pumice.framework.session import Shard
+from pumice.framework.watchdog import Watchdog
 from pumice.ports import EventSource, IntentSink
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.cycle import run_cycle
@@ -33,12 +35,15 @@ class Loop:
         runtime: Runtime | None = None,
         shard: Shard | None = None,
         environment: Mapping[str, Any] | None = None,
+        watchdog: Watchdog | None = None,
     ) -> None:
         self._source, self._sink, self._clock = source, sink, clock
         self._assembly = assembly
         self.state = state if state is not None else ClusterState()
         self.runtime = runtime if runtime is not None else Runtime()
         self.shard, self.environment = shard, environment
+        self.watchdog = watchdog
+        """Names a plugin that does not return; liveness should fail while it is `stuck`."""
 
     @property
     def assembly(self) -> Assembly:
@@ -62,14 +67,15 @@ class Loop:
     def step(self, *, details: bool = False) -> CycleReport:
         """Take in what happened, run one cycle, hand its intents over; returns what was decided."""
         self.take_in()
-        report = run_cycle(
-            self.state,
-            self._assembly,
-            self.runtime,
-            shard=self.shard,
-            environment=self.environment,
-            details=details,
-        )
+        with self.watchdog.cycle() if self.watchdog is not None else nullcontext():
+            report = run_cycle(
+                self.state,
+                self._assembly,
+                self.runtime,
+                shard=self.shard,
+                environment=self.environment,
+                details=details,
+            )
         if report.intents:
             self._sink.submit(report.intents)
         return report

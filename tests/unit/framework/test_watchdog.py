@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from pumice import Arguments, Event, EventHandler, Job, Node, Plugin, Session, Task
+from pumice.clock import ManualClock
+from pumice.config import from_data
+from pumice.framework.registry import default_registry
 from pumice.framework.watchdog import Overrun, Watchdog
-from pumice.testing import Scenario, job, node
+from pumice.model.events import Seen
+from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.loop import Loop
+from pumice.testing import Scenario, job, node, queue
+from pumice.testing.world import World
 
 WAIT = 20.0
 
@@ -158,3 +165,34 @@ def test_what_is_not_a_cycle_is_not_looked_at() -> None:
         looked.append(watchdog.stuck)
     assert looked == [None]
     assert gate.reports == []
+
+
+def test_a_loop_is_watched_while_it_decides() -> None:
+    gate = Gate()
+    world = World()
+    for obj in [queue("default"), node("n1"), *job("a")]:
+        world.put(obj)
+    slow = type("SlowHere", (Slow,), {"gate": gate, "at": "predicate"})
+    registry = default_registry().copy()
+    registry.register("slow", slow)
+    conf = {"actions": "allocate", "tiers": [{"plugins": [{"name": "slow"}]}]}
+    assembly = assemble(from_data(conf, catalogue_of(registry)).conf, registry)
+
+    class Backend:
+        """Everything there is as events, once; intents are only kept."""
+
+        def __init__(self) -> None:
+            self.intents: list[Any] = []
+
+        def drain(self) -> list[Seen]:
+            return [Seen(obj) for obj in world.objects]
+
+        def submit(self, intents: Sequence[Any]) -> None:
+            self.intents += intents
+
+    backend = Backend()
+    with watching(gate) as watchdog:
+        loop = Loop(backend, backend, assembly, ManualClock(5.0), watchdog=watchdog)
+        assert loop.step().binds == {"default/a-0": "n1"}
+    assert gate.reports[0].sighting.plugin == "slow"
+    assert backend.intents
