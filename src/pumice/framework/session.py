@@ -350,10 +350,19 @@ class Session(Registration, Asking):
         for handler in self.handlers:
             self._tell(handler, handler.allocate, handler.allocate_many, task, "allocate handler")
 
-    def tell_deallocated(self, task: Task) -> None:
-        """Tell handlers that a task gave its place back."""
-        for handler in self.handlers:
-            self._tell(handler, handler.deallocate, handler.deallocate_many, task, "deallocate handler")
+    def tell_deallocated(self, task: Task, node: Node | None = None) -> None:
+        """Tell handlers that a task gave its place back; they still see which place that was (*node*)."""
+        if not self.handlers:
+            return
+        gone = task._node is None
+        if gone:
+            task._node = node
+        try:
+            for handler in self.handlers:
+                self._tell(handler, handler.deallocate, handler.deallocate_many, task, "deallocate handler")
+        finally:
+            if gone:
+                task._node = None
 
     def _tell(
         self,
@@ -421,7 +430,7 @@ class Session(Registration, Asking):
                 continue
             self._pipelines.remove(op)
             self.state.set_status(op.task, S.PENDING, None)
-            self.tell_deallocated(op.task)
+            self.tell_deallocated(op.task, op.node)
 
     def binder_of(self, task: Task) -> str:
         """Which registered binder wants to bind the task; nothing for the cluster's own."""

@@ -79,7 +79,7 @@ class Statement:
             error = self._tell(task)
             if error:
                 ssn.state.move(task, before, None)
-                ssn.tell_deallocated(task)
+                ssn.tell_deallocated(task, node)
                 return error
         self.operations.append(Operation(kind, task, node, before, evicted=evicted))
         return ""
@@ -170,7 +170,7 @@ class Statement:
             ssn.tell_allocated(op.task)
         else:
             ssn.state.set_status(op.task, op.before, None)
-            ssn.tell_deallocated(op.task)
+            ssn.tell_deallocated(op.task, op.node)
 
     # -- ending ---------------------------------------------------------------------------------------------------
     def merge(self, other: Statement) -> None:
