@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pumice import Event, Job, Node, NodeRows, Queue, Session, Task, Unfit
+from pumice.framework.callbacks import Callback
 from pumice.framework.runtime import Runtime
 from pumice.framework.worksheet import placeable
 from pumice.model.api import AnyObject
@@ -131,34 +132,35 @@ class Oracle:
 
     def fits(self, task: Task, node: Node) -> bool:
         row = NodeRows(self.ssn.state.table, np.array([node.row]))
-        for tier in self.ssn.chain("predicate"):
-            for callback in tier:
-                try:
-                    callback.fn(task, node)
-                except (Unfit, RuntimeError):
-                    return False
-        for tier in self.ssn.chain("batch_predicate"):
-            for callback in tier:
-                answer = np.asarray(callback.fn(task, row))
-                if not (answer[0] if answer.dtype == np.bool_ else answer[0] == 0):
-                    return False
+        for callback in self.asked("predicate", task):
+            try:
+                callback.fn(task, node)
+            except (Unfit, RuntimeError):
+                return False
+        for callback in self.asked("batch_predicate", task):
+            answer = np.asarray(callback.fn(task, row))
+            if not (answer[0] if answer.dtype == np.bool_ else answer[0] == 0):
+                return False
         return True
+
+    def asked(self, point: str, task: Task) -> list[Callback]:
+        """Everybody who has something to say about the task."""
+        callbacks = [c for tier in self.ssn.chain(point) for c in tier]
+        return [c for c in callbacks if c.applies is None or c.applies(task)]
 
     def choose(self, task: Task, nodes: list[Node]) -> Node:
         scores = {n.name: 0.0 for n in nodes}
-        for tier in self.ssn.chain("node_order"):
-            for callback in tier:
-                for n in nodes:
-                    score = float(callback.fn(task, n))
-                    scores[n.name] += 0.0 if math.isnan(score) else score
-        for tier in self.ssn.chain("batch_node_order"):
-            for callback in tier:
-                one = [NodeRows(self.ssn.state.table, np.array([n.row])) for n in nodes]
-                raw = np.array([float(callback.fn(task, row)[0]) for row in one])
-                if callback.normalize is not None:
-                    raw = callback.normalize(raw, np.ones(len(nodes), dtype=np.bool_))
-                for n, score in zip(nodes, raw.tolist(), strict=True):
-                    scores[n.name] += score
+        for callback in self.asked("node_order", task):
+            for n in nodes:
+                score = float(callback.fn(task, n))
+                scores[n.name] += 0.0 if math.isnan(score) else score
+        for callback in self.asked("batch_node_order", task):
+            one = [NodeRows(self.ssn.state.table, np.array([n.row])) for n in nodes]
+            raw = np.array([float(callback.fn(task, row)[0]) for row in one])
+            if callback.normalize is not None:
+                raw = callback.normalize(raw, np.ones(len(nodes), dtype=np.bool_))
+            for n, score in zip(nodes, raw.tolist(), strict=True):
+                scores[n.name] += score
         for tier in self.ssn.chain("best_node"):
             for callback in tier:
                 return self.ssn.nodes[callback.fn(task, scores)]

@@ -12,7 +12,21 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from pumice import Arguments, Event, EventHandler, Node, NodeRows, Plugin, Queue, Scope, Session, Task, Unfit, reason_id
+from pumice import (
+    Arguments,
+    Event,
+    EventHandler,
+    Node,
+    NodeRows,
+    Plugin,
+    Queue,
+    Scope,
+    Session,
+    Task,
+    Unfit,
+    reason_id,
+    same_class,
+)
 
 STATIC, NODE, SESSION = Scope.STATIC, Scope.NODE, Scope.SESSION
 KINDS = {"zone": STATIC, "pods": NODE, "cpu": NODE, "company": NODE, "parity": SESSION, "job": SESSION}
@@ -29,6 +43,21 @@ class Rule:
     amount: int
     fails: bool = False
     normalized: bool = False
+    keyed: bool = False
+    """Says by a key which tasks share answers, instead of leaving it to the engine to find out."""
+    choosy: bool = False
+    """Applies to larger tasks only."""
+
+    def declared(self) -> dict[str, Any]:
+        """What is said about the callback when it is registered."""
+        said: dict[str, Any] = {"scope": self.scope}
+        if self.keyed and self.kind == "zone":
+            said["key"] = lambda task: len(task.job.name)
+        elif self.keyed and self.kind in ("pods", "cpu", "company"):
+            said["key"] = same_class
+        if self.choosy:
+            said["applies"] = lambda task: task.requests.milli_cpu >= 500
+        return said
 
 
 @dataclass(frozen=True)
@@ -57,6 +86,8 @@ def rules(draw: st.DrawFn, score: bool) -> Rule:
         draw(st.sampled_from([3, 2, 1, 0])),
         fails=not batch and draw(st.integers(0, 9)) == 9,
         normalized=score and batch and draw(st.integers(0, 3)) == 3,
+        keyed=draw(st.booleans()),
+        choosy=draw(st.integers(0, 4)) == 4,
     )
 
 
@@ -128,20 +159,20 @@ class UserPolicy(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         for n, rule in enumerate(self.policy.filters):
             if rule.batch:
-                ssn.add_batch_predicate_fn(self.name, self.batch_filter(rule, n), scope=rule.scope, also=True)
+                ssn.add_batch_predicate_fn(self.name, self.batch_filter(rule, n), also=True, **rule.declared())
             else:
-                ssn.add("predicate", self.name, self.filter(rule), scope=rule.scope, also=True)
+                ssn.add("predicate", self.name, self.filter(rule), also=True, **rule.declared())
         for rule in self.policy.scorers:
             if rule.batch:
                 ssn.add_batch_node_order_fn(
                     self.name,
                     self.batch_scorer(rule),
-                    scope=rule.scope,
                     normalize=scaled if rule.normalized else None,
                     also=True,
+                    **rule.declared(),
                 )
             else:
-                ssn.add("node_order", self.name, self.scorer(rule), scope=rule.scope, also=True)
+                ssn.add("node_order", self.name, self.scorer(rule), also=True, **rule.declared())
         if self.policy.best_node:
             ssn.add_best_node_fn(self.name, lambda task, scores: min(scores, key=lambda n: (scores[n], n)))
         if self.policy.refuses:
