@@ -110,9 +110,7 @@ def _comparison(ssn: Session, preemptor: Queue, by_queue: bool) -> Callable[[Bun
                 a, b = ssn.queues[left.job._queue], ssn.queues[right.job._queue]
                 return -1 if ssn.victim_queue_less(a, b, preemptor) else 1
         elif left.job is not right.job:
-            worse = ssn.job_order(left.job, right.job)
-            if worse:
-                return -worse
+            return 1 if ssn.job_less()(left.job, right.job) else -1
         a_key, b_key = _last_resort(left), _last_resort(right)
         return (a_key > b_key) - (a_key < b_key)
 
