@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 from pumice.clock import Clock
 from pumice.framework.runtime import Runtime
-from pumice.framework.session import Shard
+from pumice.framework.session import Session, Shard
 from pumice.framework.watchdog import Watchdog
 from pumice.ports import EventSource, IntentSink
 from pumice.scheduler.assembly import Assembly
@@ -42,6 +42,8 @@ class Loop:
         self.state = state if state is not None else ClusterState()
         self.runtime = runtime if runtime is not None else Runtime()
         self.shard, self.environment = shard, environment
+        self.inspect: Callable[[Session], None] | None = None
+        """Is shown every session when everything is decided; must only read."""
         self.watchdog = watchdog
         """Names a plugin that does not return; liveness should fail while it is `stuck`."""
 
@@ -75,6 +77,7 @@ class Loop:
                 shard=self.shard,
                 environment=self.environment,
                 details=details,
+                inspect=self.inspect,
             )
         if report.intents:
             self._sink.submit(report.intents)
