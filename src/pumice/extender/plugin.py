@@ -59,7 +59,6 @@ class Extender(Plugin):
         if talk.has(ON_SESSION_OPEN.name) and not self._opened(ssn, talk):
             if talk.reading.failed_open_holds:
                 self._hold(ssn, talk)
-            self._talk = None if not talk.reading.failed_open_holds else talk
             return
         NodeHooks(ssn, talk)
         VictimHooks(ssn, talk)

@@ -210,7 +210,18 @@ class Answering:
         return self._tell(request, "deallocate")
 
     def _tell(self, request: m.TaskRequest, which: str) -> m.ErrorResponse:
+        """Tell the handlers; like those in process they see the place that a task gives back."""
         task = self._knowledge.task(request.task, moved=True)
+        gone = task.node is None
+        if gone:
+            task._node = self._knowledge.state.table.by_name.get(request.task.node_name)
+        try:
+            return m.ErrorResponse(error=self._objection(task, which))
+        finally:
+            if gone:
+                task._node = None
+
+    def _objection(self, task: Task, which: str) -> str:
         said = ""
         for handler in self._ssn.handlers:
             one, many = getattr(handler, which), getattr(handler, f"{which}_many")
@@ -225,7 +236,7 @@ class Answering:
                 event.err = event.err or f"{type(exc).__name__}: {exc}"
             if event.err is not None and not said:
                 said = str(event.err) or handler.plugin
-        return m.ErrorResponse(error=said)
+        return said
 
     def bind(self, request: m.BindRequest) -> m.ErrorResponse:
         """A policy binds only if it registered a binder; a bind that nobody did must not look done."""
