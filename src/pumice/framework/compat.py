@@ -32,6 +32,8 @@ class Compat:
     """Extender errors and odd answers are read as Volcano reads them (36, 37)."""
     spare_victims: bool = False
     """Victims that a plan turned out not to need are evicted all the same."""
+    reclaim_in_turns: bool = False
+    """reclaim evicts also where the victim could at once reclaim the place back."""
     hold_freed_room: bool = False
     """Freed room is not held for the one it was freed for."""
     undone_evictions: bool = False

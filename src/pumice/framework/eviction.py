@@ -49,6 +49,7 @@ class RoomMaker:
         self._ssn, self._action, self._point = ssn, action, point
         self._asks_queue, self._anywhere = asks_queue, anywhere
         self._spares = spares(ssn)
+        self._settles = point == "reclaimable" and bool(ssn.chain("preemptive")) and not ssn.compat.reclaim_in_turns
         self._profiles = ssn.victim_profiles(point)
         self._filters = bool(ssn.chain("victim_filter"))
         self._room: EvictableRoom[Group] | None = None
@@ -296,10 +297,29 @@ class RoomMaker:
                 return None
             victim = waiting.pop()
             statement.evict(victim, self._action, task)
-            evicted.append(victim)
+            if self._settles and self._comes_back(task, node, victim, statement):
+                statement.undo_of(victim)
+            else:
+                evicted.append(victim)
         if spare:
             self._spare(task, node, queue, statement, evicted)
         return evicted
+
+    def _comes_back(self, task: Task, node: Node, victim: Task, statement: Statement) -> bool:
+        """Could the victim, now evicted, reclaim the place from the task at once? Then both would take turns."""
+        ssn = self._ssn
+        queue = ssn.queues.get(victim.job._queue)
+        if queue is None or ssn.overused(queue) or not ssn.preemptive(queue, [victim]):
+            return False
+        own = ssn.queues.get(task.job._queue)
+        if own is None or not own.reclaimable or not task._preemptable:
+            return False
+        mark = statement.checkpoint()
+        if statement.pipeline(task, node):
+            return False
+        takes = ssn.reclaimable(victim, [task]) or ()
+        statement.rollback(mark)
+        return any(t is task for t in takes)
 
     def _spare(self, task: Task, node: Node, queue: Queue, statement: Statement, evicted: list[Task]) -> None:
         """Let those stay whose room the task turns out not to need, the most valuable first."""

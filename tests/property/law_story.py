@@ -1,0 +1,221 @@
+"""A drawn cluster, cycle after cycle, with every law checked after each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from law_confs import Policy, assembly_of, first_tier
+from law_worlds import Drawn, JobDraw, WorldDraw, made, parent_name
+
+from pumice.framework.runtime import Nomination, Runtime
+from pumice.model.api import Pod
+from pumice.model.events import ClusterEvent, Seen
+from pumice.model.intents import Bind, Evict, Nominate
+from pumice.model.resources import dim_name
+from pumice.model.status import TaskStatus
+from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.report import CycleReport
+from pumice.state.cluster import ClusterState
+from pumice.state.invariants import violations
+from pumice.testing.world import World
+
+S = TaskStatus
+DECISIONS = (Bind, Evict, Nominate)
+
+
+class Story:
+    """One drawn cluster under one policy; what is decided is carried out, and evicted pods may come back."""
+
+    def __init__(self, draw: WorldDraw, policy: Policy, *, compat: str | None = None, recreate: bool = False) -> None:
+        self.draw, self.policy, self.compat = draw, policy, compat
+        self.drawn: Drawn = made(draw, tree=policy.tree)
+        self.assembly = assembly_of(policy, compat)
+        self.world, self.state, self.runtime = World(recreate=recreate), ClusterState(), Runtime()
+        for obj in self.drawn.objects:
+            self.tell(self.world.put(obj))
+        self.owed: dict[str, str] = {}
+        """Pods for which somebody was evicted in the last cycle -> the node that was freed."""
+
+    def tell(self, events: list[ClusterEvent]) -> None:
+        self.state.apply_all(events)
+
+    def cycle(self) -> CycleReport:
+        """Run one cycle, check the laws, carry out what it decided."""
+        self.tell(self.world.settle())
+        before = self.state.table.idle.copy()
+        held = {name: dict(q._held) for name, q in self.state.queues.items()}
+        again = self.decided_afresh()
+        report = run_cycle(self.state, self.assembly, self.runtime, details=True)
+        decided = [i for i in report.intents if isinstance(i, DECISIONS)]
+        assert report.errors == []
+        assert violations(self.state) == []
+        assert decided == again, "a scheduler that starts now decides otherwise"
+        self.nothing_over_committed(before)
+        self.no_half_gang(report)
+        self.no_queue_above_its_capability(report, held)
+        self.victims_were_permitted(report)
+        if self.compat is None:
+            self.evictions_help(report)
+            self.victims_were_lower(report, held)
+        self.tell(self.world.carry_out(report.intents))
+        return report
+
+    def decided_afresh(self) -> list[Any]:
+        """What a scheduler decides that knows nothing but the objects and the rooms that are held."""
+        state, runtime = ClusterState(), Runtime()
+        for obj in self.world.objects:
+            state.apply(Seen(obj))
+        runtime.nominations = {k: Nomination(n.node, n.until) for k, n in self.runtime.nominations.items()}
+        report = run_cycle(state, self.assembly, runtime)
+        return [i for i in report.intents if isinstance(i, DECISIONS)]
+
+    # -- laws of one cycle ----------------------------------------------------------------------------------------
+    def nothing_over_committed(self, before: Any) -> None:
+        table = self.state.table
+        now = table.idle[:, : table.size]
+        width, height = before.shape[1], before.shape[0]
+        for d, row in np.argwhere(now < 0).tolist():
+            was = int(before[d, row]) if d < height and row < width else 0
+            assert now[d, row] >= was, f"{table.nodes[row]}: {dim_name(d)} over-committed by {-int(now[d, row])}"
+
+    def no_half_gang(self, report: CycleReport) -> None:
+        bound: dict[str, int] = {}
+        for intent in report.intents:
+            if isinstance(intent, Bind):
+                bound[intent.job] = bound.get(intent.job, 0) + 1
+        for uid, more in bound.items():
+            draw = self.drawn.jobs[uid]
+            if self.compat and not draw.cpu:
+                continue  # Volcano counts waiting tasks that ask for nothing as placed
+            placed = self.placed_before(uid) + more
+            assert placed >= min(draw.needs, draw.tasks), f"{uid}: {placed} tasks placed, needs {draw.needs}"
+
+    def placed_before(self, uid: str) -> int:
+        """Tasks of a job that had a place, or had ended well, when the cycle began."""
+        return sum(1 for pod in self.pods(uid) if pod.spec.node_name and pod.metadata.deletion_timestamp is None)
+
+    def pods(self, uid: str) -> list[Pod]:
+        name = uid.removeprefix("default/")
+        return [o for o in self.world.objects if isinstance(o, Pod) and o.metadata.name.rpartition("-")[0] == name]
+
+    def no_queue_above_its_capability(self, report: CycleReport, held: dict[str, dict[int, Any]]) -> None:
+        """What a queue and all below it hold grows only within its capability."""
+        if not self.policy.shares:
+            return
+        for n, draw in enumerate(self.draw.queues):
+            if draw.capability <= 0:
+                continue
+            names = self.at_or_below(n)
+            grows = any(
+                isinstance(i, Bind) and self.drawn.queue_of[i.job] in names and self.drawn.jobs[i.job].cpu
+                for i in report.intents
+            )
+            total = sum(int(self.state.queues[q]._allocated.get(0, 0)) for q in names)
+            assert not grows or total <= draw.capability * 1000, f"q{n} holds {total}m of {draw.capability}"
+
+    def at_or_below(self, n: int) -> set[str]:
+        names = {f"q{n}"}
+        if self.policy.tree:
+            for m in range(len(self.draw.queues)):
+                if parent_name(self.draw.queues, m, True) in names:
+                    names.add(f"q{m}")
+        return names
+
+    def victims_were_permitted(self, report: CycleReport) -> None:
+        for intent in report.intents:
+            if isinstance(intent, Evict):
+                assert self.drawn.jobs[intent.job].preemptible, f"{intent.pod} may not be evicted"
+                if self.compat is None:
+                    assert not self.drawn.jobs[intent.beneficiary].never, f"{intent.beneficiary_pod} must not preempt"
+
+    def evictions_help(self, report: CycleReport) -> None:
+        """Whoever somebody was evicted for has a promise on that node, and gets the place in the next cycle."""
+        binds = report.binds
+        for pod, node in self.owed.items():
+            assert binds.get(pod) == node, f"{pod} did not get the room that was freed for it on {node}"
+        promised = {pod: node for tasks in report.pipelined.values() for pod, node in tasks.items()}
+        self.owed = {}
+        for intent in report.intents:
+            if isinstance(intent, Evict):
+                gang = intent.action.startswith("gang")
+                assert intent.beneficiary in report.pipelined, f"{intent.pod} was evicted for nobody"
+                if not gang:
+                    got = promised.get(intent.beneficiary_pod)
+                    assert got == intent.node, f"{intent.pod} left {intent.node} for {intent.beneficiary_pod} on {got}"
+                self.owed |= report.pipelined[intent.beneficiary]
+
+    def victims_were_lower(self, report: CycleReport, held: dict[str, dict[int, Any]]) -> None:
+        for intent in report.intents:
+            if not isinstance(intent, Evict):
+                continue
+            victim, helped = self.drawn.jobs[intent.job], self.drawn.jobs[intent.beneficiary]
+            theirs, own = self.drawn.queue_of[intent.job], self.drawn.queue_of[intent.beneficiary]
+            if intent.action in ("preempt", "gangpreempt"):
+                assert theirs == own, f"{intent.pod} of {theirs} was preempted for {own}"
+                assert victim.priority < helped.priority, f"{intent.pod} was preempted for no more priority"
+            else:
+                assert theirs != own, f"{intent.pod} was reclaimed for its own queue"
+                assert self.draw.queues[int(theirs[1:])].reclaimable, f"{theirs} may not be reclaimed from"
+                self.victim_queue_had_enough(intent, victim, held)
+            if intent.action in ("preempt", "reclaim") and "gang" in first_tier(self.policy):
+                left = self.state.jobs[intent.job].ready_count
+                needs = min(victim.needs, victim.tasks)
+                assert needs < 2 or left >= needs, f"{intent.job}: {left} tasks are left of a gang of {needs}"
+
+    def victim_queue_had_enough(self, intent: Evict, victim: JobDraw, held: dict[str, dict[int, Any]]) -> None:
+        """What is reclaimed was more than its queue deserves, where capacity is among those who decide first."""
+        queue = self.drawn.queue_of[intent.job]
+        draw = self.draw.queues[int(queue[1:])]
+        plain = not victim.memory and not victim.gpu
+        if intent.action == "reclaim" and "capacity" in first_tier(self.policy) and draw.deserved > 0 and plain:
+            had = int(held[queue].get(0, 0))
+            assert had > draw.deserved * 1000, f"{queue} held {had}m and deserves {draw.deserved}"
+
+    # -- laws of a settled cluster --------------------------------------------------------------------------------
+    def settle(self, most: int) -> None:
+        """Run cycles until one decides nothing."""
+        for _ in range(most):
+            if not any(isinstance(i, DECISIONS) for i in self.cycle().intents):
+                return
+        raise AssertionError(f"after {most} cycles without events the scheduler still decides")
+
+    def stays_settled(self, cycles: int) -> CycleReport:
+        """So many more cycles decide nothing; the last one's report."""
+        for n in range(cycles):
+            report = self.cycle()
+            decided = [i for i in report.intents if isinstance(i, DECISIONS)]
+            assert not decided, f"cycle {n + 1} of {cycles} that should change nothing decided {decided}"
+        return report
+
+    def nobody_waits_in_vain(self, report: CycleReport) -> None:
+        """No waiting job would fit the free room, unless its queue is the reason."""
+        if self.runtime.nominations:
+            return
+        for uid, draw in self.drawn.jobs.items():
+            job = self.state.jobs[uid]
+            waiting = len(job.with_status(S.PENDING))
+            if not waiting or job.is_pending or not draw.cpu or "." in draw.gpu or draw.rule in ("apart", "spread"):
+                continue
+            if job.valid_count < job.min_available or self.queue_stops(uid, report):
+                continue
+            more = max(job.min_available - job.ready_count, 1)
+            slots = sum(self.slots(draw, n) for n in range(len(self.draw.nodes)))
+            assert min(slots, waiting) < more, f"{uid} waits, needs {more} more places, and there are {slots}"
+
+    def queue_stops(self, uid: str, report: CycleReport) -> bool:
+        """Is it the queue that keeps the job back: its share, its capability, or who stands before it?"""
+        refusal = report.refusals.get(uid)
+        return refusal is not None and refusal.stage == "queue"
+
+    def slots(self, draw: JobDraw, n: int) -> int:
+        """How many tasks of a job fit on a node as it is."""
+        at, node = self.draw.nodes[n], self.state.nodes[f"n{n}"]
+        if (at.tainted and draw.rule != "tolerates") or (draw.rule == "zone" and at.zone):
+            return 0
+        room = [(int(node.idle.milli_cpu), draw.cpu), (int(node.idle.memory), draw.memory * 2**30)]
+        room += [(int(node.idle["nvidia.com/gpu"]), 1000 * int(draw.gpu or 0)), (at.pods - len(node.tasks), 1)]
+        if draw.gpu:
+            free = self.state.devices.free(np.array([node.row]))[0]
+            room.append((int((free == 1000).sum()), int(draw.gpu)))
+        return max(min(have // want for have, want in room if want), 0)

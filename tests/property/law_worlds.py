@@ -1,0 +1,289 @@
+"""Random clusters for the laws, drawn as data: nodes, queues (flat or in a tree), jobs that run and jobs that wait."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from pumice.model.api import (
+    Affinity,
+    AnyObject,
+    Guarantee,
+    LabelSelector,
+    NodeObject,
+    PodAffinity,
+    PodAffinityTerm,
+    PodGroup,
+    PodSpec,
+    QueueObject,
+    SpreadConstraint,
+    Toleration,
+)
+from pumice.testing import builders
+
+ROLE_LABEL = "app"
+
+
+@dataclass(frozen=True)
+class NodeDraw:
+    """A node: its size, its zone, whether a taint keeps most away."""
+
+    cpu: int = 4
+    memory: int = 8
+    gpu: int = 0
+    zone: int = 0
+    tainted: bool = False
+    pods: int = 110
+
+
+@dataclass(frozen=True)
+class QueueDraw:
+    """A queue; -1 stands for a bound that is not set."""
+
+    weight: int = 1
+    priority: int = 0
+    capability: int = -1
+    deserved: int = -1
+    guarantee: int = -1
+    reclaimable: bool = True
+    fifo: bool = False
+    below: int = -1
+    """The queue it hangs below (modulo those before it); -1: below the root."""
+
+
+@dataclass(frozen=True)
+class JobDraw:
+    """A job of equal tasks; the first *running* of them run where there was room when the story began."""
+
+    tasks: int = 2
+    needs: int = 2
+    cpu: int = 1000
+    memory: int = 0
+    gpu: str = ""
+    """Nothing, whole GPUs (``1``) or a part of one (``0.5``)."""
+    queue: int = 0
+    priority: int = 0
+    running: int = 0
+    preemptible: bool = True
+    never: bool = False
+    sized: bool = False
+    """Does its PodGroup name minResources?"""
+    rule: str = ""
+    """Nothing, or a rule on places: zone, apart, spread, tolerates."""
+
+
+@dataclass(frozen=True)
+class WorldDraw:
+    """A whole cluster."""
+
+    nodes: tuple[NodeDraw, ...]
+    queues: tuple[QueueDraw, ...]
+    jobs: tuple[JobDraw, ...]
+    shuffle: int = 0
+    """In which order the objects come."""
+
+
+@dataclass
+class Drawn:
+    """The objects of a drawn cluster, and what the laws need to know of them."""
+
+    objects: list[AnyObject] = field(default_factory=list)
+    jobs: dict[str, JobDraw] = field(default_factory=dict)
+    queue_of: dict[str, str] = field(default_factory=dict)
+
+
+node_draws = st.builds(
+    NodeDraw,
+    cpu=st.sampled_from([4, 2, 8, 1]),
+    memory=st.sampled_from([8, 4]),
+    gpu=st.sampled_from([0, 0, 1, 2]),
+    zone=st.integers(0, 1),
+    tainted=st.sampled_from([False, False, False, True]),
+    pods=st.sampled_from([110, 110, 2]),
+)
+queue_draws = st.builds(
+    QueueDraw,
+    weight=st.sampled_from([1, 2, 4]),
+    priority=st.sampled_from([0, 0, 0, 1]),
+    capability=st.sampled_from([-1, -1, 2, 4, 8]),
+    deserved=st.sampled_from([-1, 1, 2, 4]),
+    guarantee=st.sampled_from([-1, -1, -1, 1]),
+    reclaimable=st.sampled_from([True, True, True, False]),
+    fifo=st.sampled_from([False, False, False, True]),
+    below=st.sampled_from([-1, -1, 0, 1]),
+)
+job_draws = st.builds(
+    JobDraw,
+    tasks=st.sampled_from([2, 1, 3, 4, 6]),
+    needs=st.sampled_from([1, 2, 3, 6, 0]),
+    cpu=st.sampled_from([1000, 2000, 500, 4000, 0]),
+    memory=st.sampled_from([0, 0, 1, 3]),
+    gpu=st.sampled_from(["", "", "", "1", "0.5", "0.25"]),
+    queue=st.integers(0, 3),
+    priority=st.sampled_from([0, 1, 2]),
+    running=st.sampled_from([0, 0, 6, 1, 2]),
+    preemptible=st.sampled_from([True, True, True, True, False]),
+    never=st.sampled_from([False] * 7 + [True]),
+    sized=st.booleans(),
+    rule=st.sampled_from(["", "", "", "", "zone", "apart", "spread", "tolerates"]),
+)
+worlds = st.builds(
+    WorldDraw,
+    nodes=st.lists(node_draws, min_size=1, max_size=4).map(tuple),
+    queues=st.lists(queue_draws, min_size=1, max_size=4).map(tuple),
+    jobs=st.lists(job_draws, min_size=1, max_size=6).map(tuple),
+    shuffle=st.integers(0, 5),
+)
+
+
+def made(draw: WorldDraw, *, tree: bool) -> Drawn:
+    """The objects of a drawn cluster; *tree*: queues hang below each other and jobs are in leaves."""
+    drawn = Drawn()
+    drawn.objects += [_node(n, node) for n, node in enumerate(draw.nodes)]
+    drawn.objects += _queues(draw.queues, tree)
+    leaves = leaf_names(draw.queues, tree)
+    rooms = [_Room(n, node) for n, node in enumerate(draw.nodes)]
+    for n, job in enumerate(draw.jobs):
+        name = f"j{n}"
+        queue = leaves[job.queue % len(leaves)]
+        drawn.jobs[f"default/{name}"] = job
+        drawn.queue_of[f"default/{name}"] = queue
+        drawn.objects += _job(name, job, queue, rooms)
+    random.Random(draw.shuffle).shuffle(drawn.objects)
+    return drawn
+
+
+def parent_name(queues: Sequence[QueueDraw], n: int, tree: bool) -> str:
+    """The name of a queue's parent; nothing where queues stand side by side."""
+    if not tree:
+        return ""
+    below = queues[n].below
+    return f"q{below % n}" if below >= 0 and n else "root"
+
+
+def leaf_names(queues: Sequence[QueueDraw], tree: bool) -> list[str]:
+    """Queues that have none below them."""
+    parents = {parent_name(queues, n, tree) for n in range(len(queues))}
+    return [f"q{n}" for n in range(len(queues)) if f"q{n}" not in parents]
+
+
+class _Room:
+    """What is left of a node while the running jobs are laid out."""
+
+    def __init__(self, n: int, node: NodeDraw) -> None:
+        self.name, self.node = f"n{n}", node
+        self.cpu, self.memory, self.gpu, self.pods = node.cpu * 1000, node.memory, node.gpu, node.pods
+
+    def take(self, job: JobDraw) -> bool:
+        gpu = int(job.gpu) if job.gpu.isdigit() else 0
+        if self.node.tainted or "." in job.gpu or job.rule in ("apart", "spread"):
+            return False
+        if (job.rule == "zone" and self.node.zone) or self.pods < 1:
+            return False
+        if job.cpu > self.cpu or job.memory > self.memory or gpu > self.gpu:
+            return False
+        self.cpu, self.memory, self.gpu, self.pods = (
+            self.cpu - job.cpu,
+            self.memory - job.memory,
+            self.gpu - gpu,
+            self.pods - 1,
+        )
+        return True
+
+
+def _node(n: int, draw: NodeDraw) -> NodeObject:
+    return builders.node(
+        f"n{n}",
+        cpu=draw.cpu,
+        memory=f"{draw.memory}Gi",
+        gpu=draw.gpu,
+        pods=draw.pods,
+        labels={"zone": str(draw.zone), "kubernetes.io/hostname": f"n{n}", "nvidia.com/gpu.memory": "16000"},
+        taints=["kept=for:NoSchedule"] if draw.tainted else (),
+    )
+
+
+def _queues(draws: Sequence[QueueDraw], tree: bool) -> list[AnyObject]:
+    out: list[AnyObject] = [builders.queue("root")] if tree else []
+    for n, draw in enumerate(draws):
+        made = builders.queue(
+            f"q{n}",
+            weight=draw.weight,
+            priority=draw.priority,
+            parent=parent_name(draws, n, tree),
+            capability=_cpu(draw.capability),
+            deserved=_cpu(draw.deserved),
+            reclaimable=None if draw.reclaimable else False,
+            dequeue_strategy="fifo" if draw.fifo else "",
+        )
+        guarantee = _cpu(draw.guarantee)
+        if guarantee is not None:
+            spec = msgspec.structs.replace(made.spec, guarantee=Guarantee(resource=guarantee))
+            made = QueueObject(metadata=made.metadata, spec=spec, status=made.status)
+        out.append(made)
+    return out
+
+
+def _cpu(amount: int) -> dict[str, int | str | float] | None:
+    return None if amount < 0 else {"cpu": amount}
+
+
+def _job(name: str, draw: JobDraw, queue: str, rooms: Sequence[_Room]) -> list[AnyObject]:
+    needs = min(draw.needs, draw.tasks)
+    places: list[str] = []
+    if draw.running >= needs:
+        for _ in range(min(draw.running, draw.tasks)):
+            room = next((r for r in rooms if r.take(draw)), None)
+            if room is None:
+                break
+            places.append(room.name)
+    options: dict[str, Any] = {}
+    if draw.gpu:
+        whole = draw.gpu.isdigit()
+        options = {"gpu": int(draw.gpu)} if whole else {"task_annotations": {"gpu-fraction": draw.gpu}}
+    least: Mapping[str, Any] | None = {"cpu": f"{draw.cpu * needs}m"} if draw.sized else None
+    objects = builders.job(
+        name,
+        tasks=draw.tasks,
+        min_available=needs,
+        queue=queue,
+        priority=draw.priority,
+        preemptible=draw.preemptible,
+        on=places,
+        phase="Running" if places and len(places) >= needs else "Pending",
+        min_resources=least,
+        task_labels={ROLE_LABEL: name},
+        cpu=f"{draw.cpu}m" if draw.cpu else 0,
+        memory=f"{draw.memory}Gi" if draw.memory else 0,
+        spec=_spec(name, draw),
+        **options,
+    )
+    for obj in objects:
+        if isinstance(obj, PodGroup):
+            continue
+        if hasattr(obj, "spec") and not draw.preemptible:
+            obj.metadata.annotations = {**(obj.metadata.annotations or {}), "volcano.sh/preemptable": "false"}
+    return objects
+
+
+def _spec(name: str, draw: JobDraw) -> PodSpec:
+    spec = PodSpec(preemption_policy="Never" if draw.never else None)
+    mine = LabelSelector(match_labels={ROLE_LABEL: name})
+    match draw.rule:
+        case "zone":
+            spec.node_selector = {"zone": "0"}
+        case "apart":
+            term = PodAffinityTerm(label_selector=mine, topology_key="kubernetes.io/hostname")
+            spec.affinity = Affinity(pod_anti_affinity=PodAffinity(required=[term]))
+        case "spread":
+            spec.topology_spread_constraints = [SpreadConstraint(1, "zone", "DoNotSchedule", mine)]
+        case "tolerates":
+            spec.tolerations = [Toleration(key="kept", operator="Exists")]
+        case _:
+            pass
+    return spec

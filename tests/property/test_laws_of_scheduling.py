@@ -1,0 +1,52 @@
+"""Laws that hold on every cluster, whatever plugins and actions are mixed; the clock stands still."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from law_confs import POLICIES, Policy
+from law_story import Story
+from law_worlds import WorldDraw, worlds
+
+EXAMPLES = int(os.environ.get("PUMICE_LAW_EXAMPLES", "0"))
+"""How many clusters each law is tried on; 0: a few, always the same."""
+
+
+def lawful(few: int) -> settings:
+    """So many examples in a plain run."""
+    return settings(
+        max_examples=EXAMPLES or few,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=not EXAMPLES,
+        database=None,
+    )
+
+
+policies = st.sampled_from(POLICIES)
+
+
+@lawful(150)
+@given(worlds, policies)
+def test_every_cycle_keeps_the_laws_and_ten_more_cycles_change_nothing(world: WorldDraw, policy: Policy) -> None:
+    story = Story(world, policy)
+    story.settle(12)
+    story.nobody_waits_in_vain(story.stays_settled(10))
+
+
+@lawful(80)
+@given(worlds, policies)
+def test_a_cluster_settles_although_evicted_pods_come_back(world: WorldDraw, policy: Policy) -> None:
+    story = Story(world, policy, recreate=True)
+    story.settle(40)
+    story.nobody_waits_in_vain(story.stays_settled(10))
+
+
+@lawful(80)
+@given(worlds, policies)
+def test_as_volcano_nothing_is_over_committed_and_no_gang_is_bound_by_half(world: WorldDraw, policy: Policy) -> None:
+    story = Story(world, policy, compat="volcano")
+    for _ in range(4):
+        story.cycle()
