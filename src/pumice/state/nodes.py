@@ -1,0 +1,92 @@
+"""Nodes come, change and go: rows of the table and what stands on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pumice.errors import InvalidInput
+from pumice.model.api import NodeObject
+from pumice.model.resources import PODS, Resources
+from pumice.model.status import TaskStatus
+
+if TYPE_CHECKING:
+    from pumice.state.cluster import ClusterState
+
+S = TaskStatus
+
+
+def node_seen(state: ClusterState, obj: NodeObject) -> None:
+    """A node was added or changed."""
+    allocatable = _allocatable(obj)
+    capacity = Resources.parse(obj.status.capacity) if obj.status.capacity else allocatable
+    table = state.table
+    table.ensure_width()
+    name = obj.metadata.name
+    node = table.by_name.get(name)
+    new = node is None
+    if node is None:
+        node = table.add(name)
+    row = node._row
+    previous = node._object if not new else None
+    for d in node._dims | allocatable.dims():
+        before, after = int(table.allocatable[d, row]), int(allocatable.get(d))
+        if before != after:
+            table.allocatable[d, row] = after
+            table.idle[d, row] += after - before
+            state.total[d] = state.total.get(d, 0) + after - before
+        table.capacity[d, row] = int(capacity.get(d))
+    node._dims = frozenset(allocatable.dims() | capacity.dims() | {PODS})
+    table.max_pods[row] = int(allocatable.get(PODS))
+    node._object = obj
+    node._labels, node._annotations = obj.metadata.labels or {}, obj.metadata.annotations or {}
+    node._taints = tuple(obj.spec.taints or ())
+    table.unschedulable[row] = obj.spec.unschedulable
+    table.set_labels(row, node._labels)
+    table.set_taints(row, node._taints)
+    state.devices.set_node(node)
+    if previous is None or _node_facts(previous) != _node_facts(obj):
+        table.changed.add(row)
+        table.touched.add(row)
+    if new:
+        for task in list(state.orphans.pop(name, {}).values()):
+            state.set_status(task, task._status, node)
+
+
+def _node_facts(obj: NodeObject) -> tuple[object, ...]:
+    return (obj.metadata.labels, obj.metadata.annotations, obj.spec, obj.status.allocatable, obj.status.images)
+
+
+def _allocatable(obj: NodeObject) -> Resources:
+    """What tasks can have, the oversubscribed part included."""
+    base = Resources.parse(obj.status.allocatable)
+    notes = obj.metadata.annotations or {}
+    extra = dict(base.items())
+    for d, key in ((0, "volcano.sh/oversubscription-cpu"), (1, "volcano.sh/oversubscription-memory")):
+        written = notes.get(key)
+        if written is None:
+            continue
+        try:
+            extra[d] = extra.get(d, 0) + int(float(written))
+        except ValueError:
+            raise InvalidInput(
+                f"node {obj.metadata.name!r}: annotation {key} must be a number, got {written!r}"
+            ) from None
+    return Resources(extra)
+
+
+def node_gone(state: ClusterState, name: str) -> None:
+    """A node left; its tasks are lost, not releasing, and count for their jobs until their pods go too."""
+    node = state.table.by_name.get(name)
+    if node is None:
+        return
+    for task in list(node._tasks.values()):
+        if task._status in (S.ALLOCATED, S.BINDING, S.PIPELINED):
+            state.assumed.pop(task._uid, None)
+            state.set_status(task, S.PENDING, None)
+        else:
+            state.set_status(task, task._status, None)
+            state.orphans.setdefault(name, {})[task._uid] = task
+    for d in node._dims:
+        state.total[d] = state.total.get(d, 0) - int(state.table.allocatable[d, node._row])
+    state.devices.clear_node(node._row)
+    state.table.remove(node)
