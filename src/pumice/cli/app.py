@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from pumice.cli import bench, conf, conformance, cycle, extender, objects, plugins, points, render, simulate
+from pumice.cli import bench, conf, conformance, cycle, extender, objects, plugins, points, render, run, simulate
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 from pumice.config import InvalidConf
 from pumice.errors import PumiceError
@@ -84,6 +84,7 @@ def version(output: OutputOption = Output.TABLE, json: JsonOption = False) -> No
         render.line(f"pumice {number}")
 
 
+app.command(cls=run.RunCommand)(run.run)
 app.command()(simulate.simulate)
 app.command("compare")(simulate.compare_confs)
 app.command()(cycle.cycle)

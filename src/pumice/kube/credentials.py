@@ -7,9 +7,6 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubernetes_asyncio import config
-from kubernetes_asyncio.client import Configuration
-
 from pumice.kube.errors import NoCredentials
 
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
@@ -69,6 +66,9 @@ class Credentials:
 
         :raises NoCredentials: there are none, or they cannot be read.
         """
+        from kubernetes_asyncio import config  # here, for it takes half a second that other commands need not wait
+        from kubernetes_asyncio.client import Configuration
+
         found = Configuration()
         try:
             if self.kubeconfig is None and os.environ.get(_IN_CLUSTER):

@@ -1,0 +1,225 @@
+"""``pumice run``: the scheduler, on a cluster."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import uuid
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pumice.cli.goflags import GoFlags
+from pumice.cli.options import CompatOption, load_conf, registry_with
+from pumice.clock import SystemClock
+from pumice.config import Loaded
+from pumice.config.durations import SECOND, parse_duration
+from pumice.config.reload import ConfSource
+from pumice.errors import InvalidInput
+from pumice.framework.registry import Registry
+from pumice.kube.backend import KubeBackend, Settings
+from pumice.kube.credentials import Credentials
+from pumice.kube.lease import Election
+from pumice.kube.service import Service
+from pumice.kube.serving import health_routes, listening, metrics_routes, serve
+from pumice.ports import Binder
+from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
+from pumice.scheduler.loop import Loop
+from pumice.state.cluster import ClusterState
+
+_SEARCH = "every node is looked at: it costs little here"
+_INFORMERS = "watches need no such setting here"
+IDLE = {
+    "--percentage-nodes-to-find": _SEARCH,
+    "--minimum-percentage-nodes-to-find": _SEARCH,
+    "--minimum-feasible-nodes": _SEARCH,
+    "--node-worker-threads": _INFORMERS,
+    "--resync-period": _INFORMERS,
+    "--resource-sync-timeout": "cycles start when everything was listed, never before",
+    "--kube-api-qps": "the server says when it is busy; --binds-in-flight bounds what is sent at once",
+    "--kube-api-burst": "the server says when it is busy; --binds-in-flight bounds what is sent at once",
+    "--gate-removal-worker-num": "scheduling gates are not removed",
+    "--cache-dumper": "--debug-endpoints offers /debug/cycle",
+    "--cache-dump-dir": "--debug-endpoints offers /debug/cycle",
+    "--enable-pprof": "not offered",
+    "--feature-gates": "there are none",
+    "--csi-storage": "storage capacities are watched where the cluster has them",
+    "--disable-default-scheduler-config": "without --scheduler-conf the default conf is used",
+    "--logtostderr": "the log always goes to stderr",
+    "--alsologtostderr": "the log always goes to stderr",
+    "--stderrthreshold": "the log always goes to stderr",
+}
+"""Flags of Volcano's scheduler that are accepted and change nothing."""
+
+
+class RunCommand(GoFlags):
+    """Takes Volcano's command line."""
+
+    idle = IDLE
+
+
+SchedulerNames = Annotated[
+    list[str] | None,
+    typer.Option("--scheduler-name", metavar="NAME", help="Pods with this schedulerName are ours (repeatable)."),
+]
+
+
+def run(
+    scheduler_name: SchedulerNames = None,
+    scheduler_conf: Annotated[
+        Path | None,
+        typer.Option("--scheduler-conf", "--conf", metavar="FILE", help="The conf; followed if it changes."),
+    ] = None,
+    plugins_dir: Annotated[
+        Path | None, typer.Option("--plugins-dir", metavar="DIR", help="Also load every plugin of this directory.")
+    ] = None,
+    compat: CompatOption = None,
+    schedule_period: Annotated[
+        str, typer.Option("--schedule-period", metavar="DURATION", help="A cycle runs at least this often.")
+    ] = "1s",
+    default_queue: Annotated[
+        str, typer.Option("--default-queue", metavar="NAME", help="The queue of PodGroups that name none.")
+    ] = "default",
+    node_selector: Annotated[
+        list[str] | None,
+        typer.Option("--node-selector", metavar="KEY:VALUE", help="Only nodes with one of these labels (repeatable)."),
+    ] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", metavar="FILE", help="Else the pod's account, else the default file.")
+    ] = None,
+    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig.")] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="The API server, if not the kubeconfig's.")
+    ] = None,
+    leader_elect: Annotated[
+        bool, typer.Option("--leader-elect/--no-leader-elect", help="Only one replica at a time decides.")
+    ] = True,
+    lease_name: Annotated[
+        str | None,
+        typer.Option("--leader-elect-resource-name", metavar="NAME", help="Else named after the scheduler."),
+    ] = None,
+    lease_namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--leader-elect-resource-namespace",
+            "--lock-object-namespace",
+            metavar="NAMESPACE",
+            help="Else the pod's own, else pumice-system.",
+        ),
+    ] = None,
+    lease_duration: Annotated[
+        str, typer.Option("--leader-elect-lease-duration", metavar="DURATION", help="Others wait so long.")
+    ] = "15s",
+    renew_deadline: Annotated[
+        str, typer.Option("--leader-elect-renew-deadline", metavar="DURATION", help="We stop after so long.")
+    ] = "10s",
+    retry_period: Annotated[
+        str, typer.Option("--leader-elect-retry-period", metavar="DURATION", help="Between two tries.")
+    ] = "2s",
+    priority_class: Annotated[
+        bool, typer.Option("--priority-class/--no-priority-class", help="Read PriorityClasses.")
+    ] = True,
+    enable_metrics: Annotated[
+        bool, typer.Option("--enable-metrics/--no-enable-metrics", help="Serve /metrics on --listen-address.")
+    ] = False,
+    listen_address: Annotated[str, typer.Option("--listen-address", metavar="HOST:PORT")] = ":8080",
+    enable_healthz: Annotated[
+        bool, typer.Option("--enable-healthz/--no-enable-healthz", help="Serve /healthz, /livez and /readyz.")
+    ] = False,
+    healthz_address: Annotated[str, typer.Option("--healthz-address", metavar="HOST:PORT")] = ":11251",
+    debug_endpoints: Annotated[
+        bool,
+        typer.Option("--debug-endpoints/--no-debug-endpoints", help="Serve /debug/cycle beside /metrics."),
+    ] = False,
+    binds_in_flight: Annotated[int, typer.Option("--binds-in-flight", min=1, max=1000)] = 64,
+    verbosity: Annotated[int, typer.Option("-v", "--v", metavar="N", help="0 warnings, 1 to 3 more, 4 all.")] = 1,
+) -> None:
+    """Schedule the pods of a cluster, until stopped. Takes the command line of Volcano's scheduler."""
+    logging.getLogger("pumice").setLevel(
+        logging.WARNING if verbosity <= 0 else logging.INFO if verbosity < 4 else logging.DEBUG
+    )
+    names = scheduler_name or ["pumice"]
+    registry = registry_with(plugins_dir)
+    conf = load_conf(scheduler_conf, registry, compat)
+    election = None
+    if leader_elect:
+        election = _election(lease_name or names[0], lease_namespace, (lease_duration, renew_deadline, retry_period))
+    settings = Settings(
+        in_flight=binds_in_flight,
+        node_labels=[_label(text) for text in node_selector or ()],
+        election=election,
+        component=names[0],
+        without=frozenset() if priority_class else frozenset(("PriorityClass",)),
+    )
+    binders: dict[str, Binder] = {}
+    beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
+    backend = KubeBackend(Credentials(kubeconfig, context, master), settings, binders=binders, beside=beside)
+    state = ClusterState(default_queue=default_queue, scheduler_names=names)
+    service = Service(
+        backend,
+        Loop(backend, backend, assemble(conf, registry), SystemClock(), state=state),
+        period=seconds("--schedule-period", schedule_period),
+        conf=ConfSource(scheduler_conf, catalogue_of(registry)) if scheduler_conf is not None else None,
+        assembled=partial(_assembled, registry=registry, compat=compat),
+        binders=binders,
+    )
+    answers = service.answers(debug=debug_endpoints)
+    if enable_metrics or debug_endpoints:
+        beside.append(partial(serve, listening(listen_address), metrics_routes(answers)))
+    if enable_healthz:
+        beside.append(partial(serve, listening(healthz_address), health_routes(answers)))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: service.stop())
+    raise typer.Exit(service.run())
+
+
+def _assembled(loaded: Loaded, registry: Registry, compat: str | None) -> Assembly:
+    return assemble(loaded.conf.with_compat(compat) if compat else loaded.conf, registry)
+
+
+def seconds(option: str, text: str) -> float:
+    """A duration above zero in seconds.
+
+    :raises InvalidInput: it is none; names the option.
+    """
+    try:
+        found = parse_duration(text) / SECOND
+    except InvalidInput as exc:
+        raise InvalidInput(f"{option} {text!r}: {exc}") from exc
+    if found <= 0:
+        raise InvalidInput(f"{option} {text!r}: must be above zero")
+    return found
+
+
+def _election(name: str, namespace: str | None, times: tuple[str, str, str]) -> Election:
+    lease, renew, retry = (
+        seconds(f"--leader-elect-{option}", text)
+        for option, text in zip(("lease-duration", "renew-deadline", "retry-period"), times, strict=True)
+    )
+    if not lease > renew > retry:
+        raise InvalidInput(
+            f"--leader-elect-lease-duration {times[0]}: must be longer than --leader-elect-renew-deadline {times[1]}, "
+            f"and that longer than --leader-elect-retry-period {times[2]}"
+        )
+    identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"
+    return Election(name, namespace or _own_namespace(), identity, lease, renew, retry)
+
+
+def _own_namespace() -> str:
+    mounted = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+    try:
+        return mounted.read_text(encoding="utf-8").strip()
+    except OSError:
+        return "pumice-system"
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, colon, value = text.partition(":")
+    if not key or not colon:
+        raise InvalidInput(f"--node-selector {text!r}: must be KEY:VALUE")
+    return key, value

@@ -1,0 +1,184 @@
+"""The running scheduler: takes in what happened, decides when we lead, follows its conf, ends cleanly."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from pumice.config import Loaded
+from pumice.config.reload import ConfSource
+from pumice.framework.session import Session
+from pumice.framework.watchdog import Watchdog
+from pumice.kube.backend import KubeBackend
+from pumice.kube.kinds import RESOURCES
+from pumice.kube.metrics import CycleMetrics
+from pumice.kube.serving import Answers
+from pumice.kube.writes import Writer
+from pumice.ports import Binder
+from pumice.scheduler.assembly import Assembly
+from pumice.scheduler.loop import Loop
+from pumice.scheduler.recording import decisions_of, record
+from pumice.state import saved
+
+log = logging.getLogger("pumice.kube")
+
+GATHER = 0.02
+"""Seconds between the change that calls for a cycle and the cycle: changes seldom come alone."""
+
+
+class Service:
+    """Runs cycles on a backend until told to stop. One thread calls ``run`` and owns the state."""
+
+    def __init__(
+        self,
+        backend: KubeBackend,
+        loop: Loop,
+        *,
+        period: float = 1.0,
+        conf: ConfSource | None = None,
+        assembled: Callable[[Loaded], Assembly] | None = None,
+        metrics: CycleMetrics | None = None,
+        binders: dict[str, Binder] | None = None,
+    ) -> None:
+        self._backend, self._loop, self._period = backend, loop, period
+        self._conf, self._assembled = conf, assembled
+        self.metrics = metrics or CycleMetrics()
+        self._binders = binders if binders is not None else {}
+        self._loop.inspect = self._look
+        self._stopping = threading.Event()
+        self._ready = False
+        self._wanted: list[Future[bytes]] = []
+        self._complaint = ""
+        self._queue_made = False
+        self.cycles = 0
+        """How many cycles have run."""
+
+    # -- asked from other threads -----------------------------------------------------------------------------------
+    def stop(self) -> None:
+        """End after the cycle that is running."""
+        self._stopping.set()
+        self._backend.inbox.wake()
+
+    def answers(self, *, debug: bool = False) -> Answers:
+        """What the HTTP endpoints ask."""
+        return Answers(self.trouble, self.unready, self.metrics.text, self.next_cycle if debug else None)
+
+    def trouble(self) -> str:
+        """Why we should be started anew; nothing if all is well."""
+        stuck = self._loop.watchdog.stuck if self._loop.watchdog is not None else None
+        if stuck is not None:
+            return str(stuck)
+        return "" if self._backend.alive or not self._ready else "the connection to the cluster has ended"
+
+    def unready(self) -> str:
+        """Why we cannot decide yet; a replica that does not lead but could is ready."""
+        return "" if self._ready else f"waiting for the first list of {', '.join(self._backend.inbox.missing)}"
+
+    def next_cycle(self) -> Future[bytes]:
+        """The next cycle, saved as a file's content, once it has run."""
+        wanted: Future[bytes] = Future()
+        self._wanted.append(wanted)
+        self._backend.inbox.wake()
+        return wanted
+
+    # -- the run ----------------------------------------------------------------------------------------------------
+    def run(self) -> int:
+        """Work until stopped; returns the exit code: 0 if somebody asked us to stop, else 1."""
+        watchdog = self._loop.watchdog = Watchdog()
+        try:
+            self._backend.start()
+            self._first_lists()
+            while not self._stopping.is_set():
+                if self._backend.lost.is_set():
+                    log.error("another replica leads now, or we could not renew our lease; ending")
+                    return 1
+                if not self._backend.alive:
+                    log.error("the connection to the cluster has ended")
+                    return 1
+                self._follow_conf()
+                self._step()
+                if self._backend.inbox.wait(self._period):
+                    self._stopping.wait(GATHER)
+            return 0
+        finally:
+            self._backend.stop()
+            watchdog.close()
+
+    def _first_lists(self) -> None:
+        """Wait until everything was listed, and take it in."""
+        told = time.monotonic()
+        inbox = self._backend.inbox
+        while not inbox.synced.is_set() and not self._stopping.is_set() and self._backend.alive:
+            inbox.wait(0.2)
+            if time.monotonic() - told > 10 and not inbox.synced.is_set():
+                told = time.monotonic()
+                log.warning("still waiting for the first list of %s", ", ".join(inbox.missing))
+        if inbox.synced.is_set():
+            self.metrics.took_in(self._loop.take_in())
+            gc.collect()
+            gc.freeze()
+            self._ready = True
+
+    def _step(self) -> None:
+        leads = self._backend.leading
+        self.metrics.leading(leads)
+        self.metrics.took_in(self._loop.take_in())
+        if not leads:
+            return
+        self._make_default_queue()
+        wanted, self._wanted = self._wanted, []
+        loop = self._loop
+        begun = record(loop.state, loop.assembly.conf, loop.runtime) if wanted else None
+        report = loop.step()
+        self.cycles += 1
+        self.metrics.cycle(report)
+        if begun is not None:
+            begun.decisions = decisions_of(report.intents)
+            content = saved.dump(begun, "pumice run")
+            for future in wanted:
+                future.set_result(content)
+
+    def _look(self, session: Session) -> None:
+        self._binders.update(session.binders)
+
+    def _follow_conf(self) -> None:
+        if self._conf is None or self._assembled is None:
+            return
+        loaded = self._conf.poll()
+        complaint = str(self._conf.error) if self._conf.error is not None else ""
+        if loaded is not None:
+            try:
+                self._loop.use(self._assembled(loaded))
+                log.info("the conf changed to %s", loaded.conf.digest)
+            except Exception as exc:  # a plugin may refuse its arguments in any way
+                complaint = str(exc)
+        if complaint and complaint != self._complaint:
+            log.error("the conf is not used: %s", complaint)
+        if complaint != self._complaint:
+            self.metrics.conf(not complaint)
+        self._complaint = complaint
+
+    def _make_default_queue(self) -> None:
+        """Create the default queue if the cluster has none, as Volcano does."""
+        name = self._loop.state.default_queue
+        if self._queue_made or name in self._loop.state.queues:
+            self._queue_made = True
+            return
+        self._queue_made = True
+        body = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": name},
+            "spec": {"weight": 1, "reclaimable": True},
+        }
+
+        async def create(writer: Writer) -> None:
+            refused = await writer.create(RESOURCES["Queue"].collection, body)
+            if refused is not None and refused.code != 409:
+                log.warning("queue %r was not created: %s", name, refused)
+
+        self._backend.call(create)

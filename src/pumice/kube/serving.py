@@ -1,0 +1,99 @@
+"""Health, readiness, metrics and saved cycles over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from pumice.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the endpoints ask. Each may be called from any thread."""
+
+    trouble: Callable[[], str]
+    """Why we should be started anew; nothing if all is well."""
+    unready: Callable[[], str]
+    """Why we cannot work yet; nothing if we can."""
+    metrics: Callable[[], bytes]
+    next_cycle: Callable[[], Future[bytes]] | None = None
+    """The next cycle, saved; None: not offered."""
+
+
+def listening(address: str) -> socket.socket:
+    """A socket that listens on ``host:port``, or on every interface for ``:port``.
+
+    :raises InvalidInput: no such address, or the port is taken.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or int(port) > 65535:
+        raise InvalidInput(f"address {address!r}: must be HOST:PORT or :PORT")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, int(port)))
+        opened.listen()
+    except OSError as exc:
+        opened.close()
+        raise InvalidInput(f"address {address!r}: {exc.strerror or exc}") from exc
+    return opened
+
+
+def health_routes(answers: Answers) -> list[Route]:
+    """``/healthz``, ``/livez`` and ``/readyz``."""
+
+    def verdict(why: str) -> Response:
+        return PlainTextResponse(why or "ok", 503 if why else 200)
+
+    async def live(_: Request) -> Response:
+        return verdict(answers.trouble())
+
+    async def ready(_: Request) -> Response:
+        return verdict(answers.trouble() or answers.unready())
+
+    return [Route("/healthz", live), Route("/livez", live), Route("/readyz", ready)]
+
+
+def metrics_routes(answers: Answers) -> list[Route]:
+    """``/metrics``, and ``/debug/cycle`` where it is offered."""
+    ask = answers.next_cycle
+
+    async def metrics(_: Request) -> Response:
+        return Response(await run_in_threadpool(answers.metrics), media_type="text/plain; version=0.0.4")
+
+    routes = [Route("/metrics", metrics)]
+    if ask is not None:
+
+        async def cycle(_: Request) -> Response:
+            try:
+                content = await asyncio.wait_for(asyncio.wrap_future(ask()), 30)
+            except TimeoutError:
+                return PlainTextResponse("no cycle ran within 30 s: this replica may not lead", 503)
+            headers = {"Content-Disposition": 'attachment; filename="cycle.json.gz"'}
+            return Response(content, media_type="application/gzip", headers=headers)
+
+        routes.append(Route("/debug/cycle", cycle))
+    return routes
+
+
+async def serve(opened: socket.socket, routes: Sequence[Route]) -> None:
+    """Answer on a socket until cancelled."""
+    config = uvicorn.Config(Starlette(routes=list(routes)), log_level="warning", access_log=False, lifespan="off")
+    server = uvicorn.Server(config)
+    try:
+        await server.serve(sockets=[opened])
+    finally:
+        opened.close()

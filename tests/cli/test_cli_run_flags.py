@@ -1,0 +1,74 @@
+"""``pumice run`` takes the command line of Volcano's scheduler."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from pumice.cli import run
+from pumice.cli.app import app
+from pumice.cli.goflags import rewrite
+from pumice.errors import InvalidInput
+
+SWITCHES = frozenset(("--leader-elect", "--enable-metrics"))
+VALUES = frozenset(("--schedule-period", "--scheduler-name", "-v"))
+IDLE = {"--kube-api-qps": "no need", "--logtostderr": "always"}
+
+
+def rewritten(*args: str) -> list[str]:
+    return rewrite(args, SWITCHES, VALUES, IDLE)[0]
+
+
+def test_switches_take_values_as_in_go() -> None:
+    assert rewritten("--leader-elect=false", "--enable-metrics=true") == ["--no-leader-elect", "--enable-metrics"]
+    assert rewritten("--leader-elect", "--no-enable-metrics") == ["--leader-elect", "--no-enable-metrics"]
+
+
+def test_a_switch_with_another_value_is_an_error_that_names_it() -> None:
+    with pytest.raises(InvalidInput, match="--leader-elect=maybe: must be true or false"):
+        rewritten("--leader-elect=maybe")
+
+
+def test_values_come_with_an_equals_sign_or_behind() -> None:
+    assert rewritten("--schedule-period=2s", "--scheduler-name", "volcano", "-v=3", "-v", "4") == [
+        *("--schedule-period", "2s", "--scheduler-name", "volcano", "-v", "3", "-v", "4")
+    ]
+
+
+def test_one_dash_is_enough_for_long_names() -> None:
+    assert rewritten("-leader-elect=false", "-schedule-period=2s") == ["--no-leader-elect", "--schedule-period", "2s"]
+
+
+def test_flags_that_change_nothing_and_unknown_ones_are_left_out_with_a_warning() -> None:
+    out, warnings = rewrite(
+        ["--kube-api-qps=2000", "--vmodule", "x=3", "--logtostderr", "--leader-elect"], SWITCHES, VALUES, IDLE
+    )
+    assert out == ["--leader-elect"]
+    assert warnings == [
+        "--kube-api-qps: no need",
+        "--vmodule: an unknown flag, left out",
+        "--logtostderr: always",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--schedule-period=soon"], "--schedule-period 'soon'"),
+        (["--schedule-period=0s"], "must be above zero"),
+        (["--node-selector", "pool"], "--node-selector 'pool': must be KEY:VALUE"),
+        (["--leader-elect-renew-deadline=20s"], "--leader-elect-lease-duration 15s: must be longer"),
+        (["--enable-healthz", "--healthz-address=nowhere"], "address 'nowhere': must be HOST:PORT"),
+        (["--kubeconfig=/does/not/exist"], "kubeconfig '/does/not/exist'"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_code_1(args: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["run", *args])
+    assert result.exit_code == 1
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_every_flag_that_changes_nothing_says_why() -> None:
+    assert all(why for why in run.IDLE.values())
+    assert not set(run.IDLE) & {"--scheduler-conf", "--schedule-period", "--leader-elect"}

@@ -1,0 +1,238 @@
+"""The running scheduler on a scripted server: lists, a gang, binds, what comes back, and a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from scripted_api import ScriptedApi, serving, until, write_kubeconfig
+
+from pumice.clock import SystemClock
+from pumice.config import load
+from pumice.config.reload import ConfSource
+from pumice.framework.registry import default_registry
+from pumice.kube.backend import KubeBackend, Settings
+from pumice.kube.credentials import Credentials
+from pumice.kube.kinds import RESOURCES
+from pumice.kube.lease import Election
+from pumice.kube.service import Service
+from pumice.model.status import TaskStatus as S
+from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.loop import Loop
+from pumice.state import saved
+from pumice.state.cluster import ClusterState
+
+CONF = 'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n'
+OTHER = CONF.replace("enqueue, allocate", "enqueue")
+PODS = RESOURCES["Pod"].collection
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/sys/leases"
+
+
+def pod(name: str, cpu: str = "1") -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "resourceVersion": "5",
+            "annotations": {"scheduling.k8s.io/group-name": "gang"},
+        },
+        "spec": {
+            "schedulerName": "pumice",
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def cluster(api: ScriptedApi, *pods: dict[str, Any], queue: str = "default", members: int = 2) -> None:
+    """One node of 4 CPUs, one queue, one gang."""
+    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    node = {
+        "metadata": {"name": "n1", "resourceVersion": "1"},
+        "status": {"allocatable": room, "capacity": room, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    group = {
+        "metadata": {"name": "gang", "namespace": "ns", "uid": "g", "resourceVersion": "2"},
+        "spec": {"minMember": members, "queue": "default"},
+        "status": {"phase": "Pending"},
+    }
+    given: dict[str, list[dict[str, Any]]] = {
+        "Node": [node],
+        "PodGroup": [group],
+        "Queue": [{"metadata": {"name": queue, "resourceVersion": "3"}, "spec": {"weight": 1}}],
+        "Pod": list(pods),
+    }
+    for kind, resource in RESOURCES.items():
+        if resource.needed:
+            api.list(resource.collection, "10", *given.get(kind, ()))
+    for one in pods:
+        api.answers["POST", f"/api/v1/namespaces/ns/pods/{one['metadata']['name']}/binding"] = [_binding(api, one)]
+
+
+def _binding(api: ScriptedApi, one: dict[str, Any]) -> Any:
+    async def bind(body: Any) -> tuple[int, Any]:
+        bound = json.loads(json.dumps(one))
+        bound["spec"]["nodeName"] = body["target"]["name"]
+        bound["metadata"]["resourceVersion"] = "20"
+        api.watches[PODS].put_nowait({"type": "MODIFIED", "object": bound})
+        return 201, {}
+
+    return bind
+
+
+class Running:
+    def __init__(self, service: Service, backend: KubeBackend, state: ClusterState, task: asyncio.Task[int]) -> None:
+        self.service, self.backend, self.state, self.task = service, backend, state, task
+
+    async def end(self) -> int:
+        self.service.stop()
+        return await asyncio.wait_for(self.task, 20)
+
+
+@asynccontextmanager
+async def running(
+    tmp_path: Path, api: ScriptedApi, *, election: Election | None = None, conf: Path | None = None
+) -> AsyncIterator[Running]:
+    registry = default_registry()
+    credentials = Credentials(kubeconfig=write_kubeconfig(tmp_path, api.url, "first"))
+    backend = KubeBackend(credentials, Settings(election=election))
+    state = ClusterState(scheduler_names=["pumice"])
+    catalogue = catalogue_of(registry)
+    loop = Loop(backend, backend, assemble(load(CONF, catalogue, "conf").conf, registry), SystemClock(), state=state)
+    service = Service(
+        backend,
+        loop,
+        period=0.1,
+        conf=ConfSource(conf, catalogue) if conf is not None else None,
+        assembled=lambda loaded: assemble(loaded.conf, registry),
+    )
+    run = Running(service, backend, state, asyncio.create_task(asyncio.to_thread(service.run)))
+    try:
+        yield run
+    finally:
+        if not run.task.done():
+            await run.end()
+
+
+def binds(api: ScriptedApi) -> dict[str, str]:
+    return {b["metadata"]["name"]: b["target"]["name"] for b in api.sent("POST", "/binding")}
+
+
+def test_a_gang_is_bound_and_its_group_says_so(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"))
+            async with running(tmp_path, api) as run:
+                await until(lambda: len(binds(api)) == 2)
+                await until(lambda: any(b["status"].get("phase") == "Running" for b in api.sent("PATCH", "podgroups")))
+                await until(lambda: not run.state.assumed)
+                assert (run.service.trouble(), run.service.unready()) == ("", "")
+                assert await run.end() == 0
+            assert binds(api) == {"a": "n1", "b": "n1"}
+            assert len(api.sent("POST", "/binding")) == 2
+
+    asyncio.run(story())
+
+
+def test_a_gang_that_does_not_fit_whole_is_not_bound_in_part(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a", cpu="3"), pod("b", cpu="3"))
+            async with running(tmp_path, api) as run:
+                await until(lambda: run.service.cycles >= 5)
+                assert binds(api) == {}
+                conditions = [c for b in api.sent("PATCH", "podgroups") for c in b["status"].get("conditions", ())]
+                assert {c["type"] for c in conditions} == {"Unschedulable"}
+
+    asyncio.run(story())
+
+
+def test_a_bind_that_fails_is_tried_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"))
+            path = "/api/v1/namespaces/ns/pods/a/binding"
+            api.answers["POST", path].insert(0, (403, {"message": "a webhook says no"}))
+            async with running(tmp_path, api) as run:
+                await until(lambda: len(api.sent("POST", path)) == 2)
+                await until(lambda: not run.state.assumed)
+                assert {t.key: t.status for t in run.state.tasks.values()} == {k: S.BOUND for k in ("ns/a", "ns/b")}
+                assert len(api.sent("POST", "pods/b/binding")) == 1
+
+    asyncio.run(story())
+
+
+def test_a_missing_default_queue_is_created(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, queue="other")
+            async with running(tmp_path, api):
+                await until(lambda: bool(api.sent("POST", "/queues")))
+                assert api.sent("POST", "/queues")[0]["metadata"] == {"name": "default"}
+
+    asyncio.run(story())
+
+
+def test_a_replica_that_does_not_lead_follows_the_cluster_and_writes_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"))
+            held = {"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": 60}}
+            api.answers["GET", f"{LEASES}/pumice"] = [(200, held)]
+            async with running(tmp_path, api, election=Election("pumice", "sys", "us", 1.0, 0.6, 0.1)) as run:
+                await until(lambda: "ns/gang" in run.state.jobs)
+                await asyncio.sleep(0.3)
+                assert (run.service.cycles, run.service.unready()) == (0, "")
+                assert [m for m, *_ in api.requests if m != "GET"] == []
+
+    asyncio.run(story())
+
+
+def test_a_lost_lease_ends_the_process_with_an_error(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"))
+            lease = {"metadata": {"resourceVersion": "1"}, "spec": {}}
+            api.answers["POST", LEASES] = [(201, lease)]
+            stolen = {"metadata": {"resourceVersion": "2"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": 9}}
+            api.answers["PUT", f"{LEASES}/pumice"] = [(409, {})]
+            api.answers["GET", f"{LEASES}/pumice"] = [(404, {}), (200, stolen)]
+            async with running(tmp_path, api, election=Election("pumice", "sys", "us", 1.0, 0.6, 0.1)) as run:
+                assert await asyncio.wait_for(run.task, 15) == 1
+
+    asyncio.run(story())
+
+
+def test_a_changed_conf_is_used_from_the_next_cycle_and_a_bad_one_is_not(tmp_path: Path) -> None:
+    async def story() -> None:
+        conf = tmp_path / "scheduler.conf"
+        conf.write_text(CONF)
+        async with serving(tmp_path) as (api, _):
+            cluster(api)
+            async with running(tmp_path, api, conf=conf) as run:
+                await until(lambda: run.service.cycles >= 1)
+                conf.write_text(OTHER)
+                await until(lambda: run.service._loop.assembly.conf.actions == ("enqueue",))
+                conf.write_text("actions: nonsense")
+                await until(lambda: "pumice_conf_good 0.0" in run.service.metrics.text().decode())
+                assert run.service._loop.assembly.conf.actions == ("enqueue",)
+
+    asyncio.run(story())
+
+
+def test_the_next_cycle_can_be_had_as_a_file(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a", cpu="3"), pod("b", cpu="3"))
+            async with running(tmp_path, api) as run:
+                await until(lambda: run.service.cycles >= 1)
+                content = await asyncio.wait_for(asyncio.wrap_future(run.service.next_cycle()), 10)
+                cycle = saved.parse(content)
+                assert sorted(cycle.objects) == ["Node", "Pod", "PodGroup", "Queue"]
+
+    asyncio.run(story())
