@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
+
 from pumice.extender.wire.amounts import scale
 from pumice.extender.wire.objects import (
     Amounts,
@@ -74,23 +76,27 @@ def named_task(task: Task) -> WireTask:
     )
 
 
-def wire_node(node: Node, *, with_tasks: bool = True) -> WireNode:
-    """A node as it stands now; an imagined one as it would stand."""
-    used = node.used
-    return WireNode(
+def wire_node(node: Node, *, whole: bool = True) -> WireNode:
+    """A node as it stands now; an imagined one as it would stand. Not *whole*: only what the documentation names."""
+    brief = WireNode(
         name=node.name,
         labels=dict(node.labels),
         annotations=dict(node.annotations),
         taints=[WireTaint(key=taint.key, value=taint.value, effect=taint.effect) for taint in node.taints],
         unschedulable=node.unschedulable,
         allocatable=amounts(node.allocatable),
-        capacity=amounts(node.capacity),
         idle=amounts(node.idle),
-        used=_told(used),
+        used=_told(node.used),
+    )
+    if not whole:
+        return brief
+    return msgspec.structs.replace(
+        brief,
+        capacity=amounts(node.capacity),
         releasing=_told(node.releasing),
         pipelined=_told(node.pipelined),
         max_pods=int(node.allocatable.get(PODS)),
-        tasks=[wire_task(task) for task in node.tasks.values()] if with_tasks else [],
+        tasks=[wire_task(task) for task in node.tasks.values()],
         node=_json(node.object),
     )
 
@@ -166,8 +172,8 @@ def wire_queue(queue: Queue) -> WireQueue:
     )
 
 
-def wire_snapshot(state: ClusterState, *, with_tasks: bool = True) -> WireSnapshot:
-    """The cluster as a session sees it, sorted by name. *with_tasks*: each node lists what is on it, too."""
+def wire_snapshot(state: ClusterState, *, whole: bool = True) -> WireSnapshot:
+    """The cluster as a session sees it, sorted by name. *whole*: see ``wire_node``."""
     quotas = state.kind("ResourceQuota").values()
     namespaces: Json = {}
     for quota in quotas:
@@ -175,7 +181,7 @@ def wire_snapshot(state: ClusterState, *, with_tasks: bool = True) -> WireSnapsh
         entry["QuotaStatus"][quota.metadata.name] = _json(quota).get("status", {})
     return WireSnapshot(
         jobs=[wire_job(job) for _, job in sorted(state.session_jobs.items())],
-        nodes=[wire_node(node, with_tasks=with_tasks) for _, node in sorted(state.table.by_name.items())],
+        nodes=[wire_node(node, whole=whole) for _, node in sorted(state.table.by_name.items())],
         queues=[wire_queue(queue) for _, queue in sorted(state.queues.items())],
         namespaces=namespaces,
     )

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
+import msgspec
+
 from pumice.engine.imagine import ImaginedNode
 from pumice.engine.rows import NodeRows
 from pumice.extender import translate
@@ -20,6 +22,7 @@ from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
 _OBJECTS: Final[Mapping[str, ModuleType]] = {"documented": documented, "volcano": volcano, "both": both}
+_PLACEHOLDER: Final = "@name@"
 _TASKS_KEPT: Final = 20_000
 
 
@@ -33,17 +36,19 @@ class Writer:
     def __init__(self, dialect: str, *, names_only: bool) -> None:
         self.dialect: Final = dialect
         self._names_only = names_only
-        self._with_tasks = dialect in ("volcano", "both")
+        self._whole = dialect in ("volcano", "both")
         self._table: NodeTable | None = None
         self._at = (0, 0)
         self._pods_version = -1
         self._nodes: dict[int, bytes] = {}
         self._tasks: dict[str, tuple[object, int, str, bytes]] = {}
+        self._imagined: dict[tuple[int, int, int], bytes] = {}
         self._names: dict[str, bytes] = {}
+        self._template = b""
 
     def begin(self, pods_version: int) -> None:
         """A session opens. When *pods_version* changed, nodes that list their tasks are written anew."""
-        if self._with_tasks and pods_version != self._pods_version:
+        if self._whole and pods_version != self._pods_version:
             self._nodes.clear()
         self._pods_version = pods_version
 
@@ -107,7 +112,7 @@ class Writer:
 
     def snapshot(self, state: ClusterState) -> bytes:
         """The whole cluster."""
-        cluster = translate.wire_snapshot(state, with_tasks=self._with_tasks)
+        cluster = translate.wire_snapshot(state, whole=self._whole)
         return self.request(ON_SESSION_OPEN, m.SessionOpenRequest(snapshot=cluster))
 
     def request(self, verb: Verb[Any, Any], request: Wire) -> bytes:
@@ -134,11 +139,11 @@ class Writer:
 
     def _rows(self, task: Task, rows: NodeRows) -> list[bytes]:
         """The nodes' JSON; imagined ones are always told in full, because nobody can look them up."""
-        if rows.extra is not None:
-            return [self._write_node(node) for node in _seen(task, rows)]
-        if self._names_only:
-            return [self._name(node.name) for node in rows.nodes]
         self._forget_changed(rows.table)
+        if rows.extra is not None:
+            return self._imagined_rows(task, rows, rows.extra.tolist())
+        if self._names_only:
+            return [self._name(name) for name in rows.names]
         out = []
         for node in rows.nodes:
             body = self._nodes.get(node.row)
@@ -148,13 +153,27 @@ class Writer:
         return out
 
     def _write_node(self, node: Node) -> bytes:
-        body: bytes = _OBJECTS[self.dialect].encode_object(translate.wire_node(node, with_tasks=self._with_tasks))
+        body: bytes = _OBJECTS[self.dialect].encode_object(translate.wire_node(node, whole=self._whole))
         return body
+
+    def _imagined_rows(self, task: Task, rows: NodeRows, extra: list[int]) -> list[bytes]:
+        """Imagined nodes; the same ones are usually asked about twice, by filter and by score."""
+        out = []
+        for node, more in zip(rows.nodes, extra, strict=True):
+            key = (node.row, more, task.klass.id)
+            body = self._imagined.get(key)
+            if body is None:
+                body = self._imagined[key] = self._write_node(ImaginedNode(node, task, more))
+            out.append(body)
+        return out
 
     def _name(self, name: str) -> bytes:
         body = self._names.get(name)
         if body is None:
-            body = self._names[name] = _OBJECTS[self.dialect].encode_object(WireNode(name=name))
+            if not self._template:
+                self._template = _OBJECTS[self.dialect].encode_object(WireNode(name=_PLACEHOLDER))
+            written = msgspec.json.encode(name)[1:-1]
+            body = self._names[name] = self._template.replace(_PLACEHOLDER.encode(), written)
         return body
 
     def _forget_changed(self, table: NodeTable) -> None:
@@ -162,6 +181,7 @@ class Writer:
         at = (table.touched.position, table.changed.position)
         if table is self._table and at == self._at:
             return
+        self._imagined.clear()
         touched = table.touched.since(self._at[0]) if table is self._table else None
         changed = table.changed.since(self._at[1]) if table is self._table else None
         if touched is None or changed is None:
