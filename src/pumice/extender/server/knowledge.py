@@ -94,7 +94,7 @@ class Knowledge:
         key = f"{told.namespace or _NAMESPACE}/{told.name}"
         uid = told.uid or key
         known = self.state.tasks.get(uid)
-        if known is not None and known.key != key:
+        if known is not None and told.name and known.key != key:
             self._drop(known)
             known = None
         if known is not None and (self._last.get(("Pod", uid)) is told or _bare_task(told)):
