@@ -4,8 +4,8 @@
 
 1. A gang of 100 equal tasks on 5,000 nodes, predicate and prioritize in batch form, scope ``node``: calls, and the time
    of the cycle less the service's own.
-2. Predicates of Volcano's protocol, one call per node: calls per second, beside a bare aiohttp client that posts the same
-   bodies to the same service.
+2. Predicates of Volcano's protocol, one call per node: calls per second, beside a bare aiohttp client that posts the
+   same bodies to the same service.
 3. Predicate answers of the server SDK per second, beside a bare Starlette echo under the same server and load.
 
 Services run in processes of their own on loopback. Prints, never fails: the machine may be noisy.
