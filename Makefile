@@ -7,7 +7,7 @@ SHARED ?= ../shared
 DEMO := examples/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format conformance test-oracle kube bench clean
+.PHONY: help setup demo demo-cycle test check format conformance test-oracle kube bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +21,10 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## Run one scheduling cycle over an example cluster: who goes where, and why the rest does not
+demo: $(STAMP)  ## Run a GPU cluster for a simulated day, with and without a policy of ten lines
+	@$(BIN)/pumice simulate examples/scenarios/three-teams.yaml --report out/three-teams.html
+
+demo-cycle: $(STAMP)  ## Run one scheduling cycle over an example cluster: who goes where, and why the rest does not
 	@$(BIN)/pumice cycle $(DEMO) --conf $(DEMO)/scheduler.conf
 
 test: $(STAMP)  ## Run the tests

@@ -156,7 +156,7 @@ def _play(
     if as_data:
         render.data(_data(records, comparison))
     else:
-        _print(comparison)
+        _print(scenario, comparison)
     if report is not None:
         render.note(f"The report is in {report}")
     if wrong:
@@ -170,8 +170,12 @@ def _data(records: list[RunRecord], comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _print(comparison: Comparison) -> None:
+def _print(scenario: Scenario, comparison: Comparison) -> None:
+    first = comparison.summaries[0]
     if len(comparison.runs) == 1:
-        render.show(render_summary(comparison.summaries[0]))
-    else:
-        render.show(render_comparison(comparison))
+        render.show(render_summary(first))
+        return
+    gpus = f"{units.number(first.gpus)} GPUs, " if first.gpus else ""
+    jobs, span = units.number(first.total.jobs), units.duration(first.span_s)
+    render.heading(scenario.name, f"{units.number(first.nodes)} nodes, {gpus}{jobs} jobs, {span} simulated")
+    render.show(render_comparison(comparison))

@@ -104,16 +104,20 @@ def _reasons(summary: Summary) -> Table:
 
 
 def _table(title: str, runs: Sequence[str], rows: Sequence[tuple[str, MetricRow]]) -> Table:
-    table = Table(title=title or None, title_justify="left", header_style="dim", box=None, pad_edge=False)
+    """One line per figure: the value of each run and, from the second run on, the step from the first."""
+    heading = f"\n{title}" if title else None
+    table = Table(title=heading, title_justify="left", header_style="dim", box=None, pad_edge=False)
     table.add_column("")
-    for name in runs:
+    for number, name in enumerate(runs):
         table.add_column(Text(name), justify="right")
+        if number:
+            table.add_column("")
     for label, row in rows:
-        cells = []
-        for value, change in zip(row.values, row.changes, strict=True):
-            cell = Text(units.amount(value, row.unit))
-            if change is not None:
-                cell.append(f"  {_SIGNS[change.verdict]} {units.step(change, row.unit)}", style=_STYLES[change.verdict])
-            cells.append(cell)
-        table.add_row(Text(label), *cells)
+        cells = [Text(label)]
+        for number, (value, change) in enumerate(zip(row.values, row.changes, strict=True)):
+            cells.append(Text(units.amount(value, row.unit)))
+            if number:
+                said = f"{_SIGNS[change.verdict]} {units.step(change, row.unit)}" if change is not None else ""
+                cells.append(Text(said, style=_STYLES[change.verdict] if change is not None else ""))
+        table.add_row(*cells)
     return table
