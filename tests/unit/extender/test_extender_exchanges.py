@@ -1,0 +1,91 @@
+"""Exchanges as data: cassettes, and callers that answer from what was recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pumice.errors import InvalidInput
+from pumice.extender.exchanges import ReplayCaller, exchange, replay_callers
+from pumice.extender.port import CallFailed
+from pumice.extender.tools import cassette
+from pumice.extender.wire.messages import PredicateResponse, VictimsResponse, WireTask
+from pumice.extender.wire.verbs import PREDICATE, PREEMPTABLE
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def test_the_same_question_gets_the_answers_that_it_got_in_order() -> None:
+    body = b'{"task":{"uid":"a"},"node":{"name":"n"}}'
+    other_order = b'{"node": {"name": "n"}, "task": {"uid": "a"}}'
+    caller = ReplayCaller(
+        [
+            exchange("extender", PREDICATE, body, PredicateResponse(text="busy", code=2)),
+            exchange("extender", PREDICATE, body, PredicateResponse()),
+            exchange(
+                "extender", PREDICATE, b'{"task":{},"node":{"name":"m"}}', CallFailed("predicate", "timeout", "slow")
+            ),
+        ]
+    )
+    assert caller.call(PREDICATE, body) == PredicateResponse(text="busy", code=2)
+    assert caller.call(PREDICATE, other_order) == PredicateResponse()
+    assert caller.call(PREDICATE, body) == PredicateResponse()
+    with pytest.raises(CallFailed, match="slow") as failed:
+        caller.call(PREDICATE, b'{"task":{},"node":{"name":"m"}}')
+    assert failed.value.kind == "timeout"
+    (unknown,) = caller.call_many(PREDICATE, [b'{"task":{},"node":{"name":"z"}}'])
+    assert isinstance(unknown, CallFailed)
+
+
+def test_each_extender_answers_for_itself() -> None:
+    victims = VictimsResponse(status=1, victims=[WireTask(uid="a")])
+    callers = replay_callers(
+        [
+            exchange("extender/a", PREEMPTABLE, b"{}", victims),
+            exchange("extender/b", PREEMPTABLE, b"{}", VictimsResponse(status=0, victims=[])),
+        ]
+    )
+    assert callers["extender/a"].call(PREEMPTABLE, b"{}") == victims
+    assert callers["extender/b"].call(PREEMPTABLE, b"{}").status == 0
+
+
+@given(JSON, JSON, st.integers(100, 599))
+def test_a_cassette_gives_back_what_was_recorded(question: object, answer: object, status: int) -> None:
+    asked, said = json.dumps(question).encode(), json.dumps(answer).encode()
+    one = cassette.recorded("predicate", asked, status, said, 0.01)
+    again = cassette._DECODER.decode(cassette.write_line(one))
+    assert again == one
+    assert json.loads(again.request_body) == question
+    assert json.loads(again.response_body) == answer
+    found = cassette.Player([one]).answer("predicate", asked)
+    assert found == one
+
+
+def test_bodies_that_are_no_json_are_kept_as_text() -> None:
+    one = cassette.recorded("predicate", b"{}", 500, b"<html>", 0.0)
+    assert one.response_body == b"<html>"
+    assert cassette._DECODER.decode(cassette.write_line(one)) == one
+
+
+def test_a_loose_player_answers_new_questions_by_their_path() -> None:
+    one = cassette.recorded("predicate", b'{"a": 1}', 200, b'{"code": 2}', 0.0)
+    assert cassette.Player([one]).answer("predicate", b'{"a": 2}') is None
+    assert cassette.Player([one], loose=True).answer("predicate", b'{"a": 2}') == one
+    assert cassette.Player([one], loose=True).answer("prioritize", b"{}") is None
+
+
+def test_a_broken_cassette_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text('{"path": "predicate"}\n{"path": 3}\n')
+    with pytest.raises(InvalidInput, match="line 2"):
+        cassette.read(path)
+    with pytest.raises(InvalidInput, match=r"nothing\.jsonl"):
+        cassette.read(tmp_path / "nothing.jsonl")
