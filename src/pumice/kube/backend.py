@@ -152,7 +152,8 @@ class KubeBackend:
                 keep = kind == "PodGroup"
                 self.reflectors[kind] = Reflector(client, RESOURCES[kind], self.inbox, accept=accept, keep=keep)
             groups = self.reflectors["PodGroup"].objects if "PodGroup" in self.reflectors else {}
-            statuses = StatusWriter(self._writer, groups, self._clock)
+            versions = self.reflectors["Pod"].versions if "Pod" in self.reflectors else {}
+            statuses = StatusWriter(self._writer, groups, self._clock, versions)
             notes = NoteWriter(self._writer, self._clock, self.settings.component)
             self._outbox = Outbox(
                 self._writer,

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -54,6 +54,11 @@ class Reflector:
         """The objects as last seen, if they are kept."""
         self.lists = 0
         """How often everything was listed."""
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """The version of each object as last seen."""
+        return self._known
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""

@@ -14,6 +14,7 @@ from pumice.config.reload import ConfSource
 from pumice.framework.session import Session
 from pumice.framework.watchdog import Watchdog
 from pumice.kube.backend import KubeBackend
+from pumice.kube.conditions import PodConditions
 from pumice.kube.kinds import RESOURCES
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.serving import Answers
@@ -53,6 +54,7 @@ class Service:
         self._ready = False
         self._wanted: list[Future[bytes]] = []
         self._complaint = ""
+        self._conditions = PodConditions()
         self._queue_made = False
         self.cycles = 0
         """How many cycles have run."""
@@ -133,9 +135,16 @@ class Service:
         wanted, self._wanted = self._wanted, []
         loop = self._loop
         begun = record(loop.state, loop.assembly.conf, loop.runtime) if wanted else None
+        environment = loop.environment
+        if begun is not None:
+            loop.environment = {**(environment or {}), EXCHANGES: begun.exchanges}
         report = loop.step()
+        loop.environment = environment
         self.cycles += 1
         self.metrics.cycle(report)
+        conditions = self._conditions.updates(report, loop.state)
+        if conditions:
+            self._backend.submit(conditions)
         if begun is not None:
             begun.decisions = decisions_of(report.intents)
             content = saved.dump(begun, "pumice run")

@@ -49,6 +49,7 @@ class Outbox:
             match intent:
                 case Bind():
                     self._nominated.pop(intent.uid, None)
+                    self._statuses.drop("Pod", intent.pod)
                     self._binds.put_nowait(intent)
                 case Evict():
                     evictions.append(intent)

@@ -28,8 +28,11 @@ AT_ONCE = 16
 class StatusWriter:
     """Writes the latest status of each object. Belongs to one event loop."""
 
-    def __init__(self, writer: Writer, groups: Mapping[str, AnyObject], clock: Clock) -> None:
+    def __init__(
+        self, writer: Writer, groups: Mapping[str, AnyObject], clock: Clock, versions: Mapping[str, str] | None = None
+    ) -> None:
         self._writer, self._groups, self._clock = writer, groups, clock
+        self._versions = versions if versions is not None else {}
         self._pending: dict[tuple[str, str], dict[str, Any]] = {}
         self._written: dict[tuple[str, str], tuple[dict[str, Any], float]] = {}
         self._some = asyncio.Event()
@@ -49,6 +52,10 @@ class StatusWriter:
             waiting["conditions"] = list(conditions.values())
         self.idle.clear()
         self._some.set()
+
+    def drop(self, kind: str, key: str) -> None:
+        """What waits to be written about an object is out of date."""
+        self._pending.pop((kind, key), None)
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -71,9 +78,13 @@ class StatusWriter:
         if "conditions" in body:
             body["conditions"] = self._conditions(kind, key, body["conditions"])
         content = STRATEGIC if kind == "Pod" else MERGE
+        patch: dict[str, Any] = {"status": body}
+        if kind == "Pod" and key in self._versions:
+            # a pod that changed since, for it was bound perhaps, is not told that it cannot be
+            patch["metadata"] = {"resourceVersion": self._versions[key]}
         async with gate:
             try:
-                done = await self._writer.patch(RESOURCES[kind].path(key, "status"), {"status": body}, content)
+                done = await self._writer.patch(RESOURCES[kind].path(key, "status"), patch, content)
             except Exception:
                 log.exception("status of %s %s", kind, key)
                 return
@@ -91,7 +102,7 @@ class StatusWriter:
             before = old.get(c["type"])
             same = before is not None and before.status == c.get("status") and before.last_transition_time is not None
             stamp = _data(before)["lastTransitionTime"] if same and before is not None else now
-            found.append({**c, "lastTransitionTime": stamp})
+            found.append({"lastTransitionTime": stamp, **c})
         return found
 
     def _forget(self) -> None:

@@ -93,11 +93,11 @@ class Writer:
         await self.patch(self._pods.path(intent.pod, "status"), body, STRATEGIC)
 
     async def patch(self, path: str, body: dict[str, Any], content: str) -> bool:
-        """Change an object; returns whether that happened. An object that is gone needs no change."""
+        """Change an object; returns whether that happened. One that is gone, or newer than the patch, needs none."""
         no = await self._until_answered("PATCH", path, body, content)
         if no is None:
             return True
-        if no.code != 404:
+        if no.code not in (404, 409):
             log.warning("%s", no)
         return False
 

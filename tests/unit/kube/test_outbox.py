@@ -289,6 +289,19 @@ def test_conditions_of_other_types_stay_and_unchanged_ones_keep_their_time(tmp_p
     asyncio.run(story())
 
 
+def test_a_pod_that_is_bound_is_not_told_that_it_cannot_be(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, _):
+            unfit = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+            box.put([StatusUpdate("Pod", "ns/p", {"conditions": [unfit]})])
+            box.put([Bind("ns/p", "u", "n1")])
+            await box.finish()
+            assert api.sent("PATCH", POD) == []
+            assert len(api.sent("POST", BINDING)) == 1
+
+    asyncio.run(story())
+
+
 def test_a_nomination_is_written_when_it_changes(tmp_path: Path) -> None:
     async def story() -> None:
         async with sending(tmp_path) as (api, box, _):

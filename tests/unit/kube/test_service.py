@@ -148,6 +148,10 @@ def test_a_gang_that_does_not_fit_whole_is_not_bound_in_part(tmp_path: Path) -> 
                 assert binds(api) == {}
                 conditions = [c for b in api.sent("PATCH", "podgroups") for c in b["status"].get("conditions", ())]
                 assert {c["type"] for c in conditions} == {"Unschedulable"}
+                await until(lambda: len(api.sent("PATCH", "/pods/")) == 2)
+                written = api.sent("PATCH", "/pods/")
+                assert {c["reason"] for b in written for c in b["status"]["conditions"]} == {"Unschedulable"}
+                assert {b["metadata"]["resourceVersion"] for b in written} == {"5"}
 
     asyncio.run(story())
 
@@ -161,7 +165,7 @@ def test_a_bind_that_fails_is_tried_again(tmp_path: Path) -> None:
             async with running(tmp_path, api) as run:
                 await until(lambda: len(api.sent("POST", path)) == 2)
                 await until(lambda: not run.state.assumed)
-                assert {t.key: t.status for t in run.state.tasks.values()} == {k: S.BOUND for k in ("ns/a", "ns/b")}
+                assert {t.key: t.status for t in run.state.tasks.values()} == dict.fromkeys(("ns/a", "ns/b"), S.BOUND)
                 assert len(api.sent("POST", "pods/b/binding")) == 1
 
     asyncio.run(story())

@@ -1,0 +1,70 @@
+"""Conditions of pods that fit nowhere: once, again when the reason changes, and not too often."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pumice.engine.choose import FitError
+from pumice.kube.conditions import AGAIN, PodConditions
+from pumice.model.api import Condition, Metadata, Pod, PodGroup, PodGroupSpec, PodSpec, PodStatus, QueueObject
+from pumice.model.events import Seen
+from pumice.scheduler.report import CycleReport
+from pumice.state.cluster import ClusterState
+
+
+def cluster(*conditions: Condition, pods: int = 2) -> ClusterState:
+    state = ClusterState()
+    state.apply(Seen(QueueObject(metadata=Metadata(name="default"))))
+    state.apply(Seen(PodGroup(metadata=Metadata(name="g", namespace="ns"), spec=PodGroupSpec(min_member=1))))
+    for i in range(pods):
+        add_pod(state, i, *conditions)
+    return state
+
+
+def add_pod(state: ClusterState, number: int, *conditions: Condition) -> None:
+    meta = Metadata(
+        name=f"p{number}", namespace="ns", uid=f"u{number}", annotations={"scheduling.k8s.io/group-name": "g"}
+    )
+    state.apply(Seen(Pod(metadata=meta, spec=PodSpec(), status=PodStatus(phase="Pending", conditions=[*conditions]))))
+
+
+def cycle(text: str = "") -> CycleReport:
+    errors = {"ns/g": {"u0": FitError(text=text)}} if text else {}
+    return CycleReport(0.0, "", [], {}, errors, {}, {}, {}, {})
+
+
+def test_every_pending_pod_of_the_job_is_told() -> None:
+    found = PodConditions().updates(cycle("no room"), cluster())
+    assert [(u.kind, u.key, u.status["conditions"][0]["message"]) for u in found] == [
+        ("Pod", "ns/p0", "no room"),
+        ("Pod", "ns/p1", "no room"),
+    ]
+    assert found[0].status["conditions"][0]["reason"] == "Unschedulable"
+
+
+def test_a_pod_that_says_so_already_is_left_alone() -> None:
+    there = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="no room")
+    assert PodConditions().updates(cycle("no room"), cluster(there)) == []
+
+
+def test_another_reason_keeps_the_time_since_which_the_pod_waits() -> None:
+    since = datetime(2024, 5, 1, tzinfo=UTC)
+    there = Condition(type="PodScheduled", status="False", reason="Other", message="x", last_transition_time=since)
+    found = PodConditions().updates(cycle("no room"), cluster(there))
+    assert found[0].status["conditions"][0]["lastTransitionTime"] == "2024-05-01T00:00:00Z"
+
+
+def test_a_reason_that_changes_is_told_after_a_while_and_a_new_pod_at_once() -> None:
+    conditions, state = PodConditions(), cluster()
+    state.now = 100.0
+    assert len(conditions.updates(cycle("no room"), state)) == 2
+    state.now += AGAIN / 2
+    assert conditions.updates(cycle("another reason"), state) == []
+    add_pod(state, 2)
+    assert len(conditions.updates(cycle("another reason"), state)) == 3
+    state.now += AGAIN
+    assert len(conditions.updates(cycle("a third reason"), state)) == 3
+
+
+def test_a_cycle_in_which_everything_fits_says_nothing() -> None:
+    assert PodConditions().updates(cycle(), cluster()) == []
