@@ -33,7 +33,7 @@ class ExtenderBinder:
     def __init__(self, name: str, caller: Caller, writer: Writer, wants: Callable[[Task], bool]) -> None:
         self.name = name
         self.read_back: Callable[[str], str] | None = None
-        self._caller, self._writer, self._wants = caller, writer, wants
+        self.caller, self._writer, self._wants = caller, writer, wants
         self._tasks: dict[str, WireTask] = {}
 
     def wants(self, task: Task) -> bool:
@@ -52,7 +52,7 @@ class ExtenderBinder:
         task = self._tasks.pop(intent.uid, None) or WireTask(uid=intent.uid, namespace=namespace, name=name)
         body = self._writer.request(BIND, BindRequest(task=task, node=WireNode(name=intent.node)))
         try:
-            error = self._caller.call(BIND, body).error
+            error = self.caller.call(BIND, body).error
         except CallFailed as failure:
             if failure.kind not in ("timeout", "reset"):
                 raise BindRefused(f"pod {intent.pod}: {failure}", retryable=True) from failure
@@ -67,7 +67,7 @@ class ExtenderBinder:
         if self.read_back is not None and self.read_back(intent.pod) == intent.node:
             return ""
         try:
-            return self._caller.call(BIND, body).error
+            return self.caller.call(BIND, body).error
         except CallFailed as failure:
             if self.read_back is not None and self.read_back(intent.pod) == intent.node:
                 return ""

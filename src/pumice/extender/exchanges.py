@@ -27,15 +27,20 @@ def exchange(extender: str, verb: Verb[Any, Any], body: bytes, answer: Wire | Ca
 
 
 class ReplayCaller:
-    """Answers from exchanges, each question with what the same question was answered, in order."""
+    """Answers from exchanges: each question with what the same question was answered, in order.
+
+    A question that was not asked then (another order of tasks, say) gets the next answer of its verb that is left.
+    """
 
     spent = 0.0
     circuit = "closed"
 
     def __init__(self, exchanges: Iterable[dict[str, Any]]) -> None:
-        self._known: dict[tuple[str, bytes], deque[dict[str, Any]]] = {}
+        self._exact: dict[tuple[str, bytes], deque[dict[str, Any]]] = {}
+        self._left: dict[str, list[dict[str, Any]]] = {}
         for one in exchanges:
-            self._known.setdefault((one["verb"], canonical(one["request"])), deque()).append(one)
+            self._exact.setdefault((one["verb"], canonical(one["request"])), deque()).append(one)
+            self._left.setdefault(one["verb"], []).append(one)
 
     def observed(self) -> list[Observation]:
         """Nothing is measured."""
@@ -55,10 +60,15 @@ class ReplayCaller:
         return [self._one(verb, body) for body in bodies]
 
     def _one(self, verb: Verb[Req, Resp], body: bytes) -> Resp | CallFailed:
-        known = self._known.get((verb.name, canonical(msgspec.json.decode(body))))
-        if not known:
+        left = self._left.get(verb.name, [])
+        known = self._exact.get((verb.name, canonical(msgspec.json.decode(body))))
+        if known:
+            one = known.popleft() if len(known) > 1 else known[0]
+            left[:] = [other for other in left if other is not one]
+        elif left:
+            one = left.pop(0)
+        else:
             return CallFailed(verb.name, "replay", "this question was not asked when the exchanges were recorded")
-        one = known.popleft() if len(known) > 1 else known[0]
         if "failure" in one:
             return CallFailed(verb.name, one["failure"]["kind"], one["failure"]["text"])
         return answers.decode_value(verb, one["response"])

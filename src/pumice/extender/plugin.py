@@ -27,6 +27,7 @@ from pumice.model.reason import PASS, Verdict, reject
 
 CALLERS = "extender.callers"
 """Name in a session's environment: extender name -> what is asked instead of the network (replay)."""
+_BINDER = "_binder"
 _KEPT = "_kept"
 """Name in the plugin's memory: connections, and what was written; a cache, never saved."""
 
@@ -65,7 +66,7 @@ class Extender(Plugin):
         JobHooks(ssn, talk)
         OrderHooks(ssn, talk)
         if talk.has(BIND.name):
-            ssn.register_binder(self.name, ExtenderBinder(self.name, caller, talk.writer, talk.interest.concerns))
+            ssn.register_binder(self.name, self._binder(talk, caller))
 
     def on_session_close(self, ssn: Session) -> None:
         """Tell the service, publish what was measured, and remember not to trust kept answers after failures."""
@@ -109,6 +110,13 @@ class Extender(Plugin):
                 caller = Client(transport, dict(paths), DIALECTS[dialect], guarded=reading.guarded)
             kept = memory[_KEPT] = (key, caller, Writer(dialect, names_only=settings.names_only))
         return kept[1], kept[2]
+
+    def _binder(self, talk: Talk, caller: Caller) -> ExtenderBinder:
+        """The binder; it outlives the session, because binds are carried out after it."""
+        binder: ExtenderBinder | None = talk.memory.get(_BINDER)
+        if binder is None or binder.caller is not caller:
+            binder = talk.memory[_BINDER] = ExtenderBinder(self.name, caller, talk.writer, talk.interest.concerns)
+        return binder
 
     def _opened(self, ssn: Session, talk: Talk) -> bool:
         """Send the cluster; False if that failed and may not be ignored."""

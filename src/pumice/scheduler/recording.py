@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from pumice.config import SchedulerConf, from_data
+from pumice.extender.exchanges import replay_callers
+from pumice.extender.plugin import CALLERS
 from pumice.framework.registry import Registry
 from pumice.framework.runtime import Health, Nomination, Runtime
 from pumice.framework.session import Session, Shard
@@ -111,8 +113,14 @@ def replay(
         assemble(used, registry),
         runtime,
         shard=shard,
-        environment=files.unpack(saved.environment) if saved.environment else None,
+        environment=_environment(saved),
         details=True,
         inspect=inspect,
     )
     return Replay(state, used, report, decisions_of(report.intents))
+
+
+def _environment(saved: SavedCycle) -> dict[str, Any]:
+    """What plugins may know beside the cluster's objects; extenders answer from what they answered then."""
+    environment: dict[str, Any] = files.unpack(saved.environment) if saved.environment else {}
+    return {**environment, CALLERS: replay_callers(saved.exchanges)} if saved.exchanges else environment

@@ -45,6 +45,14 @@ def test_the_same_question_gets_the_answers_that_it_got_in_order() -> None:
     assert isinstance(unknown, CallFailed)
 
 
+def test_a_question_that_was_not_asked_gets_the_next_answer_of_its_verb() -> None:
+    asked = exchange("extender", PREDICATE, b'{"a":1}', PredicateResponse(text="busy", code=2))
+    caller = ReplayCaller([asked])
+    assert caller.call(PREDICATE, b'{"a":2}').text == "busy"
+    with pytest.raises(CallFailed, match="not asked"):
+        caller.call(PREDICATE, b'{"a":3}')
+
+
 def test_each_extender_answers_for_itself() -> None:
     victims = VictimsResponse(status=1, victims=[WireTask(uid="a")])
     callers = replay_callers(
