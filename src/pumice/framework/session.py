@@ -18,6 +18,7 @@ from pumice.framework.holds import hold_rooms, holds, nominate
 from pumice.framework.hypernodes import HyperNodeTree, tree_of
 from pumice.framework.plugin import Arguments, Event, EventHandler
 from pumice.framework.points import POINTS
+from pumice.framework.problems import tell_problems
 from pumice.framework.refusals import Refusal, Refusals
 from pumice.framework.registration import Fn, Registration
 from pumice.framework.runtime import QUARANTINE_AFTER, Health, Runtime
@@ -271,6 +272,7 @@ class Session(Registration, Asking):
                 self.contain(name, "on_session_close", exc)
             self.timings["close", name] = time.perf_counter() - started
         self._opening = ""
+        tell_problems(self)
         self._settle()
         for statement in reversed(self.kept):
             statement.discard()

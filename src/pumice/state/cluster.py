@@ -46,6 +46,8 @@ class ClusterState:
         self.jobs: dict[str, Job] = {}
         self.session_jobs: dict[str, Job] = {}
         self.queues: dict[str, Queue] = {}
+        self.queueless: dict[str, Job] = {}
+        """Jobs with a PodGroup whose queue does not exist."""
         self.namespaces: dict[str, Namespace] = {}
         self.objects: dict[str, dict[str, AnyObject]] = {}
         self.versions: dict[str, int] = {}

@@ -80,6 +80,7 @@ def _leave_queue(state: ClusterState, job: Job) -> None:
                 into[d] = into.get(d, 0) - v
         queue.version += 1
     job.in_session = False
+    state.queueless.pop(job._uid, None)
     state.session_jobs.pop(job._uid, None)
     state.note_admission(job)
     state.mark(job)
@@ -90,8 +91,12 @@ def _enter_queue(state: ClusterState, job: Job) -> None:
     """Count a job in its queue, if it has a PodGroup and its queue exists."""
     queue = state.queues.get(job._queue)
     state.mark(job)
-    if job._group is None or queue is None:
+    if job._group is None:
         return
+    if queue is None:
+        state.queueless[job._uid] = job
+        return
+    state.queueless.pop(job._uid, None)
     job.in_session = True
     state.session_jobs[job._uid] = job
     state.note_admission(job)
@@ -139,6 +144,7 @@ def queue_gone(state: ClusterState, name: str) -> None:
         return
     for job in list(queue._jobs.values()):
         _leave_queue(state, job)
+        state.queueless[job._uid] = job
     del state.queues[name]
     state.queue_version += 1
 

@@ -15,7 +15,7 @@ from pumice.errors import InvalidInput
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.runtime import Runtime
-from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup
+from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, QueueObject
 from pumice.model.events import ClusterEvent
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -109,6 +109,10 @@ class Scenario:
     def remove_node(self, name: str) -> Scenario:
         """A node is gone at once."""
         return self._tell(self._world.remove(NodeObject, name))
+
+    def remove_queue(self, name: str) -> Scenario:
+        """A queue is gone at once; its jobs stay."""
+        return self._tell(self._world.remove(QueueObject, name))
 
     def advance(self, seconds: float) -> Scenario:
         """Let time pass."""

@@ -197,7 +197,7 @@ class Tree:
     def _check_sums(self, branch: Branch, deserved: Resources, guaranteed: Resources) -> None:
         if branch.name == ROOT:
             return
-        for what, own, below in (("deserved", branch.deserved, deserved), ("guarantee", branch.guarantee, guaranteed)):
+        for what, own, below in (("guarantee", branch.guarantee, guaranteed), ("deserved", branch.deserved, deserved)):
             if any(v > own.get(d) for d, v in below.items()):
                 self._complain(branch, f"the queues below it have more {what} ({below!r}) than it has ({own!r})")
 

@@ -109,7 +109,7 @@ class Filling:
             for d, v in limit.items():
                 self._limit[row, d] = v
             for d, v in queue.guarantee.items():
-                self._guarantee[row, d] = v
+                self._guarantee[row, d] = min(v, limit.get(d, v))  # a guarantee does not raise the capability
         for queue in queues.values():
             problem = guarantee_problem(queue)
             if problem:
