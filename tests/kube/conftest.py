@@ -1,0 +1,51 @@
+"""Tests against a real API server run only when asked for (``make test-kube``): they need binaries and a minute."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from kube_bed import ROOT, Bed, Missing, until
+from kube_world import World
+
+if "PUMICE_TEST_KUBE" not in os.environ:
+    collect_ignore_glob = ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """An API server with our CRDs and rights. Fails if there are no binaries: it does not skip."""
+    try:
+        made = Bed(tmp_path_factory.mktemp("bed"))
+    except Missing as exc:
+        pytest.fail(str(exc), pytrace=False)
+    try:
+        made.start()
+        for path in sorted((ROOT / "deploy" / "crds").glob("*.yaml")):
+            made.apply(path)
+        made.apply(ROOT / "deploy" / "manifests" / "rbac.yaml")
+        for group in ("scheduling.volcano.sh/v1beta1", "topology.volcano.sh/v1alpha1"):
+            until(lambda group=group: _served(made, group), 20, f"{group} is served")
+        yield made
+    finally:
+        made.stop()
+
+
+def _served(bed: Bed, group: str) -> bool:
+    from kube_bed import Refusal
+
+    try:
+        return bool(bed.call("GET", f"/apis/{group}")["resources"])
+    except Refusal:
+        return False
+
+
+@pytest.fixture
+def world(bed: Bed, request: pytest.FixtureRequest) -> Iterator[World]:
+    """A namespace and nodes of its own for each test."""
+    made = World(bed, request.node.name)
+    try:
+        yield made
+    finally:
+        made.clean()

@@ -1,0 +1,227 @@
+"""A real API server and etcd on loopback, started for the tests, and a plain way to talk to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+ADMIN, SCHEDULER = "admin-token", "scheduler-token"
+ACCOUNT = "system:serviceaccount:pumice-system:pumice-scheduler"
+_GROUPS = "system:serviceaccounts,system:serviceaccounts:pumice-system,system:authenticated"
+
+
+class Missing(Exception):
+    """The test bed cannot be started; says what is missing."""
+
+
+def binaries() -> Path:
+    """The folder with kube-apiserver and etcd.
+
+    :raises Missing: they are not there.
+    """
+    given = os.environ.get("KUBEBUILDER_ASSETS")
+    if given:
+        folder = Path(given)
+    else:
+        cache = Path(os.environ.get("PUMICE_KUBE_CACHE") or Path.home() / ".cache" / "pumice-kube")
+        built = sorted(p for p in cache.glob("[0-9]*") if (p / "kube-apiserver").exists())
+        folder = built[-1] if built else cache
+    for name in ("kube-apiserver", "etcd"):
+        if not (folder / name).exists():
+            raise Missing(f"{folder / name}: missing; `make kube` builds it (Go 1.26 or newer is needed)")
+    if shutil.which("openssl") is None:
+        raise Missing("openssl: missing; it makes the certificates of the test bed")
+    return folder
+
+
+class Bed:
+    """An API server with its etcd. ``admin`` and ``scheduler`` are kubeconfigs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._bin = binaries()
+        self.folder = folder
+        self._etcd_port, self._peer_port, self._port = (_free_port() for _ in range(3))
+        self._etcd: subprocess.Popen[bytes] | None = None
+        self._server: subprocess.Popen[bytes] | None = None
+        self.url = f"https://127.0.0.1:{self._port}"
+        self._certificates()
+        (folder / "tokens.csv").write_text(f'{ADMIN},admin,1,"system:masters"\n{SCHEDULER},{ACCOUNT},2,"{_GROUPS}"\n')
+        self.admin = self._kubeconfig("admin", ADMIN)
+        self.scheduler = self._kubeconfig("scheduler", SCHEDULER)
+
+    # -- processes --------------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Start both and wait until they serve."""
+        client, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._peer_port}"
+        self._etcd = self._spawn(
+            "etcd",
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        )
+        self.start_server()
+
+    def start_server(self) -> None:
+        """Start the API server on the data that is there, and wait until it is ready."""
+        f = self.folder
+        self._server = self._spawn(
+            "kube-apiserver",
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self._port}",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            f"--tls-cert-file={f / 'server.crt'}",
+            f"--tls-private-key-file={f / 'server.key'}",
+            f"--client-ca-file={f / 'ca.crt'}",
+            f"--token-auth-file={f / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={f / 'sa.pub'}",
+            f"--service-account-signing-key-file={f / 'sa.key'}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--allow-privileged=true",
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        )
+        until(self._ready, 90, "the API server is ready")
+
+    def stop_server(self, *, kill: bool = False) -> None:
+        """Stop the API server; etcd and its data stay."""
+        if self._server is not None:
+            (self._server.kill if kill else self._server.terminate)()
+            self._server.wait(30)
+            self._server = None
+
+    def stop(self) -> None:
+        """Stop everything."""
+        self.stop_server(kill=True)
+        if self._etcd is not None:
+            self._etcd.kill()
+            self._etcd.wait(30)
+
+    def _spawn(self, name: str, *flags: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen([str(self._bin / name), *flags], stdout=log, stderr=log)
+
+    def _ready(self) -> bool:
+        if self._server is not None and self._server.poll() is not None:
+            tail = (self.folder / "kube-apiserver.log").read_text()[-2000:]
+            raise AssertionError(f"kube-apiserver ended with {self._server.returncode}:\n{tail}")
+        try:
+            return self.call("GET", "/readyz", raw=True) == "ok"
+        except (OSError, Refusal):
+            return False
+
+    # -- talking ----------------------------------------------------------------------------------------------------
+    def call(
+        self, method: str, path: str, body: Any = None, *, patch: str = "strategic-merge", raw: bool = False
+    ) -> Any:
+        """One request as the administrator; the decoded answer."""
+        kind = "application/json" if method != "PATCH" else f"application/{patch}-patch+json"
+        data = json.dumps(body).encode() if body is not None else None
+        headers = {"Authorization": f"Bearer {ADMIN}", "Content-Type": kind}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+        try:
+            with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+                text = answer.read().decode()
+        except urllib.error.HTTPError as exc:
+            with exc:
+                raise Refusal(exc.code, exc.read().decode()) from None
+        return text if raw else json.loads(text)
+
+    def apply(self, path: Path) -> None:
+        """Create everything that a manifest holds."""
+        for document in yaml.safe_load_all(path.read_text()):
+            self.create(document)
+
+    def create(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Create one object."""
+        version, meta = document["apiVersion"], document["metadata"]
+        prefix = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+        plural = _plural(document["kind"])
+        where = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
+        found: dict[str, Any] = self.call("POST", f"{prefix}{where}/{plural}", document)
+        return found
+
+    # -- files ------------------------------------------------------------------------------------------------------
+    def _certificates(self) -> None:
+        def openssl(*args: str) -> None:
+            subprocess.run(["openssl", *args], cwd=self.folder, check=True, capture_output=True)
+
+        subject, usage = "/CN=pumice-test-ca", "keyUsage=critical,keyCertSign,cRLSign"
+        openssl(
+            *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", subject, "-addext", usage),
+            *("-keyout", "ca.key", "-out", "ca.crt"),
+        )
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=server", "-keyout", "server.key", "-out", "s.csr")
+        extensions = "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth\nauthorityKeyIdentifier=keyid\n"
+        (self.folder / "s.ext").write_text(extensions)
+        openssl(
+            *("x509", "-req", "-in", "s.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial"),
+            *("-days", "30", "-extfile", "s.ext", "-out", "server.crt"),
+        )
+        openssl("genrsa", "-out", "sa.key", "2048")
+        openssl("rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
+
+    def _kubeconfig(self, name: str, token: str) -> Path:
+        path = self.folder / f"{name}.kubeconfig"
+        cluster = {"server": self.url, "certificate-authority": str(self.folder / "ca.crt")}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "bed", "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": name, "context": {"cluster": "bed", "user": name}}],
+            "current-context": name,
+        }
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+
+class Refusal(Exception):
+    """The API server said no."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+
+
+def until(what: Callable[[], Any], seconds: float, meaning: str) -> Any:
+    """Wait until something is true, and return it."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = what()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds:g} s: {meaning}")
+
+
+def _plural(kind: str) -> str:
+    return kind.lower() + ("es" if kind.endswith("s") else "s") if not kind.endswith("y") else kind.lower()[:-1] + "ies"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
