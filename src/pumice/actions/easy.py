@@ -122,7 +122,7 @@ class Reservation:
         self._now, self._wanted, self._free = ssn.now, wanted, free
         self._fits = _Fit(ssn, wanted)
         self._too_long: set[tuple[int, int]] = set()
-        self.refusal = Refusal("nodes", f"would delay {job.uid}, which has a reservation in {at - ssn.now:.0f} s")
+        self.refusal = Refusal("nodes", f"would delay {job.uid}, which has a reservation")
 
     def _shape(self, job: Job) -> tuple[int, int]:
         first = _first(job)

@@ -123,6 +123,8 @@ class SimCluster:
         self.groups: dict[str, PodGroup] = {}
         self.wake = False
         """Something happened that calls for a cycle."""
+        self.decisions = 0
+        """Binds, evictions and admissions that were carried out."""
         self.owner: PodOwner | None = None
         self._watcher = watcher
         self._events: list[ClusterEvent] = []
@@ -294,6 +296,7 @@ class SimCluster:
             self._bind_failed(intent, f"node {intent.node} does not exist")
             return
         self._hold(node, pod)
+        self.decisions += 1
         if intent.annotations:
             meta = pod.object.metadata
             notes = {**(meta.annotations or {}), **intent.annotations}
@@ -364,6 +367,7 @@ class SimCluster:
         if self._watcher is not None:
             self._watcher.evicted(pod, intent)
         pod.terminating = True
+        self.decisions += 1
         if not self.delays.eviction:
             self._lose(pod, "PodEvicted", "evicted")
             return
@@ -388,6 +392,8 @@ class SimCluster:
             fresh = [Condition(**{k: c.get(k, "") for k in _CONDITION}) for c in update["conditions"]]
             types = {c.type for c in fresh}
             conditions = [c for c in conditions or () if c.type not in types] + fresh
+        if update.get("phase") == "Inqueue" != old.phase:
+            self.decisions += 1
         status = PodGroupStatus(
             phase=update.get("phase", old.phase),
             conditions=conditions,

@@ -12,7 +12,6 @@ from typing import TextIO
 from pumice.errors import PumiceError
 from pumice.framework.runtime import Runtime
 from pumice.model.api import AnyObject, Metadata, NodeObject, PriorityClass, QueueObject, QueueSpec, QueueStatus
-from pumice.model.intents import Bind, Evict, StatusUpdate
 from pumice.model.resources import dim_name, unit
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.loop import Loop
@@ -187,15 +186,16 @@ class Simulation:
             at_once = 0
             while self.cluster.wake:
                 self.cluster.wake = False
-                report = self._cycle()
+                decided = self.cluster.decisions
+                self._cycle()
                 at_once += 1
-                if _decided(report):
+                if self.cluster.decisions > decided:
                     self._wake_later()
                 if at_once >= MOST_CYCLES_AT_ONCE:
                     self.cluster.wake = False
                     self._wake_later(force=True)
 
-    def _cycle(self) -> CycleReport:
+    def _cycle(self) -> None:
         report = self.loop.step()
         self._last = report
         self.cycles += 1
@@ -204,7 +204,6 @@ class Simulation:
         self.recorder.sample(self.loop.state, self._sample_every())
         if self._progress is not None and self.cycles % 64 == 0:
             self._progress(self.progress)
-        return report
 
     def _sample_every(self) -> float:
         return max(self._span / SAMPLES, 60.0)
@@ -283,11 +282,3 @@ def default_queue(name: str = "default") -> QueueObject:
 def merged(workloads: Sequence[Iterable[JobSpec]]) -> Iterator[JobSpec]:
     """Several workloads as one, in the order of submission; those of the first come first at one instant."""
     return heapq.merge(*workloads, key=lambda spec: spec.submit_s)
-
-
-def _decided(report: CycleReport) -> bool:
-    """Did the cycle change anything that may let the next one do more?"""
-    return any(
-        isinstance(i, (Bind, Evict)) or (isinstance(i, StatusUpdate) and i.status.get("phase") == "Inqueue")
-        for i in report.intents
-    )
