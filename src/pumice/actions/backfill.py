@@ -34,6 +34,8 @@ class Backfill(Action):
                 statement.commit()
             else:
                 statement.keep()
+                for error in ssn.fit_errors.get(job.uid, {}).values():
+                    error.settle()  # when the session closes the reason could no longer be found
                 ssn.refuse(job, "ready", ready.text, ready.plugin)
 
     def _place(self, ssn: Session, job: Job, task: Task, statement: Statement, remember: bool) -> None:

@@ -39,6 +39,8 @@ from pumice.model.task import Task
 from pumice.state.table import NodeTable
 
 NO_DEVICE: Final = reason_id("resources", "Insufficient free GPU devices")
+TAKEN: Final = reason_id("resources", "had no room when it was asked for")
+"""Of a node on which nothing is short any more: what the task did not get was given back later in the cycle."""
 GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
 _NEG_INF: Final = float("-inf")
 
@@ -470,7 +472,8 @@ class Evaluator:
         for d, v in zip(view.task._class.fit_dims, view.task._class.fit_values, strict=True):
             free = table.idle[d, index] + table.releasing[d, index] - table.pipelined[d, index]
             out = np.where((out == 0) & (free < v), insufficient(d), out)
-        return np.where(out == 0, NO_DEVICE, out).astype(np.int32)
+        rest = NO_DEVICE if view.task._class.gpu is not None else TAKEN
+        return np.where(out == 0, rest, out).astype(np.int32)
 
     def imagine(self, view: ClassView, index: Index, extra: npt.NDArray[np.int64]) -> tuple[Bools, Floats]:
         """Rows as they would be after *extra* more tasks of the class: (fits, score), scalar callbacks left out."""
