@@ -59,12 +59,28 @@ def test_a_whole_bundle_is_kept_only_if_all_of_it_is_permitted() -> None:
     assert [b.safe for b in allowed_only(bundles, permitted, whole=False)] == [True]
 
 
-def test_safe_bundles_come_first_then_those_that_give_most_for_what_they_cost() -> None:
+def test_safe_bundles_come_first_then_the_worst_job() -> None:
+    """In gangpreempt the job that orders last gives first; equal jobs are told apart by age, then by name."""
     ssn = world(
         job("big", tasks=4, on="n0"), job("small", tasks=2, on="n0"), job("loose", tasks=2, on="n0", min_available=1)
     )
     need = Resources({0: 2000})
     ordered = in_order(ssn, bundles_of(tasks(ssn)), need, ssn.queues["default"], by_queue=False)
+    assert [(b.job.name, b.safe) for b in ordered] == [
+        ("loose", True),
+        ("small", False),
+        ("loose", False),
+        ("big", False),
+    ]
+
+
+def test_within_a_queue_what_gives_most_for_what_it_costs_comes_first() -> None:
+    """In gangreclaim the order of jobs does not count."""
+    ssn = world(
+        job("big", tasks=4, on="n0"), job("small", tasks=2, on="n0"), job("loose", tasks=2, on="n0", min_available=1)
+    )
+    need = Resources({0: 2000})
+    ordered = in_order(ssn, bundles_of(tasks(ssn)), need, ssn.queues["default"], by_queue=True)
     assert [(b.job.name, b.safe) for b in ordered] == [
         ("loose", True),
         ("small", False),
