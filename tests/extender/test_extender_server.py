@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -446,9 +447,15 @@ def test_health_metrics_and_the_openapi_document_are_there(serving: Serving) -> 
 
 
 def test_each_exchange_is_logged_as_one_line_of_json(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    def lines() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.name == "pumice.extender.access"]
+
     with caplog.at_level(logging.INFO, "pumice.extender.access"):
         serving.post("queueOverused", {"queue": {"name": "q"}})
-    (line,) = [record.getMessage() for record in caplog.records if record.name == "pumice.extender.access"]
+        until = time.monotonic() + 5
+        while not lines() and time.monotonic() < until:  # it is written when the answer is on its way
+            time.sleep(0.01)
+    (line,) = lines()
     logged = json.loads(line)
     assert (logged["verb"], logged["status"]) == ("queueOverused", 200)
     assert logged["milliseconds"] > 0

@@ -18,9 +18,10 @@ from pumice.extender.wire.verbs import BATCH_PREDICATE, PREDICATE, Verb
 _OBJECTS: Final[dict[str, ModuleType]] = {"documented": documented, "volcano": volcano, "both": both}
 _MESSAGE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: Final[msgspec.json.Decoder[list[msgspec.Raw] | None]] = msgspec.json.Decoder(list[msgspec.Raw] | None)
-_KEPT: Final = 20_000
+_KEPT: Final = 64 * 2**20
+"""Bytes of objects that are kept, in all."""
 _LARGEST: Final = 256 * 1024
-"""Bytes of an object that is kept."""
+"""Bytes of one object that is kept."""
 
 
 class Reader:
@@ -31,6 +32,7 @@ class Reader:
         self._only = DIALECTS[dialect] if dialect else None
         self._known: dict[tuple[str, type, bytes], Wire] = {}
         self._dialects: dict[tuple[tuple[str, ...], bytes], Dialect] = {}
+        self._size = 0
 
     def read(self, verb: Verb[Any, Any], body: bytes) -> tuple[Verb[Any, Any], Dialect, Any]:
         """The question in *body*, its verb, its dialect.
@@ -72,9 +74,7 @@ class Reader:
         known = self._dialects.get(key)
         if known is None:
             known = recognise(verb, body)
-            if len(self._dialects) >= _KEPT:
-                self._dialects.clear()
-            if len(first) <= _LARGEST:
+            if self._keeps(len(first)):
                 self._dialects[key] = known
         return known
 
@@ -82,13 +82,22 @@ class Reader:
         key = (dialect, kind, body)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
             found: Wire = module.decode_object(kind, body)
             known = found
-            if len(body) <= _LARGEST:
+            if self._keeps(len(body)):
                 self._known[key] = known
         return known
+
+    def _keeps(self, size: int) -> bool:
+        """May so many more bytes be kept? Everything is forgotten when there is no room."""
+        if size > _LARGEST:
+            return False
+        self._size += size
+        if self._size > _KEPT:
+            self._known.clear()
+            self._dialects.clear()
+            self._size = size
+        return True
 
 
 def _kube_verb(verb: Verb[Any, Any]) -> Verb[Any, Any]:
