@@ -11,6 +11,7 @@ from concurrent.futures import Future
 
 from pumice.config import Loaded
 from pumice.config.reload import ConfSource
+from pumice.extender.conversation import EXCHANGES
 from pumice.framework.session import Session
 from pumice.framework.watchdog import Watchdog
 from pumice.kube.backend import KubeBackend

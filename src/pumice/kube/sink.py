@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
@@ -15,6 +16,9 @@ from pumice.model.intents import Bind, Evict, Intent, Nominate, Note, StatusUpda
 from pumice.ports import Binder
 
 log = logging.getLogger("pumice.kube")
+
+SPARED = (2.0, 60.0)
+"""Seconds for which a pod is not tried again whose eviction was refused: at first, and at most; they double."""
 
 
 class Outbox:
@@ -41,6 +45,8 @@ class Outbox:
         self._plans: asyncio.Queue[list[Evict]] = asyncio.Queue()
         self._nominations: asyncio.Queue[Nominate] = asyncio.Queue()
         self._nominated: dict[str, str] = {}
+        self._spared: dict[str, tuple[float, float, str]] = {}
+        """Pods whose eviction was refused, by UID: until when it is not tried again, for how long, and why."""
 
     def put(self, intents: Sequence[Intent]) -> None:
         """Take over a batch of intents."""
@@ -120,18 +126,33 @@ class Outbox:
     async def _carry_out(self, plan: list[Evict]) -> None:
         """Evict one after the other; the first refusal stops the rest, for they may be in vain now."""
         for at, intent in enumerate(plan):
-            try:
-                why = await self._writer.evict(intent)
-            except Exception as exc:
-                log.exception("evicting %s", intent.pod)
-                why = f"{type(exc).__name__}: {exc}"
+            why = await self._evict(intent)
             if why:
-                log.warning("pod %s was not evicted: %s", intent.pod, why)
                 left = [EvictFailed(e.pod, e.uid, f"the eviction of {intent.pod} was refused") for e in plan[at + 1 :]]
                 self._report([EvictFailed(intent.pod, intent.uid, why), *left])
                 return
             text = f"Pod is evicted, because of {intent.action}"
             self._notes.put(Note("Pod", intent.pod, "Warning", "Evict", text), intent.uid)
+
+    async def _evict(self, intent: Evict) -> str:
+        """Evict a pod, unless that was refused a moment ago; returns why it did not happen, or nothing."""
+        until, wait, why = self._spared.get(intent.uid, (0.0, SPARED[0] / 2, ""))
+        if time.monotonic() < until:
+            return why
+        try:
+            why = await self._writer.evict(intent)
+        except Exception as exc:
+            log.exception("evicting %s", intent.pod)
+            why = f"{type(exc).__name__}: {exc}"
+        if why:
+            log.warning("pod %s was not evicted: %s", intent.pod, why)
+            wait = min(wait * 2, SPARED[1])
+            self._spared[intent.uid] = (time.monotonic() + wait, wait, why)
+            if len(self._spared) > 10_000:
+                self._spared.clear()
+        else:
+            self._spared.pop(intent.uid, None)
+        return why
 
     async def _nominate_all(self) -> None:
         while True:

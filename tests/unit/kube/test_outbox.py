@@ -206,6 +206,22 @@ def test_an_eviction_that_a_budget_refuses_stops_the_rest_of_its_plan_only(tmp_p
     asyncio.run(story())
 
 
+def test_an_eviction_that_was_refused_is_not_asked_for_again_at_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            api.answers["POST", f"{POD}/eviction"] = [BUDGET]
+            for _ in range(3):
+                box.put([Evict("ns/p", "u", "n", "preempt", beneficiary="ns/big")])
+                await box.finish()
+            assert len(api.sent("POST", "/eviction")) == 1
+            assert [type(e) for e in out.events] == [EvictFailed] * 3
+            box.put([Evict("ns/p", "another", "n", "preempt", beneficiary="ns/big")])
+            await box.finish()
+            assert len(api.sent("POST", "/eviction")) == 2
+
+    asyncio.run(story())
+
+
 def test_an_eviction_of_a_pod_that_is_gone_or_replaced_is_done(tmp_path: Path) -> None:
     async def story() -> None:
         async with sending(tmp_path) as (api, box, out):
