@@ -153,3 +153,26 @@ def test_in_the_morning_of_the_demo_the_policy_leaves_fewer_fragments_and_shorte
     assert default["span_s"] <= 12 * 3600
     assert tidy["fragmentation"] < 0.8 * default["fragmentation"]
     assert tidy["total"]["wait"]["mean"] < 0.5 * default["total"]["wait"]["mean"]
+
+
+def test_the_job_of_the_plugin_guide_goes_where_it_prefers(tmp_path: Path) -> None:
+    code, _, err = run("simulate", ROOT / "examples" / "scenarios" / "guide.yaml", "--log", tmp_path / "log")
+    assert code == 0, err
+    binds = [line.split()[2:] for line in (tmp_path / "log").read_text().splitlines() if " bind " in line]
+    assert [pod for pod, _ in binds] == ["default/test-job-worker-0", "default/test-job-worker-1"]
+    assert all(node.startswith("gpu-a100-") for _, node in binds)
+
+
+def test_a_saved_cycle_can_be_played_on(tmp_path: Path) -> None:
+    demo = ROOT / "examples" / "demo"
+    code, _, err = run("cycle", demo, "--conf", demo / "scheduler.conf", "--save", tmp_path / "now.cycle")
+    assert code == 0, err
+    (tmp_path / "s.yaml").write_text(
+        "horizon: 1h\ncluster: {manifests: [now.cycle]}\n"
+        "workload: {generators: [{name: more, arrivals: {every: 1m, count: 3}, duration: 5m, cpu: 1}]}\n"
+    )
+    code, out, err = run("simulate", tmp_path / "s.yaml", "--json")
+    assert code == 0, err
+    total = json.loads(out)["runs"][0]["total"]
+    assert total["completed"] == 3
+    assert total["running"] > 0

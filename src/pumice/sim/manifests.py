@@ -30,6 +30,7 @@ from pumice.sim.jobs import (
     Work,
     demand_of,
 )
+from pumice.state import saved
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
@@ -127,7 +128,14 @@ def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None
 
 
 def documents(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """The documents of a file with their places (``jobs.yaml:12``); Lists are taken apart."""
+    """The documents of a file with their places (``jobs.yaml:12``); Lists are taken apart.
+
+    A saved cycle (``pumice cycle --save``) gives the objects of the cluster that it was saved from.
+    """
+    if _is_packed(path):
+        for kind, objects in saved.read(path).objects.items():
+            yield from (({**data, "kind": kind}, str(path)) for data in objects)
+        return
     try:
         loader = _Loader(path.read_text(encoding="utf-8"))
         try:
@@ -153,6 +161,14 @@ def documents(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
         mark = getattr(exc, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise InvalidInput(f"{path}{line}: not YAML: {getattr(exc, 'problem', None) or exc}") from exc
+
+
+def _is_packed(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(2) == b"\x1f\x8b"
+    except OSError as exc:
+        raise InvalidInput(f"{path}: {exc.strerror}") from exc
 
 
 def _namespaced(obj: api.AnyObject) -> None:
@@ -264,7 +280,7 @@ def _spec(
     if not meta.name:
         raise InvalidInput("metadata.name must not be empty")
     total = sum(len(kind.names) for kind in kinds)
-    if min_available > total:
+    if min_available > total and placed is None:  # a PodGroup may wait for pods that are still to come
         raise InvalidInput(
             f"job {meta.name!r}: minAvailable must be at most the number of pods ({total}), got {min_available}"
         )
