@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from kube_bed import ROOT, Bed, Missing, until
+from kube_bed import ROOT, Bed, Missing, Refusal, until
 from kube_world import World
+
+from pumice.kube.kinds import RESOURCES
 
 if "PUMICE_TEST_KUBE" not in os.environ:
     collect_ignore_glob = ["test_*.py"]
@@ -25,18 +27,18 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         for path in sorted((ROOT / "deploy" / "crds").glob("*.yaml")):
             made.apply(path)
         made.apply(ROOT / "deploy" / "manifests" / "rbac.yaml")
-        for group in ("scheduling.volcano.sh/v1beta1", "topology.volcano.sh/v1alpha1"):
-            until(lambda group=group: _served(made, group), 20, f"{group} is served")
+        for kind in ("PodGroup", "Queue", "HyperNode"):
+            path = RESOURCES[kind].collection
+            until(lambda path=path: _listed(made, path), 20, f"{path} can be listed")
         yield made
     finally:
         made.stop()
 
 
-def _served(bed: Bed, group: str) -> bool:
-    from kube_bed import Refusal
-
+def _listed(bed: Bed, path: str) -> bool:
+    """Whether a new kind can be listed: the server needs a moment after it took the definition."""
     try:
-        return bool(bed.call("GET", f"/apis/{group}")["resources"])
+        return "items" in bed.call("GET", path)
     except Refusal:
         return False
 

@@ -162,8 +162,10 @@ class Service:
         complaint = str(self._conf.error) if self._conf.error is not None else ""
         if loaded is not None:
             try:
-                self._loop.use(self._assembled(loaded))
-                log.info("the conf changed to %s", loaded.conf.digest)
+                assembly = self._assembled(loaded)
+                if assembly.conf.digest != self._loop.assembly.conf.digest:
+                    self._loop.use(assembly)
+                    log.info("the conf changed to %s", assembly.conf.digest)
             except Exception as exc:  # a plugin may refuse its arguments in any way
                 complaint = str(exc)
         if complaint and complaint != self._complaint:
