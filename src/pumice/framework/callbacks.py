@@ -61,11 +61,18 @@ def where(fn: Callable[..., Any]) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(fn)
 
 
+_FITTING: set[tuple[str, Any, type]] = set()
+"""Forms that were found to fit: plugins register the same functions every cycle."""
+
+
 def adapted(point_name: str, plugin: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function in the point's own shape. KAI's forms that also take the job are told apart by their parameters.
 
     :raises PluginLoadError: the parameters fit no form of the point; names plugin, point, file and line.
     """
+    form = (point_name, getattr(fn, "__code__", None), type(fn))
+    if form in _FITTING:
+        return fn
     point: Point = POINTS[point_name]
     bound = getattr(fn, "__func__", None)
     count = _required(bound) if bound is not None else _required(fn)
@@ -74,6 +81,8 @@ def adapted(point_name: str, plugin: str, fn: Callable[..., Any]) -> Callable[..
     if bound is not None:
         count -= 1
     if count == point.arity[0] or (count < point.arity[0] and _takes(fn, point.arity[0])):
+        if form[1] is not None and not getattr(fn, "__defaults__", None):
+            _FITTING.add(form)
         return fn
     if count in point.arity:
         shaped: Callable[..., Any] | None = None
