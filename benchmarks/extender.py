@@ -136,7 +136,8 @@ def _batch_service() -> Any:
 @contextmanager
 def running(make: Callable[[], Any]) -> Iterator[str]:
     """An application in a process of its own; its URL."""
-    with socket.socket() as listening:
+    # asyncio turns Nagle's algorithm off only for sockets that say they are TCP
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen(512)
         port = listening.getsockname()[1]

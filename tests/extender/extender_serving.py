@@ -16,7 +16,8 @@ class Serving:
     """An application behind uvicorn on an ephemeral port."""
 
     def __init__(self, app: Any, **config: Any) -> None:
-        self._socket = socket.socket()
+        # asyncio turns Nagle's algorithm off only for sockets that say they are TCP
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.bind(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         settings = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none", **config)

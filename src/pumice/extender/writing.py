@@ -22,7 +22,8 @@ from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
 _OBJECTS: Final[Mapping[str, ModuleType]] = {"documented": documented, "volcano": volcano, "both": both}
-_PLACEHOLDER: Final = "@name@"
+_NAME_FIELDS: Final = {"documented": (b"name",), "volcano": (b"Name",), "both": (b"name", b"Name")}
+"""All that is said of a node by name."""
 _TASKS_KEPT: Final = 20_000
 
 
@@ -44,7 +45,6 @@ class Writer:
         self._tasks: dict[str, tuple[object, int, str, bytes]] = {}
         self._imagined: dict[tuple[int, int, int], bytes] = {}
         self._names: dict[str, bytes] = {}
-        self._template = b""
 
     def begin(self, pods_version: int) -> None:
         """A session opens. When *pods_version* changed, nodes that list their tasks are written anew."""
@@ -170,10 +170,9 @@ class Writer:
     def _name(self, name: str) -> bytes:
         body = self._names.get(name)
         if body is None:
-            if not self._template:
-                self._template = _OBJECTS[self.dialect].encode_object(WireNode(name=_PLACEHOLDER))
-            written = msgspec.json.encode(name)[1:-1]
-            body = self._names[name] = self._template.replace(_PLACEHOLDER.encode(), written)
+            written = msgspec.json.encode(name)
+            fields = [b'"%b":%b' % (field, written) for field in _NAME_FIELDS[self.dialect]]
+            body = self._names[name] = b"{%b}" % b",".join(fields)
         return body
 
     def _forget_changed(self, table: NodeTable) -> None:
