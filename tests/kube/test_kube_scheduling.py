@@ -191,3 +191,34 @@ def test_a_gang_whose_binding_the_api_servers_death_interrupts_is_completed(worl
     all_bound(world, *names)
     nodes = list(world.bound().values())
     assert {node: nodes.count(node) for node in set(nodes)} == {f"n{i}": 50 for i in range(4)}
+
+
+def test_a_scheduler_that_is_killed_in_the_middle_of_a_gang_finishes_it_when_started_again(world: World) -> None:
+    for i in range(4):
+        world.node(f"n{i}", cpu="50")
+    first = world.scheduler("--no-leader-elect", "--binds-in-flight=1")
+    world.gang("g", 200)
+    until(lambda: len(world.bound()) >= 2, 40, "some are bound")
+    first.kill()
+    done = world.bound()
+    assert 2 <= len(done) < 200
+    world.scheduler("--no-leader-elect")
+    all_bound(world, *(f"g-{i}" for i in range(200)))
+    nodes = list(world.bound().values())
+    assert {node: nodes.count(node) for node in set(nodes)} == {f"n{i}": 50 for i in range(4)}
+    assert {name: world.bound()[name] for name in done} == done
+
+
+def test_another_schedulers_pods_count_and_the_room_is_not_given_twice(world: World) -> None:
+    world.node("n1", cpu="4")
+    world.scheduler("--no-leader-elect")
+    world.gang("g", 1, cpu="1")
+    all_bound(world, "g-0")
+    for i in range(2):
+        world.pod(f"foreign-{i}", "", cpu="1")
+        body = {"metadata": {"name": f"foreign-{i}"}, "target": {"kind": "Node", "name": "n1"}}
+        world.bed.call("POST", world.path(f"foreign-{i}", "binding"), body)
+    world.gang("two", 2, cpu="1")
+    world.gang("one", 1, cpu="1")
+    all_bound(world, "one-0")
+    assert sorted(world.bound()) == ["foreign-0", "foreign-1", "g-0", "one-0"]
