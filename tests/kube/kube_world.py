@@ -21,13 +21,17 @@ _VENV = Path(sys.executable).parent
 class World:
     """What one test makes, and takes away again."""
 
-    def __init__(self, bed: Bed, name: str) -> None:
+    def __init__(self, bed: Bed, name: str, *, make: bool = True) -> None:
+        """A namespace of its own that is named after *name*; or the namespace *name* itself, which is there."""
         self.bed = bed
         words = re.sub("[^a-z0-9]+", "-", name.removeprefix("test_").lower())
         self.namespace = f"{words[:40].strip('-')}-{next(_NUMBERS)}"
         self.nodes: list[str] = []
         self.processes: list[Scheduler] = []
-        bed.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+        if make:
+            bed.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+        else:
+            self.namespace = name
 
     # -- making -----------------------------------------------------------------------------------------------------
     def node(self, name: str, cpu: str = "4", **labels: str) -> None:
@@ -102,6 +106,12 @@ class World:
             elif pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
                 ready = [{"type": "Ready", "status": "True"}]
                 self.bed.call("PATCH", self.path(name, "status"), {"status": {"phase": "Running", "conditions": ready}})
+
+    def remove_deleted(self) -> None:
+        """Deleted pods are gone."""
+        for name, pod in self.pods().items():
+            if pod["metadata"].get("deletionTimestamp"):
+                self.delete(name)
 
     def delete(self, name: str) -> None:
         """Delete a pod at once."""
