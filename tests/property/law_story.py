@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from fingerprint import fingerprint
 from law_confs import Policy, assembly_of, first_tier
-from law_worlds import Drawn, JobDraw, WorldDraw, made, parent_name
+from law_worlds import Drawn, Happening, JobDraw, WorldDraw, made, node_object, parent_name
 
 from pumice.framework.runtime import Nomination, Runtime
 from pumice.model.api import Pod
@@ -24,6 +27,11 @@ S = TaskStatus
 DECISIONS = (Bind, Evict, Nominate)
 
 
+def traces(state: ClusterState) -> dict[str, Any]:
+    """All of the state but the devices that pods are on: what left before them decides that."""
+    return {what: told for what, told in fingerprint(state).items() if what != "devices"}
+
+
 class Story:
     """One drawn cluster under one policy; what is decided is carried out, and evicted pods may come back."""
 
@@ -39,6 +47,20 @@ class Story:
 
     def tell(self, events: list[ClusterEvent]) -> None:
         self.state.apply_all(events)
+
+    def happens(self, event: Happening) -> None:
+        """Something happens in the cluster; what was promised before it may not be had any more."""
+        self.owed = {}
+        running = sorted(o.key for o in self.world.objects if isinstance(o, Pod) and o.status.phase == "Running")
+        if event.what == "resize":
+            n = event.which % len(self.draw.nodes)
+            self.tell(self.world.put(node_object(n, replace(self.draw.nodes[n], cpu=event.which))))
+        elif running:
+            pod = running[event.which % len(running)]
+            if event.what == "delete":
+                self.tell(self.world.pod_deleted(pod))
+            else:
+                self.tell(self.world.pod_changed(pod, phase=event.what))
 
     def cycle(self) -> CycleReport:
         """Run one cycle, check the laws, carry out what it decided."""
@@ -66,6 +88,7 @@ class Story:
         state, runtime = ClusterState(), Runtime()
         for obj in self.world.objects:
             state.apply(Seen(obj))
+        assert traces(self.state) == traces(state), "what a session did and undid has left a trace"
         runtime.nominations = {k: Nomination(n.node, n.until) for k, n in self.runtime.nominations.items()}
         report = run_cycle(state, self.assembly, runtime)
         return [i for i in report.intents if isinstance(i, DECISIONS)]
@@ -93,7 +116,10 @@ class Story:
 
     def placed_before(self, uid: str) -> int:
         """Tasks of a job that had a place, or had ended well, when the cycle began."""
-        return sum(1 for pod in self.pods(uid) if pod.spec.node_name and pod.metadata.deletion_timestamp is None)
+        return sum(
+            pod.status.phase == "Succeeded" or (pod.status.phase == "Running" and not pod.metadata.deletion_timestamp)
+            for pod in self.pods(uid)
+        )
 
     def pods(self, uid: str) -> list[Pod]:
         name = uid.removeprefix("default/")
@@ -158,7 +184,7 @@ class Story:
                 assert theirs != own, f"{intent.pod} was reclaimed for its own queue"
                 assert self.draw.queues[int(theirs[1:])].reclaimable, f"{theirs} may not be reclaimed from"
                 self.victim_queue_had_enough(intent, victim, held)
-            if intent.action in ("preempt", "reclaim") and "gang" in first_tier(self.policy):
+            if intent.action in ("preempt", "reclaim") and "gang" in self.policy.tiers[0]:
                 left = self.state.jobs[intent.job].ready_count
                 needs = min(victim.needs, victim.tasks)
                 assert needs < 2 or left >= needs, f"{intent.job}: {left} tasks are left of a gang of {needs}"
@@ -197,16 +223,40 @@ class Story:
             waiting = len(job.with_status(S.PENDING))
             if not waiting or job.is_pending or not draw.cpu or "." in draw.gpu or draw.rule in ("apart", "spread"):
                 continue
-            if job.valid_count < job.min_available or self.queue_stops(uid, report):
-                continue
             more = max(job.min_available - job.ready_count, 1)
+            if job.valid_count < job.min_available or self.queue_stops(uid, more, report):
+                continue
             slots = sum(self.slots(draw, n) for n in range(len(self.draw.nodes)))
             assert min(slots, waiting) < more, f"{uid} waits, needs {more} more places, and there are {slots}"
 
-    def queue_stops(self, uid: str, report: CycleReport) -> bool:
+    def queue_stops(self, uid: str, more: int, report: CycleReport) -> bool:
         """Is it the queue that keeps the job back: its share, its capability, or who stands before it?"""
         refusal = report.refusals.get(uid)
-        return refusal is not None and refusal.stage == "queue"
+        if refusal is None or refusal.stage != "queue":
+            return False
+        if "strict FIFO" in refusal.text:
+            head = refusal.text.split()[2]
+            return self.drawn.queue_of[head] == self.drawn.queue_of[uid] and not self.state.jobs[head].is_ready
+        if self.policy.shares != "capacity" or any(q.guarantee > 0 for q in self.draw.queues):
+            return True
+        return self.above_limit(uid, more)
+
+    def above_limit(self, uid: str, more: int) -> bool:
+        """Would so many more tasks take the job's queue, or one above it, beyond what it may hold?"""
+        draw, own = self.drawn.jobs[uid], self.drawn.queue_of[uid]
+        wanted = {"cpu": draw.cpu / 1000, "memory": draw.memory * 2**30, "nvidia.com/gpu": int(draw.gpu or 0)}
+        for n, queue in enumerate(self.draw.queues):
+            names = self.at_or_below(n)
+            if own not in names:
+                continue
+            for resource, each in wanted.items():
+                held = sum(self.state.queues[name].held[resource] for name in names)
+                limit = math.inf if self.policy.tree else self.state.total_resources()[resource]
+                if resource == "cpu" and queue.capability > 0:
+                    limit = min(limit, queue.capability)
+                if each and held + more * each > limit:
+                    return True
+        return False
 
     def slots(self, draw: JobDraw, n: int) -> int:
         """How many tasks of a job fit on a node as it is."""
@@ -214,7 +264,7 @@ class Story:
         if (at.tainted and draw.rule != "tolerates") or (draw.rule == "zone" and at.zone):
             return 0
         room = [(int(node.idle.milli_cpu), draw.cpu), (int(node.idle.memory), draw.memory * 2**30)]
-        room += [(int(node.idle["nvidia.com/gpu"]), 1000 * int(draw.gpu or 0)), (at.pods - len(node.tasks), 1)]
+        room += [(int(node.idle["nvidia.com/gpu"]), int(draw.gpu or 0)), (at.pods - len(node.tasks), 1)]
         if draw.gpu:
             free = self.state.devices.free(np.array([node.row]))[0]
             room.append((int((free == 1000).sum()), int(draw.gpu)))

@@ -97,6 +97,17 @@ class Drawn:
     queue_of: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Happening:
+    """Something that happens between cycles: a pod ends or is deleted, a node gets another size."""
+
+    what: str
+    which: int
+
+
+happenings = st.builds(
+    Happening, what=st.sampled_from(["Succeeded", "delete", "Failed", "resize"]), which=st.integers(0, 9)
+)
 node_draws = st.builds(
     NodeDraw,
     cpu=st.sampled_from([4, 2, 8, 1]),
@@ -144,7 +155,7 @@ worlds = st.builds(
 def made(draw: WorldDraw, *, tree: bool) -> Drawn:
     """The objects of a drawn cluster; *tree*: queues hang below each other and jobs are in leaves."""
     drawn = Drawn()
-    drawn.objects += [_node(n, node) for n, node in enumerate(draw.nodes)]
+    drawn.objects += [node_object(n, node) for n, node in enumerate(draw.nodes)]
     drawn.objects += _queues(draw.queues, tree)
     leaves = leaf_names(draw.queues, tree)
     rooms = [_Room(n, node) for n, node in enumerate(draw.nodes)]
@@ -196,7 +207,8 @@ class _Room:
         return True
 
 
-def _node(n: int, draw: NodeDraw) -> NodeObject:
+def node_object(n: int, draw: NodeDraw) -> NodeObject:
+    """The object of a node."""
     return builders.node(
         f"n{n}",
         cpu=draw.cpu,

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from law_confs import POLICIES, Policy
 from law_story import Story
-from law_worlds import WorldDraw, worlds
+from law_worlds import Happening, WorldDraw, happenings, worlds
 
 EXAMPLES = int(os.environ.get("PUMICE_LAW_EXAMPLES", "0"))
 """How many clusters each law is tried on; 0: a few, always the same."""
@@ -50,3 +50,14 @@ def test_as_volcano_nothing_is_over_committed_and_no_gang_is_bound_by_half(world
     story = Story(world, policy, compat="volcano")
     for _ in range(4):
         story.cycle()
+
+
+@lawful(80)
+@given(worlds, policies, st.lists(st.lists(happenings, max_size=3), min_size=2, max_size=4))
+def test_the_laws_hold_while_things_happen(world: WorldDraw, policy: Policy, story_of: list[list[Happening]]) -> None:
+    story = Story(world, policy, recreate=True)
+    for events in story_of:
+        story.cycle()
+        for event in events:
+            story.happens(event)
+    story.settle(40)

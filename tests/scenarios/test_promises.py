@@ -98,3 +98,21 @@ def test_a_queue_still_reclaims_what_another_holds_too_much(scenario: Scenario) 
     scenario.run(2, actions=["allocate", "reclaim"], plugins=SHARES)
     scenario.assert_bound("poor")
     scenario.stays_settled()
+
+
+def test_a_victim_that_the_quota_needs_gone_is_not_spared(scenario: Scenario) -> None:
+    """The node had room for the whole plan without it, the queue had not: the job was evicted for and not bound."""
+    scenario.queue("small", capability={"cpu": 4}).cluster("2x4cpu")
+    scenario.job("low", tasks=4, min_available=2, queue="small", on="node-0", priority=1)
+    scenario.job("high", tasks=3, queue="small", cpu="500m", priority=5)
+    scenario.run(2, actions=["allocate", "preempt"], plugins=["priority", "gang", "capacity", "predicates"])
+    scenario.assert_bound("high")
+
+
+def test_nobody_is_reclaimed_for_a_job_that_a_queue_above_its_own_may_not_take(scenario: Scenario) -> None:
+    scenario.queue("root").queue("team", capability={"cpu": 1}).queue("mine", parent="team", deserved={"cpu": 2})
+    scenario.queue("other").node("n1", cpu=2)
+    scenario.job("running", tasks=2, min_available=0, queue="other", on="n1").job("large", cpu=2, queue="mine")
+    tree = {"name": "capacity", "enableHierarchy": True}
+    scenario.run(actions=["allocate", "reclaim"], plugins=["gang", "conformance", tree, "predicates"])
+    scenario.assert_evicted()

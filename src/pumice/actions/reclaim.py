@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pumice.framework.eviction import RoomMaker
+from pumice.framework.plans import spares
 from pumice.framework.plugin import Action
 from pumice.framework.session import Session
 from pumice.framework.starving import StarvingJobs, never_preempts, waiting_tasks
@@ -24,7 +25,7 @@ class Reclaim(Action):
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
-        maker = RoomMaker(ssn, self.name, "reclaimable", asks_queue=False, anywhere=False)
+        maker = RoomMaker(ssn, self.name, "reclaimable", asks_queue=spares(ssn), anywhere=False)
 
         def worth(job: Job, queue: Queue) -> bool:
             waiting = job._by_status[S.PENDING].values()

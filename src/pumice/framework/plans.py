@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from pumice.framework.session import Session
 from pumice.framework.statement import Kind, Statement
 from pumice.framework.victims import scenario_of
@@ -73,10 +75,15 @@ def _surplus(ssn: Session, node: Node, victim: Task) -> bool:
 
 
 def _still_fit(ssn: Session, statement: Statement, placed: Sequence[Task], node: Node) -> bool:
-    """Do tasks that a statement pipelined on a node pass all filters there as things are now?"""
+    """Do tasks that a statement pipelined on a node pass all filters there as things are now, devices and queue too?"""
+    row = np.array([node._row], dtype=np.intp)
     for task in placed:
+        gpu = task._class.gpu
         with statement.aside(task):
-            fits = ssn.predicate_reason(task, node) is None
+            fits = ssn.predicate_reason(task, node) is None and bool(
+                ssn.allocatable(ssn.queues[task.job._queue], task)
+                and (gpu is None or ssn.state.devices.fits(row, gpu, future=True)[0])
+            )
         if not fits:
             return False
     return True
