@@ -30,6 +30,12 @@ def priority_class(bed: Bed, name: str, value: int) -> None:
     )
 
 
+def held(bed: Bed) -> dict[str, str]:
+    queue = bed.call("GET", "/apis/scheduling.volcano.sh/v1beta1/queues/default")
+    allocated: dict[str, str] = queue.get("status", {}).get("allocated", {})
+    return allocated
+
+
 def test_a_gang_is_bound_whole_with_the_rights_that_we_ship(world: World) -> None:
     world.node("n1", cpu="2")
     world.node("n2", cpu="2")
@@ -40,6 +46,7 @@ def test_a_gang_is_bound_whole_with_the_rights_that_we_ship(world: World) -> Non
     until(lambda: world.group("fits").get("status", {}).get("phase") == "Running", 20, "the group says Running")
     world.kubelet()
     until(lambda: world.group("fits")["status"].get("running") == 4, 20, "the group counts its running pods")
+    until(lambda: held(world.bed).get("cpu") == "4", 20, "the queue says what it holds")
     assert world.bed.call("GET", LEASE)["spec"]["holderIdentity"].startswith(world.namespace)
     assert scheduler.stop() == 0
     assert world.bed.call("GET", LEASE)["spec"]["holderIdentity"] == ""

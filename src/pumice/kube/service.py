@@ -18,6 +18,7 @@ from pumice.kube.backend import KubeBackend
 from pumice.kube.conditions import PodConditions
 from pumice.kube.kinds import RESOURCES
 from pumice.kube.metrics import CycleMetrics
+from pumice.kube.queues import QueueStatuses
 from pumice.kube.serving import Answers
 from pumice.kube.writes import Writer
 from pumice.ports import Binder
@@ -56,6 +57,7 @@ class Service:
         self._wanted: list[Future[bytes]] = []
         self._complaint = ""
         self._conditions = PodConditions()
+        self._queues = QueueStatuses()
         self._queue_made = False
         self.cycles = 0
         """How many cycles have run."""
@@ -143,9 +145,9 @@ class Service:
         loop.environment = environment
         self.cycles += 1
         self.metrics.cycle(report)
-        conditions = self._conditions.updates(report, loop.state)
-        if conditions:
-            self._backend.submit(conditions)
+        statuses = self._conditions.updates(report, loop.state) + self._queues.updates(loop.state)
+        if statuses:
+            self._backend.submit(statuses)
         if begun is not None:
             begun.decisions = decisions_of(report.intents)
             content = saved.dump(begun, "pumice run")
