@@ -39,7 +39,7 @@ class Allocate(Action):
             over = ssn.overused(queue)
             if over:
                 refusal = Refusal("queue", f"queue {queue.name} is above its share", over)
-                ssn.refusals.add_group(visit.rest, refusal)
+                ssn.refusals.add_group(visit.rest, refusal, queue.name)
                 continue
             job = self._next(ssn, queue, visit)
             if job is None:
@@ -56,7 +56,8 @@ class Allocate(Action):
                 if hopeless is not None:
                     self._pass_over(ssn, visit, job, hopeless)
             elif not ssn.job_ready(job):
-                ssn.refusals.add_group(visit.rest, Refusal("queue", f"waits behind {job.uid} (strict FIFO)"))
+                behind = Refusal("queue", f"waits behind {job.uid} (strict FIFO)")
+                ssn.refusals.add_group(visit.rest, behind, queue.name)
                 continue
             queues.push(queue)
 

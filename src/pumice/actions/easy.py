@@ -55,7 +55,7 @@ class EasyBackfill(Action):
             over = ssn.overused(queue)
             if over:
                 refusal = Refusal("queue", f"queue {queue.name} is above its share", over)
-                ssn.refusals.add_group(visit.rest, refusal)
+                ssn.refusals.add_group(visit.rest, refusal, queue.name)
                 continue
             job = _next(ssn, visit, held)
             if job is None:

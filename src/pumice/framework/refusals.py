@@ -41,14 +41,27 @@ class Refusals(Mapping[str, Refusal]):
     def __init__(self) -> None:
         self._known: dict[str, Refusal] = {}
         self._groups: list[tuple[Callable[[], Iterable[Job]], Refusal]] = []
+        self._rest: dict[str, Refusal] = {}
+        """Queue -> why everybody who is left in it was refused."""
 
     def add(self, job: Job, refusal: Refusal) -> None:
         """One job was refused; a later refusal replaces an earlier one."""
         self._known[job._uid] = refusal
 
-    def add_group(self, jobs: Callable[[], Iterable[Job]], refusal: Refusal) -> None:
-        """Several jobs were refused for one reason."""
+    def add_group(self, jobs: Callable[[], Iterable[Job]], refusal: Refusal, rest_of: str = "") -> None:
+        """Several jobs were refused for one reason. *rest_of*: they are all who are left in that queue."""
         self._groups.append((jobs, refusal))
+        if rest_of:
+            self._rest.setdefault(rest_of, refusal)
+
+    def of(self, job: Job) -> Refusal | None:
+        """Why a waiting job was refused; without spelling out everybody else where that can be known."""
+        known = self._known.get(job._uid)
+        if known is not None:
+            return known
+        if len(self._groups) == 1 and job._queue in self._rest:
+            return self._rest[job._queue]
+        return self._spell_out().get(job._uid)
 
     def tells(self, job: Job) -> bool:
         """Was this job refused by itself?"""

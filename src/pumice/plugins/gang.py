@@ -105,7 +105,7 @@ def describe(ssn: Session, job: Job) -> str:
     named = sorted((job.tasks[uid].name, error) for uid, error in errors.items() if uid in job.tasks)
     if named:
         text += f". Origin reason is {named[0][0]}: {named[0][1]}"
-    elif (refusal := ssn.refusals.get(job.uid)) is not None:
+    elif (refusal := ssn.refusals.of(job)) is not None:
         text += f". {refusal.text}"
     return text
 
