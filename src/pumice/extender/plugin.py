@@ -84,7 +84,6 @@ class Extender(Plugin):
     def _begin(self, ssn: Session, transport: Transport) -> tuple[Talk, Caller]:
         settings, reading = self.settings, reading_of(ssn.compat)
         caller, writer = self._kept(ssn, transport, reading)
-        writer.begin(ssn.state.versions.get("Pod", 0))
         conversation = Conversation(ssn, self.name, settings, caller)
         memory = ssn.memory_of(self.name)
         if transport.exposed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import is_
 from types import ModuleType
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from pumice.extender.wire import both, documented, kube, volcano
 from pumice.extender.wire import messages as m
 from pumice.extender.wire.objects import Wire, WireJob, WireNode, WireTask, WireVictims
 from pumice.extender.wire.verbs import ON_SESSION_OPEN, PREDICATE, PREEMPT, Verb
+from pumice.model.api import Pod
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.task import Task
@@ -40,17 +42,10 @@ class Writer:
         self._whole = dialect in ("volcano", "both")
         self._table: NodeTable | None = None
         self._at = (0, 0)
-        self._pods_version = -1
-        self._nodes: dict[int, bytes] = {}
+        self._nodes: dict[int, tuple[bytes, list[Pod]]] = {}
         self._tasks: dict[str, tuple[object, int, str, bytes]] = {}
         self._imagined: dict[tuple[int, int, int], bytes] = {}
         self._names: dict[str, bytes] = {}
-
-    def begin(self, pods_version: int) -> None:
-        """A session opens. When *pods_version* changed, nodes that list their tasks are written anew."""
-        if self._whole and pods_version != self._pods_version:
-            self._nodes.clear()
-        self._pods_version = pods_version
 
     # -- questions ------------------------------------------------------------------------------------------------
     def predicate(self, task: Task, rows: NodeRows) -> list[bytes]:
@@ -144,13 +139,17 @@ class Writer:
             return self._imagined_rows(task, rows, rows.extra.tolist())
         if self._names_only:
             return [self._name(name) for name in rows.names]
-        out = []
-        for node in rows.nodes:
-            body = self._nodes.get(node.row)
-            if body is None:
-                body = self._nodes[node.row] = self._write_node(node)
-            out.append(body)
-        return out
+        return [self._node(node) for node in rows.nodes]
+
+    def _node(self, node: Node) -> bytes:
+        """A node's JSON; written anew when its row changed, or one of the pods that it lists did."""
+        pods = [task._pod for task in node._tasks.values()] if self._whole else []
+        known = self._nodes.get(node._row)
+        if known is not None and len(pods) == len(known[1]) and all(map(is_, pods, known[1])):
+            return known[0]
+        body = self._write_node(node)
+        self._nodes[node._row] = (body, pods)
+        return body
 
     def _write_node(self, node: Node) -> bytes:
         body: bytes = _OBJECTS[self.dialect].encode_object(translate.wire_node(node, whole=self._whole))

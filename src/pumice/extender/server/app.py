@@ -14,7 +14,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from pumice.errors import PumiceError
@@ -50,15 +50,31 @@ def app(policies: Sequence[Policy], options: Options | None = None) -> Starlette
     async def metrics(_: Request) -> Response:
         return Response(asked.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    return Starlette(
-        routes=[
+    return ExtenderApp(
+        asked,
+        [
             Route("/openapi.json", openapi),
             Route("/healthz", alive),
             Route("/readyz", alive),
             Route("/metrics", metrics),
             Mount("/", app=asked),
-        ]
+        ],
     )
+
+
+class ExtenderApp(Starlette):
+    """The application. Questions, which are many, go straight to their answer unless middleware was added."""
+
+    def __init__(self, asked: Asked, routes: Sequence[BaseRoute]) -> None:
+        super().__init__(routes=routes)
+        self._asked = asked
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One exchange."""
+        if scope["type"] == "http" and scope["method"] == "POST" and not self.user_middleware:
+            await self._asked(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 class Refused(Exception):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+import numpy as np
+
 from pumice.engine.rows import NodeRows
 from pumice.extender.server.knowledge import Knowledge
 from pumice.extender.server.untold import NotTold, StateView
@@ -62,7 +64,5 @@ class ServedSession(Session):
 
     def rows(self, nodes: list[Node]) -> NodeRows:
         """Some nodes as rows."""
-        import numpy as np
-
         table = cast("NodeTable", self._knowledge.table)
         return NodeRows(table, np.array([node.row for node in nodes], dtype=np.intp))
