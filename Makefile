@@ -7,7 +7,7 @@ SHARED ?= ../shared
 DEMO := examples/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cycle test check format conformance test-oracle kube test-kube bench clean
+.PHONY: help setup demo demo-cycle test test-web check format conformance test-oracle kube test-kube bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,11 @@ demo-cycle: $(STAMP)  ## Run one scheduling cycle over an example cluster: who g
 
 test: $(STAMP)  ## Run the tests
 	$(BIN)/pytest
+
+test-web: $(STAMP)  ## Open the report in Debian's Chromium (installs it where it is missing)
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }
+	@$(BIN)/python -c 'import playwright' 2>/dev/null || $(BIN)/python -m pip install --quiet 'playwright>=1.45,<2'
+	$(BIN)/pytest tests/web/check_report.py
 
 check: $(STAMP)  ## Everything that needs no test: format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -1,0 +1,73 @@
+"""The report in a real browser (Debian's Chromium). Run by ``make test-web``; not part of the plain tests."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+from typer.testing import CliRunner
+
+from pumice.cli.app import app
+
+SCENARIO = """\
+name: small
+cluster: {nodes: [{name: n, count: 3, cpu: 8, memory: 64Gi, gpu: 4}]}
+workload:
+  generators: [{name: a, arrivals: {every: 2m, count: 60}, duration: {uniform: [5m, 40m]}, gpu: {choice: {1: 3, 4: 1}}}]
+configurations:
+  plain: {actions: "enqueue, allocate", tiers: [{plugins: [{name: gang}, {name: predicates}]}]}
+  packed: {actions: "enqueue, allocate", tiers: [{plugins: [{name: gang}, {name: predicates}, {name: gpupacking}]}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The report of two runs, opened."""
+    directory = tmp_path_factory.mktemp("report")
+    (directory / "s.yaml").write_text(SCENARIO)
+    result = CliRunner().invoke(app, ["simulate", str(directory / "s.yaml"), "--report", str(directory / "r.html")])
+    assert result.exit_code == 0, result.stderr
+    browser_path = shutil.which("chromium")
+    assert browser_path, "chromium is not installed: apt-get install chromium"
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: said.append(request.url) if not request.url.startswith("file:") else None)
+        page.goto((Path(directory) / "r.html").as_uri())
+        page.said = said  # type: ignore[attr-defined]
+        yield page
+        browser.close()
+
+
+def test_the_page_opens_without_a_word_and_without_the_network(page: Page) -> None:
+    assert page.locator("h1").inner_text() == "2 runs compared"
+    assert page.said == []  # type: ignore[attr-defined]
+
+
+def test_every_chart_is_drawn(page: Page) -> None:
+    charts = page.locator("svg:visible").all()
+    assert len(charts) > 3
+    for chart in charts:
+        box = chart.bounding_box()
+        assert box is not None
+        assert box["width"] > 5
+        assert box["height"] > 5
+
+
+def test_the_tab_of_a_run_shows_that_run(page: Page) -> None:
+    page.locator("nav >> text=packed").click()
+    assert page.locator("h2.run-name:visible").inner_text() == "packed"
+    page.locator("nav >> text=Compare").click()
+    assert page.locator("h2.run-name:visible").count() == 0
+
+
+def test_nothing_is_wider_than_the_window_even_on_a_telephone(page: Page) -> None:
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
