@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -114,16 +114,18 @@ class KubeBackend:
         """Whether we may decide and write."""
         return self._left() > 0
 
-    def call(self, make: Callable[[Writer], Awaitable[Any]], timeout: float = 30.0) -> Any:
-        """Run one write in the backend's loop and wait for its outcome."""
+    def create(self, kind: str, body: dict[str, Any]) -> None:
+        """Create an object, some time soon; one that is there already is left as it is."""
         if self._loop is None or self._writer is None:
             raise RuntimeError("the backend was not started")
         writer = self._writer
 
-        async def run() -> Any:
-            return await make(writer)
+        async def run() -> None:
+            refused = await writer.create(RESOURCES[kind].collection, body)
+            if refused is not None and refused.code != 409:
+                log.warning("%s %s was not created: %s", kind, body["metadata"]["name"], refused)
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(timeout)
+        asyncio.run_coroutine_threadsafe(run(), self._loop)
 
     # -- inside the thread ------------------------------------------------------------------------------------------
     def _left(self) -> float:

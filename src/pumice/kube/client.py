@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from pumice.kube.credentials import Access, Credentials
-from pumice.kube.errors import Refused, Unreachable
+from pumice.kube.errors import NoCredentials, Refused, Unreachable
 
 log = logging.getLogger("pumice.kube")
 
@@ -118,7 +118,13 @@ class KubeClient:
         async with self._renewing:
             if refused is not None and self._access is not refused:
                 return
-            access = await self._credentials.load()
+            try:
+                access = await self._credentials.load()
+            except NoCredentials as exc:
+                if refused is None:
+                    raise
+                log.warning("the API server refused our credentials, and there are no others: %s", exc)
+                return
             if self._session is None or self._access is None or not access.same_connection(self._access):
                 if self._session is not None:
                     self._retired.append(self._session)  # requests may be in flight on it

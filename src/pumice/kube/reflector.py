@@ -75,8 +75,8 @@ class Reflector:
                     await asyncio.sleep(ABSENT)
                     continue
                 await self._wait(no)
-            except Unreachable as lost:
-                await self._wait(lost)
+            except (Unreachable, msgspec.MsgspecError) as trouble:
+                await self._wait(trouble)
 
     # -- list -------------------------------------------------------------------------------------------------------
     async def _list(self) -> str:
@@ -202,7 +202,7 @@ class Reflector:
             self._drop(key, events)
         self._deliver(events)
 
-    async def _wait(self, trouble: Refused | Unreachable) -> None:
+    async def _wait(self, trouble: Exception) -> None:
         text = str(trouble)
         if self._complained != text:
             self._complained = text

@@ -16,11 +16,9 @@ from pumice.framework.session import Session
 from pumice.framework.watchdog import Watchdog
 from pumice.kube.backend import KubeBackend
 from pumice.kube.conditions import PodConditions
-from pumice.kube.kinds import RESOURCES
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.queues import QueueStatuses
 from pumice.kube.serving import Answers
-from pumice.kube.writes import Writer
 from pumice.ports import Binder
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.loop import Loop
@@ -189,10 +187,4 @@ class Service:
             "metadata": {"name": name},
             "spec": {"weight": 1, "reclaimable": True},
         }
-
-        async def create(writer: Writer) -> None:
-            refused = await writer.create(RESOURCES["Queue"].collection, body)
-            if refused is not None and refused.code != 409:
-                log.warning("queue %r was not created: %s", name, refused)
-
-        self._backend.call(create)
+        self._backend.create("Queue", body)

@@ -167,6 +167,35 @@ def test_an_object_that_is_not_ours_any_more_is_gone(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_watch_that_brings_garbage_is_given_up_for_a_new_list(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10", node("a", "1"))
+            api.list(NODES, "20", node("a", "1"), node("b", "15"))
+            async with following(client) as (inbox, reflector):
+                assert await next_events(inbox) == ["a"]
+                api.watches[NODES].put_nowait(b'{"type": "ADDED", "obj\n')
+                assert await next_events(inbox) == ["b"]
+                assert reflector.lists == 2
+
+    asyncio.run(story())
+
+
+def test_credentials_that_cannot_be_read_again_are_tried_until_they_can(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path, token="old") as (api, client):
+            api.tokens = {"Bearer new"}
+            api.list(NODES, "10", node("a", "1"))
+            (tmp_path / "kubeconfig").write_text("not: [a kubeconfig")
+            async with following(client) as (inbox, _):
+                await asyncio.sleep(0.3)
+                assert inbox.missing == ["Node"]
+                write_kubeconfig(tmp_path, api.url, "new")
+                assert await next_events(inbox) == ["a"]
+
+    asyncio.run(story())
+
+
 def test_refused_credentials_are_read_again(tmp_path: Path) -> None:
     async def story() -> None:
         async with serving(tmp_path, token="old") as (api, client):
