@@ -15,6 +15,8 @@ from typing import Any
 from extender_service import free_port
 from extender_serving import Serving
 from extender_world import arguments, cluster, conf, cycle, group, node, pod, small
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from pumice.config import from_data
 from pumice.engine.scope import Scope, scope
@@ -67,6 +69,15 @@ def test_a_policy_decides_the_same_behind_every_dialect() -> None:
                 given = arguments(serving.url, *verbs, dialect=dialect, payload=payload)
                 report = cycle(cluster(**_objects()), conf([[{"name": "extender", "arguments": given}]]))
                 assert report.binds == inside.binds, (dialect, payload)
+
+
+def test_it_can_be_mounted_in_another_application() -> None:
+    outer = Starlette(routes=[Mount("/policies", app=app([Racks]))])
+    with Serving(outer) as serving:
+        given = arguments(f"{serving.url}/policies", "predicate", "prioritize")
+        report = cycle(cluster(**_objects()), conf([[{"name": "extender", "arguments": given}]]))
+        assert serving.request("GET", "/policies/healthz")[0] == 200
+    assert report.binds == {"ml/x-y-0": "n2"}
 
 
 def test_both_sides_show_certificates() -> None:

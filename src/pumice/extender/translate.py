@@ -21,11 +21,12 @@ from pumice.extender.wire.objects import (
     WireTask,
 )
 from pumice.model import api
-from pumice.model.job import Job, SubJob
+from pumice.model.job import Job, SubJob, parse_bool
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.resources import CPU, MEMORY, PODS, Resources, dim_name, unit
-from pumice.model.task import Task
+from pumice.model.status import TaskStatus
+from pumice.model.task import PREEMPTABLE_KEY, Task
 from pumice.state.cluster import ClusterState
 
 _ALWAYS: Final = {"cpu": 0, "memory": 0}
@@ -60,8 +61,16 @@ def wire_task(task: Task) -> WireTask:
         best_effort=task.best_effort,
         gated=task.gated,
         creation=_stamp(task.creation),
-        pod=_json(task.pod),
+        pod=_pod(task),
     )
+
+
+def _pod(task: Task) -> Json:
+    """The task's pod; as in Volcano it names its node from the moment it is placed."""
+    pod = _json(task.pod)
+    if task.status in (TaskStatus.ALLOCATED, TaskStatus.BINDING) and task.node is not None:
+        pod["spec"] = {**pod.get("spec", {}), "nodeName": task.node_name}
+    return pod
 
 
 def named_task(task: Task) -> WireTask:
@@ -114,7 +123,7 @@ def wire_job(job: Job) -> WireJob:
         labels=dict(job.labels),
         annotations=dict(job.annotations),
         tasks=[wire_task(task) for task in job.tasks.values()],
-        preemptable=job.preemptible,
+        preemptable=parse_bool(job.annotations.get(PREEMPTABLE_KEY, job.labels.get(PREEMPTABLE_KEY, ""))),
         phase=job.phase,
         min_resources=amounts(job.min_resources) if job.min_resources is not None else None,
         allocated=amounts(job.allocated),
@@ -122,6 +131,7 @@ def wire_job(job: Job) -> WireJob:
         creation=_stamp(job.creation),
         sub_jobs=[_wire_sub_job(sub_job) for sub_job in job.sub_jobs.values()],
         pod_group=_json(job.group) if job.group is not None else None,
+        extra={"PgUID": job.group.metadata.uid} if job.group is not None and job.group.metadata.uid else {},
     )
 
 
@@ -168,8 +178,16 @@ def wire_queue(queue: Queue) -> WireQueue:
         labels=dict(queue.labels),
         annotations=dict(queue.annotations),
         creation=_stamp(queue.creation),
-        queue=_json(queue.object),
+        queue=_queue(queue),
     )
+
+
+def _queue(queue: Queue) -> Json:
+    """The queue's object, with the two empty objects that Go writes."""
+    thing = _json(queue.object)
+    thing["spec"] = {"guarantee": {}, **thing.get("spec", {})}
+    thing["status"] = {"reservation": {}, **thing.get("status", {})}
+    return thing
 
 
 def wire_snapshot(state: ClusterState, *, whole: bool = True) -> WireSnapshot:
