@@ -38,6 +38,10 @@ class Knowledge:
     """
 
     def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        """Know nothing."""
         self.state = ClusterState()
         self.complete = False
         self.untold: set[int] = set()
@@ -47,7 +51,7 @@ class Knowledge:
 
     def load(self, snapshot: WireSnapshot) -> None:
         """Start anew from a whole cluster."""
-        self.__init__()  # type: ignore[misc]
+        self._forget()
         self.complete = True
         for queue in snapshot.queues:
             self.queue(queue, sums_told=True)
@@ -64,7 +68,7 @@ class Knowledge:
         """Drop what old calls told when it has become too much; True if it was dropped."""
         if self.complete or len(self._last) < _MOST_OBJECTS:
             return False
-        self.__init__()  # type: ignore[misc]
+        self._forget()
         return True
 
     # -- objects --------------------------------------------------------------------------------------------------

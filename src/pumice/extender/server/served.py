@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
-from pumice.extender.server.answering import ANSWERS, POINTS, Answering
+from pumice.extender.server.answering import ANSWERS, Answering
+from pumice.extender.server.carried import POINTS
 from pumice.extender.server.knowledge import Knowledge
 from pumice.extender.server.reading import Reader
 from pumice.extender.server.session import ServedSession
