@@ -12,8 +12,10 @@ import msgspec
 from pumice.engine.imagine import ImaginedNode
 from pumice.engine.rows import NodeRows
 from pumice.extender import translate
+from pumice.extender.port import CallFailed
 from pumice.extender.wire import both, documented, kube, volcano
 from pumice.extender.wire import messages as m
+from pumice.extender.wire.errors import WireError
 from pumice.extender.wire.objects import Wire, WireJob, WireNode, WireTask, WireVictims
 from pumice.extender.wire.verbs import ON_SESSION_OPEN, PREDICATE, PREEMPT, Verb
 from pumice.model.api import Pod
@@ -111,9 +113,15 @@ class Writer:
         return self.request(ON_SESSION_OPEN, m.SessionOpenRequest(snapshot=cluster))
 
     def request(self, verb: Verb[Any, Any], request: Wire) -> bytes:
-        """Any other question."""
+        """Any other question.
+
+        :raises CallFailed: something in it cannot be written, such as an infinite score; an error like any other.
+        """
         module = kube if self.dialect == "kube" else _OBJECTS[self.dialect]
-        body: bytes = module.encode_request(verb, request)
+        try:
+            body: bytes = module.encode_request(verb, request)
+        except WireError as error:
+            raise CallFailed(verb.name, "request", error.detail) from error
         return body
 
     def _wire_job(self, job: Job) -> WireJob:

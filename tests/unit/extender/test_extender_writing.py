@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from pumice.engine.rows import NodeRows
+from pumice.extender.port import CallFailed
 from pumice.extender.wire.dialects import DIALECTS
-from pumice.extender.wire.verbs import BATCH_PREDICATE, PREDICATE
+from pumice.extender.wire.messages import BestNodeRequest, WireTask
+from pumice.extender.wire.verbs import BATCH_PREDICATE, BEST_NODE, PREDICATE
 from pumice.extender.writing import Writer
 from pumice.model import api
 from pumice.model.events import Seen
@@ -97,3 +99,11 @@ def test_a_task_that_was_placed_names_its_node_in_its_pod(state: ClusterState) -
     state.set_status(task, TaskStatus.ALLOCATED, state.nodes["n2"])
     told = json.loads(writer.task(task))
     assert (told["NodeName"], told["Pod"]["spec"]["nodeName"], told["Status"]) == ("n2", "n2", 2)
+
+
+def test_what_cannot_be_written_is_an_error_of_the_extender(state: ClusterState) -> None:
+    writer = Writer("documented", names_only=False)
+    request = BestNodeRequest(task=WireTask(uid="a"), scores={"n1": float("inf")})
+    with pytest.raises(CallFailed, match="no such number") as failed:
+        writer.request(BEST_NODE, request)
+    assert failed.value.kind == "request"
