@@ -46,10 +46,12 @@ class Enqueue(Action):
     def _vote(self, ssn: Session, job: Job, votes: dict[Hashable, Verdict]) -> Verdict:
         if job._min_resources is None and ssn.compat.enqueue_without_min_resources:
             return Verdict(True)
-        key = ssn.enqueue_key(job)
-        if key is None:
-            return ssn.job_enqueueable(job)
-        known = votes.get(key)
+        key = ssn.enqueue_key(job) if votes else None
+        known = votes.get(key) if key is not None else None
         if known is None:
-            known = votes[key] = ssn.job_enqueueable(job)
+            known = ssn.job_enqueueable(job)
+            if not known:  # equal jobs will hear the same until somebody is let in
+                key = key if key is not None else ssn.enqueue_key(job)
+                if key is not None:
+                    votes[key] = known
         return known

@@ -6,16 +6,17 @@ Here are the questions about jobs, queues and victims; `orders` says who goes fi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 from pumice.framework import answers, folds
 from pumice.framework.callbacks import Callback
-from pumice.framework.chains import identity
+from pumice.framework.chains import about, identity
 from pumice.framework.node_questions import NodeQuestions
 from pumice.framework.orders import Orders
 from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
-from pumice.model.reason import PASS, Verdict
+from pumice.model.reason import PASS, Unfit, Verdict
 from pumice.model.task import Task
 
 
@@ -27,8 +28,20 @@ class Asking(Orders, NodeQuestions):
         chain = self.chain(point)
         if not chain:
             return PASS
-        failed = Verdict(False, "the plugin failed")
-        return folds.all_pass(chain, lambda c: self._asked(c, answers.verdict, failed, *args))
+        return folds.all_pass(chain, partial(self._judged, args))
+
+    def _judged(self, args: tuple[Any, ...], callback: Callback) -> Verdict:
+        """One callback's yes or no. Asked for every task, so the common answers take the short way."""
+        try:
+            answer = callback.fn(*args)
+            if answer is PASS or answer is True or answer is None:
+                return PASS
+            return answers.verdict(answer)
+        except Unfit:
+            raise
+        except Exception as exc:
+            self.contain(callback.plugin, callback.point, exc, *about(args))
+            return Verdict(False, "the plugin failed")
 
     def _vote(self, point: str, *args: Any) -> Verdict:
         chain = self.chain(point)
