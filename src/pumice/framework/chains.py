@@ -34,6 +34,7 @@ class Chains:
 
     def _init_asking(self) -> None:
         self._chains: dict[str, list[list[Callback]]] = {}
+        self._entries: dict[str, list[tuple[int, int, PluginEntry]]] | None = None
         self._evaluator: Evaluator | None = None
         self._chooser: Chooser | None = None
         self._job_keys: dict[str, tuple[int, Any]] = {}
@@ -45,6 +46,7 @@ class Chains:
         """Somebody registered: forget what was made of the chains before."""
         self._chains.pop(point, None)
         self._keyed.pop(point, None)
+        self._entries = None
         self._evaluator = None
         self._chooser = None
 
@@ -60,17 +62,29 @@ class Chains:
             else:
                 flag = POINTS[point].flag
                 known = []
-                for tier in self._tiers:
-                    callbacks: list[Callback] = []
-                    for entry in tier:
-                        own = self._lookup(registered, entry)
-                        if own and (flag is None or entry.enabled(flag)):
-                            callbacks += own
-                    if callbacks:
-                        known.append(callbacks)
+                last = -1
+                for tier, entry in self._asked_in_order(registered):
+                    if flag is None or entry.enabled(flag):
+                        if tier != last:
+                            known.append([])
+                            last = tier
+                        known[-1].extend(self._lookup(registered, entry))
             self._chains[point] = known
             self._keyed.pop(point, None)
         return known
+
+    def _asked_in_order(self, registered: Mapping[str, list[Callback]]) -> list[tuple[int, PluginEntry]]:
+        """The conf's entries of the plugins that registered, with their tiers, in the conf's order."""
+        if self._entries is None:
+            self._entries = {}
+            place = 0
+            for number, tier in enumerate(self._tiers or ()):
+                for entry in tier:
+                    place += 1
+                    for name in {entry.name, getattr(entry.plugin, "name", "") or entry.name}:
+                        self._entries.setdefault(name, []).append((place, number, entry))
+        found = {(place, number): entry for name in registered for place, number, entry in self._entries.get(name, ())}
+        return [(number, found[place, number]) for place, number in sorted(found)]
 
     @staticmethod
     def _lookup(registered: Mapping[str, list[Callback]], entry: PluginEntry) -> list[Callback]:

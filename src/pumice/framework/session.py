@@ -184,11 +184,16 @@ class Session(Registration, Asking):
         for key, value in declared.items():
             if value is not None:
                 setattr(callback, key, value)
-        known = self._registered.setdefault(point, {}).setdefault(name, [])
-        if not also:
-            known.clear()
-        known.append(callback)
-        self._ask_anew(point)
+        at_point = self._registered.get(point)
+        if at_point is None:
+            at_point = self._registered[point] = {}
+        known = at_point.get(name)
+        if known is None or not also:
+            at_point[name] = [callback]
+        else:
+            known.append(callback)
+        if self._chains or self._evaluator is not None:
+            self._ask_anew(point)
         if not POINTS[point].asked:
             self.warnings.append(f"plugin {name!r} registers at {point}, which no action asks")
 
