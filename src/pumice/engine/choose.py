@@ -242,22 +242,26 @@ class Chooser:
         if not self.evaluator.fits_by_class:
             return None
         view = self.evaluator.view(task)
+        view.hopeless = False
         if view.masked.max(initial=-np.inf) > -np.inf:
             return None
         if self.evaluator.table.in_flux and ((view.code == 0) & self.evaluator.future_ok(view)).any():
             return None
+        view.hopeless = True
         table = self.evaluator.table
         error = self.why(task, view)
         self._hopeless[self.evaluator.key_of(task)] = (table.touched.position, table.changed.position, error)
         return error
 
     def known_hopeless(self, task: Task) -> FitError | None:
-        """What `hopeless` found for the class, while nothing has changed since."""
-        known = self._hopeless.get(self.evaluator.key_of(task))
+        """What `hopeless` says of a class that it was said of before, in this session or an earlier one."""
+        key = self.evaluator.key_of(task)
+        known = self._hopeless.get(key)
         table = self.evaluator.table
         if known is not None and known[:2] == (table.touched.position, table.changed.position):
             return known[2]
-        return None
+        view = self.evaluator.cache.views.get(key)
+        return self.hopeless(task) if view is not None and view.hopeless else None
 
     def _count(self, task: Task, view: ClassView, within: Bools | None) -> tuple[dict[int, int], int]:
         evaluator = self.evaluator

@@ -98,7 +98,7 @@ class ClassView:
         *("changed_at", "code", "filters", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
-        *("any_stale", "flat", "scalar_filters", "scalar_scorers", "stale"),
+        *("any_stale", "flat", "hopeless", "scalar_filters", "scalar_scorers", "stale"),
     )
 
     task: Task
@@ -130,6 +130,8 @@ class ClassView:
     def __init__(self) -> None:
         self.size = -1
         self.touched_at = self.changed_at = self.future_at = -1
+        self.hopeless = False
+        """Did it fit nowhere when that was last asked?"""
         self.raws: list[Floats | None] = []
 
 
