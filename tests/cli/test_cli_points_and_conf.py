@@ -74,6 +74,19 @@ def test_conf_explain_shows_the_chain_that_runs(pumice: Pumice) -> None:
     assert "tier 1: priority -> gang" in pumice("conf", "explain", DEMO_CONF).out
 
 
+def test_conf_explain_knows_what_the_arguments_make_a_plugin_register(pumice: Pumice, conf: Path) -> None:
+    """The extender registers where a verb is given; nobody listens at the address, and nobody is called."""
+    conf.write_text(
+        "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n- plugins:\n  - name: extender\n    arguments:\n"
+        "      extender.urlPrefix: http://127.0.0.1:9\n      extender.onSessionOpenVerb: open\n"
+        "      extender.jobReadyVerb: ready\n"
+    )
+    chains = {c["hook"]: c for c in pumice("conf", "explain", conf, "--json").data}
+    ready = [[link["plugin"] for link in tier["links"]] for tier in chains["job_ready"]["tiers"]]
+    assert ready == [["gang"], ["extender"]]
+    assert "extender" not in str(chains.get("batch_predicate", ""))
+
+
 def test_conf_explain_without_a_file_explains_the_default(pumice: Pumice) -> None:
     assert "overcommit" in pumice("conf", "explain").out
 

@@ -58,7 +58,7 @@ def explain(
 ) -> None:
     """Print, for every extension point, the chain of plugins that will really run."""
     loaded, registry = _load(file, plugins_dir)
-    chains = explain_conf(loaded.conf, catalogue_of(registry, hooks=True).hooks)
+    chains = explain_conf(loaded.conf, catalogue_of(registry, hooks=True, conf=loaded.conf).hooks)
     if as_json(output, json):
         render.data(chains)
         return
@@ -75,7 +75,7 @@ def lint(
 ) -> None:
     """Name the known traps that FILE steps into. Exit code 1 if one of them is an error."""
     loaded, registry = _load(file, plugins_dir)
-    findings = lint_conf(loaded.conf, catalogue_of(registry, hooks=True))
+    findings = lint_conf(loaded.conf, catalogue_of(registry, hooks=True, conf=loaded.conf))
     if as_json(output, json):
         render.data(findings)
     else:

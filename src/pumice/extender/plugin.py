@@ -57,7 +57,7 @@ class Extender(Plugin):
             return
         talk, caller = self._begin(ssn, settings.transport)
         self._talk = talk
-        if talk.has(ON_SESSION_OPEN.name) and not self._opened(ssn, talk):
+        if talk.has(ON_SESSION_OPEN.name) and not ssn.describes and not self._opened(ssn, talk):
             if talk.reading.failed_open_holds:
                 self._hold(ssn, talk)
             return

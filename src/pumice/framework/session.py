@@ -167,6 +167,11 @@ class Session(Registration, Asking):
         given = self._action_arguments(action) if self._action_arguments else {}
         return Arguments(given, owner=f"action {action}")
 
+    @property
+    def describes(self) -> bool:
+        """Is this session only to find out who registers where? Then nobody outside is to be called."""
+        return bool(self.environment.get("describes"))
+
     # -- registering ------------------------------------------------------------------------------------------------
     def add(self, point: str, name: str | Fn, fn: Fn | None = None, **declared: Any) -> None:
         """Register a callback at a point. A second one under the same name replaces the first, unless *also*."""

@@ -37,8 +37,9 @@ def arguments_info(read: tuple[str, ...] | None) -> ArgumentsInfo | None:
     )
 
 
-def catalogue_of(registry: Registry, *, hooks: bool = False) -> Catalogue:
-    """Everything a configuration may name. *hooks*: also who registers where (opens each plugin once)."""
+def catalogue_of(registry: Registry, *, hooks: bool = False, conf: SchedulerConf | None = None) -> Catalogue:
+    """Everything a configuration may name. *hooks*: also who registers where, with the arguments that *conf* gives
+    (opens each plugin on an empty cluster)."""
     plugins = {name: arguments_info(info.arguments_read) for name, info in registry.plugins.items()}
     plugins |= {alias: plugins[name] for alias, name in registry.aliases.items() if name in plugins}
     return Catalogue(
@@ -46,13 +47,22 @@ def catalogue_of(registry: Registry, *, hooks: bool = False) -> Catalogue:
         plugins=plugins,
         actions={name: arguments_info(tuple(a.arguments_read)) for name, a in registry.actions.items()},
         repeatable={name: f"{name}.name" for name, info in registry.plugins.items() if info.repeatable},
-        hooks=_hooks(registry) if hooks else (),
+        hooks=_hooks(registry, conf) if hooks else (),
     )
 
 
-def _hooks(registry: Registry) -> tuple[HookInfo, ...]:
-    plain = {name: _registers(info, hierarchy=False) for name, info in registry.plugins.items()}
-    tree = {name: _registers(info, hierarchy=True) for name, info in registry.plugins.items()}
+def _hooks(registry: Registry, conf: SchedulerConf | None) -> tuple[HookInfo, ...]:
+    given: dict[str, list[Mapping[str, Any]]] = {}
+    for tier in conf.tiers if conf is not None else ():
+        for plugin in tier.plugins:
+            given.setdefault(plugin.name, []).append(plugin.arguments)
+    names = {**{n: n for n in registry.plugins}, **registry.aliases}
+    plain: dict[str, frozenset[str]] = {}
+    tree: dict[str, frozenset[str]] = {}
+    for name, own in names.items():
+        for into, hierarchy in ((plain, False), (tree, True)):
+            found = [_registers(registry.plugins[own], a, hierarchy=hierarchy) for a in given.get(name, [{}])]
+            into[name] = frozenset().union(*found)
     return tuple(
         HookInfo(
             name=point.name,
@@ -67,11 +77,12 @@ def _hooks(registry: Registry) -> tuple[HookInfo, ...]:
     )
 
 
-def _registers(info: PluginInfo, *, hierarchy: bool) -> frozenset[str]:
+def _registers(info: PluginInfo, arguments: Mapping[str, Any], *, hierarchy: bool) -> frozenset[str]:
     """The points at which a plugin registers, found by opening it on an empty cluster."""
     try:
-        entry = PluginEntry(info.name, partial(build, info, {}), lambda flag: hierarchy or flag != "enableHierarchy")
-        session = Session(ClusterState(), tiers=[[entry]]).open()
+        on = partial(build, info, arguments)
+        entry = PluginEntry(info.name, on, lambda flag: hierarchy or flag != "enableHierarchy")
+        session = Session(ClusterState(), tiers=[[entry]], environment={"describes": True}).open()
     except PumiceError:
         return frozenset()
     return frozenset(session._registered)
