@@ -61,3 +61,16 @@ def test_a_waiting_job_is_served_when_room_appears_cycles_later(scenario: Scenar
     scenario.finish("first-0").run()
     scenario.assert_bound("later0", to="n1")
     scenario.assert_pending("later1", because="Insufficient cpu")
+
+
+def test_a_reservation_does_not_hide_jobs_that_ask_for_another_pool(scenario: Scenario) -> None:
+    """easybackfill: equal requests, but the first job behind the reservation asks for a pool that does not exist."""
+    scenario.node("n1", cpu=4, labels={"pool": "b"})
+    scenario.job("running", cpu=3, on="n1", annotations={"pool": "b", "pumice.dev/run-time": "1h"})
+    scenario.job("wide", cpu=4, annotations={"pool": "b", "pumice.dev/run-time": "1h"})
+    for name, pool in (("lost", "a"), ("short", "b"), ("later", "b")):
+        scenario.job(name, cpu=1, annotations={"pool": pool, "pumice.dev/run-time": "1m"})
+    scenario.run(actions=["easybackfill"], plugins=["gang", WantsPool])
+    scenario.assert_pending("wide")
+    scenario.assert_pending("lost")
+    scenario.assert_bound("short", to="n1")

@@ -54,7 +54,7 @@ class Allocate(Action):
             elif queue.dequeue_strategy != "fifo":
                 hopeless = self._hopeless(ssn, queue, job) if visit.shared else None
                 if hopeless is not None:
-                    self._pass_over(ssn, visit, job, hopeless)
+                    visit.pass_over(ssn.refusals, job, hopeless)
             elif not ssn.job_ready(job):
                 behind = Refusal("queue", f"waits behind {job.uid} (strict FIFO)")
                 ssn.refusals.add_group(visit.rest, behind, queue.name)
@@ -73,7 +73,7 @@ class Allocate(Action):
             error = None if strict or not visit.shared else ssn.chooser.known_hopeless(_first(job))
             if error is None:
                 return job
-            self._pass_over(ssn, visit, job, Refusal("nodes", error=error))
+            visit.pass_over(ssn.refusals, job, Refusal("nodes", error=error))
         return None
 
     def _hopeless(self, ssn: Session, queue: Queue, job: Job) -> Refusal | None:
@@ -88,13 +88,6 @@ class Allocate(Action):
                 return Refusal("queue", text, verdict.plugin)
         error = ssn.chooser.hopeless(task)
         return Refusal("nodes", error=error) if error is not None else None
-
-    def _pass_over(self, ssn: Session, visit: Visit, job: Job, refusal: Refusal) -> None:
-        """Refuse a job and, where the class of its tasks is all that counts, those behind it in its group."""
-        ssn.refusals.add(job, refusal)
-        if ssn.evaluator.by_class:
-            passed = visit.drop()
-            ssn.refusals.add_group(lambda: [j for _, j in passed], refusal)
 
     def _serve(self, ssn: Session, queue: Queue, job: Job, sheet: Worksheet, remember: bool) -> bool:
         """One visit of a job; True if something was committed."""

@@ -80,9 +80,8 @@ def _next(ssn: Session, visit: Visit, held: Reservation | None) -> Job | None:
                 continue
             error = ssn.chooser.hopeless(task) if (task := _first(job)) is not None and visit.shared else None
             if error is not None:
-                passed = visit.drop()
-                ssn.refusals.add(job, Refusal("nodes", error=error))
-                ssn.refusals.add_group(lambda jobs=passed: [j for _, j in jobs], Refusal("nodes", error=error))  # type: ignore[misc]
+                refusal = Refusal("nodes", error=error)
+                visit.pass_over(ssn.refusals, job, refusal)
                 continue
         valid = ssn.job_valid(job)
         if valid:

@@ -69,11 +69,6 @@ class Evaluator:
         self._kinds = cache.kinds_of(table)
 
     # -- views ----------------------------------------------------------------------------------------------------
-    @property
-    def by_class(self) -> bool:
-        """Do kept answers depend on nothing of a task but its class?"""
-        return not self._traces and not self._extra_keys
-
     def key_of(self, task: Task) -> Hashable:
         """Tasks of equal keys get equal kept answers."""
         key: Hashable = task._class.id

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from pumice.framework.refusals import Refusal, Refusals
 from pumice.model.job import Job
 from pumice.model.status import JobPhase
 from pumice.model.task import Task
@@ -130,6 +131,12 @@ class Visit:
         self._heap = [e for e in self._heap if e[1] != group]
         heapify(self._heap)
         return self._groups[group][place + 1 :]
+
+    def pass_over(self, refusals: Refusals, job: Job, refusal: Refusal) -> None:
+        """Refuse the job taken last and those behind it in its group, for what their common class alone decides."""
+        passed = self.drop()
+        refusals.add(job, refusal)
+        refusals.add_group(lambda: [j for _, j in passed], refusal)
 
     def rest(self) -> Iterator[Job]:
         """Every job that is left, in no order."""

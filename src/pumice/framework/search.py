@@ -11,11 +11,9 @@ from pumice.engine.choose import Choice, FitError
 from pumice.engine.views import ClassView
 from pumice.framework.session import Session
 from pumice.model.node import Node
-from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
 
 Bools = npt.NDArray[np.bool_]
-OUTSIDE_SHARD = reason_id("shard", "node isn't in scheduler node shard", Code.UNRESOLVABLE)
 
 
 class NodeSearch:

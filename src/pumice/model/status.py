@@ -40,8 +40,6 @@ HELD_STATUSES: Final = ALLOCATED_STATUSES | {S.PIPELINED}
 """What event handlers count: holds room now or will."""
 READY_STATUSES: Final = ALLOCATED_STATUSES | {S.SUCCEEDED}
 """Counts towards a gang."""
-PREEMPTABLE_STATUSES: Final = frozenset({S.BOUND, S.RUNNING})
-SCHEDULED_STATUSES: Final = frozenset({S.RUNNING, S.BOUND, S.FAILED, S.SUCCEEDED})
 
 IS_ALLOCATED: Final = tuple(s in ALLOCATED_STATUSES for s in S)
 IS_HELD: Final = tuple(s in HELD_STATUSES for s in S)
