@@ -12,6 +12,7 @@ from pumice.engine.choose import FitError
 from pumice.engine.scope import Scope
 from pumice.errors import PluginError, PluginLoadError
 from pumice.framework.asking import Asking
+from pumice.framework.budgets import Budgets
 from pumice.framework.callbacks import Callback, adapted
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.holds import hold_rooms, holds, nominate
@@ -23,7 +24,7 @@ from pumice.framework.refusals import Refusal, Refusals
 from pumice.framework.registration import Fn, Registration
 from pumice.framework.runtime import QUARANTINE_AFTER, Health, Runtime
 from pumice.framework.statement import Kind, Operation, Statement
-from pumice.model.intents import Bind, Evict, Intent, Nominate, Note, StatusUpdate
+from pumice.model.intents import Bind, Choice, Evict, Intent, Nominate, Note, StatusUpdate
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -102,9 +103,11 @@ class Session(Registration, Asking):
         self._tiers = tiers
         self._action_arguments = action_arguments
         self.metrics = Metrics()
+        self.budgets = Budgets(state, as_volcano=compat.disruption_budgets)
         self.intents: list[Intent] = []
         self.handlers: list[EventHandler] = []
         self.binders: dict[str, Any] = {}
+        self._preparing: list[Callable[[Task], Sequence[Choice]]] = []
         self.kept: list[Statement] = []
         self.fit_errors: dict[str, dict[str, FitError]] = {}
         self.refusals = Refusals()
@@ -210,6 +213,10 @@ class Session(Registration, Asking):
     def register_binder(self, name: str, binder: Any) -> None:
         """Offer a binder; a later one of the same name replaces it."""
         self.binders[name] = binder
+
+    def prepare_binds(self, fn: Callable[[Task], Sequence[Choice]]) -> None:
+        """Let *fn* say what must be done for the claims of a task before it is bound."""
+        self._preparing.append(fn)
 
     # -- opening and closing ----------------------------------------------------------------------------------------
     def open(self) -> Session:
@@ -408,8 +415,13 @@ class Session(Registration, Asking):
             task = op.task
             if op.kind is Kind.ALLOCATE:
                 notes = self.bind_annotations(task, op.node)
+                claims = tuple(c for fn in self._preparing for c in fn(task)) if self._preparing else ()
+                needed = _still_needed(task._job) if claims and task._job is not None else 0
                 state.confirm(task)
-                self.intents.append(Bind(task.key, task._uid, op.node.name, task._job_key, notes, self.binder_of(task)))
+                binder = self.binder_of(task)
+                self.intents.append(
+                    Bind(task.key, task._uid, op.node.name, task._job_key, notes, binder, claims, needed)
+                )
             elif op.kind is Kind.EVICT:
                 state.assume(task)
                 helped = op.for_task
@@ -484,6 +496,11 @@ class Session(Registration, Asking):
         mine = self.conditions.setdefault(job.uid, [])
         mine[:] = [c for c in mine if c["type"] != kind]
         mine.append({"type": kind, "status": status, "reason": reason, "message": message})
+
+
+def _still_needed(job: Job) -> int:
+    """How many tasks of a job must still be bound to complete its minimum."""
+    return max(0, job._min_available - job.count(S.BOUND, S.RUNNING, S.SUCCEEDED))
 
 
 def _raised_at(exc: Exception) -> str:

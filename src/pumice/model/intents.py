@@ -7,6 +7,31 @@ from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeChoice:
+    """A volume claim must be bound before the pod is."""
+
+    claim: str
+    uid: str = ""
+    volume: str = ""
+    """The volume to bind it to; nothing where one is to be made for the pod's node."""
+    within: float = 600.0
+    """Seconds after which it is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """A device claim must have its devices, and the pod among its users, before the pod is bound."""
+
+    claim: str
+    uid: str = ""
+    allocation: dict[str, Any] | None = None
+    """What it gets; None where it has its devices already."""
+
+
+Choice: TypeAlias = VolumeChoice | DeviceChoice
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
     """Put a pod on a node."""
 
@@ -16,6 +41,10 @@ class Bind:
     job: str = ""
     annotations: dict[str, str] = field(default_factory=dict)
     binder: str = ""
+    prepare: tuple[Choice, ...] = ()
+    """What must be done for the pod's claims first."""
+    needed: int = 0
+    """How many binds of the job must be possible, or none of this cycle's is to happen; told where there are claims."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ from pumice.state import saved as files
 from pumice.state.cluster import ClusterState
 from pumice.state.saved import SavedCycle, SavedHealth, SavedNomination, SavedShard
 
+_FOLLOWS = frozenset({"prepare", "needed"})
+
 
 def record(
     state: ClusterState,
@@ -59,9 +61,9 @@ def record(
 
 
 def decisions_of(intents: list[Intent]) -> list[dict[str, Any]]:
-    """The decisions among intents, as data, in order."""
+    """The decisions among intents, as data, in order; without what is done for claims, which follows from them."""
     return [
-        {"do": type(i).__name__.lower(), **msgspec.to_builtins(i)}
+        {"do": type(i).__name__.lower(), **{k: v for k, v in msgspec.to_builtins(i).items() if k not in _FOLLOWS}}
         for i in intents
         if isinstance(i, (Bind, Evict, Nominate))
     ]
