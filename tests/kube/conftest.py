@@ -3,51 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
-import pytest
-from kube_bed import ROOT, Bed, Missing, Refusal, until
-from kube_world import World
+from kube_fixtures import bed, kubelets, world
 
-from pumice.kube.kinds import RESOURCES
+__all__ = ["bed", "kubelets", "world"]
 
 if "PUMICE_TEST_KUBE" not in os.environ:
     collect_ignore_glob = ["test_*.py"]
-
-
-@pytest.fixture(scope="session")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """An API server with our CRDs and rights. Fails if there are no binaries: it does not skip."""
-    try:
-        made = Bed(tmp_path_factory.mktemp("bed"))
-    except Missing as exc:
-        pytest.fail(str(exc), pytrace=False)
-    try:
-        made.start()
-        for path in sorted((ROOT / "deploy" / "crds").glob("*.yaml")):
-            made.apply(path)
-        made.apply(ROOT / "deploy" / "manifests" / "rbac.yaml")
-        for kind in ("PodGroup", "Queue", "HyperNode"):
-            path = RESOURCES[kind].collection
-            until(lambda path=path: _listed(made, path), 20, f"{path} can be listed")
-        yield made
-    finally:
-        made.stop()
-
-
-def _listed(bed: Bed, path: str) -> bool:
-    """Whether a new kind can be listed: the server needs a moment after it took the definition."""
-    try:
-        return "items" in bed.call("GET", path)
-    except Refusal:
-        return False
-
-
-@pytest.fixture
-def world(bed: Bed, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A namespace and nodes of its own for each test."""
-    made = World(bed, request.node.name)
-    try:
-        yield made
-    finally:
-        made.clean()

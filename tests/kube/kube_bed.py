@@ -27,40 +27,38 @@ class Missing(Exception):
     """The test bed cannot be started; says what is missing."""
 
 
-def binaries() -> Path:
-    """The folder with kube-apiserver and etcd.
+def binary(name: str) -> Path:
+    """One of the programs of the test bed, from ``KUBEBUILDER_ASSETS`` or from what ``make kube`` built.
 
-    :raises Missing: they are not there.
+    :raises Missing: it is not there.
     """
     given = os.environ.get("KUBEBUILDER_ASSETS")
-    if given:
-        folder = Path(given)
-    else:
-        cache = Path(os.environ.get("PUMICE_KUBE_CACHE") or Path.home() / ".cache" / "pumice-kube")
-        built = sorted(p for p in cache.glob("[0-9]*") if (p / "kube-apiserver").exists())
-        folder = built[-1] if built else cache
-    for name in ("kube-apiserver", "etcd"):
-        if not (folder / name).exists():
-            raise Missing(f"{folder / name}: missing; `make kube` builds it (Go 1.26 or newer is needed)")
-    if shutil.which("openssl") is None:
-        raise Missing("openssl: missing; it makes the certificates of the test bed")
-    return folder
+    cache = Path(os.environ.get("PUMICE_KUBE_CACHE") or Path.home() / ".cache" / "pumice-kube")
+    folders = [*([Path(given)] if given else ()), *sorted(cache.glob("[0-9]*"), reverse=True)]
+    for folder in folders:
+        if (folder / name).exists():
+            return folder / name
+    raise Missing(f"{name}: missing in {given or cache}; `make kube` builds it (Go 1.26 or newer is needed)")
 
 
 class Bed:
     """An API server with its etcd. ``admin`` and ``scheduler`` are kubeconfigs."""
 
     def __init__(self, folder: Path) -> None:
-        self._bin = binaries()
+        if shutil.which("openssl") is None:
+            raise Missing("openssl: missing; it makes the certificates of the test bed")
+        for name in ("etcd", "kube-apiserver"):
+            binary(name)
         self.folder = folder
-        self._etcd_port, self._peer_port, self._port = (_free_port() for _ in range(3))
+        self._etcd_port, self._peer_port, self._port = (free_port() for _ in range(3))
         self._etcd: subprocess.Popen[bytes] | None = None
         self._server: subprocess.Popen[bytes] | None = None
+        self._others: list[subprocess.Popen[bytes]] = []
         self.url = f"https://127.0.0.1:{self._port}"
         self._certificates()
         (folder / "tokens.csv").write_text(f'{ADMIN},admin,1,"system:masters"\n{SCHEDULER},{ACCOUNT},2,"{_GROUPS}"\n')
-        self.admin = self._kubeconfig("admin", ADMIN)
-        self.scheduler = self._kubeconfig("scheduler", SCHEDULER)
+        self.admin = self.kubeconfig("admin", ADMIN)
+        self.scheduler = self.kubeconfig("scheduler", SCHEDULER)
 
     # -- processes --------------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -112,14 +110,34 @@ class Bed:
 
     def stop(self) -> None:
         """Stop everything."""
+        for other in list(self._others):
+            self.end(other)
         self.stop_server(kill=True)
         if self._etcd is not None:
             self._etcd.kill()
             self._etcd.wait(30)
 
+    def kubelets(self) -> subprocess.Popen[bytes]:
+        """Start KWOK, which plays the kubelets of all nodes until it is ended: see ``kubelets.yaml``."""
+        stages = Path(__file__).with_name("kubelets.yaml")
+        return self.beside("kwok", f"--kubeconfig={self.admin}", "--manage-all-nodes=true", f"--config={stages}")
+
+    def beside(self, name: str, *flags: str) -> subprocess.Popen[bytes]:
+        """Start a program that belongs to the bed, until it is ended."""
+        made = self._spawn(name, *flags)
+        self._others.append(made)
+        return made
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """End a program that was started beside the server."""
+        process.kill()
+        process.wait(30)
+        self._others.remove(process)
+
     def _spawn(self, name: str, *flags: str) -> subprocess.Popen[bytes]:
+        program = binary(name)
         with (self.folder / f"{name}.log").open("ab") as log:
-            return subprocess.Popen([str(self._bin / name), *flags], stdout=log, stderr=log)
+            return subprocess.Popen([str(program), *flags], stdout=log, stderr=log)
 
     def _ready(self) -> bool:
         if self._server is not None and self._server.poll() is not None:
@@ -182,9 +200,10 @@ class Bed:
         openssl("genrsa", "-out", "sa.key", "2048")
         openssl("rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
 
-    def _kubeconfig(self, name: str, token: str) -> Path:
+    def kubeconfig(self, name: str, token: str, url: str = "") -> Path:
+        """A kubeconfig for a token; *url* is another way to the server."""
         path = self.folder / f"{name}.kubeconfig"
-        cluster = {"server": self.url, "certificate-authority": str(self.folder / "ca.crt")}
+        cluster = {"server": url or self.url, "certificate-authority": str(self.folder / "ca.crt")}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -220,7 +239,8 @@ def _plural(kind: str) -> str:
     return kind.lower() + ("es" if kind.endswith("s") else "s") if not kind.endswith("y") else kind.lower()[:-1] + "ies"
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port on loopback that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -48,9 +48,23 @@ class World:
         )
         self.nodes.append(name)
 
-    def gang(self, name: str, pods: int, *, cpu: str = "1", minimum: int | None = None, priority: str = "") -> None:
-        """A PodGroup and its pods."""
-        spec: dict[str, Any] = {"minMember": pods if minimum is None else minimum, "queue": "default"}
+    def gang(
+        self,
+        name: str,
+        pods: int,
+        *,
+        cpu: str = "1",
+        minimum: int | None = None,
+        priority: str = "",
+        queue: str = "default",
+        run_for: str = "",
+        resources: bool = False,
+    ) -> None:
+        """A PodGroup and its pods; *run_for* is how long they run, *resources* whether it says what it asks for."""
+        least = pods if minimum is None else minimum
+        spec: dict[str, Any] = {"minMember": least, "queue": queue}
+        if resources:
+            spec["minResources"] = {"cpu": str(int(cpu) * least), "memory": f"{least}Gi"}
         if priority:
             spec["priorityClassName"] = priority
         self.bed.create(
@@ -62,19 +76,24 @@ class World:
             }
         )
         for i in range(pods):
-            self.pod(f"{name}-{i}", name, cpu, priority)
+            self.pod(f"{name}-{i}", name, cpu, priority, run_for=run_for)
 
-    def pod(self, name: str, group: str, cpu: str = "1", priority: str = "") -> None:
-        """A pod for our scheduler."""
+    def pod(
+        self, name: str, group: str, cpu: str = "1", priority: str = "", *, run_for: str = "", scheduler: str = "pumice"
+    ) -> None:
+        """A pod for our scheduler, or for another."""
         container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
-        spec: dict[str, Any] = {"schedulerName": "pumice", "containers": [container]}
+        spec: dict[str, Any] = {"schedulerName": scheduler, "containers": [container]}
         if priority:
             spec["priorityClassName"] = priority
         meta = {
             "name": name,
             "namespace": self.namespace,
             "labels": {"group": group},
-            "annotations": {"scheduling.k8s.io/group-name": group},
+            "annotations": {
+                "scheduling.k8s.io/group-name": group,
+                **({"pumice.test/run-for": run_for} if run_for else {}),
+            },
         }
         self.bed.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
 

@@ -1,43 +1,42 @@
 #!/bin/sh
-# Build kube-apiserver, kube-scheduler and etcd from the Go module proxy into a cache folder, once.
+# Build what the tests against a real API server need from the Go module proxy into a cache folder, once.
 #
-#   tools/kube/build.sh            builds what is missing, prints the folder
+#   tools/kube/build.sh [NAME...]  builds what is missing of etcd, kube-apiserver, kube-scheduler and kwok (which plays
+#                                  the kubelets), or of those that are named; prints the folder
 #
 # PUMICE_KUBE_CACHE  where the binaries go (default ~/.cache/pumice-kube)
-# KUBEBUILDER_ASSETS a folder that has kube-apiserver and etcd already: nothing is built then
+# KUBEBUILDER_ASSETS a folder that has some of them already: these are not built
 # GOFLAGS            for instance -p=1, to leave cores to others
 set -eu
 
 KUBERNETES=1.36.4
 STAGING=0.36.4 # the modules that Kubernetes keeps in its own tree are published under this version
 ETCD=3.6.8
+KWOK=0.8.0
 
-if [ -n "${KUBEBUILDER_ASSETS:-}" ]; then
-    for name in kube-apiserver etcd; do
-        [ -x "$KUBEBUILDER_ASSETS/$name" ] || {
-            echo "KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS: has no $name" >&2
-            exit 1
-        }
-    done
-    echo "$KUBEBUILDER_ASSETS"
-    exit 0
-fi
-
+[ $# -gt 0 ] || set -- etcd kube-apiserver kube-scheduler kwok
 cache=${PUMICE_KUBE_CACHE:-$HOME/.cache/pumice-kube}
 bin=$cache/$KUBERNETES
-mkdir -p "$bin"
 missing=
-for name in etcd kube-apiserver kube-scheduler; do
-    [ -x "$bin/$name" ] || missing="$missing $name"
+for name in "$@"; do
+    case $name in
+    etcd | kube-apiserver | kube-scheduler | kwok) ;;
+    *)
+        echo "$name: must be one of etcd, kube-apiserver, kube-scheduler, kwok" >&2
+        exit 1
+        ;;
+    esac
+    [ -x "${KUBEBUILDER_ASSETS:-$bin}/$name" ] || [ -x "$bin/$name" ] || missing="$missing $name"
 done
 if [ -z "$missing" ]; then
-    echo "$bin"
+    echo "${KUBEBUILDER_ASSETS:-$bin}"
     exit 0
 fi
 command -v go >/dev/null || {
     echo "Go 1.26 or newer is needed to build$missing: install it, or set KUBEBUILDER_ASSETS to a folder with the binaries" >&2
     exit 1
 }
+mkdir -p "$bin"
 
 work=$cache/build
 mkdir -p "$work"
@@ -66,11 +65,16 @@ GO
 version=k8s.io/component-base/version
 flags="-s -w -X $version.gitVersion=v$KUBERNETES -X $version.gitMajor=1 -X $version.gitMinor=36"
 for name in $missing; do
+    echo "building $name ..." >&2
     case $name in
+    kwok) # a module of its own, with its own versions of everything
+        CGO_ENABLED=0 GOBIN=$work/bin go install -trimpath -ldflags "-s -w" "sigs.k8s.io/kwok/cmd/kwok@v$KWOK"
+        mv "$work/bin/kwok" "$bin/kwok"
+        continue
+        ;;
     etcd) package=go.etcd.io/etcd/server/v3 ;;
     *) package=k8s.io/kubernetes/cmd/$name ;;
     esac
-    echo "building $name ..." >&2
     CGO_ENABLED=0 go build -mod=mod -trimpath -ldflags "$flags" -o "$bin/$name.new" "$package"
     mv "$bin/$name.new" "$bin/$name"
 done
