@@ -291,7 +291,7 @@ def test_a_bind_whose_answer_was_lost_is_read_back_and_else_sent_again() -> None
         with Opened(small(), given) as session:
             task, other = _two(session)
             binder: ExtenderBinder = session.binders["extender"]
-            binder.read_back = lambda pod: "n1" if pod == task.key else ""
+            binder.read_back = lambda intent: "n1" if intent.uid == task.uid else ""
             binder.bind(Bind(task.key, task.uid, "n1"))
             assert service.calls == {"bind": 1}
             with pytest.raises(BindRefused) as lost:

@@ -27,12 +27,12 @@ class ExtenderBinder:
     """Binds pods through an extender. A bind may be sent twice, so the service must take the second as done.
 
     Where nobody knows whether a bind happened (a time-out, a lost connection), the cluster is asked with *read_back*
-    (pod key -> node name, empty if it has none); without it the bind is simply sent once more.
+    (what was to be bound -> the node that the pod has, empty if none); without it the bind is simply sent once more.
     """
 
     def __init__(self, name: str, caller: Caller, writer: Writer, wants: Callable[[Task], bool]) -> None:
         self.name = name
-        self.read_back: Callable[[str], str] | None = None
+        self.read_back: Callable[[Bind], str] | None = None
         self.caller, self._writer, self._wants = caller, writer, wants
         self._tasks: dict[str, WireTask] = {}
 
@@ -64,11 +64,11 @@ class ExtenderBinder:
 
     def _again(self, intent: Bind, body: bytes) -> str:
         """What became of a bind whose answer was lost."""
-        if self.read_back is not None and self.read_back(intent.pod) == intent.node:
+        if self.read_back is not None and self.read_back(intent) == intent.node:
             return ""
         try:
             return self.caller.call(BIND, body).error
         except CallFailed as failure:
-            if self.read_back is not None and self.read_back(intent.pod) == intent.node:
+            if self.read_back is not None and self.read_back(intent) == intent.node:
                 return ""
             raise BindRefused(f"pod {intent.pod}: {failure}", retryable=True) from failure

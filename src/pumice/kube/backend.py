@@ -6,11 +6,12 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from pumice.clock import Clock, SystemClock
 from pumice.kube.client import KubeClient
+from pumice.kube.confmap import ConfMap
 from pumice.kube.credentials import Credentials
 from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES
@@ -22,10 +23,11 @@ from pumice.kube.statuses import StatusWriter
 from pumice.kube.writes import Writer
 from pumice.model.api import AnyObject
 from pumice.model.events import ClusterEvent
-from pumice.model.intents import Intent
+from pumice.model.intents import Bind, Intent
 from pumice.ports import Binder
 
 log = logging.getLogger("pumice.kube")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,12 @@ class Settings:
     """Whom we compete with; None: nobody, we lead."""
     component: str = "pumice"
     """Our name in events."""
+    conf_map: ConfMap | None = None
+    """A ConfigMap that is followed beside the cluster."""
     without: frozenset[str] = field(default_factory=frozenset)
     """Kinds that are not watched."""
+    needed: frozenset[str] | None = None
+    """Kinds without which nothing can be done; None: those without which nothing can be scheduled."""
 
 
 class KubeBackend:
@@ -127,6 +133,19 @@ class KubeBackend:
 
         asyncio.run_coroutine_threadsafe(run(), self._loop)
 
+    def ask(self, question: Callable[[Writer], Coroutine[Any, Any, T]], seconds: float = 60.0) -> T:
+        """Let the backend's own thread talk to the server, and wait for the outcome. Not to be called from there.
+
+        :raises TimeoutError: there was none in time.
+        """
+        if self._loop is None or self._writer is None:
+            raise RuntimeError("the backend was not started")
+        return asyncio.run_coroutine_threadsafe(question(self._writer), self._loop).result(seconds)
+
+    def node_of(self, intent: Bind) -> str:
+        """The node that the pod of a bind has now; nothing if it has none, is gone, or is another of its name."""
+        return self.ask(lambda writer: writer.node_of(intent))
+
     # -- inside the thread ------------------------------------------------------------------------------------------
     def _left(self) -> float:
         if self.settings.election is None:
@@ -152,7 +171,14 @@ class KubeBackend:
             for kind in self._kinds:
                 accept = self._chosen if kind == "Node" and self.settings.node_labels else None
                 keep = kind == "PodGroup"
-                self.reflectors[kind] = Reflector(client, RESOURCES[kind], self.inbox, accept=accept, keep=keep)
+                resource = RESOURCES[kind]
+                if self.settings.needed is not None:
+                    resource = replace(resource, needed=kind in self.settings.needed)
+                self.reflectors[kind] = Reflector(client, resource, self.inbox, accept=accept, keep=keep)
+            conf = self.settings.conf_map
+            if conf is not None:
+                conf.changed = self.inbox.wake
+                self.reflectors["ConfigMap"] = Reflector(client, conf.resource, conf, query=conf.query)
             groups = self.reflectors["PodGroup"].objects if "PodGroup" in self.reflectors else {}
             versions = self.reflectors["Pod"].versions if "Pod" in self.reflectors else {}
             statuses = StatusWriter(self._writer, groups, self._clock, versions)

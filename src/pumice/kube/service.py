@@ -11,6 +11,7 @@ from concurrent.futures import Future
 
 from pumice.config import Loaded
 from pumice.config.reload import ConfSource
+from pumice.extender.binder import ExtenderBinder
 from pumice.extender.conversation import EXCHANGES
 from pumice.framework.session import Session
 from pumice.framework.watchdog import Watchdog
@@ -153,6 +154,9 @@ class Service:
                 future.set_result(content)
 
     def _look(self, session: Session) -> None:
+        for binder in session.binders.values():
+            if isinstance(binder, ExtenderBinder) and binder.read_back is None:
+                binder.read_back = self._backend.node_of
         self._binders.update(session.binders)
 
     def _follow_conf(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
 from pumice.kube.notes import NoteWriter
@@ -19,6 +20,9 @@ log = logging.getLogger("pumice.kube")
 
 SPARED = (2.0, 60.0)
 """Seconds for which a pod is not tried again whose eviction was refused: at first, and at most; they double."""
+
+BOUND_WITHIN = (0.1, 0.4, 1.5)
+"""Seconds between looks whether a pod has the node that an extender says it bound it to."""
 
 
 class Outbox:
@@ -41,6 +45,7 @@ class Outbox:
         self._writer, self._statuses, self._notes, self._report = writer, statuses, notes, report
         self._in_flight = in_flight
         self._binders = binders if binders is not None else {}
+        self._threads = ThreadPoolExecutor(min(in_flight, 32), "pumice-bind")
         self._binds: asyncio.Queue[Bind] = asyncio.Queue()
         self._plans: asyncio.Queue[list[Evict]] = asyncio.Queue()
         self._nominations: asyncio.Queue[Nominate] = asyncio.Queue()
@@ -109,10 +114,22 @@ class Outbox:
         if binder is None:
             return f"binder {intent.binder!r}: there is none of that name"
         try:
-            await asyncio.to_thread(binder.bind, intent)
+            await asyncio.get_running_loop().run_in_executor(self._threads, binder.bind, intent)
         except Exception as exc:  # whatever a binder raises means that it did not bind
             return str(exc)
-        return ""
+        return await self._seen_bound(intent)
+
+    async def _seen_bound(self, intent: Bind) -> str:
+        """Whether a pod that somebody else bound has its node; the server is asked, for a binder may be wrong."""
+        for wait in (*BOUND_WITHIN, None):
+            node = await self._writer.node_of(intent)
+            if node == intent.node:
+                return ""
+            if node or wait is None:
+                break
+            await asyncio.sleep(wait)
+        has = f"the pod is on {node}" if node else "the pod has no node"
+        return f"binder {intent.binder!r} says that it is bound, but {has}"
 
     # -- evictions --------------------------------------------------------------------------------------------------
     async def _evict_all(self) -> None:

@@ -55,11 +55,14 @@ class Writer:
         no = await self._until_answered("POST", path, body)
         if no is None:
             return ""
-        if no.code == 409 or no.code >= 500:
-            pod = await self.read_pod(intent.pod)
-            if pod is not None and pod.metadata.uid == intent.uid and pod.spec.node_name == intent.node:
-                return ""
+        if (no.code == 409 or no.code >= 500) and await self.node_of(intent) == intent.node:
+            return ""
         return str(no)
+
+    async def node_of(self, intent: Bind) -> str:
+        """The node that the pod of a bind has now; nothing if it has none, is gone, or is another of its name."""
+        pod = await self.read_pod(intent.pod)
+        return pod.spec.node_name if pod is not None and pod.metadata.uid == intent.uid else ""
 
     async def evict(self, intent: Evict) -> str:
         """Evict through the Eviction API, which honours disruption budgets; returns why it did not happen, or nothing.

@@ -12,7 +12,7 @@ from pumice.extender.server.knowledge import Knowledge
 from pumice.extender.server.session import ServedSession
 from pumice.extender.wire import messages as m
 from pumice.extender.wire import verbs as v
-from pumice.extender.wire.objects import Wire, WireTask, WireVictims
+from pumice.extender.wire.objects import Wire, WireNode, WireTask, WireVictims
 from pumice.framework import answers
 from pumice.framework.plugin import Event
 from pumice.model.intents import Bind
@@ -20,6 +20,8 @@ from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.reason import Unfit, reason_of
 from pumice.model.task import Task
+
+_UNSEEN: Final = "the extender has not seen this node yet"
 
 
 class Answering:
@@ -32,16 +34,25 @@ class Answering:
 
     # -- nodes ----------------------------------------------------------------------------------------------------
     def predicate(self, request: m.PredicateRequest) -> m.PredicateResponse:
-        node, task = self._nodes([request.node])[0], self._knowledge.task(request.task)
-        refused = self._refusals(task, [node])
+        refused = self._all_refusals(request.task, [request.node])
         if not refused:
             return m.PredicateResponse()
-        code, text = refused[node.name]
+        code, text = refused[request.node.name]
         return m.PredicateResponse(text=text, code=code)
 
     def batch_predicate(self, request: m.NodesRequest) -> m.BatchPredicateResponse:
-        nodes, task = self._nodes(request.nodes), self._knowledge.task(request.task)
-        return m.BatchPredicateResponse.to(request, self._refusals(task, nodes))
+        return m.BatchPredicateResponse.to(request, self._all_refusals(request.task, request.nodes, request.names_only))
+
+    def _all_refusals(
+        self, told: WireTask, nodes: list[WireNode], names_only: bool = False
+    ) -> dict[str, tuple[int, str]]:
+        """Code and reason by node name; a node that the cluster has not shown is refused for now."""
+        known = self._nodes(nodes, names_only)
+        refused = self._refusals(self._knowledge.task(told), known)
+        if len(known) < len(nodes):
+            names = {node.name for node in known}
+            refused |= {node.name: (2, _UNSEEN) for node in nodes if node.name not in names}
+        return refused
 
     def _refusals(self, task: Task, nodes: list[Node]) -> dict[str, tuple[int, str]]:
         """Code and reason by node name; the first objection counts."""
@@ -69,7 +80,7 @@ class Answering:
         return refused
 
     def prioritize(self, request: m.NodesRequest) -> m.PrioritizeResponse:
-        nodes, task = self._nodes(request.nodes), self._knowledge.task(request.task)
+        nodes, task = self._nodes(request.nodes, request.names_only), self._knowledge.task(request.task)
         if not nodes:
             return m.PrioritizeResponse(scores={})
         try:
@@ -100,9 +111,10 @@ class Answering:
         return m.BestNodeResponse(node_name=chosen.name if chosen is not None else "")
 
     def gpu_order(self, request: m.GpuOrderRequest) -> m.GpuOrderResponse:
-        node, task = self._nodes([request.node])[0], self._knowledge.task(request.task)
-        if not self._ssn.chain("gpu_order"):
+        nodes, task = self._nodes([request.node]), self._knowledge.task(request.task)
+        if not nodes or not self._ssn.chain("gpu_order"):
             return m.GpuOrderResponse()
+        node = nodes[0]
         scores = {gpu.index: self._ssn.gpu_order(task, node, gpu.index) for gpu in request.gpus}
         return m.GpuOrderResponse(scores={index: score for index, score in scores.items() if score is not None})
 
@@ -250,8 +262,11 @@ class Answering:
             return m.ErrorResponse()
         return m.ErrorResponse(error="no policy that is served here binds pods")
 
-    def _nodes(self, nodes: list[m.WireNode]) -> list[Node]:
-        return [self._knowledge.node(node, ledgers_told=self._ledgers_told) for node in nodes]
+    def _nodes(self, nodes: list[WireNode], names_only: bool = False) -> list[Node]:
+        """The nodes of a question, in its order, without those that the cluster has not shown."""
+        find = self._knowledge.named if names_only else self._knowledge.found
+        found = (find(node, ledgers_told=self._ledgers_told) for node in nodes)
+        return [node for node in found if node is not None]
 
 
 def _said(text: str) -> str:

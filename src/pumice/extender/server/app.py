@@ -18,26 +18,29 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from pumice.errors import PumiceError
+from pumice.extender.server.following import Cluster, NotReady
 from pumice.extender.server.metrics import ServerMetrics
 from pumice.extender.server.openapi import all_paths, document
 from pumice.extender.server.options import Options
 from pumice.extender.server.served import Policy, Served
 from pumice.extender.server.untold import NotTold
 from pumice.extender.wire import kube
+from pumice.extender.wire.verbs import BIND
 
 log = logging.getLogger("pumice.extender.server")
 access = logging.getLogger("pumice.extender.access")
 _JSON: Final = (b"content-type", b"application/json")
 
 
-def app(policies: Sequence[Policy], options: Options | None = None) -> Starlette:
+def app(policies: Sequence[Policy], options: Options | None = None, cluster: Cluster | None = None) -> Starlette:
     """An ASGI application that answers for *policies* (Plugin classes, or functions that build one).
 
+    With a *cluster* to follow, questions may name nodes instead of telling of them, and pods are bound through it.
     Run it under any server with one worker, or mount it in another application.
     :raises InvalidInput: nothing to serve, or an option that breaks a rule.
     """
     options = options or Options()
-    served = Served(policies, dialect=options.dialect, compat=options.compat)
+    served = Served(policies, dialect=options.dialect, compat=options.compat, cluster=cluster)
     asked = Asked(served, options)
 
     async def openapi(_: Request) -> Response:
@@ -47,6 +50,10 @@ def app(policies: Sequence[Policy], options: Options | None = None) -> Starlette
     async def alive(_: Request) -> Response:
         return PlainTextResponse("ok")
 
+    async def ready(_: Request) -> Response:
+        trouble = served.trouble()
+        return PlainTextResponse(trouble or "ok", 503 if trouble else 200)
+
     async def metrics(_: Request) -> Response:
         return Response(asked.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -55,7 +62,7 @@ def app(policies: Sequence[Policy], options: Options | None = None) -> Starlette
         [
             Route("/openapi.json", openapi),
             Route("/healthz", alive),
-            Route("/readyz", alive),
+            Route("/readyz", ready),
             Route("/metrics", metrics),
             Mount("/", app=asked),
         ],
@@ -110,9 +117,14 @@ class Asked:
             if self._token is not None:
                 self._token.check(given.get(b"authorization", b""))
             body = await self._body(given, receive)
-            status, answer = 200, self._served.answer(verb, body)
+            if verb is BIND and self._served.follows:
+                status, answer = 200, await self._served.bind(body)
+            else:
+                status, answer = 200, self._served.answer(verb, body)
         except Refused as refused:
             status, answer, headers = refused.status, _error(str(refused)), refused.headers
+        except NotReady as waiting:
+            status, answer = 503, _error(str(waiting))
         except NotTold as untold:
             status, answer = 409, _error(str(untold))
         except PumiceError as error:

@@ -8,7 +8,7 @@ from typing import Final, cast
 import msgspec
 
 from pumice.errors import InvalidInput
-from pumice.extender.server.untold import TableView, UntoldJob, UntoldSums
+from pumice.extender.server.untold import NotTold, TableView, UntoldJob, UntoldSums
 from pumice.extender.wire import to_kube
 from pumice.extender.wire.amounts import scale
 from pumice.extender.wire.objects import Amounts, Json, WireJob, WireNode, WireQueue, WireSnapshot, WireTask
@@ -24,7 +24,7 @@ from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
 _STATUS: Final = {status.title: status for status in TaskStatus}
-_NAMESPACE: Final = "default"
+DEFAULT: Final = "default"
 """Of tasks and jobs that name none."""
 _MOST_OBJECTS: Final = 50_000
 """Without snapshots objects of old calls are forgotten when there are so many."""
@@ -64,14 +64,27 @@ class Knowledge:
         for queue in snapshot.queues:
             self._sums(self.state.queues[queue.name], queue)
 
-    def forget_surplus(self) -> bool:
-        """Drop what old calls told when it has become too much; True if it was dropped."""
+    def renewed(self) -> bool:
+        """Whether the cluster is not the one of the last question: what old calls told was too much, and is gone."""
         if self.complete or len(self._last) < _MOST_OBJECTS:
             return False
         self._forget()
         return True
 
     # -- objects --------------------------------------------------------------------------------------------------
+    def found(self, told: WireNode, *, ledgers_told: bool = True) -> Node | None:
+        """The node of a call; None if nothing can be said of it."""
+        return self.node(told, ledgers_told=ledgers_told)
+
+    def named(self, told: WireNode, *, ledgers_told: bool = True) -> Node | None:
+        """The node that a call knows by its name alone; None if nothing can be said of it.
+
+        :raises NotTold: nobody ever told of it.
+        """
+        if not self.complete and told.name not in self.state.table.by_name:
+            raise NotTold(f"node {told.name}")
+        return self.found(told, ledgers_told=ledgers_told)
+
     def node(self, told: WireNode, *, ledgers_told: bool = True) -> Node:
         """The node of a call. *ledgers_told*: the call's dialect says what is taken on it."""
         known = self.state.table.by_name.get(told.name)
@@ -95,7 +108,7 @@ class Knowledge:
 
     def task(self, told: WireTask, *, moved: bool = False) -> Task:
         """The task of a call. *moved*: its status and place count even if it comes by name alone."""
-        key = f"{told.namespace or _NAMESPACE}/{told.name}"
+        key = f"{told.namespace or DEFAULT}/{told.name}"
         uid = told.uid or key
         known = self.state.tasks.get(uid)
         if known is not None and told.name and known.key != key:
@@ -119,7 +132,7 @@ class Knowledge:
     def job(self, told: WireJob) -> Job:
         """The job of a call, with its tasks."""
         uid = f"{told.namespace}/{told.name}" if told.name else told.uid
-        uid = uid if not uid.startswith("/") else f"{_NAMESPACE}{uid}"
+        uid = uid if not uid.startswith("/") else f"{DEFAULT}{uid}"
         known = self.state.jobs.get(uid)
         if isinstance(known, UntoldJob):
             for task in list(known._tasks.values()):
@@ -166,7 +179,7 @@ class Knowledge:
 
     def _only(self, known: Iterable[Task], told: list[WireTask]) -> None:
         """Drop tasks that are no longer there."""
-        uids = {task.uid or f"{task.namespace or _NAMESPACE}/{task.name}" for task in told}
+        uids = {task.uid or f"{task.namespace or DEFAULT}/{task.name}" for task in told}
         for task in [task for task in known if task.uid not in uids]:
             self._drop(task)
 
@@ -238,7 +251,7 @@ def _pod(told: WireTask) -> Json:
         notes.setdefault(ROLE_KEY, told.role)
     if not told.preemptable:
         notes.setdefault(PREEMPTABLE_KEY, "false")
-    meta |= {"name": told.name, "namespace": told.namespace or _NAMESPACE, "annotations": notes}
+    meta |= {"name": told.name, "namespace": told.namespace or DEFAULT, "annotations": notes}
     if told.uid:
         meta["uid"] = told.uid
     spec["priority"] = told.priority

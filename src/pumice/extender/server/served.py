@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -10,18 +11,20 @@ from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
 from pumice.extender.server.answering import ANSWERS, Answering
 from pumice.extender.server.carried import POINTS
+from pumice.extender.server.following import Cluster, Following
 from pumice.extender.server.knowledge import Knowledge
 from pumice.extender.server.reading import Reader
 from pumice.extender.server.session import ServedSession
 from pumice.extender.server.untold import NotTold
 from pumice.extender.wire import kube
 from pumice.extender.wire.dialects import DIALECTS
-from pumice.extender.wire.messages import Acknowledged
-from pumice.extender.wire.verbs import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, VOLCANO_VERBS, Verb
+from pumice.extender.wire.messages import Acknowledged, ErrorResponse
+from pumice.extender.wire.verbs import BIND, ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, VOLCANO_VERBS, Verb
 from pumice.framework.compat import compat_of
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.registry import PluginInfo, build
 from pumice.framework.runtime import Runtime
+from pumice.model.intents import Bind
 from pumice.state.cluster import ClusterState
 
 log = logging.getLogger("pumice.extender.server")
@@ -35,8 +38,16 @@ class Served:
     They are opened when a session opens, or when the first question comes; what they keep in ``ssn.memory`` stays.
     """
 
-    def __init__(self, policies: Sequence[Policy], *, dialect: str = "", compat: str | None = None) -> None:
-        """*policies*: Plugin classes (built without arguments) or functions that build one.
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        *,
+        dialect: str = "",
+        compat: str | None = None,
+        cluster: Cluster | None = None,
+    ) -> None:
+        """*policies*: Plugin classes (built without arguments) or functions that build one. *cluster*: is followed,
+        so that questions need not tell of it, and binds the pods that no policy binds.
 
         :raises InvalidInput: none at all, or one that cannot be built.
         """
@@ -47,7 +58,8 @@ class Served:
         self._compat = compat_of(compat)
         self._runtime = Runtime()
         self._reader = Reader(dialect)
-        self._knowledge = Knowledge()
+        self._following = Following(cluster) if cluster is not None else None
+        self._knowledge = self._following or Knowledge()
         self._session: ServedSession | None = None
         self._plugins: list[Any] = []
         self._blocked: NotTold | None = None
@@ -58,6 +70,7 @@ class Served:
         :raises WireError: the question cannot be read.
         :raises NotTold: a policy read something that was never told.
         :raises InvalidInput: an object in the question breaks a rule.
+        :raises NotReady: the cluster that is followed was not read yet.
         """
         if verb is ON_SESSION_CLOSE and body.strip() in _EMPTY:
             body = b"{}"
@@ -70,12 +83,7 @@ class Served:
         if verb is ON_SESSION_CLOSE:
             self._close()
             return dialect.encode_response(verb, Acknowledged())
-        if self._session is None or self._knowledge.forget_surplus():
-            self._open()
-        session = self._session
-        assert session is not None
-        if self._blocked is not None:
-            raise self._blocked
+        session = self._current()
         try:
             response = ANSWERS[verb.name](Answering(self._knowledge, session, dialect.name), request)
             if session.untold is not None:
@@ -84,7 +92,39 @@ class Served:
             session.untold = None
         return dialect.encode_response(verb, response)
 
+    async def bind(self, body: bytes) -> bytes:
+        """The answer to a bind in a cluster that is followed; other questions may be answered meanwhile."""
+        following = self._following
+        assert following is not None
+        verb, dialect, request = self._reader.read(BIND, body)
+        binder = next(iter(self._current().binders.values()), following.cluster)
+        intent = Bind(f"{request.task.namespace}/{request.task.name}", request.task.uid, request.node.name)
+        try:
+            await asyncio.to_thread(binder.bind, intent)
+        except Exception as exc:  # whatever a binder raises means that it did not bind
+            return dialect.encode_response(verb, ErrorResponse(error=f"{type(exc).__name__}: {exc}"))
+        following.bound(intent)
+        return dialect.encode_response(verb, ErrorResponse())
+
+    @property
+    def follows(self) -> bool:
+        """Whether a cluster is followed."""
+        return self._following is not None
+
+    def trouble(self) -> str:
+        """Why questions cannot be answered, or nothing."""
+        return self._following.cluster.trouble() if self._following is not None else ""
+
     # -- sessions -------------------------------------------------------------------------------------------------
+    def _current(self) -> ServedSession:
+        """A session on the cluster as it is known now."""
+        if self._knowledge.renewed() or self._session is None:
+            self._open()
+        assert self._session is not None
+        if self._blocked is not None:
+            raise self._blocked
+        return self._session
+
     def _open(self) -> None:
         """Open fresh policies. One that reads what was not told is answered for with 409 until a snapshot comes."""
         session = ServedSession(self._knowledge, self._runtime, self._compat)
