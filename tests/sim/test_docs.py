@@ -26,4 +26,4 @@ def test_the_scenario_of_the_page_can_be_read(tmp_path: Path) -> None:
     assert list(scenario.configurations) == ["default", "mine"]
     jobs = {job.name: job for job in scenario.workload()}
     assert (jobs["later"].submit_s, jobs["later"].run_s, jobs["now"].run_s) == (7200, 1800, None)
-    assert scenario.setting.faults.may_grow
+    assert [node.metadata.name for node in scenario.setting.faults.joining] == ["late-0", "late-1"]

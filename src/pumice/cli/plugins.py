@@ -67,15 +67,13 @@ def new(
 ) -> None:
     """Make a working plugin with its test, in a folder of its own."""
     made = scaffold.new_plugin(name, directory)
+    folder = directory / name
     if as_json(output, json):
-        render.data({"folder": str(made[0].parent), "files": [str(path) for path in made]})
+        render.data({"folder": str(folder), "files": [str(path) for path in made]})
         return
     for path in made:
         render.line(str(path))
-    folder = made[0].parent
-    render.note(
-        f"try it: pytest {folder}; run it: pumice cycle MANIFESTS --conf FILE --plugins-dir {folder / 'plugins'}"
-    )
+    render.note(f"Try it: pytest {folder}. Four places to run it: {folder / 'README.md'}")
 
 
 def _as_data(info: PluginInfo) -> dict[str, Any]:

@@ -83,9 +83,124 @@ tiers:
       label: $name/reserved
 """)
 
+_EXTENDER_CONF = Template("""\
+# The same decisions with the policy behind HTTP. Volcano and Pumice read this; the policy is served by
+#   pumice extender serve plugins/$module.py --conf scheduler.conf --port 8888
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: extender
+    arguments:
+      extender.urlPrefix: http://127.0.0.1:8888
+      extender.predicateVerb: predicate
+      extender.prioritizeVerb: prioritize
+""")
+
+_CLUSTER = Template("""\
+# Three nodes, one of them reserved; a pod that runs on b; three jobs. `team` carries the label, `plain` does not, and
+# `large` has to wait for room.
+$nodes---
+apiVersion: v1
+kind: Pod
+metadata: {name: busy, annotations: {sim.pumice.dev/run-time: 30m}}
+spec:
+  schedulerName: pumice
+  nodeName: b
+  containers: [{name: main, resources: {requests: {cpu: "3", memory: 4Gi}}}]
+status: {phase: Running}
+$jobs""")
+
+_NODE = Template("""\
+---
+apiVersion: v1
+kind: Node
+metadata: {name: $node, labels: {$labels}}
+status: {allocatable: {cpu: "8", memory: 32Gi, pods: "110"}}
+""")
+
+_GROUP = Template("""\
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: $job, namespace: default}
+spec: {minMember: $pods, queue: default}
+""")
+
+_POD = Template("""\
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: $job-$number
+  labels: {$labels}
+  annotations: {scheduling.k8s.io/group-name: $job, sim.pumice.dev/run-time: 20m}
+spec:
+  schedulerName: pumice
+  containers: [{name: main, resources: {requests: {cpu: "$cpu", memory: 2Gi}}}]
+""")
+
+_SCENARIO = Template("""\
+# The jobs of cluster.yaml, and an afternoon of small ones, under the default configuration and with the policy.
+#   pumice simulate scenario.yaml --report out.html
+name: $name
+seed: 1
+horizon: 6h
+pluginsDir: plugins
+cluster:
+  manifests: [cluster.yaml]
+workload:
+  generators:
+  - name: small
+    arrivals: {every: 5m, from: 10m, until: 5h}
+    duration: {lognormal: {median: 10m, p90: 40m}}
+    pods: {choice: {1: 3, 2: 1}}
+    cpu: 2
+    memory: 2Gi
+configurations:
+  default: default
+  $name: scheduler.conf
+""")
+
+_README = Template("""\
+# $name
+
+A scheduling policy for Pumice: one class, in `plugins/$module.py`. It runs in four places; try them from this folder.
+
+```console
+$$ pytest
+$$ pumice cycle cluster.yaml --conf scheduler.conf --plugins-dir plugins
+$$ pumice simulate scenario.yaml
+$$ pumice extender serve plugins/$module.py --conf scheduler.conf --port 8888
+```
+
+1. Its tests, on clusters of a few lines.
+2. One cycle: who goes where, who waits and why. `pumice run` takes the same options and schedules a real cluster.
+3. An afternoon in the simulator, beside the default configuration; `--report out.html` tells the whole story.
+4. Behind an existing Volcano, which reads `extender.conf`. While it serves, `pumice cycle cluster.yaml --conf
+   extender.conf` makes the decisions of the second line again.
+
+`pumice points` lists what a policy may decide, `pumice points predicate` says what is asked and answered there, and
+`pumice conf explain scheduler.conf --plugins-dir plugins` what a conf makes of it.
+""")
+
+
+def _cluster(name: str) -> str:
+    """A small cluster on which the policy decides something."""
+    mark = f"{name}/reserved: team-a"
+    nodes = [_NODE.substitute(node=node, labels=mark if node == "c" else "") for node in ("a", "b", "c")]
+    jobs = []
+    for job, pods, cpu, labels in (("plain", 3, 2, ""), ("team", 2, 3, mark), ("large", 3, 6, "")):
+        jobs.append(_GROUP.substitute(job=job, pods=pods))
+        jobs += [_POD.substitute(job=job, number=n, cpu=cpu, labels=labels) for n in range(pods)]
+    return _CLUSTER.substitute(nodes="".join(nodes), jobs="".join(jobs))
+
 
 def new_plugin(name: str, directory: Path) -> list[Path]:
-    """Write a plugin, its test and a conf that uses it into ``directory/name``; returns the files.
+    """Write a plugin, its test, confs, a cluster and a scenario into ``directory/name``; returns the files.
 
     :raises InvalidInput: the name is no plugin name, or the folder exists or cannot be made.
     """
@@ -95,16 +210,20 @@ def new_plugin(name: str, directory: Path) -> list[Path]:
     if folder.exists():
         raise InvalidInput(f"folder {str(folder)!r}: exists already")
     module = name.replace("-", "_")
+    words = {"name": name, "module": module, "cls": "".join(part.capitalize() for part in name.split("-"))}
     texts = {
-        folder / "plugins" / f"{module}.py": _PLUGIN,
-        folder / f"test_{module}.py": _TEST,
-        folder / "scheduler.conf": _CONF,
+        folder / "plugins" / f"{module}.py": _PLUGIN.substitute(words),
+        folder / f"test_{module}.py": _TEST.substitute(words),
+        folder / "scheduler.conf": _CONF.substitute(words),
+        folder / "extender.conf": _EXTENDER_CONF.substitute(words),
+        folder / "cluster.yaml": _cluster(name),
+        folder / "scenario.yaml": _SCENARIO.substitute(words),
+        folder / "README.md": _README.substitute(words),
     }
-    cls = "".join(part.capitalize() for part in name.split("-"))
     try:
         (folder / "plugins").mkdir(parents=True)
-        for path, template in texts.items():
-            path.write_text(template.substitute(name=name, cls=cls), encoding="utf-8")
+        for path, text in texts.items():
+            path.write_text(text, encoding="utf-8")
     except OSError as exc:
         raise InvalidInput(f"folder {str(folder)!r}: {exc.strerror}") from exc
     return list(texts)

@@ -19,9 +19,9 @@ from pumice.errors import PumiceError
 from pumice.model.api import AnyObject, Condition, Metadata, NodeObject, Pod, PodGroup, PodGroupStatus, PodStatus
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.intents import Bind, Evict, Intent, Nominate, StatusUpdate
-from pumice.model.resources import Resources, dim, dim_name
-from pumice.model.task import GPU_RESOURCES
+from pumice.model.resources import dim_name
 from pumice.sim.engine import Rank, Timeline
+from pumice.sim.fit import capacity
 from pumice.sim.jobs import GPU_MILLI, PodKind
 from pumice.sim.log import EventLog
 from pumice.sim.results.records import PodOutcome
@@ -77,8 +77,7 @@ class SimNode:
 
     def __init__(self, obj: NodeObject, since: float) -> None:
         self.object, self.since = obj, since
-        self.whole: dict[int, int] = {d: int(v) for d, v in Resources.parse(obj.status.allocatable).items()}
-        self.whole[GPU_MILLI] = sum(self.whole.get(dim(name), 0) for name in GPU_RESOURCES)
+        self.whole = capacity(obj)
         self.free = dict(self.whole)
         self.pods: dict[str, SimPod] = {}
 

@@ -62,9 +62,9 @@ class Faults:
     """Mean time between failures of each running pod; 0: never."""
 
     @property
-    def may_grow(self) -> bool:
-        """Do nodes join that are not there at the start?"""
-        return any(fault.objects for fault in self.planned)
+    def joining(self) -> tuple[NodeObject, ...]:
+        """Nodes that are not there at the start."""
+        return tuple(obj for fault in self.planned for obj in fault.objects)
 
     def plan(self, nodes: Sequence[NodeObject], seed: int, horizon_s: float) -> Iterator[Fault]:
         """Every fault of the run. Drawn ones need a horizon, or end after a year."""

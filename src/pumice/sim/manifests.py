@@ -148,7 +148,7 @@ def documents(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
                 if not isinstance(data, dict):
                     raise InvalidInput(f"{origin}: must be a Kubernetes object, a mapping with a kind")
                 if str(data.get("kind", "")).endswith("List") and isinstance(data.get("items"), list):
-                    yield from ((item, origin) for item in data["items"])
+                    yield from _listed(path, data, node)
                 else:
                     yield data, origin
         finally:
@@ -161,6 +161,17 @@ def documents(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
         mark = getattr(exc, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise InvalidInput(f"{path}{line}: not YAML: {getattr(exc, 'problem', None) or exc}") from exc
+
+
+def _listed(path: Path, data: Mapping[str, Any], node: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """The items of a List, each with its own place; items of a typed one (``PodList``) need not say their kind."""
+    (places,) = [value.value for key, value in node.value if key.value == "items"]
+    kind = data["kind"].removesuffix("List")
+    for item, place in zip(data["items"], places, strict=True):
+        origin = f"{path}:{place.start_mark.line + 1}"
+        if not isinstance(item, dict):
+            raise InvalidInput(f"{origin}: must be a Kubernetes object, a mapping with a kind")
+        yield {"kind": kind, **item} if kind else item, origin
 
 
 def _is_packed(path: Path) -> bool:

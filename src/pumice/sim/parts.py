@@ -129,6 +129,7 @@ def read_generator(value: Value) -> Generator:
             users=s.integer("users", 0),
             priority=s.integer("priority", 0, -(2**31)),
             declared=s.number("declared", 0.0),
+            origin=f"{value.source}:{value.line}",
         )
 
 
@@ -163,7 +164,7 @@ def _draw(value: Value, one: Callable[[Value], float]) -> Draw:
     kind, given = pairs[0]
     match kind:
         case "choice":
-            weights = {one(_key_value(k, given)): v.number() for k, v in given.pairs()}
+            weights = {one(given.key(k)): v.number() for k, v in given.pairs()}
             if not any(weights.values()):
                 raise given.error("at least one weight must be above 0")
             return choice(weights)
@@ -181,13 +182,6 @@ def _draw(value: Value, one: Callable[[Value], float]) -> Draw:
                 raise given.error(f"median must be above 0 and at most p90, got {median:g} and {p90:g}")
             return lognormal(median, p90)
     raise value.error(f"must have one key: choice, uniform, exponential or lognormal, got {kind!r}")
-
-
-def _key_value(key: str, given: Value) -> Value:
-    """A key of a mapping, read as a value."""
-    from pumice.sim.reading import read_tree
-
-    return Value(read_tree(key, given.source).tree, f"{given.path}.{key}", given.source)
 
 
 def read_trace(value: Value, base: Path) -> tuple[Trace, bool, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
 
@@ -138,6 +139,14 @@ class Value:
             raise self.wrong("a mapping")
         return [(key, Value(e.value, join(self.path, key), self.source)) for key, e in self.tree.entries.items()]
 
+    def key(self, key: str) -> Value:
+        """A key of a mapping, read as a value that stands where the key stands."""
+        written = read_tree(key, self.source).tree
+        entry = self.tree.entries.get(key) if isinstance(self.tree, Table) else None
+        if entry is not None and isinstance(written, Scalar):
+            written = replace(written, position=entry.key_position)
+        return Value(written, join(self.path, key), self.source)
+
     def texts(self) -> list[str]:
         """A list of texts; one text stands for a list of one."""
         return [item.text() for item in self.items()] if self.is_list else [self.text()]
@@ -170,7 +179,7 @@ class Section:
 
     def _unknown(self, key: str, position: Position | None) -> ScenarioError:
         meant = nearest(key, self._known)
-        hint = f"; did you mean {meant!r}?" if meant else f"; known are {', '.join(self._known)}"
+        hint = f"; did you mean {meant!r}?" if meant else f"; known are {', '.join(dict.fromkeys(self._known))}"
         return ScenarioError(self._source, position, join(self._path, key), f"unknown key {key!r}{hint}")
 
     @property

@@ -12,7 +12,6 @@ from typing import TextIO
 from pumice.errors import PumiceError
 from pumice.framework.runtime import Runtime
 from pumice.model.api import AnyObject, Metadata, NodeObject, PriorityClass, QueueObject, QueueSpec, QueueStatus
-from pumice.model.resources import dim_name, unit
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.loop import Loop
 from pumice.scheduler.report import CycleReport
@@ -20,6 +19,7 @@ from pumice.sim.cluster import Delays, SimCluster
 from pumice.sim.controller import JobController
 from pumice.sim.engine import Rank, Timeline
 from pumice.sim.faults import Fault, Faults
+from pumice.sim.fit import Room
 from pumice.sim.jobs import JobSpec
 from pumice.sim.log import EventLog
 from pumice.sim.recorder import SAMPLES, Recorder, queue_record
@@ -88,9 +88,11 @@ class Simulation:
         self.failure = ""
         """Why the run was stopped before its end, or nothing."""
         self.never_fit: list[str] = []
-        """Jobs that no node is large enough for, each with the reason."""
+        """Jobs that the cluster is too small for, each with the reason."""
         self._progress = progress
         self._last: CycleReport | None = None
+        nodes = [o for o in setting.objects if isinstance(o, NodeObject)]
+        self._room = Room([*nodes, *setting.faults.joining])
         self._priorities: set[int] = set()
         self._arrivals: Iterator[JobSpec] = iter(())
         self._arriving = False
@@ -148,31 +150,14 @@ class Simulation:
         if spec.priority and spec.priority_class and spec.priority not in self._priorities:
             self._priorities.add(spec.priority)
             self.cluster.put(PriorityClass(metadata=Metadata(name=spec.priority_class), value=spec.priority))
-        self._check_fit(spec)
+        objection = self._room.objection(spec)
+        if objection:
+            where = f"{spec.origin}: " if spec.origin else ""
+            self.never_fit.append(f"{where}job {spec.key} can never fit: {objection}")
         self._span = max(self._span, spec.submit_s)
         self.recorder.submitted(spec)
         self.controller.submit(spec)
         self._next_arrival()
-
-    def _check_fit(self, spec: JobSpec) -> None:
-        """Remember a job with a pod that is larger than every node."""
-        for kind in spec.kinds:
-            short: dict[int, int] = {}
-            for node in self.cluster.nodes.values():
-                lacking = {d: v for d, v in kind.demand.items if v > node.whole.get(d, 0)}
-                if not lacking:
-                    break
-                short = lacking
-            else:
-                if self.cluster.nodes and not self.setting.faults.may_grow:
-                    d, v = next(iter(short.items()))
-                    most = max(node.whole.get(d, 0) for node in self.cluster.nodes.values())
-                    where = f"{spec.origin}: " if spec.origin else ""
-                    self.never_fit.append(
-                        f"{where}job {spec.key} can never fit: a pod of role {kind.role} asks for {v / unit(d):g} "
-                        f"of {dim_name(d)}, the largest node has {most / unit(d):g}"
-                    )
-                    return
 
     def _play(self) -> None:
         timeline, setting = self.timeline, self.setting

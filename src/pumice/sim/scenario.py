@@ -50,15 +50,15 @@ class Scenario:
     def workload(self) -> Iterator[JobSpec]:
         """Every job in the order of submission; the same each time it is asked for."""
         seed = self.setting.seed
-        jobs = TraceJobs(checkpoint_s=self.checkpoint_s)
         parts: list[Iterator[JobSpec]] = [
             iter(sorted(found.jobs, key=lambda job: job.submit_s)) for found in self.manifests
         ]
-        parts += [jobs.jobs(generator.jobs(seed)) for generator in self.generators]
-        parts += [
-            TraceJobs(merge=part.merge, queue=part.queue, checkpoint_s=self.checkpoint_s).jobs(part.trace)
-            for part in self.traces
-        ]
+        saved = self.checkpoint_s
+        for drawn in self.generators:
+            parts.append(TraceJobs(checkpoint_s=saved, origin=drawn.origin).jobs(drawn.jobs(seed)))
+        for part in self.traces:
+            jobs = TraceJobs(merge=part.merge, queue=part.queue, checkpoint_s=saved, origin=str(part.trace.path))
+            parts.append(jobs.jobs(part.trace))
         return merged(parts)
 
     def setting_of(self, configuration: str) -> Setting:
@@ -91,9 +91,9 @@ class _Draft:
 def plugin_directory(path: Path) -> Path | None:
     """The directory of plugins that a scenario names, relative to its file; it is loaded before the confs are read."""
     with _open(path) as top:
-        said = top.text("pluginsDir")
         for key in _KEYS:
             top.get(key)
+        said = top.text("pluginsDir")
     return path.parent / said if said else None
 
 

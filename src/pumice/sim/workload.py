@@ -35,8 +35,8 @@ DAY_S = 86_400.0
 class TraceJobs:
     """Turns jobs of a trace into jobs that can be submitted. What equal pods share is made once."""
 
-    def __init__(self, *, merge: bool = False, queue: str = "", checkpoint_s: float = 0.0) -> None:
-        self._merge, self._queue, self._checkpoint = merge, queue, checkpoint_s
+    def __init__(self, *, merge: bool = False, queue: str = "", checkpoint_s: float = 0.0, origin: str = "") -> None:
+        self._merge, self._queue, self._checkpoint, self._origin = merge, queue, checkpoint_s, origin
         self._kinds: dict[tuple[TracePod, int], tuple[PodSpec, Demand]] = {}
         self._minimums: dict[tuple[tuple[TracePod, ...], int], ResourceList] = {}
 
@@ -73,6 +73,7 @@ class TraceJobs:
             min_resources=self._minimum(pods, least),
             annotations=None if declared is None else {RUN_TIME_ANNOTATION: seconds_text(declared)},
             checkpoint_s=self._checkpoint,
+            origin=f"{self._origin}:{job.line}" if job.line else self._origin,
         )
 
     def _kind(self, pod: TracePod, priority: int) -> tuple[PodSpec, Demand]:
@@ -248,6 +249,8 @@ class Generator:
     priority: int = 0
     declared: float = 0.0
     """The declared run time as a multiple of the real one; 0: none is declared."""
+    origin: str = ""
+    """Where it was written, for messages: ``day.yaml:12``."""
 
     def jobs(self, seed: int) -> Iterator[TraceJob]:
         """The jobs, in the order of arrival; the same seed gives the same ones."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
@@ -43,6 +43,8 @@ class TraceJob:
     priority: int = 0
     run_time_declared_s: float | None = None
     """The run time that the user announced, for schedulers that plan with it; ``None`` where nobody did."""
+    line: int = field(default=0, compare=False)
+    """The line of the trace on which it stands, the first of several; 0 where it was not read."""
 
     @property
     def tasks(self) -> int:

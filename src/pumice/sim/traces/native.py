@@ -56,6 +56,7 @@ def _first_line(row: Row) -> TraceJob:
         user=row.text("user"),
         priority=_priority(row),
         run_time_declared_s=row.seconds("declared_s") if row.has("declared_s") else None,
+        line=row.line,
     )
 
 

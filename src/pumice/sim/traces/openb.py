@@ -42,7 +42,7 @@ def read_jobs(path: Path, options: OpenbOptions, notes: Counter[str]) -> Iterato
         elif options.times:
             notes["pods without times, which arrive one second apart and never end"] += 1
         queue = row.text("qos", "default").lower() if options.queue_by_qos else "default"
-        yield TraceJob(name, submit, duration, (_pod(row),), min_available=1, queue=queue)
+        yield TraceJob(name, submit, duration, (_pod(row),), min_available=1, queue=queue, line=row.line)
 
 
 def _pod(row: Row) -> TracePod:

@@ -45,6 +45,7 @@ def read_jobs(path: Path, options: PhillyOptions, notes: Counter[str]) -> Iterat
             pods=pods,
             min_available=sum(pod.count for pod in pods),
             queue=row.name("vc"),
+            line=row.line,
         )
 
 

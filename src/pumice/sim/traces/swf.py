@@ -71,6 +71,7 @@ def read_jobs(path: Path, options: SwfOptions, notes: Counter[str]) -> Iterator[
             queue=_queue(record, options),
             user=_label("user", record[11]),
             run_time_declared_s=record[8] if record[8] > 0 else None,
+            line=line,
         )
 
 
