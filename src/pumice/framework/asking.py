@@ -164,11 +164,15 @@ class Asking(Orders, NodeQuestions):
         return [(c.profile, c.admits) for c in tiers[0] if c.profile is not None and c.admits is not None]
 
     def _victims(self, point: str, evictor: Any, candidates: Sequence[Task]) -> list[Task] | None:
+        """Whom the plugins let go, as far as disruption budgets last."""
+        candidates = self.budgets.open(candidates)
+
         def ask(callback: Callback) -> tuple[Sequence[Task], int]:
             failed: tuple[Sequence[Task], int] = ((), -1)
             return self._asked(callback, answers.victims, failed, evictor, list(candidates))
 
-        return folds.victims(self.chain(point), ask, as_volcano=self._lenient)
+        chosen = folds.victims(self.chain(point), ask, as_volcano=self._lenient)
+        return chosen and self.budgets.together(chosen)
 
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
         """Who may be preempted for the task; None when nobody decided."""
@@ -184,7 +188,9 @@ class Asking(Orders, NodeQuestions):
 
     def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """Running tasks that should go although nobody waits for their room."""
-        return folds.union(self.chain("victim_tasks"), lambda c: self._asked(c, list, [], tasks))
+        open_to_it = self.budgets.open(tasks)
+        named = folds.union(self.chain("victim_tasks"), lambda c: self._asked(c, list, [], open_to_it))
+        return self.budgets.together(named)
 
     def victim_filter(self, pending: Job, victim: Job) -> bool:
         """May this job be a victim of that one at all?"""

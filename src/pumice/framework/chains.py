@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.engine.choose import Chooser
 from pumice.engine.evaluate import Evaluator
+from pumice.framework.budgets import Budgets
 from pumice.framework.callbacks import Callback
 from pumice.framework.compat import Compat
 from pumice.framework.points import POINTS
@@ -30,6 +31,7 @@ class Chains:
     state: ClusterState
     runtime: Runtime
     compat: Compat
+    budgets: Budgets
     signature: object
 
     def _init_asking(self) -> None:

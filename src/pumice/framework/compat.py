@@ -36,6 +36,8 @@ class Compat:
     """reclaim evicts also where the victim could at once reclaim the place back."""
     hold_freed_room: bool = False
     """Freed room is not held for the one it was freed for."""
+    disruption_budgets: bool = False
+    """Only the pdb plugin looks at disruption budgets: at each question by itself, without unlabelled pods (29)."""
     undone_evictions: bool = False
     """A bound task whose eviction is taken back counts as running (8)."""
     dry_run: bool = False

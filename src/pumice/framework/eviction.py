@@ -167,6 +167,8 @@ class RoomMaker:
         job = task._job
         if job is None or not task._preemptable or task._status not in (S.RUNNING, S.BOUND) or not job.in_session:
             return None
+        if self._ssn.budgets.closed(task):
+            return None
         return job._queue, tuple([profile(job) for profile, _ in self._profiles])
 
     def _groups(self, task: Task, from_queue: FromQueue) -> frozenset[Group]:

@@ -353,10 +353,15 @@ class BudgetSpec(_Struct):
     selector: LabelSelector | None = None
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
+    unhealthy_pod_eviction_policy: str = ""
 
 
 class BudgetStatus(_Struct):
     disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    disrupted_pods: dict[str, str] | None = None
+    """Pods, by name, whose eviction is counted in ``disruptions_allowed`` already."""
 
 
 class PodDisruptionBudget(_Object):
@@ -425,6 +430,10 @@ class CSINode(_Loose):
     kind_name = "CSINode"
 
 
+class CSIDriver(_Loose):
+    kind_name = "CSIDriver"
+
+
 class CSIStorageCapacity(_Object):
     kind_name = "CSIStorageCapacity"
     storage_class_name: str = ""
@@ -456,7 +465,7 @@ KINDS: dict[str, type[_Object]] = {
     for cls in (
         *(Pod, NodeObject, PodGroup, QueueObject, PriorityClass, ResourceQuota, PodDisruptionBudget, HyperNode),
         *(NamespaceObject, PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, CSIStorageCapacity),
-        *(ResourceSlice, ResourceClaim, DeviceClass, Numatopology),
+        *(CSIDriver, ResourceSlice, ResourceClaim, DeviceClass, Numatopology),
     )
 }
 

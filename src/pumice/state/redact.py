@@ -131,6 +131,8 @@ def _object(kind: str, obj: dict[str, Any], names: Names) -> None:
     elif kind == "PersistentVolume" and isinstance(spec.get("claimRef"), dict):
         _rename(spec["claimRef"], "name", names.others)
         _rename(spec["claimRef"], "namespace", names.namespaces)
+    elif kind == "PodDisruptionBudget" and (disrupted := (obj.get("status") or {}).get("disruptedPods")):
+        obj["status"]["disruptedPods"] = {names.pods.get(pod, "pod"): since for pod, since in disrupted.items()}
     elif kind == "ResourceClaim":
         for holder in (obj.get("status") or {}).get("reservedFor") or ():
             _rename(holder, "name", names.pods)

@@ -1,0 +1,160 @@
+"""Nobody is evicted against a disruption budget, and several victims of one budget are counted together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pumice.config import from_data
+from pumice.framework.registry import default_registry
+from pumice.model.api import PodDisruptionBudget, decode
+from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.cycle import run_cycle
+from pumice.testing import Scenario
+
+EVICTING = {
+    "preempt": ["priority", "gang"],
+    "gangpreempt": ["priority", "gang"],
+    "reclaim": ["gang", "proportion"],
+    "gangreclaim": ["gang", "conformance"],
+}
+NOT_READY = [{"type": "Ready", "status": "False"}]
+
+
+def budget(name: str, allowed: int, **more: Any) -> PodDisruptionBudget:
+    """A budget for the pods labelled ``app: NAME``."""
+    made: PodDisruptionBudget = decode(
+        "PodDisruptionBudget",
+        {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": more.pop("app", name)}}, **more.pop("spec", {})},
+            "status": {"disruptionsAllowed": allowed, **more},
+        },
+    )
+    return made
+
+
+def crowded(scenario: Scenario) -> Scenario:
+    """Four pods fill two nodes; a job of one task wants the room of some of them on one node."""
+    scenario.queue("low").queue("high").node("n1", cpu=2).node("n2", cpu=2)
+    scenario.job("web", queue="low", tasks=4, min_available=0, on=["n1", "n1", "n2", "n2"], task_labels={"app": "web"})
+    return scenario
+
+
+def wanting(scenario: Scenario, action: str, **job: Any) -> Scenario:
+    queue = "low" if action.endswith("preempt") else "high"
+    return scenario.job("urgent", queue=queue, priority=5, **job)
+
+
+@pytest.mark.parametrize("action", list(EVICTING))
+def test_a_plan_takes_no_more_of_one_budget_than_it_allows(scenario: Scenario, action: str) -> None:
+    """Room for two tasks takes two victims, on one node or on two: a budget of one is not enough."""
+    crowded(scenario).add(budget("web", 1))
+    wanting(scenario, action, tasks=2, cpu=1)
+    cycle = scenario.run(actions=["allocate", action], plugins=EVICTING[action])
+    assert cycle.evictions == []
+
+
+@pytest.mark.parametrize("action", list(EVICTING))
+def test_a_plan_within_its_budget_is_carried_out(scenario: Scenario, action: str) -> None:
+    crowded(scenario).add(budget("web", 2))
+    wanting(scenario, action, tasks=2, cpu=1)
+    cycle = scenario.run(actions=["allocate", action], plugins=EVICTING[action])
+    assert len(cycle.evictions) == 2
+
+
+def test_two_plans_of_one_cycle_share_a_budget(scenario: Scenario) -> None:
+    crowded(scenario).add(budget("web", 1))
+    wanting(scenario, "preempt", cpu=1).job("second", queue="low", priority=5, cpu=1)
+    cycle = scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"])
+    assert len(cycle.evictions) == 1
+
+
+def test_evictions_under_way_count_until_the_budget_shows_them(scenario: Scenario) -> None:
+    """What the last cycle evicted is not seen back yet, so the next may not spend the same disruption again."""
+    crowded(scenario).add(budget("web", 1))
+    wanting(scenario, "preempt", cpu=1)
+    (victim,) = decided(scenario)
+    scenario.job("second", queue="low", priority=5, cpu=1)
+    assert decided(scenario) == []
+    name = victim.partition("/")[2]
+    scenario.add(budget("web", 1, disruptedPods={name: "2026-01-01T00:00:00Z"}))
+    assert len(decided(scenario)) == 1
+
+
+def decided(scenario: Scenario) -> list[str]:
+    """Whom a cycle evicts; nothing of it is carried out, so that everything stays under way."""
+    registry = default_registry()
+    conf = {"actions": "allocate, preempt", "tiers": [{"plugins": [{"name": "priority"}, {"name": "gang"}]}]}
+    assembly = assemble(from_data(conf, catalogue_of(registry), source="test").conf, registry)
+    return run_cycle(scenario.state, assembly, scenario.runtime).evictions
+
+
+def test_another_victim_is_chosen_where_there_is_one_without_a_budget(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=2).job("web", on="n1", min_available=0, task_labels={"app": "web"}, priority=1)
+    scenario.job("plain", on="n1", min_available=0, priority=2).job("urgent", cpu=1, priority=5).add(budget("web", 0))
+    scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"])
+    scenario.assert_evicted("plain-0")
+
+
+def test_a_pod_under_two_budgets_cannot_be_evicted(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=1).job("web", on="n1", min_available=0, task_labels={"app": "web"})
+    scenario.job("urgent", cpu=1, priority=5).add(budget("web", 5), budget("again", 5, app="web"))
+    scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"])
+    scenario.assert_evicted()
+
+
+@pytest.mark.parametrize(
+    ("health", "gone"),
+    [
+        ({"currentHealthy": 2, "desiredHealthy": 2}, True),
+        ({"currentHealthy": 1, "desiredHealthy": 2}, False),
+        ({"currentHealthy": 0, "desiredHealthy": 0}, False),
+        ({"currentHealthy": 1, "desiredHealthy": 2, "spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}, True),
+    ],
+)
+def test_a_pod_that_is_not_ready_is_counted_as_the_eviction_api_does(
+    scenario: Scenario, health: dict[str, Any], gone: bool
+) -> None:
+    scenario.node("n1", cpu=1).job("web", on="n1", min_available=0, task_labels={"app": "web"})
+    pod = scenario.task("web-0").pod
+    pod.status = decode("Pod", {"status": {"phase": "Running", "conditions": NOT_READY}}).status  # type: ignore[attr-defined]
+    scenario.add(pod, budget("web", 0, **health)).job("urgent", cpu=1, priority=5)
+    scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"])
+    scenario.assert_evicted(*(["web-0"] if gone else []))
+
+
+def test_a_pod_that_has_not_started_needs_no_budget(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=1).job("web", tasks=0, min_available=0, phase="Running")
+    scenario.pod("web-0", group="web", on="n1", phase="Pending", labels={"app": "web"}).add(budget("web", 0))
+    scenario.job("urgent", cpu=1, priority=5)
+    scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"])
+    scenario.assert_evicted("web-0")
+
+
+def test_budgets_of_other_namespaces_do_not_count(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=1).job("web", on="n1", min_available=0, task_labels={"app": "web"})
+    elsewhere = budget("web", 0)
+    elsewhere.metadata.namespace = "other"
+    scenario.add(elsewhere).job("urgent", cpu=1, priority=5)
+    scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"])
+    scenario.assert_evicted("web-0")
+
+
+@pytest.mark.parametrize(("compat", "gone"), [(None, []), ("volcano", ["default/web-0", "default/web-1"])])
+def test_the_pdb_plugin_wants_nobody_evicted_by_shuffle(
+    scenario: Scenario, compat: str | None, gone: list[str]
+) -> None:
+    scenario.node("n1", cpu=2).job("web", tasks=2, on="n1", task_labels={"app": "web"})
+    cycle = scenario.run(conf={"actions": "shuffle", "tiers": [{"plugins": [{"name": "pdb"}]}]}, compat=compat)
+    assert cycle.evictions == gone
+
+
+@pytest.mark.parametrize(("plugins", "gone"), [(["pdb"], 0), ([], 1)])
+def test_in_compat_only_the_pdb_plugin_looks_at_budgets(scenario: Scenario, plugins: list[str], gone: int) -> None:
+    crowded(scenario).add(budget("web", 0))
+    wanting(scenario, "preempt", cpu=1)
+    tier = [{"name": name} for name in ["priority", *plugins]]
+    conf = {"actions": "allocate, preempt", "tiers": [{"plugins": [*tier, {"name": "gang"}]}]}
+    assert len(scenario.run(conf=conf, compat="volcano").evictions) == gone
