@@ -190,6 +190,7 @@ class KubeBackend:
                 self.inbox.put,
                 in_flight=self.settings.in_flight,
                 binders=self._binders,
+                nodes=self.reflectors["Node"].versions if "Node" in self.reflectors else None,
             )
             if self.settings.election is not None:
                 self._elector = Elector(client, self.settings.election, clock=self._clock)

@@ -154,6 +154,8 @@ class Reflector:
                 if event.type == "ERROR":
                     raise _Expired
                 meta = BOOKMARK.decode(event.object).metadata
+                if _repeated(meta.resource_version, version):
+                    continue
                 if event.type == "DELETED":
                     self._drop(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, events)
                 elif event.type != "BOOKMARK":
@@ -212,3 +214,8 @@ class Reflector:
     def _mended(self) -> None:
         self._complained = ""
         self._backoff.reset()
+
+
+def _repeated(version: str, reached: str) -> bool:
+    """Whether an event is older than what was reached, and so was told before: versions on one watch only rise."""
+    return version.isdecimal() and reached.isdecimal() and int(version) < int(reached)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
@@ -41,10 +41,12 @@ class Outbox:
         *,
         in_flight: int = 64,
         binders: Mapping[str, Binder] | None = None,
+        nodes: Container[str] | None = None,
     ) -> None:
         self._writer, self._statuses, self._notes, self._report = writer, statuses, notes, report
         self._in_flight = in_flight
         self._binders = binders if binders is not None else {}
+        self._nodes = nodes
         self._threads = ThreadPoolExecutor(min(in_flight, 32), "pumice-bind")
         self._binds: asyncio.Queue[Bind] = asyncio.Queue()
         self._plans: asyncio.Queue[list[Evict]] = asyncio.Queue()
@@ -104,10 +106,12 @@ class Outbox:
                 why = f"{type(exc).__name__}: {exc}"
             if why:
                 log.warning("pod %s was not bound to %s: %s", intent.pod, intent.node, why)
-                self._report([BindFailed(intent.pod, intent.uid, why)])
+                self._report([BindFailed(intent.pod, intent.uid, why, intent.node)])
             self._binds.task_done()
 
     async def _bind(self, intent: Bind) -> str:
+        if self._nodes is not None and intent.node not in self._nodes:
+            return "the node is gone"  # the server does not look, and would bind to nowhere
         if not intent.binder:
             return await self._writer.bind(intent)
         binder = self._binders.get(intent.binder)

@@ -30,6 +30,8 @@ class BindFailed:
     pod: str
     uid: str
     message: str
+    node: str = ""
+    """Where it was to go. A pod that was sent elsewhere since is not concerned; nothing: wherever it was sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,8 @@ class ClusterState:
                 handlers.seen(self, obj)
             case Gone(kind=kind, key=key):
                 handlers.gone(self, kind, key)
-            case BindFailed(uid=uid):
-                handlers.bind_failed(self, uid)
+            case BindFailed(uid=uid, node=node):
+                handlers.bind_failed(self, uid, node)
             case EvictFailed(uid=uid):
                 handlers.evict_failed(self, uid)
 

@@ -219,10 +219,10 @@ def pod_gone(state: ClusterState, key: str) -> None:
         _drop_task(state, task)
 
 
-def bind_failed(state: ClusterState, uid: str) -> None:
-    """A bind did not happen: the task waits again."""
+def bind_failed(state: ClusterState, uid: str, node: str = "") -> None:
+    """A bind did not happen: the task waits again, unless it was sent to another node since."""
     task = state.assumed.get(uid)
-    if task is not None and task._status == S.BINDING:
+    if task is not None and task._status == S.BINDING and node in ("", task.node_name):
         unassume(state, task)
 
 

@@ -34,6 +34,7 @@ class Out:
         self.left = float("inf")
         self.groups: dict[str, AnyObject] = {}
         self.binders: dict[str, Any] = {}
+        self.nodes = {"n1", "n2"}
 
 
 @asynccontextmanager
@@ -49,6 +50,7 @@ async def sending(tmp_path: Path) -> AsyncIterator[tuple[ScriptedApi, Outbox, Ou
             out.events.extend,
             in_flight=4,
             binders=out.binders,
+            nodes=out.nodes,
         )
         task = asyncio.create_task(box.run())
         try:
@@ -93,6 +95,18 @@ def test_a_bind_names_the_pods_uid_and_carries_its_annotations(tmp_path: Path) -
 
 def test_a_bind_whose_answer_was_lost_is_sent_again_and_found_done(tmp_path: Path) -> None:
     assert run_bind(tmp_path, CUT, CONFLICT, pod=bound_to("n1")) == ([], 2)
+
+
+def test_a_bind_to_a_node_that_is_gone_is_not_sent(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            out.nodes.remove("n1")
+            box.put([Bind("ns/p", "u", "n1")])
+            await box.finish()
+            assert out.events == [BindFailed("ns/p", "u", "the node is gone", "n1")]
+            assert api.sent("POST", BINDING) == []
+
+    asyncio.run(story())
 
 
 def test_a_pod_that_somebody_else_bound_is_a_failed_bind(tmp_path: Path) -> None:
@@ -164,7 +178,7 @@ def test_no_more_binds_are_in_flight_than_allowed(tmp_path: Path) -> None:
         async with sending(tmp_path) as (api, box, out):
             for i in range(20):
                 api.answers["POST", f"/api/v1/namespaces/ns/pods/p{i}/binding"] = [slow]
-            box.put([Bind(f"ns/p{i}", f"u{i}", "n") for i in range(20)])
+            box.put([Bind(f"ns/p{i}", f"u{i}", "n1") for i in range(20)])
             await box.finish()
             assert (most, out.events) == (4, [])
 

@@ -69,6 +69,25 @@ def test_a_list_is_followed_by_what_changes(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_what_a_watch_repeats_is_told_once_and_an_old_line_undoes_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10", node("a", "1"))
+            async with following(client) as (inbox, _):
+                assert await next_events(inbox) == ["a"]
+                gone = {"type": "DELETED", "object": node("a", "11")}
+                again = {"type": "ADDED", "object": node("a", "12")}
+                for line in (gone, gone, again, gone, again):
+                    api.watches[NODES].put_nowait(line)
+                api.watches[NODES].put_nowait({"type": "ADDED", "object": node("end", "13")})
+                told: list[str] = []
+                while "end" not in told:
+                    told += await next_events(inbox)
+                assert told == ["-a", "a", "end"]
+
+    asyncio.run(story())
+
+
 def test_a_line_may_come_in_pieces(tmp_path: Path) -> None:
     async def story() -> None:
         async with serving(tmp_path) as (api, client):

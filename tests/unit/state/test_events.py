@@ -210,6 +210,14 @@ def test_a_bind_that_failed_frees_its_room() -> None:
     assert violations(state) == []
 
 
+def test_a_bind_that_failed_says_nothing_of_the_node_that_a_task_was_sent_to_since() -> None:
+    state = assumed()
+    state.apply(BindFailed("default/a-0", "default/a-0", "no", "n0"))
+    assert state.tasks["default/a-0"].status is S.BINDING
+    state.apply(BindFailed("default/a-0", "default/a-0", "no", "n1"))
+    assert state.tasks["default/a-0"].status is S.PENDING
+
+
 def test_an_eviction_that_failed_lets_the_task_run_on() -> None:
     state = assumed()
     b = state.tasks["default/b-0"]
