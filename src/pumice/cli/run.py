@@ -15,20 +15,21 @@ from typing import Annotated, Any
 import typer
 
 from pumice.cli.goflags import GoFlags
-from pumice.cli.options import CompatOption, load_conf, registry_with
+from pumice.cli.options import CompatOption, load_conf
 from pumice.clock import SystemClock
-from pumice.config import Loaded
 from pumice.config.durations import SECOND, parse_duration
 from pumice.config.reload import ConfSource
 from pumice.errors import InvalidInput
-from pumice.framework.registry import Registry
+from pumice.framework.registry import default_registry
 from pumice.kube.backend import KubeBackend, Settings
+from pumice.kube.confmap import ConfMap
 from pumice.kube.credentials import Credentials
 from pumice.kube.lease import Election
 from pumice.kube.service import Service
 from pumice.kube.serving import health_routes, listening, metrics_routes, serve
 from pumice.ports import Binder
-from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
+from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.following import Following, PluginFolder
 from pumice.scheduler.loop import Loop
 from pumice.state.cluster import ClusterState
 
@@ -75,8 +76,17 @@ def run(
         Path | None,
         typer.Option("--scheduler-conf", "--conf", metavar="FILE", help="The conf; followed if it changes."),
     ] = None,
+    scheduler_conf_map: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler-conf-map",
+            metavar="NAMESPACE/NAME[/KEY]",
+            help="The conf from a ConfigMap, in the place of --scheduler-conf; followed if it changes.",
+        ),
+    ] = None,
     plugins_dir: Annotated[
-        Path | None, typer.Option("--plugins-dir", metavar="DIR", help="Also load every plugin of this directory.")
+        Path | None,
+        typer.Option("--plugins-dir", metavar="DIR", help="Also load every plugin of this directory; followed too."),
     ] = None,
     compat: CompatOption = None,
     schedule_period: Annotated[
@@ -144,8 +154,22 @@ def run(
         logging.WARNING if verbosity <= 0 else logging.INFO if verbosity < 4 else logging.DEBUG
     )
     names = scheduler_name or ["pumice"]
-    registry = registry_with(plugins_dir)
+    conf_map = ConfMap.parse(scheduler_conf_map) if scheduler_conf_map is not None else None
+    if conf_map is not None and scheduler_conf is not None:
+        raise InvalidInput("--scheduler-conf and --scheduler-conf-map: only one of them may be given")
+    registry = default_registry()
+    folder = PluginFolder(plugins_dir, registry) if plugins_dir is not None else None
+    if folder is not None:
+        registry = folder.load()
     conf = load_conf(scheduler_conf, registry, compat)
+    source = conf_map or scheduler_conf
+    follow = Following(
+        registry,
+        conf=ConfSource(source, catalogue_of(registry)) if source is not None else None,
+        initial=conf if conf_map is None else None,
+        folder=folder,
+        compat=compat,
+    )
     election = None
     if leader_elect:
         election = _election(lease_name or names[0], lease_namespace, (lease_duration, renew_deadline, retry_period))
@@ -154,6 +178,7 @@ def run(
         node_labels=[_label(text) for text in node_selector or ()],
         election=election,
         component=names[0],
+        conf_map=conf_map,
         without=frozenset() if priority_class else frozenset(("PriorityClass",)),
     )
     binders: dict[str, Binder] = {}
@@ -164,8 +189,7 @@ def run(
         backend,
         Loop(backend, backend, assemble(conf, registry), SystemClock(), state=state),
         period=seconds("--schedule-period", schedule_period),
-        conf=ConfSource(scheduler_conf, catalogue_of(registry)) if scheduler_conf is not None else None,
-        assembled=partial(_assembled, registry=registry, compat=compat),
+        follow=follow,
         binders=binders,
     )
     answers = service.answers(debug=debug_endpoints)
@@ -176,10 +200,6 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
     raise typer.Exit(service.run())
-
-
-def _assembled(loaded: Loaded, registry: Registry, compat: str | None) -> Assembly:
-    return assemble(loaded.conf.with_compat(compat) if compat else loaded.conf, registry)
 
 
 def seconds(option: str, text: str) -> float:

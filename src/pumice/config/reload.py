@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
+from typing import Protocol
 
 from pumice.config.catalogue import Catalogue
 from pumice.config.loader import Loaded, load
 from pumice.config.problems import InvalidConf, Problem
 from pumice.errors import ConfigError
+
+
+class Readable(Protocol):
+    """Where a conf is: a path, or anything else that can be read as one; its text names it in errors."""
+
+    def read_bytes(self) -> bytes:
+        """The content; an `OSError` says why there is none."""
+        ...
 
 
 class ConfSource:
@@ -19,7 +27,7 @@ class ConfSource:
     """
 
     def __init__(
-        self, path: Path, catalogue: Catalogue, *, initial: Loaded | None = None, strict: bool = False
+        self, path: Readable, catalogue: Catalogue, *, initial: Loaded | None = None, strict: bool = False
     ) -> None:
         self.path = path
         self.active = initial

@@ -148,12 +148,17 @@ def _import(path: Path, name: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise PluginLoadError(f"{path}: not a Python module")
     module = importlib.util.module_from_spec(spec)
+    before = {n: m for n, m in sys.modules.items() if n == name or n.startswith(f"{name}.")}
+    for known in before:  # parts of a package are read again too
+        del sys.modules[known]
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except SyntaxError as exc:
+        sys.modules.update(before)
         raise PluginLoadError(f"{exc.filename or path}:{exc.lineno}: {exc.msg}") from exc
     except Exception as exc:
+        sys.modules.update(before)
         frames = [f for f in traceback.extract_tb(exc.__traceback__) if f.filename == str(path)]
         line = frames[-1].lineno if frames else 1
         raise PluginLoadError(f"{path}:{line}: {type(exc).__name__}: {exc}") from exc

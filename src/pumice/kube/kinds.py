@@ -49,6 +49,7 @@ RESOURCES: dict[str, Resource] = {
         Resource("Node", _CORE, "nodes"),
         Resource("StorageClass", _STORAGE, "storageclasses", needed=False),
         Resource("CSINode", _STORAGE, "csinodes", needed=False),
+        Resource("CSIDriver", _STORAGE, "csidrivers", needed=False),
         Resource("CSIStorageCapacity", _STORAGE, "csistoragecapacities", needed=False),
         Resource("PersistentVolume", _CORE, "persistentvolumes", needed=False),
         Resource("PersistentVolumeClaim", _CORE, "persistentvolumeclaims", needed=False),
@@ -60,6 +61,17 @@ RESOURCES: dict[str, Resource] = {
         Resource("Pod", _CORE, "pods"),
     )
 }
+
+
+class ConfigMap(AnyObject):
+    """Holds our conf; the scheduler's state knows nothing of it."""
+
+    kind_name = "ConfigMap"
+    data: dict[str, str] | None = None
+
+
+CONFIG_MAPS = Resource("ConfigMap", _CORE, "configmaps")
+_DECODED: dict[str, type[AnyObject]] = {**KINDS, "ConfigMap": ConfigMap}
 
 
 class ListMeta(msgspec.Struct, rename="camel"):
@@ -83,12 +95,12 @@ class WatchLine(msgspec.Struct):
 RAW_LIST = msgspec.json.Decoder(RawList)
 WATCH_LINE = msgspec.json.Decoder(WatchLine)
 # made here, in the importing thread: decoders of a type must not be made by two threads at once
-DECODERS: dict[str, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(cls) for kind, cls in KINDS.items()}
+DECODERS: dict[str, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(cls) for kind, cls in _DECODED.items()}
 LISTS: dict[str, msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(
         msgspec.defstruct(f"{kind}List", [("metadata", ListMeta), ("items", list[cls] | None, None)])  # type: ignore[valid-type]
     )
-    for kind, cls in KINDS.items()
+    for kind, cls in _DECODED.items()
 }
 
 
@@ -106,4 +118,14 @@ class Bookmark(msgspec.Struct):
 
 BOOKMARK = msgspec.json.Decoder(Bookmark)
 
-__all__ = ["BOOKMARK", "DECODERS", "LISTS", "RAW_LIST", "RESOURCES", "WATCH_LINE", "AnyObject", "Resource"]
+__all__ = [
+    "BOOKMARK",
+    "CONFIG_MAPS",
+    "DECODERS",
+    "LISTS",
+    "RAW_LIST",
+    "RESOURCES",
+    "WATCH_LINE",
+    "AnyObject",
+    "Resource",
+]

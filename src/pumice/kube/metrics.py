@@ -75,10 +75,14 @@ class CycleMetrics:
         self._intents = Counter("pumice_intents", "Decisions handed over.", ["intent"], registry=self._registry)
         self._leading = Gauge("pumice_leading", "1 if this replica leads.", registry=self._registry)
         self._events = Counter("pumice_events", "Cluster events taken in.", registry=self._registry)
-        self._conf = Gauge("pumice_conf_good", "1 if the conf file holds the conf in use.", registry=self._registry)
+        self._good = {
+            "conf": Gauge("pumice_conf_good", "1 if the conf as it is now is in use.", registry=self._registry),
+            "plugins": Gauge("pumice_plugins_good", "1 if the plugins as they are now are.", registry=self._registry),
+        }
         self._published = Published()
         self._registry.register(self._published)
-        self._conf.set(1)
+        for gauge in self._good.values():
+            gauge.set(1)
 
     def cycle(self, report: CycleReport) -> None:
         """A cycle is over."""
@@ -109,9 +113,9 @@ class CycleMetrics:
         """So many events were taken in."""
         self._events.inc(events)
 
-    def conf(self, good: bool) -> None:
-        """Whether the conf file can be used."""
-        self._conf.set(float(good))
+    def good(self, what: str, good: bool) -> None:
+        """Whether the conf, or the plugins, can be used as they are now."""
+        self._good[what].set(float(good))
 
     def text(self) -> bytes:
         """Everything, for a scrape."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pumice.clock import Clock
 from pumice.kube.client import STRATEGIC
-from pumice.kube.kinds import RESOURCES
+from pumice.kube.kinds import CONFIG_MAPS, RESOURCES, Resource
 from pumice.kube.writes import Writer
 from pumice.model.intents import Note
 
@@ -22,6 +22,8 @@ log = logging.getLogger("pumice.kube")
 REPEAT = 60.0
 """Seconds that pass at least between two writes of one event."""
 KEEP = 4096
+_ABOUT: dict[str, Resource] = {**RESOURCES, CONFIG_MAPS.kind: CONFIG_MAPS}
+"""Kinds that events can be about."""
 WAITING = 2000
 """Events beyond so many waiting ones are dropped: they are for reading, and nobody reads that many."""
 
@@ -44,7 +46,7 @@ class NoteWriter:
 
     def put(self, note: Note, uid: str = "") -> None:
         """Something is to be said about an object."""
-        if note.kind not in RESOURCES:
+        if note.kind not in _ABOUT:
             log.warning("%s %s: %s: %s", note.kind, note.key, note.reason, note.message)
             return
         said = self._said.get(note)
@@ -82,7 +84,7 @@ class NoteWriter:
             log.debug("%s", refused)
 
     def _body(self, note: Note, uid: str, said: _Said, namespace: str, now: str) -> dict[str, Any]:
-        resource = RESOURCES[note.kind]
+        resource = _ABOUT[note.kind]
         about = {
             "kind": note.kind,
             "apiVersion": resource.prefix.removeprefix("/apis/").removeprefix("/api/"),

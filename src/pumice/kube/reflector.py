@@ -7,12 +7,12 @@ import gc
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from pumice.kube.client import KubeClient
 from pumice.kube.errors import Refused, Unreachable
-from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import BOOKMARK, DECODERS, LISTS, RAW_LIST, WATCH_LINE, Resource
 from pumice.kube.waiting import Backoff
 from pumice.model.api import AnyObject
@@ -32,6 +32,18 @@ class _Expired(Exception):
     """The server does not remember the version that we watch from."""
 
 
+class Told(Protocol):
+    """Who is told what happened."""
+
+    def first(self, kind: str, events: Sequence[ClusterEvent]) -> None:
+        """The first list of a kind."""
+        ...
+
+    def put(self, events: Sequence[ClusterEvent]) -> None:
+        """Something happened."""
+        ...
+
+
 class Reflector:
     """Keeps an inbox up to date on one kind. Tells nothing twice and forgets nothing across lost connections."""
 
@@ -39,12 +51,14 @@ class Reflector:
         self,
         client: KubeClient,
         resource: Resource,
-        inbox: Inbox,
+        inbox: Told,
         *,
+        query: Mapping[str, str] | None = None,
         accept: Callable[[AnyObject], bool] | None = None,
         keep: bool = False,
     ) -> None:
         self._client, self._resource, self._inbox, self._accept = client, resource, inbox, accept
+        self._query = dict(query or {})
         self._known: dict[str, str] = {}
         self._listed = False
         self._complained = ""
@@ -81,7 +95,7 @@ class Reflector:
     # -- list -------------------------------------------------------------------------------------------------------
     async def _list(self) -> str:
         """Bring everything up to date; returns the version to watch from."""
-        body = await self._client.request("GET", self._resource.collection, timeout=120.0)
+        body = await self._client.request("GET", self._resource.collection, query=self._query, timeout=120.0)
         version, objects = self._decode_list(body)
         self.lists += 1
         events: list[ClusterEvent] = []
@@ -121,6 +135,7 @@ class Reflector:
         """Watch until the server has forgotten the version; lost connections are taken up where they broke."""
         while True:
             query = {
+                **self._query,
                 "watch": "1",
                 "resourceVersion": version,
                 "allowWatchBookmarks": "true",

@@ -6,11 +6,8 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
 
-from pumice.config import Loaded
-from pumice.config.reload import ConfSource
 from pumice.extender.binder import ExtenderBinder
 from pumice.extender.conversation import EXCHANGES
 from pumice.framework.session import Session
@@ -20,8 +17,9 @@ from pumice.kube.conditions import PodConditions
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.queues import QueueStatuses
 from pumice.kube.serving import Answers
+from pumice.model.intents import Note
 from pumice.ports import Binder
-from pumice.scheduler.assembly import Assembly
+from pumice.scheduler.following import CONF, Following
 from pumice.scheduler.loop import Loop
 from pumice.scheduler.recording import decisions_of, record
 from pumice.state import saved
@@ -41,20 +39,20 @@ class Service:
         loop: Loop,
         *,
         period: float = 1.0,
-        conf: ConfSource | None = None,
-        assembled: Callable[[Loaded], Assembly] | None = None,
+        follow: Following | None = None,
         metrics: CycleMetrics | None = None,
         binders: dict[str, Binder] | None = None,
     ) -> None:
         self._backend, self._loop, self._period = backend, loop, period
-        self._conf, self._assembled = conf, assembled
+        self._follow = follow
         self.metrics = metrics or CycleMetrics()
         self._binders = binders if binders is not None else {}
         self._loop.inspect = self._look
         self._stopping = threading.Event()
         self._ready = False
         self._wanted: list[Future[bytes]] = []
-        self._complaint = ""
+        self._complaints: dict[str, str] = {}
+        self._unsaid: list[Note] = []
         self._conditions = PodConditions()
         self._queues = QueueStatuses()
         self._queue_made = False
@@ -80,7 +78,9 @@ class Service:
 
     def unready(self) -> str:
         """Why we cannot decide yet; a replica that does not lead but could is ready."""
-        return "" if self._ready else f"waiting for the first list of {', '.join(self._backend.inbox.missing)}"
+        if not self._ready:
+            return f"waiting for the first list of {', '.join(self._backend.inbox.missing)}"
+        return self._follow.missing if self._follow is not None else ""
 
     def next_cycle(self) -> Future[bytes]:
         """The next cycle, saved as a file's content, once it has run."""
@@ -131,7 +131,7 @@ class Service:
         leads = self._backend.leading
         self.metrics.leading(leads)
         self.metrics.took_in(self._loop.take_in())
-        if not leads:
+        if not leads or (self._follow is not None and self._follow.missing):
             return
         self._make_default_queue()
         wanted, self._wanted = self._wanted, []
@@ -160,23 +160,27 @@ class Service:
         self._binders.update(session.binders)
 
     def _follow_conf(self) -> None:
-        if self._conf is None or self._assembled is None:
+        """Take up a changed conf and changed plugins; say once what is wrong with those that cannot be used."""
+        if self._follow is None:
             return
-        loaded = self._conf.poll()
-        complaint = str(self._conf.error) if self._conf.error is not None else ""
-        if loaded is not None:
-            try:
-                assembly = self._assembled(loaded)
-                if assembly.conf.digest != self._loop.assembly.conf.digest:
-                    self._loop.use(assembly)
-                    log.info("the conf changed to %s", assembly.conf.digest)
-            except Exception as exc:  # a plugin may refuse its arguments in any way
-                complaint = str(exc)
-        if complaint and complaint != self._complaint:
-            log.error("the conf is not used: %s", complaint)
-        if complaint != self._complaint:
-            self.metrics.conf(not complaint)
-        self._complaint = complaint
+        assembly = self._follow.poll()
+        if assembly is not None:
+            self._loop.use(assembly)
+            log.info("the conf is %s from the next cycle on", assembly.conf.digest)
+        for what, complaint in self._follow.complaints.items():
+            if complaint == self._complaints.get(what, ""):
+                continue
+            self._complaints[what] = complaint
+            self.metrics.good(what, not complaint)
+            if complaint:
+                log.error("the %s cannot be used: %s", what, complaint)
+            conf_map = self._backend.settings.conf_map
+            if what == CONF and conf_map is not None:
+                key = f"{conf_map.namespace}/{conf_map.name}"
+                self._unsaid = [Note("ConfigMap", key, "Warning", "ConfNotUsed", complaint)] if complaint else []
+        if self._unsaid and self._backend.leading:
+            self._backend.submit(self._unsaid)
+            self._unsaid = []
 
     def _make_default_queue(self) -> None:
         """Create the default queue if the cluster has none, as Volcano does."""

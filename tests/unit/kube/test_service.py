@@ -16,12 +16,14 @@ from pumice.config import load
 from pumice.config.reload import ConfSource
 from pumice.framework.registry import default_registry
 from pumice.kube.backend import KubeBackend, Settings
+from pumice.kube.confmap import ConfMap
 from pumice.kube.credentials import Credentials
 from pumice.kube.kinds import RESOURCES
 from pumice.kube.lease import Election
 from pumice.kube.service import Service
 from pumice.model.status import TaskStatus as S
 from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.following import Following, PluginFolder
 from pumice.scheduler.loop import Loop
 from pumice.state import saved
 from pumice.state.cluster import ClusterState
@@ -96,20 +98,35 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    tmp_path: Path, api: ScriptedApi, *, election: Election | None = None, conf: Path | None = None
+    tmp_path: Path,
+    api: ScriptedApi,
+    *,
+    election: Election | None = None,
+    conf: Path | ConfMap | None = None,
+    plugins: Path | None = None,
 ) -> AsyncIterator[Running]:
     registry = default_registry()
     credentials = Credentials(kubeconfig=write_kubeconfig(tmp_path, api.url, "first"))
-    backend = KubeBackend(credentials, Settings(election=election))
+    conf_map = conf if isinstance(conf, ConfMap) else None
+    backend = KubeBackend(credentials, Settings(election=election, conf_map=conf_map))
     state = ClusterState(scheduler_names=["pumice"])
+    folder = PluginFolder(plugins, registry) if plugins is not None else None
+    if folder is not None:
+        registry = folder.load()
     catalogue = catalogue_of(registry)
-    loop = Loop(backend, backend, assemble(load(CONF, catalogue, "conf").conf, registry), SystemClock(), state=state)
+    begun = load(CONF, catalogue, "conf").conf
+    follow = Following(
+        registry,
+        conf=ConfSource(conf, catalogue) if conf is not None else None,
+        initial=begun if conf_map is None else None,
+        folder=folder,
+    )
+    loop = Loop(backend, backend, assemble(begun, registry), SystemClock(), state=state)
     service = Service(
         backend,
         loop,
         period=0.1,
-        conf=ConfSource(conf, catalogue) if conf is not None else None,
-        assembled=lambda loaded: assemble(loaded.conf, registry),
+        follow=follow,
     )
     run = Running(service, backend, state, asyncio.create_task(asyncio.to_thread(service.run)))
     try:
@@ -225,6 +242,74 @@ def test_a_changed_conf_is_used_from_the_next_cycle_and_a_bad_one_is_not(tmp_pat
                 conf.write_text("actions: nonsense")
                 await until(lambda: "pumice_conf_good 0.0" in run.service.metrics.text().decode())
                 assert run.service._loop.assembly.conf.actions == ("enqueue",)
+
+    asyncio.run(story())
+
+
+def conf_map(text: str, version: str) -> dict[str, Any]:
+    meta = {"name": "conf", "namespace": "sys", "uid": "m", "resourceVersion": version}
+    return {"metadata": meta, "data": {"scheduler.conf": text}}
+
+
+def test_the_conf_of_a_config_map_is_waited_for_then_followed_and_a_bad_one_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        maps = "/api/v1/namespaces/sys/configmaps"
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"))
+            api.list(maps, "10")
+            async with running(tmp_path, api, conf=ConfMap.parse("sys/conf")) as run:
+                await until(lambda: "ConfigMap sys/conf" in run.service.unready())
+                assert "it does not exist" in run.service.unready()
+                assert (run.service.cycles, binds(api)) == (0, {})
+                api.watches[maps].put_nowait({"type": "ADDED", "object": conf_map(CONF, "11")})
+                await until(lambda: len(binds(api)) == 2)
+                assert run.service.unready() == ""
+                api.watches[maps].put_nowait({"type": "MODIFIED", "object": conf_map("actions: nonsense", "12")})
+                await until(lambda: any("nonsense" in e["message"] for e in api.sent("POST", "/namespaces/sys/events")))
+                event = api.sent("POST", "/namespaces/sys/events")[-1]
+                assert (event["reason"], event["involvedObject"]["kind"]) == ("ConfNotUsed", "ConfigMap")
+                assert "pumice_conf_good 0.0" in run.service.metrics.text().decode()
+                assert run.service._loop.assembly.conf.actions == ("enqueue", "allocate")
+                api.watches[maps].put_nowait({"type": "MODIFIED", "object": conf_map(OTHER, "13")})
+                await until(lambda: run.service._loop.assembly.conf.actions == ("enqueue",))
+                assert "pumice_conf_good 1.0" in run.service.metrics.text().decode()
+        asked = [query for method, path, query, _ in api.requests if path == maps]
+        assert {query.get("fieldSelector") for query in asked} == {"metadata.name=conf"}
+
+    asyncio.run(story())
+
+
+PLUGIN = """
+from pumice import Plugin, Unfit
+
+
+class Picky(Plugin):
+    name = "picky"
+
+    def predicate(self, task, node):
+        {0}
+"""
+
+
+def test_a_changed_plugin_is_used_from_the_next_cycle_and_a_bad_one_is_not(tmp_path: Path) -> None:
+    async def story() -> None:
+        plugins, conf = tmp_path / "plugins", tmp_path / "scheduler.conf"
+        plugins.mkdir()
+        (plugins / "picky.py").write_text(PLUGIN.format('raise Unfit("not today")'))
+        conf.write_text(CONF + "  - name: picky\n")
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"))
+            async with running(tmp_path, api, conf=conf, plugins=plugins) as run:
+                await until(lambda: run.service.cycles >= 3)
+                assert binds(api) == {}
+                (plugins / "picky.py").write_text("this is not Python")
+                await until(lambda: "pumice_plugins_good 0.0" in run.service.metrics.text().decode())
+                cycles = run.service.cycles
+                await until(lambda: run.service.cycles >= cycles + 2)
+                assert (binds(api), run.service.trouble()) == ({}, "")
+                (plugins / "picky.py").write_text(PLUGIN.format("return None"))
+                await until(lambda: len(binds(api)) == 2)
+                assert "pumice_plugins_good 1.0" in run.service.metrics.text().decode()
 
     asyncio.run(story())
 

@@ -1,0 +1,149 @@
+"""The configuration of a running scheduler: a conf and a directory of plugins, each of which may change at any time."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from pathlib import Path
+
+from pumice.config import SchedulerConf
+from pumice.config.reload import ConfSource
+from pumice.errors import PumiceError
+from pumice.framework.registry import Registry
+from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
+
+log = logging.getLogger("pumice.conf")
+
+CONF, PLUGINS = "conf", "plugins"
+
+
+class PluginFolder:
+    """Follows a directory of plugins. The owner calls ``poll`` between sessions; there is no watcher and no clock.
+
+    What the files hold decides. Sizes and times of change only say when it is worth reading them again.
+    """
+
+    def __init__(self, directory: Path, base: Registry) -> None:
+        self.directory, self._base = directory, base
+        self.error = ""
+        """Why the directory as it is now cannot be used; nothing if it can."""
+        self._looks: object = None
+        self._content = ""
+
+    def load(self) -> Registry:
+        """What exists, with the plugins of the directory.
+
+        :raises PluginLoadError: the directory or one of its modules cannot be used.
+        """
+        self._looks, self._content = self._look(), self._digest()
+        registry = self._base.copy()
+        registry.load_directory(self.directory)
+        return registry
+
+    def poll(self) -> Registry | None:
+        """What exists now, if a file came, went or changed since the last call and all can be loaded; else None."""
+        looks = self._look()
+        if looks == self._looks:
+            return None
+        self._looks = looks
+        try:
+            content = self._digest()
+            if content == self._content:
+                return None
+            self._content = content
+            registry = self._base.copy()
+            registry.load_directory(self.directory)
+        except (PumiceError, OSError) as exc:
+            self.error = str(exc)
+            return None
+        self.error = ""
+        return registry
+
+    def _files(self) -> list[Path]:
+        """The modules and what packages hold; hidden names are left out, as when loading."""
+        found: list[Path] = []
+        waiting = [self.directory]
+        while waiting:
+            for path in sorted(waiting.pop().iterdir()):
+                if path.name.startswith((".", "__pycache__")):
+                    continue
+                if path.is_dir():
+                    waiting.append(path)
+                elif path.suffix == ".py":
+                    found.append(path)
+        return found
+
+    def _look(self) -> object:
+        try:
+            looks = [(path, path.stat()) for path in self._files()]
+        except OSError as exc:
+            return str(exc)  # a file went while we looked; the next call sees what became of it
+        return [(str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino) for path, stat in looks]
+
+    def _digest(self) -> str:
+        whole = hashlib.sha256()
+        if self.directory.is_dir():
+            for path in self._files():
+                content = path.read_bytes()
+                whole.update(f"{path}\0{len(content)}\0".encode() + content)
+        return whole.hexdigest()
+
+
+class Following:
+    """The configuration to use, kept up to date. What cannot be used changes nothing but ``complaints``."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        conf: ConfSource | None = None,
+        initial: SchedulerConf | None = None,
+        folder: PluginFolder | None = None,
+        compat: str | None = None,
+    ) -> None:
+        """*initial*: the conf to begin with, where it is known already. *conf* takes its place as it changes."""
+        self._registry, self._source, self._folder, self._compat = registry, conf, folder, compat
+        self._conf = initial
+        self._unfit = dict.fromkeys((CONF, PLUGINS), "")
+        self.complaints = dict.fromkeys((CONF, PLUGINS), "")
+        """What is wrong now with the conf and with the plugins; nothing if they are in use."""
+
+    @property
+    def missing(self) -> str:
+        """Why there is no conf at all yet; nothing if there is one."""
+        return "" if self._conf is not None else f"waiting for the conf: {self.complaints[CONF] or 'not read yet'}"
+
+    def poll(self) -> Assembly | None:
+        """The configuration to use from now on, if it is another than before."""
+        registry = self._folder.poll() if self._folder is not None else None
+        if registry is not None:
+            self._registry = registry
+            if self._source is not None:
+                self._source.check_again(catalogue_of(registry))
+        loaded = self._source.poll() if self._source is not None else None
+        conf = loaded.conf if loaded is not None else self._conf
+        if loaded is not None and self._compat:
+            conf = loaded.conf.with_compat(self._compat)
+        changed = conf is not None and (self._conf is None or conf.digest != self._conf.digest)
+        assembly = None
+        if conf is not None and (changed or registry is not None or (loaded is not None and self._unfit[CONF])):
+            assembly = self._assemble(conf, CONF if changed else PLUGINS)
+        if loaded is not None and assembly is not None:
+            for problem in loaded.warnings:
+                log.warning("%s", problem)
+        source, folder = self._source, self._folder
+        self.complaints = {
+            CONF: str(source.error) if source is not None and source.error is not None else self._unfit[CONF],
+            PLUGINS: (folder.error if folder is not None else "") or self._unfit[PLUGINS],
+        }
+        return assembly
+
+    def _assemble(self, conf: SchedulerConf, what: str) -> Assembly | None:
+        try:
+            assembly = assemble(conf, self._registry)
+        except Exception as exc:  # a plugin may refuse its arguments in any way
+            self._unfit[what] = str(exc) or type(exc).__name__
+            return None
+        self._conf = conf
+        self._unfit = dict.fromkeys((CONF, PLUGINS), "")
+        return assembly
