@@ -135,5 +135,16 @@ def test_json_manifests_and_lists_are_read(pumice: Pumice, tmp_path: Path) -> No
     (tmp_path / "nodes.json").write_text(text)
     items = "- {kind: Queue, metadata: {name: q1}, spec: {weight: 3}}"
     (tmp_path / "queues.yaml").write_text(f"kind: List\nitems:\n{items}\n")
-    [row] = pumice("queue", "list", tmp_path, "--json").data
+    default, row = pumice("queue", "list", tmp_path, "--json").data
+    assert (default["Name"], default["State"]) == ("default", "Open")  # there as in every cluster
     assert (row["Name"], row["Weight"]) == ("q1", 3)
+
+
+def test_a_pod_without_namespace_and_status_is_a_new_one_in_default(pumice: Pumice, tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(
+        "{kind: Node, metadata: {name: n1}, status: {allocatable: {cpu: 4, pods: 10}}}\n---\n"
+        "{kind: PodGroup, metadata: {name: g}, spec: {minMember: 1}}\n---\n"
+        "kind: Pod\nmetadata: {name: p, annotations: {scheduling.k8s.io/group-name: g}}\n"
+        "spec: {schedulerName: pumice, containers: [{name: c, resources: {requests: {cpu: 1}}}]}\n"
+    )
+    assert pumice("cycle", tmp_path, "--json").data["binds"] == {"default/p": "n1"}

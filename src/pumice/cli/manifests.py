@@ -13,10 +13,15 @@ from pumice.cli.options import read_text
 from pumice.errors import InvalidInput
 from pumice.model import api
 from pumice.model.events import Seen
+from pumice.sim.run import default_queue
 from pumice.state.cluster import ClusterState
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NAMESPACED = (
+    *(api.Pod, api.PodGroup, api.ResourceQuota, api.PodDisruptionBudget, api.PersistentVolumeClaim),
+    *(api.CSIStorageCapacity, api.ResourceClaim),
+)
 
 
 def read_objects(paths: Sequence[Path]) -> tuple[list[api.AnyObject], list[str]]:
@@ -36,19 +41,34 @@ def read_objects(paths: Sequence[Path]) -> tuple[list[api.AnyObject], list[str]]
                 unread.add(kind)
                 continue
             try:
-                found.append(api.decode(kind, document))
+                obj = api.decode(kind, document)
             except InvalidInput as exc:
                 raise InvalidInput(f"{file}: {exc}") from exc
+            _complete(obj)
+            found.append(obj)
     return found, sorted(unread)
 
 
+def _complete(obj: api.AnyObject) -> None:
+    """Fill in what an API server would: the namespace, and that a new pod is pending."""
+    if isinstance(obj, _NAMESPACED):
+        obj.metadata.namespace = obj.metadata.namespace or "default"
+    if isinstance(obj, api.Pod):
+        obj.status.phase = obj.status.phase or "Pending"
+
+
 def state_of(objects: Sequence[api.AnyObject]) -> ClusterState:
-    """The cluster that the objects make up; its clock stands at the newest creation time among them."""
+    """The cluster that the objects make up; its clock stands at the newest creation time among them.
+
+    The queue ``default`` is there as in every cluster, whether they name it or not.
+    """
     state = ClusterState()
     stamps = [o.metadata.creation_timestamp for o in objects if o.metadata.creation_timestamp is not None]
     state.now = max((s.timestamp() for s in stamps), default=0.0)
     for obj in objects:
         state.apply(Seen(obj))
+    if "default" not in state.queues:
+        state.apply(Seen(default_queue()))
     return state
 
 

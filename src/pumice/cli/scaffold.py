@@ -193,7 +193,7 @@ def _cluster(name: str) -> str:
     mark = f"{name}/reserved: team-a"
     nodes = [_NODE.substitute(node=node, labels=mark if node == "c" else "") for node in ("a", "b", "c")]
     jobs = []
-    for job, pods, cpu, labels in (("plain", 3, 2, ""), ("team", 2, 3, mark), ("large", 3, 6, "")):
+    for job, pods, cpu, labels in (("plain", 3, 2, ""), ("team", 2, 3, mark), ("large", 2, 6, "")):
         jobs.append(_GROUP.substitute(job=job, pods=pods))
         jobs += [_POD.substitute(job=job, number=n, cpu=cpu, labels=labels) for n in range(pods)]
     return _CLUSTER.substitute(nodes="".join(nodes), jobs="".join(jobs))

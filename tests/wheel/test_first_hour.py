@@ -1,0 +1,105 @@
+"""A stranger's first hour: the built wheel, outside the source tree, every step through what was installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*words: object, cwd: Path) -> str:
+    """What a command prints; it must succeed."""
+    command = [str(word) for word in words]
+    ran = subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, f"{' '.join(command)}\n{ran.stdout}{ran.stderr}"
+    return ran.stdout
+
+
+def environment() -> dict[str, str]:
+    """That of somebody who has no source tree."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST", "COV"))}
+
+
+def installed(directory: Path) -> Path:
+    """The scripts of a fresh environment in which the wheel is installed; what it depends on comes from ours."""
+    options = ("--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--quiet")
+    run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", directory / "dist", ROOT, cwd=directory)
+    [wheel] = (directory / "dist").glob("pumice-*.whl")
+    run(sys.executable, "-m", "venv", "--without-pip", directory / "venv", cwd=directory)
+    [packages] = (directory / "venv").glob("lib/python*/site-packages")
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files do not count
+    scripts = directory / "venv" / "bin"
+    pip = (sys.executable, "-m", "pip", "--python", scripts / "python", "--disable-pip-version-check")
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=directory)
+    return scripts
+
+
+@contextmanager
+def served(*words: object, cwd: Path) -> Iterator[int]:
+    """A server that is ready, on a free port; it must end well when it is told to."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    command = [*(str(word) for word in words), "--port", str(port)]
+    process = subprocess.Popen(command, cwd=cwd, env=environment(), stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1):
+                    break
+            except OSError:
+                assert process.poll() is None, process.communicate()[1]
+                assert time.monotonic() < deadline, "the server is not ready after 30 s"
+                time.sleep(0.05)
+        yield port
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert process.returncode in (0, -signal.SIGTERM)
+
+
+def test_a_new_plugin_decides_the_same_in_a_cycle_in_the_simulator_and_behind_http(tmp_path: Path) -> None:
+    scripts = installed(tmp_path)
+    pumice, home = scripts / "pumice", tmp_path / "home"
+    home.mkdir()
+    where = run(scripts / "python", "-c", "import pumice; print(pumice.__file__)", cwd=home)
+    assert where.startswith(str(tmp_path))
+
+    run(pumice, "plugin", "new", "rack", cwd=home)
+    folder = home / "rack"
+    assert "2 passed" in run(scripts / "python", "-m", "pytest", "-q", "-W", "error", "rack", cwd=home)
+
+    ours = ("--conf", "scheduler.conf", "--plugins-dir", "plugins")
+    cycle = json.loads(run(pumice, "cycle", "cluster.yaml", *ours, "--json", cwd=folder))
+    assert cycle["errors"] == cycle["warnings"] == []
+    assert cycle["binds"] == {
+        "default/plain-0": "b",  # the fuller one first, the reserved one not at all
+        "default/plain-1": "b",
+        "default/plain-2": "a",
+        "default/team-0": "a",
+        "default/team-1": "a",
+    }
+
+    run(pumice, "simulate", "scenario.yaml", "--only", "rack", "--horizon", "1h", "--log", "log", cwd=folder)
+    binds = re.findall(r"^0\.000 bind (\S+) (\S+)$", (folder / "log").read_text(), re.MULTILINE)
+    assert dict(binds) == cycle["binds"]
+
+    with served(pumice, "extender", "serve", "plugins/rack.py", "--conf", "scheduler.conf", cwd=folder) as port:
+        conf = folder / "extender.conf"
+        conf.write_text(conf.read_text().replace("127.0.0.1:8888", f"127.0.0.1:{port}"))
+        over_http = json.loads(run(pumice, "cycle", "cluster.yaml", "--conf", conf, "--json", cwd=folder))
+        assert over_http["binds"] == cycle["binds"]
+        assert over_http["errors"] == []
