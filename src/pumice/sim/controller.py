@@ -8,12 +8,14 @@ from collections import deque
 from datetime import UTC, datetime
 from typing import Protocol
 
-from pumice.model.api import Metadata, PodGroup, PodGroupSpec, PodGroupStatus
+from pumice.model.api import Metadata, PodGroup
 from pumice.sim.cluster import SimCluster, SimPod
 from pumice.sim.engine import Rank, Timeline
-from pumice.sim.jobs import JobSpec, PodKind, Reaction, Work
+from pumice.sim.jobs import JobSpec, PodKind, Work
 from pumice.sim.log import EventLog
 from pumice.sim.results.records import JobOutcome, PodOutcome
+from pumice.workloads.grouping import job_group
+from pumice.workloads.policies import POD_FAILED, TASK_COMPLETED, Reaction, reaction_to
 
 _TICK = 1e-9
 
@@ -148,7 +150,7 @@ class JobController:
         self._create(job, len(done))
         for kind in {id(p.kind): p.kind for p in done}.values():
             if all(name in job.finished for name in kind.names):
-                reaction = self._reaction(job, kind, "TaskCompleted")
+                reaction = reaction_to(TASK_COMPLETED, kind.reactions, job.spec.reactions)
                 if reaction is not None and self._apply(job, None, reaction):
                     return
 
@@ -159,7 +161,7 @@ class JobController:
         self._log.write(self._timeline.now, f"fail {pod.key}")
         job.tries[pod.name] = job.tries.get(pod.name, 0) + 1
         self._cluster.remove_pod(pod)
-        self.pod_lost(pod, "PodFailed", "failed")
+        self.pod_lost(pod, POD_FAILED, "failed")
 
     def pod_lost(self, pod: SimPod, event: str, outcome: PodOutcome) -> None:
         """A pod failed, was evicted, or went down with its node; it is gone from the cluster."""
@@ -170,11 +172,11 @@ class JobController:
         del job.pods[pod.name]
         if pod.started is not None:
             job.running -= 1
-        reaction = self._reaction(job, pod.kind, event)
+        reaction = reaction_to(event, pod.kind.reactions, spec.reactions)
         broken = spec.work is Work.GANG and job.quorum_since is not None and job.running < spec.min_available
         if reaction is None:
             reaction = Reaction.RESTART_JOB if broken else Reaction.RESTART_POD
-        if event == "PodFailed":
+        if event == POD_FAILED:
             job.failures += 1
             if job.failures > spec.retries and reaction in _RESTARTS:
                 reaction = Reaction.ABORT_JOB
@@ -183,13 +185,6 @@ class JobController:
             self._pause(job)
         if not self._apply(job, pod, reaction):
             job.pods[pod.name] = self._cluster.create_pod(job, pod.kind, pod.name)
-
-    def _reaction(self, job: SimJob, kind: PodKind, event: str) -> Reaction | None:
-        for said in (kind.reactions, job.spec.reactions):
-            found = said.get(event) or (said.get("*") if event != "TaskCompleted" else None)
-            if found is not None:
-                return found
-        return None
 
     def _apply(self, job: SimJob, pod: SimPod | None, reaction: Reaction) -> bool:
         """Do what a policy says; True if the job is over."""
@@ -280,8 +275,8 @@ def _kept(worked: float, every: float) -> float:
 
 
 def _group_of(spec: JobSpec, now: float) -> PodGroup:
-    return PodGroup(
-        metadata=Metadata(
+    return job_group(
+        Metadata(
             name=spec.name,
             namespace=spec.namespace,
             uid=spec.key,
@@ -289,12 +284,9 @@ def _group_of(spec: JobSpec, now: float) -> PodGroup:
             labels=spec.labels,
             annotations=spec.annotations,
         ),
-        spec=PodGroupSpec(
-            min_member=spec.min_available,
-            min_task_member=spec.role_minimums,
-            min_resources=spec.min_resources,
-            queue=spec.queue,
-            priority_class_name=spec.priority_class,
-        ),
-        status=PodGroupStatus(phase="Pending"),
+        minimum=spec.min_available,
+        role_minimums=spec.role_minimums,
+        resources=spec.min_resources,
+        queue=spec.queue,
+        priority_class=spec.priority_class,
     )

@@ -11,6 +11,7 @@ from pumice.model.api import PodSpec, ResourceList
 from pumice.model.request import pod_request
 from pumice.model.resources import CPU, MEMORY, dim
 from pumice.model.task import GPU_RESOURCES
+from pumice.workloads.policies import Reaction
 
 SIM_RUN_ANNOTATION = "sim.pumice.dev/run-time"
 """How long a pod really runs in the simulator, as a Go duration; else the declared time."""
@@ -31,17 +32,6 @@ class Work(Enum):
     """It counts while enough pods run; then everything ends together."""
     EACH = "each"
     """Every pod needs its own run time from its own start."""
-
-
-class Reaction(Enum):
-    """What the job controller does about a pod that was lost or failed. Values are Volcano's names of actions."""
-
-    RESTART_POD = "RestartPod"
-    RESTART_TASK = "RestartTask"
-    RESTART_JOB = "RestartJob"
-    ABORT_JOB = "AbortJob"
-    TERMINATE_JOB = "TerminateJob"
-    COMPLETE_JOB = "CompleteJob"
 
 
 @dataclass(frozen=True, slots=True)

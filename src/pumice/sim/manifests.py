@@ -26,48 +26,21 @@ from pumice.sim.jobs import (
     SIM_RUN_ANNOTATION,
     JobSpec,
     PodKind,
-    Reaction,
     Work,
     demand_of,
 )
 from pumice.state import saved
+from pumice.workloads.grouping import Part, least_members, least_resources, pod_queue
+from pumice.workloads.pods import identity_labels
+from pumice.workloads.policies import Answers, answers_of
+from pumice.workloads.vcjob import Template, VcJobSpec, minimum_of, pod_name, roles_of, template_of
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
-MIN_MEMBER_ANNOTATION = "scheduling.volcano.sh/group-min-member"
 _FAILS = re.compile(r"(?P<after>\S+?)(?:\s*x\s*(?P<times>[0-9]+))?")
 
 
-class _Template(msgspec.Struct, rename="camel", kw_only=True):
-    metadata: api.Metadata = msgspec.field(default_factory=api.Metadata)
-    spec: api.PodSpec = msgspec.field(default_factory=api.PodSpec)
-
-
-class _Policy(msgspec.Struct, rename="camel", kw_only=True):
-    action: str
-    event: str = ""
-    events: list[str] | None = None
-
-
-class _Task(msgspec.Struct, rename="camel", kw_only=True):
-    name: str = ""
-    replicas: int = 1
-    min_available: int | None = None
-    template: _Template = msgspec.field(default_factory=_Template)
-    policies: list[_Policy] | None = None
-
-
-class _VcJobSpec(msgspec.Struct, rename="camel", kw_only=True):
-    tasks: list[_Task]
-    min_available: int | None = None
-    queue: str = ""
-    priority_class_name: str = ""
-    max_retry: int = 3
-    policies: list[_Policy] | None = None
-
-
 class _BatchJobSpec(msgspec.Struct, rename="camel", kw_only=True):
-    template: _Template
+    template: Template
     parallelism: int = 1
     completions: int | None = None
     backoff_limit: int = 6
@@ -189,30 +162,24 @@ def _namespaced(obj: api.AnyObject) -> None:
 # -- jobs ---------------------------------------------------------------------------------------------------------
 def _vcjob(document: Mapping[str, Any], origin: str, submit_s: float, run_s: float | None) -> JobSpec:
     job = msgspec.convert(document, _Job)
-    spec = msgspec.convert(job.spec, _VcJobSpec)
+    spec = msgspec.convert(job.spec, VcJobSpec)
     meta = job.metadata
-    namespace = meta.namespace or "default"
+    roles = roles_of(spec)
     kinds = []
-    for number, task in enumerate(spec.tasks):
-        role = task.name or f"default{number}"
-        names = tuple(f"{meta.name}-{role}-{n}" for n in range(task.replicas))
-        labels = {"volcano.sh/job-name": meta.name, "volcano.sh/job-namespace": namespace, ROLE_KEY: role}
-        kinds.append(_kind(meta, role, names, task.template, labels, run_s, _reactions(task.policies)))
-    total = sum(len(kind.names) for kind in kinds)
-    roles = {
-        t.name or f"default{n}": t.replicas if t.min_available is None else t.min_available
-        for n, t in enumerate(spec.tasks)
-    }
+    for role in roles:
+        names = tuple(pod_name(meta.name, role.name, n) for n in range(role.replicas))
+        labels = identity_labels(meta.name, meta.namespace or "default", role.name)
+        kinds.append(_kind(meta, role.name, names, template_of(role.task), labels, run_s, role.answers))
     return _spec(
         meta,
         kinds,
         origin,
         submit_s,
-        min_available=total if spec.min_available is None else spec.min_available,
+        min_available=minimum_of(spec, roles),
         queue=spec.queue or "default",
         priority_class=spec.priority_class_name,
-        roles=roles,
-        reactions=_reactions(spec.policies),
+        roles={role.name: role.minimum for role in roles},
+        reactions=answers_of(spec.policies),
         retries=spec.max_retry,
     )
 
@@ -230,8 +197,8 @@ def _batch_job(document: Mapping[str, Any], origin: str, submit_s: float, run_s:
         [kind],
         origin,
         submit_s,
-        min_available=_whole(notes.get(MIN_MEMBER_ANNOTATION, "1"), MIN_MEMBER_ANNOTATION),
-        queue=notes.get(QUEUE_ANNOTATION, "default"),
+        min_available=least_members(notes),
+        queue=pod_queue(notes) or "default",
         priority_class=spec.template.spec.priority_class_name,
         roles=None,
         reactions={},
@@ -253,7 +220,7 @@ def _pods(
     placed = {}
     for pod, _ in members:
         role = (pod.metadata.annotations or {}).get(ROLE_KEY) or (pod.metadata.labels or {}).get(ROLE_KEY, "")
-        template = _Template(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=""))
+        template = Template(metadata=pod.metadata, spec=msgspec.structs.replace(pod.spec, node_name=""))
         kinds.append(_kind(meta, role, (pod.metadata.name,), template, {}, run_s, {}))
         if pod.spec.node_name:
             placed[pod.metadata.name] = pod.spec.node_name
@@ -264,7 +231,7 @@ def _pods(
         origin,
         submit_s,
         min_available=spec.min_member if spec is not None else 1,
-        queue=(spec.queue if spec is not None else notes.get(QUEUE_ANNOTATION, "")) or "default",
+        queue=(spec.queue if spec is not None else pod_queue(notes)) or "default",
         priority_class=spec.priority_class_name if spec is not None else first.spec.priority_class_name,
         roles=spec.min_task_member if spec is not None else None,
         reactions={},
@@ -283,7 +250,7 @@ def _spec(
     queue: str,
     priority_class: str,
     roles: dict[str, int] | None,
-    reactions: Mapping[str, Reaction],
+    reactions: Answers,
     retries: int,
     parallelism: int = 0,
     placed: Mapping[str, str] | None = None,
@@ -309,7 +276,7 @@ def _spec(
         user=notes.get("volcano.sh/user", ""),
         priority_class=priority_class,
         role_minimums=roles,
-        min_resources=_minimum(kinds, min_available),
+        min_resources=_minimum(kinds, min_available, roles or {}),
         labels=meta.labels,
         annotations=meta.annotations,
         reactions=reactions,
@@ -325,10 +292,10 @@ def _kind(
     meta: api.Metadata,
     role: str,
     names: tuple[str, ...],
-    template: _Template,
+    template: Template,
     labels: Mapping[str, str],
     run_s: float | None,
-    reactions: Mapping[str, Reaction],
+    reactions: Answers,
 ) -> PodKind:
     given = template.metadata
     notes = {**(given.annotations or {}), GROUP_ANNOTATION: meta.name}
@@ -358,29 +325,13 @@ def _shared(spec: api.PodSpec, notes: Mapping[str, str] | None) -> int | None:
     return None if asked is None or asked.whole or asked.memory else asked.devices * asked.milli
 
 
-def _minimum(kinds: list[PodKind], least: int) -> api.ResourceList:
+def _minimum(kinds: list[PodKind], least: int, roles: Mapping[str, int]) -> api.ResourceList:
     """What the first *least* pods ask for together."""
-    total = Resources({})
-    left = least
-    for kind in kinds:
-        count = min(left, len(kind.names))
-        left -= count
-        for _ in range(count):
-            total = total + Resources(dict(kind.demand.items))
-    return {name: v for name, v in total.as_written().items() if name != "pods" and v}
-
-
-def _reactions(policies: list[_Policy] | None) -> dict[str, Reaction]:
-    out: dict[str, Reaction] = {}
-    for policy in policies or ():
-        try:
-            reaction = Reaction(policy.action)
-        except ValueError:
-            known = ", ".join(r.value for r in Reaction)
-            raise InvalidInput(f"policies: action must be one of {known}, got {policy.action!r}") from None
-        for event in [*([policy.event] if policy.event else []), *(policy.events or [])]:
-            out[event] = reaction
-    return out
+    parts = [
+        Part(len(k.names), min(roles.get(k.role, len(k.names)), len(k.names)), Resources(dict(k.demand.items)))
+        for k in kinds
+    ]
+    return {name: v for name, v in least_resources(parts, least).as_written().items() if name != "pods" and v}
 
 
 def _seconds(notes: Mapping[str, str], key: str, default: float) -> float:
@@ -402,12 +353,6 @@ def _failure(text: str) -> tuple[float, int]:
             f"annotation {SIM_FAILS_ANNOTATION}: must be a duration, or one with a count (10m x2), got {text!r}"
         )
     return _seconds({"": match["after"]}, "", math.inf), int(match["times"] or 1)
-
-
-def _whole(text: str, key: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise InvalidInput(f"annotation {key}: must be a whole number, got {text!r}")
-    return int(text)
 
 
 def _group_key(pod: api.Pod) -> str:

@@ -1,0 +1,118 @@
+"""PodGroups: what the group of a job looks like, and that of pods which nobody put into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pumice.errors import InvalidInput
+from pumice.model.api import Metadata, NetworkTopology, PodGroup, PodGroupSpec, PodGroupStatus, ResourceList
+from pumice.model.resources import Resources
+
+QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
+MIN_MEMBER_ANNOTATION = "scheduling.volcano.sh/group-min-member"
+INHERITED = "volcano.sh/"
+"""Annotations of an owner whose names begin so go to the group of its pods."""
+_FROM_POD = (
+    *("volcano.sh/preemptable", "volcano.sh/revocable-zone", "volcano.sh/cooldown-time"),
+    *("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"),
+)
+_LABELS_FROM_POD = ("volcano.sh/preemptable", "volcano.sh/cooldown-time")
+_TOPOLOGY_MODE, _TOPOLOGY_TIER = "volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier"
+
+
+def job_group(
+    metadata: Metadata,
+    *,
+    minimum: int,
+    role_minimums: dict[str, int] | None,
+    resources: ResourceList | None,
+    queue: str,
+    priority_class: str,
+    topology: NetworkTopology | None = None,
+) -> PodGroup:
+    """The PodGroup of a job, new: labels and annotations of the job belong into *metadata*."""
+    return PodGroup(
+        metadata=metadata,
+        spec=PodGroupSpec(
+            min_member=minimum,
+            min_task_member=role_minimums,
+            min_resources=resources,
+            queue=queue,
+            priority_class_name=priority_class,
+            network_topology=topology,
+        ),
+        status=PodGroupStatus(phase="Pending"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Equal pods of a job: how many, how many of them must run, and what each asks for."""
+
+    replicas: int
+    minimum: int
+    request: Resources
+    priority: int = 0
+
+
+def least_resources(parts: Sequence[Part], least: int) -> Resources:
+    """What the first *least* pods ask for together, the most important first.
+
+    Where *least* is enough for what every part must have, these come first, and only then the others.
+    """
+    total = Resources({})
+    ordered = sorted(parts, key=lambda part: -part.priority)
+    sure = [min(p.minimum, p.replicas) for p in ordered]
+    if least < sum(sure):
+        sure = [0] * len(ordered)
+    left = least - sum(sure)
+    for part, count in zip(ordered, sure, strict=True):
+        more = min(left, part.replicas - count)
+        left -= more
+        for _ in range(count + more):
+            total = total + part.request
+    return total
+
+
+def least_members(annotations: Mapping[str, str]) -> int:
+    """How many pods of an owner must run together: one, unless its annotation says more.
+
+    :raises InvalidInput: the annotation is no whole number.
+    """
+    text = annotations.get(MIN_MEMBER_ANNOTATION, "1")
+    if not text.isascii() or not text.isdigit():
+        raise InvalidInput(f"annotation {MIN_MEMBER_ANNOTATION}: must be a whole number, got {text!r}")
+    return int(text)
+
+
+def pod_queue(*annotations: Mapping[str, str] | None) -> str:
+    """The queue that the first of these names (the pod's, its owner's, its namespace's); nothing if none does."""
+    return next((found for said in annotations if (found := (said or {}).get(QUEUE_ANNOTATION, ""))), "")
+
+
+def group_annotations(pod: Mapping[str, str], owner: Mapping[str, str]) -> dict[str, str]:
+    """What the group of a pod inherits: the pod's own word stands above its owner's."""
+    return {**{k: v for k, v in owner.items() if k.startswith(INHERITED)}, **_chosen(pod, _FROM_POD)}
+
+
+def group_labels(pod: Mapping[str, str]) -> dict[str, str]:
+    """Labels of a pod that its group carries too."""
+    return _chosen(pod, _LABELS_FROM_POD)
+
+
+def group_topology(annotations: Mapping[str, str]) -> NetworkTopology | None:
+    """The network topology that annotations ask for.
+
+    :raises InvalidInput: the highest tier is no whole number.
+    """
+    mode, tier = annotations.get(_TOPOLOGY_MODE, ""), annotations.get(_TOPOLOGY_TIER, "")
+    if not mode and not tier:
+        return None
+    if tier and not (tier.isascii() and tier.isdigit()):
+        raise InvalidInput(f"annotation {_TOPOLOGY_TIER}: must be a whole number, got {tier!r}")
+    return NetworkTopology(mode=mode or "hard", highest_tier_allowed=int(tier) if tier else None)
+
+
+def _chosen(said: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
+    return {key: said[key] for key in keys if key in said}
