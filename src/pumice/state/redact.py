@@ -24,9 +24,15 @@ _DROPPED: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 
 def _keys(saved: SavedCycle, names: Names) -> dict[str, str]:
-    """``namespace/name`` of every pod and job, old -> new."""
+    """``namespace/name`` of every pod, job and claim, old -> new."""
+
+    def claim_key(key: str) -> str:
+        namespace, _, name = key.partition("/")
+        return f"{names.namespaces.get(namespace, namespace)}/{names.others.get(name, name)}"
+
     out: dict[str, str] = {}
-    for kind, renamed in (("Pod", names.pod_key), ("PodGroup", names.job_key)):
+    claims = (("PersistentVolumeClaim", claim_key), ("ResourceClaim", claim_key))
+    for kind, renamed in (("Pod", names.pod_key), ("PodGroup", names.job_key), *claims):
         for obj in saved.objects.get(kind, ()):
             meta = obj.get("metadata", {})
             key = f"{meta.get('namespace', '')}/{meta.get('name', '')}"

@@ -18,7 +18,7 @@ S = TaskStatus
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidInput, match=r"kind 'Deployment': not one of CSINode, .*Pod"):
+    with pytest.raises(InvalidInput, match=r"kind 'Deployment': not one of CSIDriver, .*Pod"):
         decode("Deployment", {})
 
 

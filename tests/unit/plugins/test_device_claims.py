@@ -9,6 +9,7 @@ from pumice.framework.plugin import Arguments
 from pumice.framework.session import Session
 from pumice.model import api
 from pumice.model.events import Seen
+from pumice.model.intents import Bind, DeviceChoice
 from pumice.plugins.predicates import Predicates
 from pumice.plugins.predicates.cel import Device, compile_selector
 from pumice.state.cluster import ClusterState
@@ -168,3 +169,201 @@ def test_a_selector_is_read_as_cel_reads_it(text: str, answer: bool) -> None:
 def test_a_selector_that_is_not_understood_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(InvalidInput, match="device selector"):
         compile_selector(text)
+
+
+def slices(on: str, listed: list[Json], **more: Any) -> Json:
+    spec = {"driver": DRIVER, "pool": {"name": on, "generation": 1}, "nodeName": on, "devices": listed, **more}
+    return {"metadata": {"name": f"{on}-{len(listed)}-{len(more)}"}, "spec": spec}
+
+
+def asking(name: str, *requests: Json, **devices: Any) -> Json:
+    spec = {"devices": {"requests": list(requests), **devices}}
+    return {"metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}"}, "spec": spec}
+
+
+def exactly(name: str = "r", **more: Any) -> Json:
+    return {"name": name, "exactly": {"deviceClassName": "gpu", **more}}
+
+
+def model(name: str) -> list[Json]:
+    return [{"cel": {"expression": f'device.attributes["{DRIVER}"].model == "{name}"'}}]
+
+
+def chosen(ssn: Session, name: str, on: str) -> Json:
+    """What is to be written into the only claim of a pod when it goes to a node."""
+    statement = ssn.statement()
+    assert statement.allocate(ssn.state.tasks[name], ssn.nodes[on]) == ""
+    statement.commit()
+    (bind,) = [i for i in ssn.intents if isinstance(i, Bind)]
+    (choice,) = bind.prepare
+    assert isinstance(choice, DeviceChoice)
+    assert choice.allocation is not None
+    assert choice.claim == "ns/c"
+    return choice.allocation
+
+
+def test_the_first_alternative_that_the_node_can_serve_is_taken() -> None:
+    wanted = {
+        "name": "r",
+        "firstAvailable": [
+            {"name": "big", "deviceClassName": "gpu", "selectors": model("H100")},
+            {"name": "small", "deviceClassName": "gpu", "selectors": model("A100"), "count": 2},
+        ],
+    }
+    ssn = opened(
+        DeviceClass=[device_class()],
+        ResourceSlice=[devices("n1", "a", "b", model="A100"), devices("n2", "a", model="A100")],
+        ResourceClaim=[asking("c", wanted)],
+        Pod=[pod("p", "c")],
+    )
+    assert objections(ssn, "p") == {"n1": None, "n2": NONE_FREE}
+    results = chosen(ssn, "p", "n1")["devices"]["results"]
+    assert [(r["request"], r["device"]) for r in results] == [("r/small", "a"), ("r/small", "b")]
+
+
+def test_an_allocation_names_devices_and_node_and_passes_configuration_on() -> None:
+    told = {**device_class(), "spec": {**device_class()["spec"], "config": [{"opaque": {"driver": DRIVER}}]}}
+    mine = {"requests": ["r"], "opaque": {"driver": DRIVER, "parameters": {"mode": "fast"}}}
+    other = {"requests": ["x"], "opaque": {"driver": DRIVER}}
+    ssn = opened(
+        DeviceClass=[told],
+        ResourceSlice=[devices("n1", "a")],
+        ResourceClaim=[asking("c", exactly(), config=[mine, other])],
+        Pod=[pod("p", "c")],
+    )
+    assert chosen(ssn, "p", "n1") == {
+        "devices": {
+            "results": [{"request": "r", "driver": DRIVER, "pool": "n1", "device": "a"}],
+            "config": [
+                {"source": "FromClass", "requests": ["r"], "opaque": {"driver": DRIVER}},
+                {"source": "FromClaim", **mine},
+            ],
+        },
+        "nodeSelector": {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+        },
+    }
+
+
+def test_devices_that_several_nodes_reach_keep_their_selector() -> None:
+    line = {"key": "host", "operator": "In", "values": ["n1", "n2"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [line]}]}
+    pool = {"driver": DRIVER, "pool": {"name": "fabric", "generation": 1}}
+    near = {"metadata": {"name": "near"}, "spec": {**pool, "nodeSelector": terms, "devices": [{"name": "a"}]}}
+    everywhere = {"metadata": {"name": "all"}, "spec": {**pool, "allNodes": True, "devices": [{"name": "b"}]}}
+    ssn = opened(
+        Node=[node("n1"), node("n3")],
+        DeviceClass=[device_class()],
+        ResourceSlice=[near, everywhere],
+        ResourceClaim=[asking("c", exactly(count=2))],
+        Pod=[pod("p", "c")],
+    )
+    assert objections(ssn, "p") == {"n1": None, "n3": NONE_FREE}
+    assert chosen(ssn, "p", "n1")["nodeSelector"] == terms
+
+
+def test_a_tainted_device_serves_only_who_tolerates_it() -> None:
+    sick = {"name": "a", "taints": [{"key": "sick", "value": "yes", "effect": "NoSchedule"}]}
+    ssn = opened(
+        DeviceClass=[device_class()],
+        ResourceSlice=[slices("n1", [sick])],
+        ResourceClaim=[
+            asking("c", exactly()),
+            asking("d", exactly(tolerations=[{"key": "sick", "operator": "Exists"}])),
+        ],
+        Pod=[pod("p", "c"), pod("q", "d")],
+    )
+    assert objections(ssn, "p")["n1"] == NONE_FREE
+    assert objections(ssn, "q")["n1"] is None
+
+
+def test_administrators_use_devices_beside_their_owners() -> None:
+    held = {"devices": {"results": [{"driver": DRIVER, "pool": "n1", "device": "a", "request": "r"}]}}
+    ssn = opened(
+        DeviceClass=[device_class()],
+        ResourceSlice=[devices("n1", "a")],
+        ResourceClaim=[asking("c", exactly(adminAccess=True)), claim("owner", allocated=held)],
+        Pod=[pod("p", "c")],
+    )
+    assert objections(ssn, "p")["n1"] is None
+    assert chosen(ssn, "p", "n1")["devices"]["results"][0]["adminAccess"] is True
+
+
+def test_partitions_of_one_device_share_its_counters() -> None:
+    def part(name: str, memory: str) -> Json:
+        uses = [{"counterSet": "card", "counters": {"memory": {"value": memory}}}]
+        return {"name": name, "consumesCounters": uses}
+
+    counters = [{"name": "card", "counters": {"memory": {"value": "40Gi"}}}]
+    held = {"devices": {"results": [{"driver": DRIVER, "pool": "n1", "device": "half", "request": "r"}]}}
+    ssn = opened(
+        DeviceClass=[device_class()],
+        ResourceSlice=[
+            slices("n1", [part("whole", "40Gi"), part("half", "20Gi"), part("rest", "20Gi")]),
+            slices("n1", [], sharedCounters=counters),
+        ],
+        ResourceClaim=[asking("c", exactly()), asking("d", exactly(count=2)), claim("owner", allocated=held)],
+        Pod=[pod("p", "c"), pod("q", "d")],
+    )
+    assert objections(ssn, "p")["n1"] is None
+    assert objections(ssn, "q")["n1"] == NONE_FREE
+    assert [r["device"] for r in chosen(ssn, "p", "n1")["devices"]["results"]] == ["rest"]
+
+
+def test_a_device_must_have_the_capacity_that_is_asked_for() -> None:
+    ssn = opened(
+        DeviceClass=[device_class()],
+        ResourceSlice=[devices("n1", "a")],
+        ResourceClaim=[
+            asking("c", exactly(capacity={"requests": {"memory": "41Gi"}})),
+            asking("d", exactly(capacity={"requests": {f"{DRIVER}/memory": "40Gi"}})),
+        ],
+        Pod=[pod("p", "c"), pod("q", "d")],
+    )
+    assert objections(ssn, "p")["n1"] == NONE_FREE
+    assert objections(ssn, "q")["n1"] is None
+
+
+def test_a_claim_that_a_failed_bind_left_behind_may_move() -> None:
+    held = {
+        "devices": {"results": [{"driver": DRIVER, "pool": "n2", "device": "a", "request": "r"}]},
+        "nodeSelector": {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}]
+        },
+    }
+    left = claim("c", allocated=held)
+    left["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "p"}]
+    ssn = opened(
+        DeviceClass=[device_class()],
+        ResourceSlice=[devices("n1", "a"), devices("n2", "a")],
+        ResourceClaim=[left],
+        Pod=[pod("p", "c"), pod("q", "c")],
+    )
+    assert objections(ssn, "p") == {"n1": None, "n2": None}
+    assert objections(ssn, "q") == {"n1": "resourceclaim not available on the node", "n2": None}
+    assert chosen(ssn, "p", "n1")["devices"]["results"][0]["pool"] == "n1"
+
+
+def test_an_allocated_claim_is_only_to_be_reserved() -> None:
+    held = {"devices": {"results": [{"driver": DRIVER, "pool": "n1", "device": "a", "request": "r"}]}}
+    ssn = opened(DeviceClass=[device_class()], ResourceClaim=[claim("c", allocated=held)], Pod=[pod("p", "c")])
+    statement = ssn.statement()
+    assert statement.allocate(ssn.state.tasks["p"], ssn.nodes["n1"]) == ""
+    statement.commit()
+    assert [i.prepare for i in ssn.intents if isinstance(i, Bind)] == [(DeviceChoice("ns/c"),)]
+
+
+def test_a_claim_made_for_another_pod_or_about_to_go_serves_nobody() -> None:
+    made = asking("made", exactly())
+    made["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": "other", "uid": "other"}]
+    going = asking("going", exactly())
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    full = asking("full", exactly())
+    full["status"] = {"allocation": {"devices": {}}, "reservedFor": [{"uid": f"u{i}"} for i in range(256)]}
+    templated = pod("p")
+    templated["spec"]["resourceClaims"] = [{"name": "x", "resourceClaimTemplateName": "t"}]
+    templated["status"]["resourceClaimStatuses"] = [{"name": "x", "resourceClaimName": "made"}]
+    ssn = opened(ResourceClaim=[made, going, full], Pod=[templated, pod("q", "going"), pod("r", "full")])
+    assert objections(ssn, "p")["n1"] == 'resourceclaim "made" was not created for the pod'
+    assert objections(ssn, "q")["n1"] == 'resourceclaim "going" is being deleted'
+    assert objections(ssn, "r")["n1"] == 'resourceclaim "full" has 256 users, and at most 256 are possible'

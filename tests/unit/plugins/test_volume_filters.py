@@ -8,9 +8,11 @@ from pumice.framework.plugin import Arguments
 from pumice.framework.session import Session
 from pumice.model import api
 from pumice.model.events import Seen
+from pumice.model.intents import Bind, VolumeChoice
 from pumice.model.reason import Code
 from pumice.model.task import Task
 from pumice.plugins.predicates import Predicates
+from pumice.state import saved
 from pumice.state.cluster import ClusterState
 
 Json = dict[str, Any]
@@ -178,3 +180,110 @@ def test_a_node_takes_no_more_volumes_than_its_driver_can_attach() -> None:
     assert objections(ssn, "q") == {"n1": None, "n2": None}
     reason = ssn.predicate_reason(task(ssn, "p"), ssn.nodes["n1"])
     assert reason is not None and reason.evictable
+
+
+def bind_choices(ssn: Session, name: str, on: str) -> list[VolumeChoice]:
+    statement = ssn.statement()
+    assert statement.allocate(task(ssn, name), ssn.nodes[on]) == ""
+    statement.commit()
+    binds = [i for i in ssn.intents if isinstance(i, Bind)]
+    return [c for c in binds[-1].prepare if isinstance(c, VolumeChoice)]
+
+
+def test_a_bind_says_which_claims_wait_and_what_they_get() -> None:
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage(), storage("made", provisioner="csi.example")],
+        PersistentVolume=[volume("v", on="n1"), volume("w")],
+        PersistentVolumeClaim=[claim("one"), claim("two", storage_class="made"), claim("three", "w")],
+        Pod=[pod("p", "one", "two", "three"), pod("q", "three")],
+    )
+    assert bind_choices(ssn, "p", "n1") == [VolumeChoice("ns/one", "", "v", 600.0), VolumeChoice("ns/two")]
+    assert bind_choices(ssn, "q", "n1") == []
+
+
+def test_pods_that_share_a_waiting_claim_all_wait_for_it() -> None:
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage(provisioner="csi.example")],
+        PersistentVolumeClaim=[claim("shared")],
+        Pod=[pod("p", "shared"), pod("q", "shared")],
+    )
+    assert bind_choices(ssn, "p", "n2") == [VolumeChoice("ns/shared")]
+    assert objections(ssn, "q") == {"n1": NOTHING, "n2": None}
+    assert bind_choices(ssn, "q", "n2") == [VolumeChoice("ns/shared")]
+
+
+def test_a_claim_whose_owner_named_a_volume_is_not_ours_to_bind() -> None:
+    named = claim("one", "v")
+    named["status"] = {"phase": "Pending"}
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage()],
+        PersistentVolume=[volume("v")],
+        PersistentVolumeClaim=[named],
+        Pod=[pod("p", "one")],
+    )
+    assert set(objections(ssn, "p").values()) == {"pod has unbound immediate PersistentVolumeClaims"}
+
+
+def test_a_volume_that_an_earlier_claim_of_the_name_left_is_not_taken() -> None:
+    held = volume("v", claimRef={"namespace": "ns", "name": "one", "uid": "earlier"})
+    ours = claim("one")
+    ours["metadata"]["uid"] = "later"
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage()],
+        PersistentVolume=[held],
+        PersistentVolumeClaim=[ours],
+        Pod=[pod("p", "one")],
+    )
+    assert set(objections(ssn, "p").values()) == {NOTHING}
+
+
+def told_room(name: str, amount: str, on: str, most: str = "") -> Json:
+    topology = {"matchLabels": {"host": on}}
+    limit = {"maximumVolumeSize": most} if most else {}
+    meta = {"name": name, "namespace": "csi"}
+    return {"metadata": meta, "storageClassName": "late", "capacity": amount, "nodeTopology": topology, **limit}
+
+
+def tracked(*told: Json, capacity: bool = True) -> Session:
+    return opened(
+        Node=NODES,
+        StorageClass=[storage(provisioner="csi.example")],
+        CSIDriver=[{"metadata": {"name": "csi.example"}, "spec": {"storageCapacity": capacity}}],
+        CSIStorageCapacity=list(told),
+        PersistentVolumeClaim=[claim("one", size="6Gi"), claim("two", size="6Gi")],
+        Pod=[pod("p", "one"), pod("q", "two"), pod("both", "one", "two")],
+    )
+
+
+def test_a_volume_is_made_where_the_driver_has_storage_left() -> None:
+    assert objections(tracked(told_room("a", "10Gi", "n2"), told_room("b", "5Gi", "n1")), "p") == {
+        "n1": NOTHING,
+        "n2": None,
+    }
+    assert objections(tracked(told_room("a", "10Gi", "n2", most="5Gi")), "p")["n2"] == NOTHING
+    assert objections(tracked(told_room("a", "10Gi", "n2"), capacity=False), "p") == {"n1": None, "n2": None}
+
+
+def test_storage_that_was_promised_is_not_promised_again() -> None:
+    ssn = tracked(told_room("a", "10Gi", "n2"))
+    assert objections(ssn, "both")["n2"] == NOTHING
+    assert objections(ssn, "q")["n2"] is None
+    statement = ssn.statement()
+    assert statement.allocate(task(ssn, "p"), ssn.nodes["n2"]) == ""
+    assert objections(ssn, "q")["n2"] == NOTHING
+    statement.discard()
+    assert objections(ssn, "q")["n2"] is None
+
+
+def test_what_was_promised_is_plain_data_that_a_saved_cycle_holds() -> None:
+    ssn = tracked(told_room("a", "10Gi", "n2"))
+    statement = ssn.statement()
+    statement.allocate(task(ssn, "p"), ssn.nodes["n2"])
+    statement.commit()
+    packed, left_out = saved.pack_memory(ssn.runtime.memory)
+    assert left_out == []
+    assert saved.unpack(packed["predicates"]) == {"volumes": {"ns/one": ("", "n2", "p")}}

@@ -3,117 +3,214 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
 
-from pumice.model import quantity
-from pumice.model.api import ResourceClaim
-from pumice.plugins.predicates.cel import Device
+from pumice.engine.matching import untolerated
+from pumice.model.api import ResourceClaim, Toleration
+from pumice.plugins.predicates.cel import Counter, Device
 
 Key: TypeAlias = tuple[str, str, str]
 """Driver, pool and name of a device."""
+Counters: TypeAlias = dict[Counter, int]
+"""What is left of the counters that devices share."""
 
 
 @dataclass(slots=True)
 class Wanted:
-    """One request of a claim: how many devices (all that match, if *every*) that pass all selectors."""
+    """One way to serve a request: how many devices (all that match, if *every*) that pass."""
 
     name: str
+    """The request, or ``request/alternative``."""
     count: int
     every: bool
-    selectors: Sequence[Callable[[Device], bool]]
+    passes: Callable[[Device], bool]
+    tolerations: Sequence[Toleration] = ()
+    admin: bool = False
+    """Access beside those who use the devices: they need not be free."""
+    least: Mapping[str, int] = field(default_factory=dict)
+    """Capacity that a device must have; it is given whole."""
+    config: Sequence[Mapping[str, Any]] = ()
+    """What the device class tells the driver."""
 
     def takes(self, device: Device) -> bool:
         """Does a device pass?"""
-        return all(s(device) for s in self.selectors)
+        if not self.passes(device) or untolerated(self.tolerations, device.taints) is not None:
+            return False
+        return all(device.capacity.get(qualified(device.driver, k), 0) >= v for k, v in self.least.items())
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a claim asks for: per request the ways to serve it, best first."""
+
+    claim: ResourceClaim
+    requests: Sequence[Sequence[Wanted]]
+
+
+class Given(NamedTuple):
+    """A device that serves a request."""
+
+    request: Wanted
+    device: Device
 
 
 def choose(
-    wanted: Sequence[tuple[ResourceClaim, Sequence[Wanted]]], devices: Sequence[Device], taken: set[Key]
-) -> dict[str, tuple[Key, ...]] | None:
+    asked: Sequence[Asked], devices: Sequence[Device], taken: set[Key], counters: Counters
+) -> dict[str, tuple[Given, ...]] | None:
     """Free devices for every request of every claim, the first that pass; None when there is no way to serve all."""
-    used = set(taken)
-    out: dict[str, tuple[Key, ...]] = {}
-    for claim, requests in wanted:
-        same = [
-            (set(x.get("requests") or ()), _qualified("", str(x["matchAttribute"])))
-            for x in (claim.spec.get("devices") or {}).get("constraints") or ()
-            if x.get("matchAttribute")
-        ]
-        slots: list[Wanted] = []
-        for request in requests:
-            if request.every:
-                passing = [d for d in devices if request.takes(d)]
-                if not passing or any(d.key in used for d in passing):
-                    return None
-                slots += [request] * len(passing)
-            else:
-                slots += [request] * request.count
-        free = [d for d in devices if d.key not in used]
-        found = _fill(slots, free, same, [])
+    used, left = set(taken), dict(counters)
+    out: dict[str, tuple[Given, ...]] = {}
+    for one in asked:
+        found = _serve(one, devices, used, left)
         if found is None:
             return None
-        out[claim.key] = tuple(free[at].key for at in found)
-        used.update(out[claim.key])
+        out[one.claim.key] = found
+        for given in found:
+            if not given.request.admin:
+                used.add(given.device.key)
+                _consume(left, given.device, 1)
     return out
 
 
-def _fill(
-    slots: Sequence[Wanted],
-    free: Sequence[Device],
-    same: Sequence[tuple[set[str], tuple[str, str]]],
-    so_far: list[int],
-) -> list[int] | None:
-    """A device (its place in *free*) for each slot, with equal attributes where they must be equal.
-
-    Tried in order and taken back where needed; equal slots take devices in their order, so none is tried twice.
-    """
-    if len(so_far) == len(slots):
-        return so_far
-    slot = slots[len(so_far)]
-    again = bool(so_far) and slots[len(so_far) - 1] is slot
-    passing = [
-        at for at in range(so_far[-1] + 1 if again else 0, len(free)) if at not in so_far and slot.takes(free[at])
+def _serve(asked: Asked, devices: Sequence[Device], used: set[Key], left: Counters) -> tuple[Given, ...] | None:
+    """Devices for one claim, by the first combination of its alternatives that works."""
+    same = [
+        (set(x.get("requests") or ()), qualified("", str(x["matchAttribute"])))
+        for x in (asked.claim.spec.get("devices") or {}).get("constraints") or ()
+        if x.get("matchAttribute")
     ]
-    still = sum(1 for s in slots[len(so_far) :] if s is slot)
-    for n, at in enumerate(passing):
-        if len(passing) - n < still:
-            return None
-        if all(_agrees(slots, [free[i] for i in so_far], slot, free[at], names, key) for names, key in same):
-            found = _fill(slots, free, same, [*so_far, at])
-            if found is not None:
-                return found
+    for ways in product(*asked.requests):
+        filling = _Filling(ways, devices, used, dict(left), same)
+        if filling.possible and filling.fill():
+            return tuple(filling.given)
     return None
 
 
-def _agrees(
-    slots: Sequence[Wanted],
-    so_far: Sequence[Device],
-    slot: Wanted,
-    device: Device,
-    names: set[str],
-    key: tuple[str, str],
-) -> bool:
-    if names and slot.name not in names:
+class _Filling:
+    """Devices for slots, tried in order and taken back where needed."""
+
+    def __init__(
+        self,
+        ways: Sequence[Wanted],
+        devices: Sequence[Device],
+        used: set[Key],
+        left: Counters,
+        same: Sequence[tuple[set[str], tuple[str, str]]],
+    ) -> None:
+        self._devices, self._left, self._same = devices, left, same
+        self._slots: list[Wanted] = []
+        self._passing: list[list[int]] = []
+        """Per slot the places of the devices that pass and are free."""
+        self._at: list[int] = []
+        self.possible = True
+        self.given: list[Given] = []
+        for way in ways:
+            passing = [at for at, d in enumerate(devices) if way.takes(d)]
+            free = passing if way.admin else [at for at in passing if devices[at].key not in used]
+            count = len(passing) if way.every else way.count
+            if len(free) < max(count, 1):
+                self.possible = False
+            self._slots += [way] * count
+            self._passing += [free] * count
+
+    def fill(self) -> bool:
+        """Serve the slots that are left; False, with nothing changed, if there is no way."""
+        n = len(self._at)
+        if n == len(self._slots):
+            return True
+        slot, passing = self._slots[n], self._passing[n]
+        again = n > 0 and self._slots[n - 1] is slot
+        for at in passing:
+            # equal slots take devices in their order, so that no set is tried twice
+            if at in self._at or (again and at < self._at[-1]):
+                continue
+            device = self._devices[at]
+            if not self._agrees(slot, device) or not (slot.admin or _suffices(self._left, device)):
+                continue
+            self._at.append(at)
+            self.given.append(Given(slot, device))
+            _consume(self._left, device, 0 if slot.admin else 1)
+            if self.fill():
+                return True
+            _consume(self._left, device, 0 if slot.admin else -1)
+            self.given.pop()
+            self._at.pop()
+        return False
+
+    def _agrees(self, slot: Wanted, device: Device) -> bool:
+        """Has the device the attributes of those that it must be equal to?"""
+        for names, key in self._same:
+            if not _named(slot, names):
+                continue
+            value = device.attributes.get(key)
+            if value is None:
+                return False
+            if any(d.attributes.get(key) != value for s, d in self.given if _named(s, names)):
+                return False
         return True
-    value = device.attributes.get(key)
-    others = [d.attributes.get(key) for s, d in zip(slots, so_far, strict=False) if not names or s.name in names]
-    return value is not None and all(o == value for o in others)
 
 
-def read_device(driver: str, pool: str, data: Mapping[str, Any]) -> Device:
-    """A device as its slice tells of it."""
-    basic = data.get("basic") or data
-    attributes: dict[tuple[str, str], Any] = {}
-    for name, held in (basic.get("attributes") or {}).items():
-        attributes[_qualified(driver, name)] = next(iter(held.values()), None)
-    capacity = {}
-    for name, held in (basic.get("capacity") or {}).items():
-        written = held.get("value", 0) if isinstance(held, Mapping) else held
-        capacity[_qualified(driver, name)] = quantity.milli(written)
-    return Device(driver, pool, str(data.get("name")), attributes, capacity)
+def _named(slot: Wanted, names: set[str]) -> bool:
+    """Is the request of a slot among *names*? No names mean all."""
+    return not names or slot.name in names or slot.name.partition("/")[0] in names
 
 
-def _qualified(driver: str, name: str) -> tuple[str, str]:
+def _suffices(left: Counters, device: Device) -> bool:
+    return all(left.get(counter, 0) >= amount for counter, amount in device.consumes.items())
+
+
+def _consume(left: Counters, device: Device, times: int) -> None:
+    for counter, amount in device.consumes.items():
+        left[counter] = left.get(counter, 0) - times * amount
+
+
+def counters_left(totals: Counters, users: Sequence[Device]) -> Counters:
+    """What is left of shared counters beside the devices that are in use."""
+    left = dict(totals)
+    for device in users:
+        _consume(left, device, 1)
+    return left
+
+
+def allocation_of(claim: ResourceClaim, given: Sequence[Given]) -> dict[str, Any]:
+    """The allocation to write into a claim's status: devices, what their drivers are told, where it can be used."""
+    results, config = [], []
+    for request, device in given:
+        result: dict[str, Any] = {"request": request.name, "driver": device.driver, "pool": device.pool}
+        result["device"] = device.name
+        if request.admin:
+            result["adminAccess"] = True
+        results.append(result)
+    served = {g.request.name: g.request for g in given}
+    for name, request in served.items():
+        config += [{"source": "FromClass", "requests": [name], **line} for line in request.config]
+    names = set(served) | {name.partition("/")[0] for name in served}
+    for line in (claim.spec.get("devices") or {}).get("config") or ():
+        if not line.get("requests") or names & set(line["requests"]):
+            config.append({"source": "FromClaim", **line})
+    devices = {"results": results, **({"config": config} if config else {})}
+    where = _node_selector([g.device for g in given])
+    return {"devices": devices, **({"nodeSelector": where} if where is not None else {})}
+
+
+def _node_selector(devices: Sequence[Device]) -> dict[str, Any] | None:
+    """Where all the devices can be used; None: everywhere. One term, as the API demands."""
+    fields: list[Any] = []
+    lines: list[Any] = []
+    for device in devices:
+        if "nodeName" in device.place:
+            on = {"key": "metadata.name", "operator": "In", "values": [device.place["nodeName"]]}
+            return {"nodeSelectorTerms": [{"matchFields": [on]}]}
+        for term in (device.place.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
+            fields += [line for line in term.get("matchFields") or () if line not in fields]
+            lines += [line for line in term.get("matchExpressions") or () if line not in lines]
+    term = {**({"matchFields": fields} if fields else {}), **({"matchExpressions": lines} if lines else {})}
+    return {"nodeSelectorTerms": [term]} if term else None
+
+
+def qualified(driver: str, name: str) -> tuple[str, str]:
+    """Domain and name of an attribute; the driver's own have none written."""
     domain, _, rest = name.rpartition("/")
     return domain or driver, rest

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
 from pumice.errors import InvalidInput
 from pumice.model import quantity
+from pumice.model.api import Taint
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<text>\"[^\"]*\"|'[^']*')|(?P<number>-?\d+)|(?P<name>[A-Za-z_]\w*)|(?P<sign>==|!=|<=|>=|&&|\|\||[<>!().,\[\]]))"
@@ -41,6 +42,10 @@ _METHODS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 }
 
 
+Counter: TypeAlias = tuple[str, str, str, str]
+"""Driver, pool, counter set and name of a counter that devices share."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Device:
     """A device of a slice; attributes and capacity by (domain, name)."""
@@ -50,6 +55,10 @@ class Device:
     name: str
     attributes: Mapping[tuple[str, str], Any]
     capacity: Mapping[tuple[str, str], int]
+    taints: tuple[Taint, ...] = ()
+    consumes: Mapping[Counter, int] = field(default_factory=dict)
+    place: Mapping[str, Any] = field(default_factory=dict)
+    """``nodeName`` or ``nodeSelector`` where it is not usable on all nodes."""
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -21,7 +21,7 @@ NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 @dataclass(slots=True)
 class Claim:
-    """A claim of a task. *volume* is the bound one; *missing* names a claim that does not exist."""
+    """A claim of a task. *volume* is the bound one; there is no *object* where the claim does not exist."""
 
     key: str
     object: PersistentVolumeClaim | None
@@ -39,6 +39,10 @@ class Claim:
     def size(self) -> int:
         asked = ((self.spec.get("resources") or {}).get("requests") or {}).get("storage", 0)
         return quantity.value(asked)
+
+    @property
+    def uid(self) -> str:
+        return self.object.metadata.uid if self.object is not None else ""
 
     @property
     def selected_node(self) -> str:
@@ -78,9 +82,10 @@ def claims_of(state: ClusterState, task: Task) -> list[Claim]:
 
 
 def waits_for_consumer(state: ClusterState, claim: Claim) -> bool:
-    """Is the claim to be bound only when a pod that uses it has a node?"""
+    """Is the claim to be bound only when a pod that uses it has a node? Not where its owner named a volume."""
     storage = storage_class(state, claim)
-    return storage is not None and storage.volume_binding_mode == "WaitForFirstConsumer"
+    late = storage is not None and storage.volume_binding_mode == "WaitForFirstConsumer"
+    return late and not claim.spec.get("volumeName")
 
 
 def storage_class(state: ClusterState, claim: Claim) -> StorageClass | None:
@@ -103,6 +108,8 @@ def suits(volume: PersistentVolume, claim: Claim) -> bool:
     holder = spec.get("claimRef")
     if holder is not None:
         if f"{holder.get('namespace', '')}/{holder.get('name', '')}" != claim.key:
+            return False
+        if claim.object is not None and holder.get("uid", claim.object.metadata.uid) != claim.object.metadata.uid:
             return False
     elif volume.status.get("phase", "Available") != "Available":
         return False

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.matching import term_matches
 from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
 from pumice.framework.plugin import Event
-from pumice.model.api import DeviceClass, NodeSelector, ResourceClaim, ResourceSlice
+from pumice.model import quantity
+from pumice.model.api import DeviceClass, NodeSelector, PodResourceClaim, ResourceClaim, Toleration
+from pumice.model.intents import DeviceChoice
 from pumice.model.reason import Code, Unfit, reason_id
 from pumice.model.task import Task
-from pumice.plugins.predicates.allotment import Key, Wanted, choose, read_device
+from pumice.plugins.predicates.allotment import Asked, Key, Wanted, allocation_of, choose, counters_left
 from pumice.plugins.predicates.cel import Device, compile_selector
+from pumice.plugins.predicates.slices import Slices, selected
 from pumice.state.cluster import ClusterState
 
 Reasons = npt.NDArray[np.int32]
@@ -25,6 +27,10 @@ Reasons = npt.NDArray[np.int32]
 PLUGIN: Final = "predicates"
 ELSEWHERE: Final = reason_id(PLUGIN, "resourceclaim not available on the node", Code.UNRESOLVABLE)
 NONE_FREE: Final = reason_id(PLUGIN, "cannot allocate all claims")
+_MOST_USERS: Final = 256
+"""A claim has at most so many users: the API's limit."""
+Promise: TypeAlias = tuple[tuple[Key, ...], str, str, dict[str, Any]]
+"""Devices, node, task, and the allocation to be written."""
 
 
 def wants_devices(task: Task) -> bool:
@@ -37,11 +43,13 @@ class Devices:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self.promised: dict[str, tuple[tuple[Key, ...], str, str]] = {}
-        """Claim -> (devices, node, task)."""
-        self._read_at: tuple[int, ...] = ()
-        self._by_node: dict[str, list[Device]] = {}
-        self._shared: list[tuple[NodeSelector | None, list[Device]]] = []
+        self._slices = Slices(state)
+        self.promised: dict[str, Promise] = {}
+        """By claim. Saved with a cycle."""
+        self._held_at = -1
+        self._held: set[Key] = set()
+        self._passing: dict[tuple[str, ...], Callable[[Device], bool]] = {}
+        self._passing_at = -1
 
     @classmethod
     def kept(cls, store: dict[str, Any], state: ClusterState) -> Devices:
@@ -53,18 +61,18 @@ class Devices:
 
     def forget_settled(self) -> None:
         """Drop promises that came true or whose task has no place any more."""
-        for key, (_, node, uid) in list(self.promised.items()):
+        for key, (devices, node, uid, _) in list(self.promised.items()):
             task = self._state.tasks.get(uid)
             claim = self._state.kind("ResourceClaim").get(key)
-            allocated = isinstance(claim, ResourceClaim) and claim.status.get("allocation")
-            if task is None or task.node_name != node or claim is None or allocated:
+            lost = task is None or task.node_name != node or not isinstance(claim, ResourceClaim)
+            if lost or _is_written(claim, devices):
                 del self.promised[key]
 
     # -- reading --------------------------------------------------------------------------------------------------
     def claims(self, task: Task) -> list[ResourceClaim]:
         """The task's claims.
 
-        :raises Unfit: one does not exist (yet); no node will do.
+        :raises Unfit: one does not exist (yet), or cannot be the task's; no node will do.
         """
         made = {s.name: s.resource_claim_name for s in task._pod.status.resource_claim_statuses or ()}
         known = self._state.kind("ResourceClaim")
@@ -78,104 +86,108 @@ class Devices:
             found = known.get(f"{task._namespace}/{name}")
             if not isinstance(found, ResourceClaim):
                 raise Unfit(f'resourceclaim "{name}" not found', unresolvable=True)
+            _check(found, entry, task)
             out.append(found)
         return out
 
-    def _read(self) -> None:
-        """Take in the slices: of each pool the newest generation."""
-        position = (self._state.versions.get("ResourceSlice", 0),)
-        if position == self._read_at:
-            return
-        self._read_at = position
-        self._by_node, self._shared = {}, []
-        slices = [s for _, s in sorted(self._state.kind("ResourceSlice").items()) if isinstance(s, ResourceSlice)]
-        newest: dict[tuple[str, str], int] = {}
-        for one in slices:
-            pool = one.spec.get("pool") or {}
-            of = (str(one.spec.get("driver")), str(pool.get("name")))
-            newest[of] = max(newest.get(of, 0), int(pool.get("generation", 0)))
-        for one in slices:
-            spec, pool = one.spec, one.spec.get("pool") or {}
-            driver, name = str(spec.get("driver")), str(pool.get("name"))
-            if int(pool.get("generation", 0)) != newest[driver, name]:
-                continue
-            devices = [read_device(driver, name, d) for d in spec.get("devices") or ()]
-            if spec.get("nodeName"):
-                self._by_node.setdefault(str(spec["nodeName"]), []).extend(devices)
-            elif spec.get("nodeSelector") is not None:
-                self._shared.append((msgspec.convert(spec["nodeSelector"], NodeSelector), devices))
-            elif spec.get("allNodes"):
-                self._shared.append((None, devices))
-
-    def _wanted(self, claim: ResourceClaim) -> list[Wanted]:
+    def _asked(self, claim: ResourceClaim) -> Asked:
         """What a claim asks for.
 
         :raises Unfit: a device class does not exist, or a selector cannot be read; no node will do.
         """
-        out = []
+        requests = []
         for request in (claim.spec.get("devices") or {}).get("requests") or ():
-            exact = request.get("exactly") or request
-            if request.get("firstAvailable"):
-                raise Unfit(f"resourceclaim {claim.key}: firstAvailable is not supported", code=Code.ERROR)
-            class_name = str(exact.get("deviceClassName") or "")
-            known = self._state.kind("DeviceClass").get(class_name)
-            if not isinstance(known, DeviceClass):
-                raise Unfit(
-                    f"request {request.get('name')}: device class {class_name} does not exist", unresolvable=True
-                )
-            try:
-                selectors = [
-                    compile_selector(str((s.get("cel") or {}).get("expression", "")))
-                    for s in (*(known.spec.get("selectors") or ()), *(exact.get("selectors") or ()))
-                ]
-            except InvalidInput as exc:
-                raise Unfit(str(exc), code=Code.ERROR) from exc
-            every = exact.get("allocationMode") == "All"
-            out.append(Wanted(str(request.get("name")), int(exact.get("count") or 1), every, selectors))
-        return out
+            name = str(request.get("name"))
+            either = request.get("firstAvailable")
+            if either:
+                requests.append([self._wanted(f"{name}/{way.get('name')}", way) for way in either])
+            else:
+                requests.append([self._wanted(name, request.get("exactly") or request)])
+        return Asked(claim, requests)
+
+    def _wanted(self, name: str, exact: Mapping[str, Any]) -> Wanted:
+        class_name = str(exact.get("deviceClassName") or "")
+        known = self._state.kind("DeviceClass").get(class_name)
+        if not isinstance(known, DeviceClass):
+            raise Unfit(f"request {name}: device class {class_name} does not exist", unresolvable=True)
+        lines = (*(known.spec.get("selectors") or ()), *(exact.get("selectors") or ()))
+        try:
+            passes = self._passes(tuple(str((s.get("cel") or {}).get("expression", "")) for s in lines))
+        except InvalidInput as exc:
+            raise Unfit(str(exc), code=Code.ERROR) from exc
+        return Wanted(
+            name,
+            int(exact.get("count") or 1),
+            exact.get("allocationMode") == "All",
+            passes,
+            [msgspec.convert(t, Toleration) for t in exact.get("tolerations") or ()],
+            bool(exact.get("adminAccess")),
+            {k: quantity.milli(v) for k, v in ((exact.get("capacity") or {}).get("requests") or {}).items()},
+            known.spec.get("config") or (),
+        )
+
+    def _passes(self, texts: tuple[str, ...]) -> Callable[[Device], bool]:
+        """Whether a device passes selectors; each device is looked at once until a slice changes."""
+        if self._passing_at != self._slices.version:
+            self._passing_at, self._passing = self._slices.version, {}
+        found = self._passing.get(texts)
+        if found is None:
+            selectors = [compile_selector(text) for text in texts]
+            answers: dict[Key, bool] = {}
+
+            def passes(device: Device) -> bool:
+                answer = answers.get(device.key)
+                if answer is None:
+                    answer = answers[device.key] = all(s(device) for s in selectors)
+                return answer
+
+            found = self._passing[texts] = passes
+        return found
 
     def _taken(self) -> set[Key]:
         """Devices that claims hold, written or promised."""
-        out: set[Key] = set()
-        for claim in self._state.kind("ResourceClaim").values():
-            if isinstance(claim, ResourceClaim):
-                out.update(_allocated(claim))
-        for devices, _, _ in self.promised.values():
-            out.update(devices)
-        return out
+        version = self._state.versions.get("ResourceClaim", 0)
+        if version != self._held_at:
+            claims = self._state.kind("ResourceClaim").values()
+            self._held_at = version
+            self._held = {key for claim in claims if isinstance(claim, ResourceClaim) for key in _allocated(claim)}
+        return self._held.union(*(devices for devices, *_ in self.promised.values()))
 
     # -- filter ---------------------------------------------------------------------------------------------------
     def filter(self, task: Task, rows: NodeRows) -> Reasons:
-        """Allocated claims can be used on the node; free devices for the others are there."""
+        """Allocated claims can be used on the node; free devices for the others are there.
+
+        A claim that is left over from a bind of this task that failed may give its devices back for others.
+        """
         out = np.zeros(len(rows), dtype=np.int32)
-        waiting = []
+        waiting: list[Asked] = []
+        movable: list[tuple[Asked, npt.NDArray[np.bool_]]] = []
+        taken = self._taken()
         for claim in self.claims(task):
-            allocation = claim.status.get("allocation")
             promise = self.promised.get(claim.key)
-            if allocation:
-                out[~_usable(allocation, rows)] = ELSEWHERE
-            elif promise is not None:
-                out[np.array([n.name != promise[1] for n in rows.nodes], dtype=np.bool_)] = ELSEWHERE
+            allocation = promise[3] if promise is not None else claim.status.get("allocation")
+            if not allocation:
+                waiting.append(self._asked(claim))
+            elif promise is None and _only_for(claim, task):
+                taken -= set(_allocated(claim))
+                movable.append((self._asked(claim), _usable(allocation, rows)))
             else:
-                waiting.append(claim)
-        if waiting:
-            wanted = [(claim, self._wanted(claim)) for claim in waiting]
-            taken = self._taken()
-            for at, devices in enumerate(self._present(rows)):
-                if not out[at] and choose(wanted, devices, taken) is None:
-                    out[at] = NONE_FREE
+                out[~_usable(allocation, rows)] = ELSEWHERE
+        if not waiting and all(usable.all() for _, usable in movable):
+            return out
+        for at, devices in enumerate(self._slices.present(rows)):
+            if out[at]:
+                continue
+            stays = {key for asked, usable in movable if usable[at] for key in _allocated(asked.claim)}
+            asked = waiting + [a for a, usable in movable if not usable[at]]
+            if asked and self._choose(asked, devices, taken | stays) is None:
+                out[at] = NONE_FREE
         return out
 
-    def _present(self, rows: NodeRows) -> Iterator[list[Device]]:
-        """Per row the devices that can be used there."""
-        self._read()
-        shared = []
-        for selector, devices in self._shared:
-            where = np.ones(len(rows), dtype=np.bool_) if selector is None else _selected(selector, rows)
-            shared.append((where, devices))
-        for at, node in enumerate(rows.nodes):
-            own = self._by_node.get(node._name, [])
-            yield own + [d for where, devices in shared if where[at] for d in devices]
+    def _choose(self, asked: Sequence[Asked], devices: Sequence[Device], taken: set[Key]) -> Any:
+        slices = self._slices
+        users = [slices.by_key[key] for key in taken if key in slices.by_key] if slices.counters else []
+        return choose(asked, devices, taken, counters_left(slices.counters, users))
 
     # -- placements -----------------------------------------------------------------------------------------------
     def placed(self, event: Event) -> None:
@@ -184,17 +196,25 @@ class Devices:
         node = task.node
         if node is None or not wants_devices(task):
             return
-        waiting = [x for x in self.claims(task) if not x.status.get("allocation") and x.key not in self.promised]
+        rows = NodeRows(self._state.table, np.array([node._row], dtype=np.intp))
+        taken = self._taken()
+        waiting = []
+        for claim in self.claims(task):
+            allocation = claim.status.get("allocation")
+            if claim.key in self.promised or (allocation and _usable(allocation, rows)[0]):
+                continue
+            taken -= set(_allocated(claim))
+            waiting.append(claim)
         if not waiting:
             return
-        rows = NodeRows(self._state.table, np.array([node._row], dtype=np.intp))
-        wanted = [(claim, self._wanted(claim)) for claim in waiting]
-        chosen = choose(wanted, next(self._present(rows)), self._taken())
+        chosen = self._choose([self._asked(x) for x in waiting], next(self._slices.present(rows)), taken)
         if chosen is None:
             event.err = f"node {node._name}: no devices for the claims of {task.key}"
             return
-        for key, devices in chosen.items():
-            self.promised[key] = (devices, node._name, task._uid)
+        for claim in waiting:
+            given = chosen[claim.key]
+            devices = tuple(g.device.key for g in given if not g.request.admin)
+            self.promised[claim.key] = (devices, node._name, task._uid, allocation_of(claim, given))
 
     def placed_many(self, tasks: Sequence[Task]) -> None:
         """Tasks that are placed in bulk have no claims."""
@@ -202,8 +222,47 @@ class Devices:
     def taken_back(self, event: Event) -> None:
         """Give up what was promised to the task."""
         uid = event.task._uid
-        for key in [k for k, (_, _, owner) in self.promised.items() if owner == uid]:
+        for key in [k for k, (_, _, owner, _) in self.promised.items() if owner == uid]:
             del self.promised[key]
+
+    def choices(self, task: Task) -> list[DeviceChoice]:
+        """What must be written into the task's claims before it is bound."""
+        if not wants_devices(task):
+            return []
+        out = []
+        for claim in self.claims(task):
+            promise = self.promised.get(claim.key)
+            out.append(DeviceChoice(claim.key, claim.metadata.uid, promise[3] if promise is not None else None))
+        return out
+
+
+def _check(claim: ResourceClaim, entry: PodResourceClaim, task: Task) -> None:
+    """A claim that was made for a pod belongs to it alone; one that is going, or has too many users, serves nobody."""
+    name = claim.metadata.name
+    if claim.metadata.deletion_timestamp is not None:
+        raise Unfit(f'resourceclaim "{name}" is being deleted', unresolvable=True)
+    owners = [o.uid for o in claim.metadata.owner_references or ()]
+    if entry.resource_claim_name is None and owners and task._uid not in owners:
+        raise Unfit(f'resourceclaim "{name}" was not created for the pod', unresolvable=True)
+    users = _users(claim)
+    if len(users) >= _MOST_USERS and task._uid not in users:
+        raise Unfit(f'resourceclaim "{name}" has {len(users)} users, and at most {_MOST_USERS} are possible')
+
+
+def _users(claim: ResourceClaim) -> list[str]:
+    return [str(user.get("uid")) for user in claim.status.get("reservedFor") or ()]
+
+
+def _only_for(claim: ResourceClaim, task: Task) -> bool:
+    """Is an allocated claim reserved for a task alone that has no node yet: left over from a bind that failed?"""
+    return not task._pod.spec.node_name and _users(claim) == [task._uid]
+
+
+def _is_written(claim: object, devices: Sequence[Key]) -> bool:
+    """Has a claim got just these devices?"""
+    if not isinstance(claim, ResourceClaim) or not claim.status.get("allocation"):
+        return False
+    return set(_allocated(claim)) == set(devices)
 
 
 def _allocated(claim: ResourceClaim) -> Iterator[Key]:
@@ -217,11 +276,4 @@ def _usable(allocation: Mapping[str, Any], rows: NodeRows) -> npt.NDArray[np.boo
     selector = allocation.get("nodeSelector")
     if selector is None:
         return np.ones(len(rows), dtype=np.bool_)
-    return _selected(msgspec.convert(selector, NodeSelector), rows)
-
-
-def _selected(selector: NodeSelector, rows: NodeRows) -> npt.NDArray[np.bool_]:
-    result = np.zeros(len(rows), dtype=np.bool_)
-    for term in selector.node_selector_terms or ():
-        result |= term_matches(term, rows)
-    return result
+    return selected(msgspec.convert(selector, NodeSelector), rows)

@@ -54,6 +54,7 @@ class Predicates(Plugin):
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
         self._on = {name: arguments.bool(f"predicate.{name}Enable", True) for name in _SWITCHES}
+        self._bind_within = arguments.float("volumebinding.bindTimeoutSeconds", 600.0)
         self._counts_devices = arguments.bool("predicate.DynamicResourceAllocationEnable", True)
 
     def on_session_open(self, ssn: Session) -> None:
@@ -79,6 +80,7 @@ class Predicates(Plugin):
     def _add_volumes(self, ssn: Session) -> None:
         """Limits, zones and binding, for clusters where pods use claims."""
         volumes = Volumes.kept(ssn.runtime.kept, ssn.state)
+        volumes.promised = ssn.memory.setdefault("volumes", {})
         volumes.forget_settled()
         add = partial(ssn.add_batch_predicate_fn, self.name, applies=has_claims, also=True)
         if self._on["NodeVolumeLimits"]:
@@ -86,13 +88,17 @@ class Predicates(Plugin):
         if self._on["VolumeZone"]:
             add(volumes.zones)
         if self._on["VolumeBinding"]:
+            volumes.within = self._bind_within
+            ssn.prepare_binds(volumes.choices)
             add(volumes.binding)
             ssn.add_event_handler(EventHandler(volumes.placed, volumes.taken_back, volumes.placed_many))
 
     def _add_devices(self, ssn: Session) -> None:
         """Device claims, for clusters where pods use them."""
         devices = Devices.kept(ssn.runtime.kept, ssn.state)
+        devices.promised = ssn.memory.setdefault("devices", {})
         devices.forget_settled()
+        ssn.prepare_binds(devices.choices)
         ssn.add_batch_predicate_fn(self.name, devices.filter, applies=wants_devices, also=True)
         ssn.add_event_handler(EventHandler(devices.placed, devices.taken_back, devices.placed_many))
 

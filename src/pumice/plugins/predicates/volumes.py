@@ -11,12 +11,14 @@ import numpy.typing as npt
 from pumice.engine import matching
 from pumice.engine.rows import NodeRows
 from pumice.framework.plugin import Event
-from pumice.model.api import CSINode, PersistentVolume, Requirement
+from pumice.model.api import CSINode, PersistentVolume, PersistentVolumeClaim, Requirement, StorageClass
+from pumice.model.intents import VolumeChoice
 from pumice.model.node import Node
 from pumice.model.reason import Code, Unfit, reason_id
 from pumice.model.task import Task
 from pumice.plugins.predicates import claims as c
 from pumice.plugins.predicates.claims import Claim
+from pumice.plugins.predicates.storage import StorageRoom
 from pumice.state.cluster import ClusterState
 
 Bools = npt.NDArray[np.bool_]
@@ -38,8 +40,11 @@ class Volumes:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self._room = StorageRoom(state)
         self.promised: dict[str, tuple[str, str, str]] = {}
-        """Claim -> (volume, node, task); no volume where one will be made for the node."""
+        """Claim -> (volume, node, task); no volume where one will be made for the node. Saved with a cycle."""
+        self.within = 600.0
+        """Seconds after which a claim that does not get its volume is given up."""
         self._cached_for: tuple[object, ...] = ()
         self._cached: dict[Any, Any] = {}
 
@@ -95,7 +100,7 @@ class Volumes:
                 out[np.array([n.name != node for n in rows.nodes], dtype=np.bool_)] = NOTHING_TO_BIND
             else:
                 waiting.append(claim)
-        if any(self._options(x, rows) for x in waiting):
+        if any(self._options(x, rows) or self._room.is_told(self._class_of(x)) for x in waiting):
             for at in np.flatnonzero(out == 0).tolist():
                 if self.choice(waiting, rows, at) is None:
                     out[at] = NOTHING_TO_BIND
@@ -108,14 +113,16 @@ class Volumes:
         """A volume for each claim on one row, the smallest that suits; no name where one will be made. None: no way."""
         taken = {volume for volume, _, _ in self.promised.values() if volume}
         chosen: dict[str, str] = {}
+        beside: list[Claim] = []
         for claim in sorted(waiting, key=lambda x: (x.size, x.key)):
             options = self._options(claim, rows)
             fitting = [name for name, where in options if where[at] and name not in taken]
             if fitting:
                 chosen[claim.key] = fitting[0]
                 taken.add(fitting[0])
-            elif self._can_be_made(claim, rows)[at]:
+            elif self._can_be_made(claim, rows)[at] and self._has_room(claim, rows.nodes[at], beside):
                 chosen[claim.key] = ""
+                beside.append(claim)
             else:
                 return None
         return chosen
@@ -140,7 +147,7 @@ class Volumes:
         return known
 
     def _made(self, claim: Claim, rows: NodeRows) -> Bools:
-        storage = c.storage_class(self._state, claim)
+        storage = self._class_of(claim)
         if storage is None or not storage.provisioner or storage.provisioner == c.NO_PROVISIONER:
             return np.zeros(len(rows), dtype=np.bool_)
         if not storage.allowed_topologies:
@@ -153,6 +160,24 @@ class Volumes:
                 ok &= matching.label_matches(wanted, rows)
             result |= ok
         return result
+
+    def _class_of(self, claim: Claim) -> StorageClass | None:
+        return c.storage_class(self._state, claim)
+
+    def _has_room(self, claim: Claim, node: Node, beside: Sequence[Claim]) -> bool:
+        """Is there storage for a new volume near the node, beside those that were promised and *beside*?"""
+        storage = self._class_of(claim)
+        if storage is None or not self._room.is_told(storage):
+            return True
+        others: list[tuple[str, int]] = [(node._name, x.size) for x in beside if x.class_name == claim.class_name]
+        known = self._state.kind("PersistentVolumeClaim")
+        for key, (volume, where, _) in self.promised.items():
+            found = known.get(key)
+            if not volume and key != claim.key and isinstance(found, PersistentVolumeClaim):
+                other = Claim(key, found)
+                if other.class_name == claim.class_name:
+                    others.append((where, other.size))
+        return self._room.suffices(storage, claim.size, node, others)
 
     def _cache(self, rows: NodeRows) -> dict[Any, Any]:
         """What was found out about just these rows; the next question about others starts anew."""
@@ -233,7 +258,7 @@ class Volumes:
                 if csi:
                     out.add((str(csi.get("driver", "")), str(csi.get("volumeHandle", ""))))
                 continue
-            storage = c.storage_class(self._state, claim)
+            storage = self._class_of(claim)
             if storage is not None and storage.provisioner and claim.object is not None:
                 out.add((storage.provisioner, claim.key))
         return out
@@ -266,3 +291,12 @@ class Volumes:
         uid = event.task._uid
         for key in [k for k, (_, _, owner) in self.promised.items() if owner == uid]:
             del self.promised[key]
+
+    def choices(self, task: Task) -> list[VolumeChoice]:
+        """What must be done for the task's claims before it is bound: those that are bound need nothing."""
+        out = []
+        for claim in c.claims_of(self._state, task) if c.has_claims(task) else ():
+            if not claim.volume and claim.object is not None:
+                volume, _, _ = self.promised.get(claim.key, ("", "", ""))
+                out.append(VolumeChoice(claim.key, claim.uid, volume, self.within))
+        return out
