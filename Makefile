@@ -7,7 +7,7 @@ SHARED ?= ../shared
 DEMO := examples/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cycle test test-web check format conformance test-oracle kube test-kube bench clean
+.PHONY: help setup demo demo-cycle test test-web check format conformance test-oracle kube test-kube manifests bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,9 +53,13 @@ test-oracle: $(STAMP)  ## Compare the fast engine with the slow, obvious one at 
 
 kube:  ## Build kube-apiserver, kube-scheduler and etcd for the tests against a real API server (once)
 	@tools/kube/build.sh
+	@tools/kube/helm.sh
 
 test-kube: $(STAMP)  ## Run the tests against a real API server (after `make kube`)
 	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube
+
+manifests: $(STAMP)  ## Write deploy/manifests from the Helm chart
+	@helm=$$(tools/kube/helm.sh) && $(BIN)/python tools/manifests.py "$$helm"
 
 bench: $(STAMP)  ## Measure the scheduler
 	$(BIN)/pumice bench

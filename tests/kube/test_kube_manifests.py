@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
 import yaml
-from kube_bed import ROOT, Bed, Refusal
+from kube_bed import ROOT, Bed, Refusal, until
 from kube_world import World, all_bound
 
 MANIFEST = ROOT / "deploy" / "manifests" / "scheduler.yaml"
@@ -26,19 +29,52 @@ def test_the_server_takes_every_field_of_the_manifests(bed: Bed) -> None:
         assert bed.call("POST", where, document)["kind"] == document["kind"]
 
 
-def test_the_scheduler_runs_with_the_conf_and_the_flags_of_the_manifest(world: World, tmp_path: Path) -> None:
-    given = documents()
-    conf = tmp_path / "scheduler.conf"
-    conf.write_text(given["ConfigMap"]["data"]["scheduler.conf"])  # type: ignore[index]
-    container = given["Deployment"]["spec"]["template"]["spec"]["containers"][0]  # type: ignore[index]
-    flags = [arg.replace("/etc/pumice/scheduler.conf", str(conf)) for arg in container["args"]]
-    ports = {"--listen-address": "127.0.0.1:0", "--healthz-address": "127.0.0.1:0"}
+@pytest.fixture
+def conf_map(bed: Bed) -> Iterator[str]:
+    """The path of the conf, as the manifest makes it."""
+    made = bed.create(documents()["ConfigMap"])["metadata"]
+    path = f"/api/v1/namespaces/{made['namespace']}/configmaps/{made['name']}"
+    yield path
+    with suppress(Refusal):
+        bed.call("DELETE", path)
+
+
+def flags() -> list[str]:
+    """The command line of the manifest, on ports that are free."""
+    container = documents()["Deployment"]["spec"]["template"]["spec"]["containers"][0]  # type: ignore[index]
+    assert container["args"][0] == "run"
+    return [*container["args"][1:], "--listen-address=127.0.0.1:0", "--healthz-address=127.0.0.1:0"]
+
+
+def test_the_scheduler_runs_with_the_conf_and_the_flags_of_the_manifest(world: World, conf_map: str) -> None:
     world.node("n1")
     world.gang("g", 2)
-    scheduler = world.scheduler(*flags, *(f"{k}={v}" for k, v in ports.items()))
+    scheduler = world.scheduler(*flags())
     all_bound(world, "g-0", "g-1")
     assert "warning" not in scheduler.log.lower()
     assert scheduler.stop() == 0
+
+
+def test_a_changed_config_map_is_followed_with_the_rights_that_we_ship(world: World, bed: Bed, conf_map: str) -> None:
+    def write(text: str) -> None:
+        bed.call("PATCH", conf_map, {"data": {"scheduler.conf": text}})
+
+    good = documents()["ConfigMap"]["data"]["scheduler.conf"]  # type: ignore[index]
+    write("actions: nonsense")
+    world.node("n1")
+    world.gang("g", 2)
+    scheduler = world.scheduler(*flags())
+    events = "/api/v1/namespaces/pumice-system/events?fieldSelector=reason=ConfNotUsed"
+    until(lambda: bed.call("GET", events)["items"], 30, "the bad conf is told as an event")
+    assert (world.bound(), "nonsense" in scheduler.log) == ({}, True)
+    write(good)
+    all_bound(world, "g-0", "g-1")
+    write(good.replace("enqueue, allocate, backfill", "enqueue"))
+    until(lambda: scheduler.log.count("from the next cycle on") == 2, 20, "the second conf is in use")
+    world.gang("h", 1)
+    bed.call("DELETE", conf_map)
+    until(lambda: "it was deleted" in scheduler.log, 20, "the map is missed")
+    assert (set(world.bound()), scheduler.stop()) == ({"g-0", "g-1"}, 0)
 
 
 def test_the_conf_of_the_manifest_passes_the_check(tmp_path: Path) -> None:

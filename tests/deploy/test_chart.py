@@ -1,0 +1,160 @@
+"""The Helm chart and the plain manifests, as far as they can be judged without helm: text against text.
+
+What helm makes of the chart is looked at in tests/kube/test_kube_helm.py.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+from pumice.cli.app import app
+from pumice.config import load
+from pumice.framework.registry import default_registry
+from pumice.scheduler.assembly import catalogue_of
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+CHART = DEPLOY / "helm" / "pumice"
+TEMPLATES = {path.name: path.read_text(encoding="utf-8") for path in sorted((CHART / "templates").iterdir())}
+VALUES_TEXT = (CHART / "values.yaml").read_text(encoding="utf-8")
+VALUES: dict[str, Any] = yaml.safe_load(VALUES_TEXT)
+
+
+def manifest(name: str) -> list[dict[str, Any]]:
+    return [d for d in yaml.safe_load_all((DEPLOY / "manifests" / name).read_text(encoding="utf-8")) if d]
+
+
+def rules(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = yaml.safe_load((CHART / "files" / name).read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert (chart["version"], chart["appVersion"]) == (project["version"], project["version"])
+
+
+def test_the_chart_carries_the_crds() -> None:
+    ours = {path.name: path.read_bytes() for path in (DEPLOY / "crds").glob("*.yaml")}
+    carried = {path.name: path.read_bytes() for path in (CHART / "crds").glob("*.yaml")}
+    assert carried == ours, "run `make manifests`"
+
+
+@pytest.mark.parametrize(
+    "component", sorted(p.name.removesuffix("-rules.yaml") for p in CHART.glob("files/*-rules.yaml"))
+)
+def test_the_plain_manifests_give_the_rights_of_the_chart(component: str) -> None:
+    name = {"scheduler": "rbac.yaml"}.get(component, f"{component}.yaml")
+    role = next(d for d in manifest(name) if d["kind"] == "ClusterRole")
+    assert role["rules"] == rules(f"{component}-rules.yaml"), "run `make manifests`"
+
+
+def test_the_plain_manifests_hold_the_conf_of_the_chart() -> None:
+    conf = next(d for d in manifest("scheduler.yaml") if d["kind"] == "ConfigMap")["data"]["scheduler.conf"]
+    assert conf == (CHART / "files" / "scheduler.conf").read_text(encoding="utf-8"), "run `make manifests`"
+
+
+def test_the_conf_of_the_chart_has_nothing_to_warn_of() -> None:
+    text = (CHART / "files" / "scheduler.conf").read_text(encoding="utf-8")
+    assert load(text, catalogue_of(default_registry()), "scheduler.conf").warnings == ()
+
+
+def all_rules() -> list[dict[str, Any]]:
+    """Every rule of every role that we ship."""
+    roles = [d for path in (DEPLOY / "manifests").glob("*.yaml") for d in manifest(path.name) if "Role" in d["kind"]]
+    return [rule for role in roles for rule in role.get("rules", ())]
+
+
+def test_no_role_may_read_secrets_or_do_anything_to_everything() -> None:
+    assert all_rules()
+    for rule in all_rules():
+        assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"], rule
+        assert "secrets" not in rule["resources"], rule
+        if "configmaps" in rule["resources"]:
+            assert rule.get("resourceNames") or rule["apiGroups"] != [""], f"{rule}: must name the map"
+
+
+def test_the_scheduler_may_neither_make_nor_change_nor_delete_pods() -> None:
+    for rule in rules("scheduler-rules.yaml"):
+        if "pods" in rule["resources"]:
+            assert set(rule["verbs"]) <= {"get", "list", "watch"}, rule
+        assert not {"delete", "deletecollection"} & set(rule["verbs"]), rule
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+def paths(values: dict[str, Any], above: str = "") -> list[str]:
+    """The dotted names of all values, maps that users fill left whole."""
+    free = ("resources", "podSecurityContext", "securityContext", "labels", "custom", "basic")
+    found: list[str] = []
+    for key, value in values.items():
+        deep = isinstance(value, dict) and value and key not in free
+        found += paths(value, f"{above}{key}.") if deep else [f"{above}{key}"]
+    return found
+
+
+@pytest.mark.parametrize("path", paths(VALUES))
+def test_every_value_is_used_by_a_template(path: str) -> None:
+    whole = "\n".join(TEMPLATES.values())
+    names = [f".Values.{path}"]
+    for part, short in (("scheduler.", "$s."), ("scheduler.", "$own."), ("controllers.", "$c.")):
+        if path.startswith(part):
+            names.append(short + path.removeprefix(part))
+    assert any(re.search(rf"{re.escape(name)}\b", whole) for name in names)
+
+
+def test_templates_use_only_values_that_exist() -> None:
+    known = set(paths(VALUES))
+    for name, text in TEMPLATES.items():
+        for used in re.findall(r"\.Values\.([\w.]+)", text):
+            assert used in known or any(k.startswith(f"{used}.") for k in known), f"{name}: {used}"
+        for used in re.findall(r"\$s\.(\w+)", text):
+            assert used in VALUES["scheduler"], f"{name}: scheduler.{used}"
+
+
+def test_the_other_values_files_set_only_values_that_exist() -> None:
+    for path in CHART.glob("values-*.yaml"):
+        found = paths(yaml.safe_load(path.read_text(encoding="utf-8")))
+        assert set(found) <= set(paths(VALUES)), path.name
+
+
+def test_every_value_of_volcano_that_is_taken_is_named_in_the_values_file() -> None:
+    helpers = TEMPLATES["_helpers.tpl"]
+    taken = set(re.findall(r'"(scheduler_\w+|default_\w+|leader_elect_enable)"', helpers)) | {
+        "scheduler_metrics_enable"
+    }
+    taken |= set(re.findall(r'get \([^)]*\) "(\w+)"', "\n".join(TEMPLATES.values())))
+    said = VALUES_TEXT.split("# Volcano's values")[1]
+    assert [name for name in sorted(taken) if not re.search(rf"\b{name}\b", said) and "default_" not in name] == []
+
+
+# -- flags -------------------------------------------------------------------------------------------------------------
+def options(command: str) -> set[str]:
+    found = typer.main.get_command(app).commands[command]  # type: ignore[attr-defined]
+    return {name for p in found.params for name in (*p.opts, *p.secondary_opts)}
+
+
+def test_every_flag_of_the_chart_exists() -> None:
+    named = set(re.findall(r"^ *- (--?[a-z][a-z-]*)", TEMPLATES["scheduler.yaml"], re.MULTILINE))
+    assert {"--scheduler-name", "--scheduler-conf-map", "-v"} <= named
+    assert named - options("run") == set()
+
+
+def test_the_containers_run_without_rights_of_their_own() -> None:
+    for path in sorted((DEPLOY / "manifests").glob("*.yaml")):
+        for document in manifest(path.name):
+            if document["kind"] != "Deployment":
+                continue
+            spec = document["spec"]["template"]["spec"]
+            assert spec["securityContext"]["runAsNonRoot"] is True
+            for container in spec["containers"]:
+                held = container["securityContext"]
+                assert (held["allowPrivilegeEscalation"], held["readOnlyRootFilesystem"]) == (False, True)
+                assert held["capabilities"] == {"drop": ["ALL"]}
