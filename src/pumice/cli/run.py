@@ -146,6 +146,14 @@ def run(
         bool,
         typer.Option("--debug-endpoints/--no-debug-endpoints", help="Serve /debug/cycle beside /metrics."),
     ] = False,
+    half_gang_timeout: Annotated[
+        str,
+        typer.Option(
+            "--half-gang-timeout",
+            metavar="DURATION",
+            help="A gang that could be bound only in part gives its room back after so long; 0: never.",
+        ),
+    ] = "60s",
     binds_in_flight: Annotated[int, typer.Option("--binds-in-flight", min=1, max=1000)] = 64,
     verbosity: Annotated[int, typer.Option("-v", "--v", metavar="N", help="0 warnings, 1 to 3 more, 4 all.")] = 1,
 ) -> None:
@@ -191,6 +199,7 @@ def run(
         period=seconds("--schedule-period", schedule_period),
         follow=follow,
         binders=binders,
+        half_gangs=0.0 if half_gang_timeout == "0" else seconds("--half-gang-timeout", half_gang_timeout),
     )
     answers = service.answers(debug=debug_endpoints)
     if enable_metrics or debug_endpoints:

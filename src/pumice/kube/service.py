@@ -14,6 +14,7 @@ from pumice.framework.session import Session
 from pumice.framework.watchdog import Watchdog
 from pumice.kube.backend import KubeBackend
 from pumice.kube.conditions import PodConditions
+from pumice.kube.gangs import HALF, HalfGangs
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.queues import QueueStatuses
 from pumice.kube.serving import Answers
@@ -42,6 +43,7 @@ class Service:
         follow: Following | None = None,
         metrics: CycleMetrics | None = None,
         binders: dict[str, Binder] | None = None,
+        half_gangs: float = HALF,
     ) -> None:
         self._backend, self._loop, self._period = backend, loop, period
         self._follow = follow
@@ -55,6 +57,7 @@ class Service:
         self._unsaid: list[Note] = []
         self._conditions = PodConditions()
         self._queues = QueueStatuses()
+        self._half = HalfGangs(half_gangs)
         self._queue_made = False
         self.cycles = 0
         """How many cycles have run."""
@@ -134,6 +137,9 @@ class Service:
         if not leads or (self._follow is not None and self._follow.missing):
             return
         self._make_default_queue()
+        released = self._half.release(self._loop.state)
+        if released:
+            self._backend.submit(released)
         wanted, self._wanted = self._wanted, []
         loop = self._loop
         begun = record(loop.state, loop.assembly.conf, loop.runtime) if wanted else None

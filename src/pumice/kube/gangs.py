@@ -1,0 +1,89 @@
+"""Gangs whose binding was broken off: those that cannot be completed in time give their room back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+
+from pumice.model.intents import Evict, Intent, Note
+from pumice.model.job import Job
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+from pumice.state.cluster import ClusterState
+
+log = logging.getLogger("pumice.kube")
+
+HALF = 60.0
+"""Seconds after which a gang that is bound in part is released, unless told otherwise."""
+S = TaskStatus
+_PLACED = (S.BOUND, S.RUNNING, S.SUCCEEDED)
+
+
+class HalfGangs:
+    """Finds gangs that were bound in part, and releases those that stay so for *grace* seconds; 0: never.
+
+    A bind can fail after others of its gang succeeded; the rest is then tried again in every cycle. Where that leads
+    nowhere, for the room went to somebody else or the server refuses one pod, the bound ones would hold their room in
+    vain for ever. A gang that was whole and lost a member later is not touched: that is its controller's matter.
+    """
+
+    def __init__(self, grace: float = HALF) -> None:
+        self._grace = grace
+        self._since: dict[str, float] = {}
+        self._next = float("-inf")
+
+    def release(self, state: ClusterState) -> list[Intent]:
+        """Evictions of everything that half gangs hold whose time is over; called between cycles. The state knows."""
+        if not self._grace or state.now < self._next:
+            return []
+        self._next = state.now + min(self._grace / 10, 5.0)
+        half = {job._uid: job for job in _half(state)}
+        self._since = {uid: self._since.get(uid, state.now) for uid in half}
+        intents: list[Intent] = []
+        for uid, since in self._since.items():
+            job = half[uid]
+            if state.now - since >= self._grace and not job._by_status[S.BINDING]:
+                intents += _released(state, job, self._grace)
+        return intents
+
+
+def _half(state: ClusterState) -> Iterator[Job]:
+    """Gangs whose binding was broken off; only those with pods that wait are looked at."""
+    for queue in state.queues.values():
+        for job in queue._waiting.values():
+            placed = [task for status in _PLACED for task in job._by_status[status].values()]
+            if 0 < len(placed) < job._min_available and _broken_off(job, placed):
+                yield job
+
+
+def _broken_off(job: Job, placed: list[Task]) -> bool:
+    """Whether the gang was never whole: enough pods to make it so were there already when the last one was bound."""
+    last = max(filter(None, map(_bound_at, placed)), default=None)
+    if last is None:
+        return False
+    waiting = (*job._by_status[S.PENDING].values(), *job._by_status[S.BINDING].values())
+    made = (task._pod.metadata.creation_timestamp for task in waiting)
+    return len(placed) + sum(at is not None and at <= last for at in made) >= job._min_available
+
+
+def _bound_at(task: Task) -> datetime | None:
+    for condition in task._pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "True":
+            return condition.last_transition_time
+    return None
+
+
+def _released(state: ClusterState, job: Job, grace: float) -> Iterator[Intent]:
+    holding = [task for status in (S.BOUND, S.RUNNING) for task in job._by_status[status].values()]
+    text = (
+        f"{len(holding)} of {job._min_available} members were bound, and the rest could not be within {grace:g} s: "
+        "their room is given back"
+    )
+    log.warning("gang %s: %s", job._uid, text)
+    yield Note("PodGroup", job._uid, "Warning", "HalfGangReleased", text)
+    for task in holding:
+        node = task._node
+        state.set_status(task, S.RELEASING, node)
+        state.assume(task)
+        yield Evict(task.key, task._uid, node.name if node is not None else "", "half gang", job._uid)
