@@ -13,7 +13,7 @@ from extender_world import arguments, conf, cycle, small
 from typer.testing import CliRunner
 
 from pumice.cli.app import app as command
-from pumice.cli.extender import policy_builders
+from pumice.cli.policies import policy_builders
 from pumice.config import from_data
 from pumice.errors import InvalidInput
 from pumice.extender.conversation import EXCHANGES

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-ADMIN, SCHEDULER = "admin-token", "scheduler-token"
+ADMIN, SCHEDULER, EXTENDER, KUBE_SCHEDULER = "admin-token", "scheduler-token", "extender-token", "kube-scheduler-token"
 ACCOUNT = "system:serviceaccount:pumice-system:pumice-scheduler"
 _GROUPS = "system:serviceaccounts,system:serviceaccounts:pumice-system,system:authenticated"
 
@@ -56,9 +56,15 @@ class Bed:
         self._others: list[subprocess.Popen[bytes]] = []
         self.url = f"https://127.0.0.1:{self._port}"
         self._certificates()
-        (folder / "tokens.csv").write_text(f'{ADMIN},admin,1,"system:masters"\n{SCHEDULER},{ACCOUNT},2,"{_GROUPS}"\n')
+        extender = ACCOUNT.replace("pumice-scheduler", "pumice-extender")
+        (folder / "tokens.csv").write_text(
+            f'{ADMIN},admin,1,"system:masters"\n{SCHEDULER},{ACCOUNT},2,"{_GROUPS}"\n{EXTENDER},{extender},3,"{_GROUPS}"\n'
+            f'{KUBE_SCHEDULER},system:kube-scheduler,4,"system:authenticated"\n'
+        )
         self.admin = self.kubeconfig("admin", ADMIN)
         self.scheduler = self.kubeconfig("scheduler", SCHEDULER)
+        self.extender = self.kubeconfig("extender", EXTENDER)
+        self.kube_scheduler = self.kubeconfig("kube-scheduler", KUBE_SCHEDULER)
 
     # -- processes --------------------------------------------------------------------------------------------------
     def start(self) -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
-import socket
 import ssl
-from collections.abc import Callable, Mapping
-from functools import partial
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pumice.cli import render
-from pumice.cli.options import ConfOption, JsonOption, Output, OutputOption, as_json, load_conf, registry_with
-from pumice.config.problems import nearest
+from pumice.cli.options import ConfOption, JsonOption, Output, OutputOption, as_json
+from pumice.cli.policies import answer, listening_on, pairs, policy_builders, supervise
 from pumice.errors import InvalidInput
 from pumice.extender.server.options import Options
 from pumice.extender.server.served import Served
@@ -26,7 +20,7 @@ from pumice.extender.tools.check import Verdict
 from pumice.extender.tools.check import check as check_extender
 from pumice.extender.tools.compare import differences
 from pumice.extender.tools.proxy import player, recorder
-from pumice.framework.registry import PluginInfo, Registry, build
+from pumice.kube.credentials import Credentials
 
 app = typer.Typer(help="Policies over HTTP, and tools for those who write them.", no_args_is_help=True)
 
@@ -65,12 +59,15 @@ def serve(
     ] = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that answer.")] = 1,
     max_body: Annotated[int, typer.Option("--max-body", min=1, help="MiB of a question, at most.")] = 256,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Follow a cluster: questions need only name nodes, and bind binds.")
+    ] = False,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", metavar="FILE", help="The cluster to follow; else the pod's own.")
+    ] = None,
+    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig.")] = None,
 ) -> None:
     """Serve any Plugin as an HTTP extender that Volcano, kube-scheduler or Pumice can call."""
-    import uvicorn
-
-    from pumice.extender.server.app import app as make_app
-
     builders = policy_builders(policies, conf, arg or [])
     options = Options(
         paths=pairs("--verb", verb or []),
@@ -83,9 +80,10 @@ def serve(
     _say_what_is_missing(served, dialect)
     tls = _tls(tls_cert, tls_key, client_ca)
     settings: dict[str, Any] = {"host": host, "port": port, "log_level": "warning", "access_log": False, **tls}
+    whom = Credentials(kubeconfig, context) if follow or kubeconfig or context else None
     if workers == 1:
         render.note(f"serving {', '.join(served.names)} on {'https' if tls else 'http'}://{host}:{port}")
-        uvicorn.run(make_app(builders, options), **settings)
+        answer(builders, options, settings, whom)
         return
     bound = served.needs_one_worker()
     if bound:
@@ -93,57 +91,8 @@ def serve(
             f"--workers {workers}: {', '.join(bound)} must be declared STATIC or NODE, so that workers answer alike"
         )
     render.note(f"serving {', '.join(served.names)} on {host}:{port} with {workers} workers")
-    with _listening(host, port) as listening:
-        _supervise(workers, (policies, conf, arg or [], options, settings, listening))
-
-
-def _supervise(workers: int, arguments: tuple[Any, ...]) -> None:
-    """Run workers until one of them ends or this process is told to; then all end."""
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=work, args=arguments, daemon=True) for _ in range(workers)]
-    for process in processes:
-        process.start()
-
-    def stop(*_: object) -> None:
-        for process in processes:
-            process.terminate()  # uvicorn finishes what it has begun
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    wait([process.sentinel for process in processes])
-    stop()
-    for process in processes:
-        process.join()
-
-
-def work(
-    policies: list[str],
-    conf: Path | None,
-    arg: list[str],
-    options: Options,
-    settings: dict[str, Any],
-    listening: socket.socket,
-) -> None:
-    """Answer as one of several workers on a socket that they share."""
-    import uvicorn
-
-    from pumice.extender.server.app import app as make_app
-
-    config = uvicorn.Config(make_app(policy_builders(policies, conf, arg), options), **settings)
-    uvicorn.Server(config).run(sockets=[listening])
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket that says it is TCP: only then does asyncio turn Nagle's algorithm off (40 ms per answer)."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        raise InvalidInput(f"address {host}:{port}: {error.strerror}") from error
-    listening.set_inheritable(True)
-    return listening
+    with listening_on(host, port) as listening:
+        supervise(workers, (policies, conf, arg or [], options, settings, listening, whom))
 
 
 @app.command()
@@ -229,60 +178,6 @@ def replay(
 
 
 # -- helpers --------------------------------------------------------------------------------------------------------
-def policy_builders(policies: list[str], conf: Path | None, given: list[str]) -> list[Callable[[], Any]]:
-    """How to build each policy, with the arguments that the conf and ``--arg`` give it.
-
-    :raises InvalidInput: a plugin or file that does not exist.
-    """
-    registry = registry_with(None).copy()
-    arguments = pairs("--arg", given)
-    builders: list[Callable[[], Any]] = []
-    for policy in policies:
-        info = _find(policy, registry)
-        from_conf = _conf_arguments(conf, registry, info.name)
-        builders.append(partial(build, info, {**from_conf, **arguments}))
-    return builders
-
-
-def _find(policy: str, registry: Registry) -> PluginInfo:
-    if policy.endswith(".py") or "/" in policy:
-        path = Path(policy)
-        if not path.is_file():
-            raise InvalidInput(f"file {policy!r}: does not exist")
-        return registry.load_file(path)
-    info = registry.get(policy)
-    if info is None:
-        near = nearest(policy, [*registry.plugins, *registry.aliases])
-        hint = f"; did you mean {near!r}?" if near else "; `pumice plugins` lists them"
-        raise InvalidInput(f"plugin {policy!r}: there is none of that name{hint}")
-    return info
-
-
-def _conf_arguments(conf: Path | None, registry: Registry, name: str) -> Mapping[str, Any]:
-    if conf is None:
-        return {}
-    loaded = load_conf(conf, registry)
-    for tier in loaded.tiers:
-        for plugin in tier.plugins:
-            if plugin.name == name:
-                return plugin.arguments
-    return {}
-
-
-def pairs(option: str, given: list[str]) -> dict[str, str]:
-    """``KEY=VALUE`` texts as a table.
-
-    :raises InvalidInput: one without ``=``.
-    """
-    found = {}
-    for text in given:
-        key, sign, value = text.partition("=")
-        if not sign or not key:
-            raise InvalidInput(f"{option} {text!r}: must look like key=value")
-        found[key.strip()] = value.strip()
-    return found
-
-
 def _say_what_is_missing(served: Served, dialect: str) -> None:
     for name in [dialect] if dialect else ["volcano", "kube"]:
         missing = served.not_carried(name)

@@ -24,6 +24,7 @@ from pumice.extender.wire.objects import Wire
 from pumice.extender.wire.reading import MAX_BODY
 from pumice.extender.wire.verbs import (
     ALLOCATE_FUNC,
+    BIND,
     DEALLOCATE_FUNC,
     JOB_ENQUEUED,
     ON_SESSION_CLOSE,
@@ -34,8 +35,8 @@ from pumice.extender.wire.verbs import (
 Req = TypeVar("Req", bound=Wire)
 Resp = TypeVar("Resp", bound=Wire)
 
-_ONCE: Final = frozenset({ALLOCATE_FUNC, DEALLOCATE_FUNC, JOB_ENQUEUED, ON_SESSION_OPEN, ON_SESSION_CLOSE})
-"""Verbs that change something in the service: never sent again after a lost connection."""
+_ONCE: Final = frozenset({ALLOCATE_FUNC, BIND, DEALLOCATE_FUNC, JOB_ENQUEUED, ON_SESSION_OPEN, ON_SESSION_CLOSE})
+"""Verbs that change something: not sent again after a lost connection (who asked for a bind looks at the pod first)."""
 _DOWN: Final = frozenset({"refused", "reset", "timeout", "tls", "status"})
 """Kinds of failure that count for the breaker; a garbled answer shows that somebody is there."""
 _UNREAD: Final = frozenset({ON_SESSION_OPEN, ON_SESSION_CLOSE})
@@ -44,7 +45,7 @@ _GZIP_FROM: Final = 1024
 
 
 class Client:
-    """Calls one service. Safe to use from one thread at a time; keeps its connections until closed or dropped."""
+    """Calls one service; binds may be asked for from other threads. Keeps its connections until closed or dropped."""
 
     def __init__(
         self, transport: Transport, paths: Mapping[str, str], dialect: Dialect, *, guarded: bool = True
@@ -78,7 +79,8 @@ class Client:
         try:
             return LOOP.run(self._all(verb, bodies, deadline))
         finally:
-            self.spent += time.perf_counter() - started
+            if verb is not BIND:  # those are carried out beside sessions
+                self.spent += time.perf_counter() - started
 
     @property
     def circuit(self) -> str:

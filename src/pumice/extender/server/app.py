@@ -25,7 +25,6 @@ from pumice.extender.server.options import Options
 from pumice.extender.server.served import Policy, Served
 from pumice.extender.server.untold import NotTold
 from pumice.extender.wire import kube
-from pumice.extender.wire.verbs import BIND
 
 log = logging.getLogger("pumice.extender.server")
 access = logging.getLogger("pumice.extender.access")
@@ -117,10 +116,7 @@ class Asked:
             if self._token is not None:
                 self._token.check(given.get(b"authorization", b""))
             body = await self._body(given, receive)
-            if verb is BIND and self._served.follows:
-                status, answer = 200, await self._served.bind(body)
-            else:
-                status, answer = 200, self._served.answer(verb, body)
+            status, answer = 200, await self._served.asked(verb, body)
         except Refused as refused:
             status, answer, headers = refused.status, _error(str(refused)), refused.headers
         except NotReady as waiting:

@@ -17,8 +17,8 @@ from pumice.extender.server.reading import Reader
 from pumice.extender.server.session import ServedSession
 from pumice.extender.server.untold import NotTold
 from pumice.extender.wire import kube
-from pumice.extender.wire.dialects import DIALECTS
-from pumice.extender.wire.messages import Acknowledged, ErrorResponse
+from pumice.extender.wire.dialects import DIALECTS, Dialect
+from pumice.extender.wire.messages import Acknowledged, BatchPredicateResponse, ErrorResponse
 from pumice.extender.wire.verbs import BIND, ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, VOLCANO_VERBS, Verb
 from pumice.framework.compat import compat_of
 from pumice.framework.plugin import Arguments, Plugin
@@ -30,6 +30,8 @@ from pumice.state.cluster import ClusterState
 log = logging.getLogger("pumice.extender.server")
 Policy = type[Plugin] | Callable[[], Any]
 _EMPTY: Final = frozenset((b"", b"null"))
+SECOND_THOUGHT: Final = 0.05
+"""Seconds that the watch is given before a cluster that is followed is said to have no node for a pod."""
 
 
 class Served:
@@ -64,6 +66,22 @@ class Served:
         self._plugins: list[Any] = []
         self._blocked: NotTold | None = None
 
+    async def asked(self, verb: Verb[Any, Any], body: bytes) -> bytes:
+        """As `answer`. In a cluster that is followed pods are bound meanwhile, and a no to every node is thought over.
+
+        Whoever asks follows the same cluster and may have seen a moment before us that a pod went; a pod that gets a
+        no may not be asked about again for minutes.
+        """
+        if self._following is None:
+            return self.answer(verb, body)
+        if verb is BIND:
+            return await self._bind(self._following, body)
+        verb, dialect, response = self._respond(verb, body)
+        if isinstance(response, BatchPredicateResponse) and not response.fitting:
+            await asyncio.sleep(SECOND_THOUGHT)
+            verb, dialect, response = self._respond(verb, body)
+        return dialect.encode_response(verb, response)
+
     def answer(self, verb: Verb[Any, Any], body: bytes) -> bytes:
         """The answer to a question, in its dialect.
 
@@ -72,6 +90,10 @@ class Served:
         :raises InvalidInput: an object in the question breaks a rule.
         :raises NotReady: the cluster that is followed was not read yet.
         """
+        verb, dialect, response = self._respond(verb, body)
+        return dialect.encode_response(verb, response)
+
+    def _respond(self, verb: Verb[Any, Any], body: bytes) -> tuple[Verb[Any, Any], Dialect, Any]:
         if verb is ON_SESSION_CLOSE and body.strip() in _EMPTY:
             body = b"{}"
         verb, dialect, request = self._reader.read(verb, body)
@@ -79,10 +101,10 @@ class Served:
             self._close()
             self._knowledge.load(request.snapshot)
             self._open()
-            return dialect.encode_response(verb, Acknowledged())
+            return verb, dialect, Acknowledged()
         if verb is ON_SESSION_CLOSE:
             self._close()
-            return dialect.encode_response(verb, Acknowledged())
+            return verb, dialect, Acknowledged()
         session = self._current()
         try:
             response = ANSWERS[verb.name](Answering(self._knowledge, session, dialect.name), request)
@@ -90,12 +112,9 @@ class Served:
                 raise session.untold
         finally:
             session.untold = None
-        return dialect.encode_response(verb, response)
+        return verb, dialect, response
 
-    async def bind(self, body: bytes) -> bytes:
-        """The answer to a bind in a cluster that is followed; other questions may be answered meanwhile."""
-        following = self._following
-        assert following is not None
+    async def _bind(self, following: Following, body: bytes) -> bytes:
         verb, dialect, request = self._reader.read(BIND, body)
         binder = next(iter(self._current().binders.values()), following.cluster)
         intent = Bind(f"{request.task.namespace}/{request.task.name}", request.task.uid, request.node.name)
@@ -105,11 +124,6 @@ class Served:
             return dialect.encode_response(verb, ErrorResponse(error=f"{type(exc).__name__}: {exc}"))
         following.bound(intent)
         return dialect.encode_response(verb, ErrorResponse())
-
-    @property
-    def follows(self) -> bool:
-        """Whether a cluster is followed."""
-        return self._following is not None
 
     def trouble(self) -> str:
         """Why questions cannot be answered, or nothing."""

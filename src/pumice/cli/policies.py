@@ -1,0 +1,148 @@
+"""Serving policies: how they are built, and the processes that answer for them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from pumice.cli.options import load_conf, registry_with
+from pumice.config.problems import nearest
+from pumice.errors import InvalidInput
+from pumice.extender.server.options import Options
+from pumice.framework.registry import PluginInfo, Registry, build
+from pumice.kube.credentials import Credentials
+from pumice.kube.followed import FollowedCluster
+
+
+def supervise(workers: int, arguments: tuple[Any, ...]) -> None:
+    """Run workers until one of them ends or this process is told to; then all end."""
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=work, args=arguments, daemon=True) for _ in range(workers)]
+    for process in processes:
+        process.start()
+
+    def stop(*_: object) -> None:
+        for process in processes:
+            process.terminate()  # uvicorn finishes what it has begun
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    wait([process.sentinel for process in processes])
+    stop()
+    for process in processes:
+        process.join()
+
+
+def work(
+    policies: list[str],
+    conf: Path | None,
+    arg: list[str],
+    options: Options,
+    settings: dict[str, Any],
+    listening: socket.socket,
+    whom: Credentials | None,
+) -> None:
+    """Answer as one of several workers on a socket that they share."""
+    answer(policy_builders(policies, conf, arg), options, settings, whom, [listening])
+
+
+def answer(
+    builders: list[Callable[[], Any]],
+    options: Options,
+    settings: dict[str, Any],
+    whom: Credentials | None,
+    sockets: list[socket.socket] | None = None,
+) -> None:
+    """Answer until told to stop; follow the cluster that *whom* leads to."""
+    import uvicorn
+
+    from pumice.extender.server.app import app as make_app
+
+    cluster = FollowedCluster(whom) if whom is not None else None
+    if cluster is not None:
+        cluster.start()
+    try:
+        server = uvicorn.Server(uvicorn.Config(make_app(builders, options, cluster), **settings))
+        server.run(sockets=sockets)
+        if not server.started:
+            raise typer.Exit(3)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        if cluster is not None:
+            cluster.stop()
+
+
+def listening_on(host: str, port: int) -> socket.socket:
+    """A socket that says it is TCP: only then does asyncio turn Nagle's algorithm off (40 ms per answer)."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        raise InvalidInput(f"address {host}:{port}: {error.strerror}") from error
+    listening.set_inheritable(True)
+    return listening
+
+
+def policy_builders(policies: list[str], conf: Path | None, given: list[str]) -> list[Callable[[], Any]]:
+    """How to build each policy, with the arguments that the conf and ``--arg`` give it.
+
+    :raises InvalidInput: a plugin or file that does not exist.
+    """
+    registry = registry_with(None).copy()
+    arguments = pairs("--arg", given)
+    builders: list[Callable[[], Any]] = []
+    for policy in policies:
+        info = _find(policy, registry)
+        from_conf = _conf_arguments(conf, registry, info.name)
+        builders.append(partial(build, info, {**from_conf, **arguments}))
+    return builders
+
+
+def _find(policy: str, registry: Registry) -> PluginInfo:
+    if policy.endswith(".py") or "/" in policy:
+        path = Path(policy)
+        if not path.is_file():
+            raise InvalidInput(f"file {policy!r}: does not exist")
+        return registry.load_file(path)
+    info = registry.get(policy)
+    if info is None:
+        near = nearest(policy, [*registry.plugins, *registry.aliases])
+        hint = f"; did you mean {near!r}?" if near else "; `pumice plugins` lists them"
+        raise InvalidInput(f"plugin {policy!r}: there is none of that name{hint}")
+    return info
+
+
+def _conf_arguments(conf: Path | None, registry: Registry, name: str) -> Mapping[str, Any]:
+    if conf is None:
+        return {}
+    loaded = load_conf(conf, registry)
+    for tier in loaded.tiers:
+        for plugin in tier.plugins:
+            if plugin.name == name:
+                return plugin.arguments
+    return {}
+
+
+def pairs(option: str, given: list[str]) -> dict[str, str]:
+    """``KEY=VALUE`` texts as a table.
+
+    :raises InvalidInput: one without ``=``.
+    """
+    found = {}
+    for text in given:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise InvalidInput(f"{option} {text!r}: must look like key=value")
+        found[key.strip()] = value.strip()
+    return found
