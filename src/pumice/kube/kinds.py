@@ -96,12 +96,20 @@ RAW_LIST = msgspec.json.Decoder(RawList)
 WATCH_LINE = msgspec.json.Decoder(WatchLine)
 # made here, in the importing thread: decoders of a type must not be made by two threads at once
 DECODERS: dict[str, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(cls) for kind, cls in _DECODED.items()}
-LISTS: dict[str, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(
-        msgspec.defstruct(f"{kind}List", [("metadata", ListMeta), ("items", list[cls] | None, None)])  # type: ignore[valid-type]
-    )
-    for kind, cls in _DECODED.items()
-}
+
+
+def _list_decoder(kind: str, cls: type[AnyObject]) -> msgspec.json.Decoder[Any]:
+    items: Any = list[cls] | None  # type: ignore[valid-type]
+    return msgspec.json.Decoder(msgspec.defstruct(f"{kind}List", [("metadata", ListMeta), ("items", items, None)]))
+
+
+LISTS: dict[str, msgspec.json.Decoder[Any]] = {kind: _list_decoder(kind, cls) for kind, cls in _DECODED.items()}
+
+
+def declare(cls: type[AnyObject]) -> None:
+    """Let a kind be followed that the scheduler knows nothing of. For modules while they are imported."""
+    DECODERS[cls.kind_name] = msgspec.json.Decoder(cls)
+    LISTS[cls.kind_name] = _list_decoder(cls.kind_name, cls)
 
 
 class _OnlyMeta(msgspec.Struct, rename="camel"):
@@ -128,4 +136,5 @@ __all__ = [
     "WATCH_LINE",
     "AnyObject",
     "Resource",
+    "declare",
 ]

@@ -7,6 +7,7 @@ import logging
 import time
 import uuid
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -39,14 +40,16 @@ class _Said:
 class NoteWriter:
     """Writes notes as events, slowly, one after the other. Belongs to one event loop."""
 
-    def __init__(self, writer: Writer, clock: Clock, component: str) -> None:
+    def __init__(self, writer: Writer, clock: Clock, component: str, also: Sequence[Resource] = ()) -> None:
+        """Speaks as *component* about the kinds of the scheduler, and *also* about these."""
         self._writer, self._clock, self._component = writer, clock, component
+        self._about = {**_ABOUT, **{resource.kind: resource for resource in also}}
         self._said: OrderedDict[Note, _Said] = OrderedDict()
         self._queue: asyncio.Queue[tuple[Note, str]] = asyncio.Queue(WAITING)
 
     def put(self, note: Note, uid: str = "") -> None:
         """Something is to be said about an object."""
-        if note.kind not in _ABOUT:
+        if note.kind not in self._about:
             log.warning("%s %s: %s: %s", note.kind, note.key, note.reason, note.message)
             return
         said = self._said.get(note)
@@ -84,7 +87,7 @@ class NoteWriter:
             log.debug("%s", refused)
 
     def _body(self, note: Note, uid: str, said: _Said, namespace: str, now: str) -> dict[str, Any]:
-        resource = _ABOUT[note.kind]
+        resource = self._about[note.kind]
         about = {
             "kind": note.kind,
             "apiVersion": resource.prefix.removeprefix("/apis/").removeprefix("/api/"),
