@@ -1,13 +1,15 @@
-"""Disruption budgets: who may be evicted without a refusal of the cluster, counted along the plans of a session.
+"""Disruption budgets: whom the cluster would let us evict, counted along the plans of a session.
 
 The rules are those of the Eviction API. A pod that has not started, or is on its way out, needs no budget; one that is
 not ready needs none while its budget is healthy; one with two budgets cannot be evicted at all. What is being evicted
-counts until the budget's own status shows it.
+counts until the budget's own status shows it. A pod whose eviction was refused is left alone for a while, budget or
+not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import cast
 
 from pumice.model.api import Pod, PodDisruptionBudget
@@ -29,19 +31,28 @@ class Budgets:
 
     def __init__(self, state: ClusterState, *, as_volcano: bool = False) -> None:
         self._state, self._as_volcano = state, as_volcano
-        self._watched = not as_volcano and bool(state.objects.get(KIND))
+        self._refused = frozenset(uid for uid, no in state.refused.items() if state.now < no.until)
         self._by_namespace: dict[str, list[PodDisruptionBudget]] | None = None
         self._of: dict[str, tuple[PodDisruptionBudget, ...]] = {}
         self._before: dict[str, int] | None = None
         self._now: tuple[int, dict[str, int]] = (-1, {})
 
+    @cached_property
+    def _watched(self) -> bool:
+        """Is there a budget at all? Looked up when a plan asks: a served policy knows no cluster, and plans nothing."""
+        return not self._as_volcano and bool(self._state.objects.get(KIND))
+
     # -- what plans ask ---------------------------------------------------------------------------------------------
     def closed(self, task: Task) -> bool:
         """Can the task not be evicted in this session, whatever else is or is not?"""
+        if task._uid in self._refused:
+            return True
         return self._watched and not _allows(self.needed(task), self._left_before())
 
     def open(self, tasks: Sequence[Task]) -> Sequence[Task]:
         """Those whose budget has something left now, each for itself."""
+        if self._refused:
+            tasks = [t for t in tasks if t._uid not in self._refused]
         if not self._watched:
             return tasks
         left = self._left_now()
@@ -107,7 +118,7 @@ class Budgets:
         return () if len(found) == 1 and _lets_go_of_unready(found[0], task._pod) else found
 
     def spent(self, task: Task) -> str:
-        """Why the task cannot be evicted now, in words; nothing if it can."""
+        """Which budget keeps the task from being evicted now, in words; nothing if none does."""
         needed = self.needed(task) if self._watched else ()
         if len(needed) > 1:
             return f"disruption budgets {', '.join(b.key for b in needed)} together (a pod may have one)"

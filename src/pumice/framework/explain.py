@@ -16,6 +16,7 @@ import numpy as np
 from pumice.engine.choose import FitError
 from pumice.engine.rows import NodeRows
 from pumice.framework.refusals import Refusal
+from pumice.framework.refused import refusal_for
 from pumice.framework.session import Session
 from pumice.model.job import Job
 from pumice.model.reason import reason_of
@@ -111,6 +112,8 @@ class Explanation:
     """Objections that are the only one of some nodes, most nodes first."""
     large_enough: int = 0
     """Nodes that nobody objects to and that would have room if they were empty, but have none now."""
+    protected: dict[str, int] = field(default_factory=dict)
+    """Disruption budget -> how many pods it protects on those nodes."""
     room_for: int | None = None
     """How many tasks like that one would fit now, all nodes together."""
     unblock: list[str] = field(default_factory=list)
@@ -148,11 +151,14 @@ def explain(ssn: Session, job: Job) -> Explanation:
         out.text, out.plugin = _summary(error), ""
         out.reasons = _reasons(error)
         out.nearest, out.room_for = _nearest(ssn, task)
-        out.large_enough = _large_enough(ssn, task)
+        large = _large_enough(ssn, task)
+        out.large_enough, out.protected = len(large), _protected(ssn, large)
         out.but_for = _but_for(ssn, task)
         if out.nearest is None and out.but_for:
             sole = out.but_for[0]
             out.nearest = NearMiss(sole.example, {}, sole.text)
+    if stage is not Stage.SERVED and (refused := refusal_for(ssn, job)):
+        out.text = f"{out.text}; {refused}" if out.text else refused
     out.unblock = list(_unblock(ssn, job, out))
     return out
 
@@ -221,12 +227,25 @@ def _nearest(ssn: Session, task: Task) -> tuple[NearMiss | None, int]:
     return NearMiss(names[best], _written(lacks)), int(room.sum())
 
 
-def _large_enough(ssn: Session, task: Task) -> int:
+def _large_enough(ssn: Session, task: Task) -> list[int]:
+    """The rows that nobody objects to and that would have room if they were empty, but have none now."""
     view, table = ssn.evaluator.view(task), ssn.state.table
     fits = table.valid[: view.size] & (view.code == 0) & ~view.idle_ok
     for d, v in task.klass.items:
         fits = fits & (table.allocatable[d, : view.size] >= v)
-    return int(fits.sum())
+    rows: list[int] = np.flatnonzero(fits).tolist()
+    return rows
+
+
+def _protected(ssn: Session, rows: Iterable[int]) -> dict[str, int]:
+    """What keeps running pods on these rows from being evicted, with how many."""
+    found: dict[str, int] = {}
+    for row in rows:
+        node = ssn.state.table.nodes[row]
+        for victim in node.tasks.values() if node is not None else ():
+            if victim.preemptible and (why := ssn.budgets.spent(victim)):
+                found[why] = found.get(why, 0) + 1
+    return dict(sorted(found.items()))
 
 
 def _but_for(ssn: Session, task: Task) -> list[SoleObjection]:
@@ -300,6 +319,8 @@ def _unblock_nodes(ssn: Session, job: Job, why: Explanation) -> Iterable[str]:
         yield f"{sole.example}{others} would do but for: {sole.text}"
     if why.large_enough and not any(a in _EVICTING for a in ssn.actions):
         yield f"eviction could help on {_count(why.large_enough, 'node')}, but no action of this conf evicts"
+    for budget, pods in why.protected.items():
+        yield f"{_count(pods, 'pod')} could make room but for {budget}"
 
 
 def _queue_sums(ssn: Session, job: Job) -> str:

@@ -21,6 +21,7 @@ from pumice.framework.plugin import Arguments, Event, EventHandler
 from pumice.framework.points import POINTS
 from pumice.framework.problems import tell_problems
 from pumice.framework.refusals import Refusal, Refusals
+from pumice.framework.refused import learn_refusals
 from pumice.framework.registration import Fn, Registration
 from pumice.framework.runtime import QUARANTINE_AFTER, Health, Runtime
 from pumice.framework.statement import Kind, Operation, Statement
@@ -222,6 +223,8 @@ class Session(Registration, Asking):
     def open(self) -> Session:
         """Build and open every plugin of the tiers, in order."""
         self.runtime.cycle += 1
+        if self.state.refused:
+            learn_refusals(self)
         if self.runtime.nominations:
             hold_rooms(self)
         for tier in self._tiers or ():

@@ -82,7 +82,11 @@ def never_preempts(task: Task) -> bool:
 
 
 def may_preempt(ssn: Session, task: Task) -> bool:
-    """May others be preempted for the task now? Not while room that was freed for it is on its way."""
+    """May room be made for the task now? Not by evictions while room that was freed for it is on its way.
+
+    Where plans spare victims, a task that has such room takes part all the same: it needs nobody's place, but the
+    plan for its gang must count it.
+    """
     if never_preempts(task):
         return False
     if not task._nominated:
@@ -94,7 +98,7 @@ def may_preempt(ssn: Session, task: Task) -> bool:
         reason = ssn.predicate_reason(task, node)
         fits = task.requests.less_equal(node.future_idle)
     if reason is None:
-        return not fits
+        return not fits or spares(ssn)
     if reason.code is Code.UNRESOLVABLE:
         return True
     return not any(v._priority < task._priority and _evicted_before(ssn, v) for v in node.tasks.values())

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
+from typing import Protocol
 
 from pumice.kube.notes import NoteWriter
 from pumice.kube.statuses import StatusWriter
@@ -18,11 +19,21 @@ from pumice.ports import Binder
 
 log = logging.getLogger("pumice.kube")
 
-SPARED = (2.0, 60.0)
-"""Seconds for which a pod is not tried again whose eviction was refused: at first, and at most; they double."""
 
 BOUND_WITHIN = (0.1, 0.4, 1.5)
 """Seconds between looks whether a pod has the node that an extender says it bound it to."""
+
+
+class Outcomes(Protocol):
+    """Who is told what became of binds and evictions."""
+
+    def bound(self, uid: str, seconds: float, ok: bool) -> None:
+        """A bind was answered after so many seconds."""
+        ...
+
+    def evicted(self, ok: bool) -> None:
+        """An eviction was answered."""
+        ...
 
 
 class Outbox:
@@ -42,18 +53,17 @@ class Outbox:
         in_flight: int = 64,
         binders: Mapping[str, Binder] | None = None,
         nodes: Container[str] | None = None,
+        outcomes: Outcomes | None = None,
     ) -> None:
         self._writer, self._statuses, self._notes, self._report = writer, statuses, notes, report
         self._in_flight = in_flight
         self._binders = binders if binders is not None else {}
-        self._nodes = nodes
+        self._nodes, self._outcomes = nodes, outcomes
         self._threads = ThreadPoolExecutor(min(in_flight, 32), "pumice-bind")
         self._binds: asyncio.Queue[Bind] = asyncio.Queue()
         self._plans: asyncio.Queue[list[Evict]] = asyncio.Queue()
         self._nominations: asyncio.Queue[Nominate] = asyncio.Queue()
         self._nominated: dict[str, str] = {}
-        self._spared: dict[str, tuple[float, float, str]] = {}
-        """Pods whose eviction was refused, by UID: until when it is not tried again, for how long, and why."""
 
     def put(self, intents: Sequence[Intent]) -> None:
         """Take over a batch of intents."""
@@ -99,11 +109,14 @@ class Outbox:
     async def _bind_all(self) -> None:
         while True:
             intent = await self._binds.get()
+            begun = time.perf_counter()
             try:
                 why = await self._bind(intent)
             except Exception as exc:
                 log.exception("binding %s", intent.pod)
                 why = f"{type(exc).__name__}: {exc}"
+            if self._outcomes is not None:
+                self._outcomes.bound(intent.uid, time.perf_counter() - begun, not why)
             if why:
                 log.warning("pod %s was not bound to %s: %s", intent.pod, intent.node, why)
                 self._report([BindFailed(intent.pod, intent.uid, why, intent.node)])
@@ -148,18 +161,24 @@ class Outbox:
         """Evict one after the other; the first refusal stops the rest, for they may be in vain now."""
         for at, intent in enumerate(plan):
             why = await self._evict(intent)
+            if self._outcomes is not None:
+                self._outcomes.evicted(not why)
             if why:
-                left = [EvictFailed(e.pod, e.uid, f"the eviction of {intent.pod} was refused") for e in plan[at + 1 :]]
-                self._report([EvictFailed(intent.pod, intent.uid, why), *left])
+                freed = {e.node for e in plan[:at]}
+                rest = f"the eviction of {intent.pod} was refused"
+                failed = [(intent, why, True), *((e, rest, False) for e in plan[at + 1 :])]
+                self._report(
+                    [
+                        EvictFailed(e.pod, e.uid, no, e.node, e.beneficiary, tried, e.node in freed)
+                        for e, no, tried in failed
+                    ]
+                )
                 return
             text = f"Pod is evicted, because of {intent.action}"
             self._notes.put(Note("Pod", intent.pod, "Warning", "Evict", text), intent.uid)
 
     async def _evict(self, intent: Evict) -> str:
-        """Evict a pod, unless that was refused a moment ago; returns why it did not happen, or nothing."""
-        until, wait, why = self._spared.get(intent.uid, (0.0, SPARED[0] / 2, ""))
-        if time.monotonic() < until:
-            return why
+        """Evict a pod; returns why it did not happen, or nothing."""
         try:
             why = await self._writer.evict(intent)
         except Exception as exc:
@@ -167,12 +186,6 @@ class Outbox:
             why = f"{type(exc).__name__}: {exc}"
         if why:
             log.warning("pod %s was not evicted: %s", intent.pod, why)
-            wait = min(wait * 2, SPARED[1])
-            self._spared[intent.uid] = (time.monotonic() + wait, wait, why)
-            if len(self._spared) > 10_000:
-                self._spared.clear()
-        else:
-            self._spared.pop(intent.uid, None)
         return why
 
     async def _nominate_all(self) -> None:

@@ -41,6 +41,13 @@ class EvictFailed:
     pod: str
     uid: str
     message: str
+    node: str = ""
+    beneficiary: str = ""
+    """The job for whose good it was."""
+    tried: bool = True
+    """False: it was given up because another eviction of the same plan was refused."""
+    freed: bool = False
+    """Whether the plan had freed room on the node before it was stopped."""
 
 
 ClusterEvent: TypeAlias = Seen | Gone | BindFailed | EvictFailed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pumice.framework.plugin import Plugin
+from pumice.framework.refused import refusal_for
 from pumice.framework.session import Session
 from pumice.model.job import Job, SubJob
 from pumice.model.reason import PASS, Verdict, reject
@@ -107,7 +108,8 @@ def describe(ssn: Session, job: Job) -> str:
         text += f". Origin reason is {named[0][0]}: {named[0][1]}"
     elif (refusal := ssn.refusals.of(job)) is not None:
         text += f". {refusal.text}"
-    return text
+    refused = refusal_for(ssn, job)
+    return f"{text}. No room was made: {refused}" if refused else text
 
 
 def _valid(job: Job) -> Verdict:

@@ -49,6 +49,7 @@ def record(
         random_ties=runtime.random_ties,
         cycle=runtime.cycle,
         nominations={k: SavedNomination(node=n.node, until=n.until) for k, n in runtime.nominations.items()},
+        refused=files.refused_of(state),
         health={
             k: SavedHealth(failures=h.failures, failing_cycles=h.failing_cycles, quarantined=h.quarantined, last=h.last)
             for k, h in runtime.health.items()

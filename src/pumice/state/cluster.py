@@ -20,6 +20,7 @@ from pumice.model.status import IS_ALLOCATED, IS_HELD, LEDGER, MOVES, JobPhase, 
 from pumice.model.task import Task, TaskClass
 from pumice.state.classes import ClassTable
 from pumice.state.devices import DeviceTable
+from pumice.state.refused import RefusedEviction
 from pumice.state.table import NodeTable
 
 S = TaskStatus
@@ -61,6 +62,8 @@ class ClusterState:
         """What is wrong with an object, by (kind, key)."""
         self.assumed: dict[str, Task] = {}
         """Binds and evictions sent but not yet seen back, by UID."""
+        self.refused: dict[str, RefusedEviction] = {}
+        """Tasks that the cluster did not let us evict, by UID."""
         self.dirty: dict[str, Job] = {}
         """Jobs whose sums must be made anew."""
         self.changed_jobs: dict[str, Job] = {}
@@ -91,8 +94,8 @@ class ClusterState:
                 handlers.gone(self, kind, key)
             case BindFailed(uid=uid, node=node):
                 handlers.bind_failed(self, uid, node)
-            case EvictFailed(uid=uid):
-                handlers.evict_failed(self, uid)
+            case EvictFailed():
+                handlers.evict_failed(self, event)
 
     def apply_all(self, events: Iterable[ClusterEvent]) -> None:
         """Take in several events in order."""

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from pumice.errors import InvalidInput
 from pumice.model.api import Metadata, Pod, PodSpec
+from pumice.model.events import EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task
+from pumice.state.refused import WAITS, RefusedEviction
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
@@ -171,6 +173,7 @@ def _drop_task(state: ClusterState, task: Task) -> None:
     if task._status is not S.PENDING:
         state.set_status(task, S.PENDING, None)
     state.assumed.pop(task._uid, None)
+    state.refused.pop(task._uid, None)
     del state.tasks[task._uid]
     del state.task_by_key[task.key]
     job = task._job
@@ -226,11 +229,22 @@ def bind_failed(state: ClusterState, uid: str, node: str = "") -> None:
         unassume(state, task)
 
 
-def evict_failed(state: ClusterState, uid: str) -> None:
-    """An eviction was refused: the task runs on."""
-    task = state.assumed.get(uid)
-    if task is not None and task._status == S.RELEASING:
-        unassume(state, task)
+def evict_failed(state: ClusterState, event: EvictFailed) -> None:
+    """An eviction was refused: the task runs on, and is no victim for a while."""
+    task = state.assumed.get(event.uid)
+    if task is None or task._status != S.RELEASING:
+        return
+    unassume(state, task)
+    known = state.refused.get(event.uid)
+    wait = 0.0
+    if event.tried:
+        wait = min(known.wait * 2, WAITS[1]) if known is not None and known.wait else WAITS[0]
+    state.refused[event.uid] = RefusedEviction(
+        event.pod, event.node, event.beneficiary, event.message, wait, state.now + wait, event.freed
+    )
+    helped = state.jobs.get(event.beneficiary)
+    if helped is not None:
+        state.mark(helped)
 
 
 def unassume(state: ClusterState, task: Task) -> None:

@@ -52,6 +52,9 @@ def redacted(saved: SavedCycle) -> SavedCycle:
         task.uid = uids.get(task.uid, task.uid)
     out.devices = {uids.get(uid, uid): held for uid, held in out.devices.items()}
     out.nominations = {uids.get(uid, uid): room for uid, room in out.nominations.items()}
+    out.refused = {uids.get(uid, uid): no for uid, no in out.refused.items()}
+    for no in out.refused.values():
+        no.pod, no.beneficiary, no.message = names.pod_key(no.pod), names.job_key(no.beneficiary), ""
     out.phases = {names.job_key(uid): phase for uid, phase in out.phases.items()}
     out.default_queue = names.queues.get(out.default_queue, out.default_queue)
     for decision in out.decisions:

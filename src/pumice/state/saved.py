@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.status import TaskStatus
 from pumice.state.cluster import ClusterState
+from pumice.state.refused import RefusedEviction
 
 FORMAT: Final = "pumice-cycle"
 VERSION: Final = 1
@@ -53,6 +55,19 @@ class SavedNomination(_Record):
     until: float
 
 
+class SavedRefusal(_Record):
+    """A task that the cluster did not let us evict."""
+
+    pod: str
+    node: str
+    beneficiary: str
+    message: str
+    wait: float
+    until: float
+    freed: bool = False
+    fresh: bool = True
+
+
 class SavedShard(_Record):
     """The nodes that are this scheduler's own."""
 
@@ -79,6 +94,8 @@ class SavedCycle(_Record):
     random_ties: bool = False
     cycle: int = 0
     nominations: dict[str, SavedNomination] = {}
+    refused: dict[str, SavedRefusal] = {}
+    """Task -> why it could not be evicted."""
     health: dict[str, SavedHealth] = {}
     memory: dict[str, Any] = {}
     """Plugin -> its ``ssn.memory``, packed."""
@@ -135,6 +152,11 @@ def phases_of(state: ClusterState) -> dict[str, str]:
     }
 
 
+def refused_of(state: ClusterState) -> dict[str, SavedRefusal]:
+    """The evictions that the cluster refused."""
+    return {uid: SavedRefusal(**asdict(no)) for uid, no in state.refused.items()}
+
+
 def restore(saved: SavedCycle) -> ClusterState:
     """The cluster as it was when the cycle began.
 
@@ -160,6 +182,7 @@ def restore(saved: SavedCycle) -> ClusterState:
     for uid, phase in saved.phases.items():
         if uid in state.jobs:
             state.set_phase(state.jobs[uid], phase)
+    state.refused = {uid: RefusedEviction(**msgspec.structs.asdict(no)) for uid, no in saved.refused.items()}
     state.now = saved.now
     return state
 

@@ -10,7 +10,7 @@ from pumice.config import from_data
 from pumice.framework.explain import Explanation, SoleObjection, Stage, explain
 from pumice.framework.registry import default_registry
 from pumice.framework.session import Session
-from pumice.model.api import PodSpec
+from pumice.model.api import PodSpec, decode
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.testing import Scenario
@@ -154,3 +154,22 @@ def test_explaining_changes_nothing() -> None:
         decided.append(scenario.run(2, plugins=["gang", "predicates"]).binds)
         scenario.assert_invariants()
     assert decided[0] == decided[1]
+
+
+def test_a_disruption_budget_that_keeps_victims_in_place_is_named(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=2).job("web", tasks=2, min_available=0, cpu=1, on="n1", task_labels={"app": "web"})
+    scenario.job("big", cpu=2, priority=5).add(
+        decode(
+            "PodDisruptionBudget",
+            {
+                "metadata": {"name": "web", "namespace": "default"},
+                "spec": {"selector": {"matchLabels": {"app": "web"}}},
+                "status": {"disruptionsAllowed": 0},
+            },
+        )
+    )
+    found = why(scenario, "big", ["priority", "gang"], "allocate, preempt")
+    assert found.stage is Stage.NODES
+    budget = "disruption budget default/web, which allows no more evictions now"
+    assert found.protected == {budget: 2}
+    assert f"2 pods could make room but for {budget}" in found.unblock

@@ -208,30 +208,20 @@ def test_an_eviction_that_a_budget_refuses_stops_the_rest_of_its_plan_only(tmp_p
     async def story() -> None:
         async with sending(tmp_path) as (api, box, out):
             api.answers["POST", "/api/v1/namespaces/ns/pods/b/eviction"] = [BUDGET]
-            plan = [Evict(f"ns/{p}", f"u{p}", "n", "preempt", beneficiary="ns/big") for p in "abc"]
+            where = {"a": "n1", "b": "n1", "c": "n2"}
+            plan = [Evict(f"ns/{p}", f"u{p}", where[p], "preempt", beneficiary="ns/big") for p in "abc"]
             box.put([*plan, Evict("ns/d", "ud", "n", "preempt", beneficiary="ns/other")])
             await box.finish()
             evicted = sorted(p for m, p, _, _ in api.requests if m == "POST" and p.endswith("/eviction"))
             assert [p.split("/")[-2] for p in evicted] == ["a", "b", "d"]
-            assert [e.pod for e in out.events if isinstance(e, EvictFailed)] == ["ns/b", "ns/c"]
+            refused, given_up = out.events
+            assert isinstance(refused, EvictFailed)
+            assert (refused.pod, refused.node, refused.beneficiary) == ("ns/b", "n1", "ns/big")
+            assert (refused.tried, refused.freed) == (True, True)
+            rest = "the eviction of ns/b was refused"
+            assert given_up == EvictFailed("ns/c", "uc", rest, "n2", "ns/big", tried=False, freed=False)
             body = api.sent("POST", "pods/a/eviction")[0]
             assert body["deleteOptions"]["preconditions"]["uid"] == "ua"
-
-    asyncio.run(story())
-
-
-def test_an_eviction_that_was_refused_is_not_asked_for_again_at_once(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with sending(tmp_path) as (api, box, out):
-            api.answers["POST", f"{POD}/eviction"] = [BUDGET]
-            for _ in range(3):
-                box.put([Evict("ns/p", "u", "n", "preempt", beneficiary="ns/big")])
-                await box.finish()
-            assert len(api.sent("POST", "/eviction")) == 1
-            assert [type(e) for e in out.events] == [EvictFailed] * 3
-            box.put([Evict("ns/p", "another", "n", "preempt", beneficiary="ns/big")])
-            await box.finish()
-            assert len(api.sent("POST", "/eviction")) == 2
 
     asyncio.run(story())
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pumice.state.redact import redacted
 from pumice.state.renaming import KEPT, ranked
-from pumice.state.saved import SavedCycle
+from pumice.state.saved import SavedCycle, SavedRefusal
 
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,6}[a-z0-9])?", fullmatch=True)
 SOME = st.lists(NAMES | st.sampled_from(sorted(KEPT)), max_size=12)
@@ -87,6 +87,15 @@ def cycle(**more: Any) -> SavedCycle:
         "status": {"images": [{"names": ["acme/image:1", "acme/image@sha256:77"], "sizeBytes": 5}]},
         "spec": {"taints": [{"key": "team", "value": "acme-team", "effect": "NoSchedule"}]},
     }
+    budget = {
+        "metadata": {"name": "acme-budget", "namespace": "acme"},
+        "status": {
+            "disruptedPods": {"secret-worker-7": "2026-01-01T00:00:00Z", "secret-worker-8": "2026-01-01T00:00:00Z"}
+        },
+    }
+    refusal = SavedRefusal(
+        pod="acme/secret-worker-7", node="n1", beneficiary="acme/secret", message="not alice", wait=2, until=3
+    )
     return SavedCycle(
         now=1.0,
         objects={
@@ -96,7 +105,9 @@ def cycle(**more: Any) -> SavedCycle:
             "Pod": [pod],
             "PriorityClass": [{"metadata": {"name": "acme-urgent"}, "value": 5}],
             "PersistentVolumeClaim": [{"metadata": {"name": "acme-data", "namespace": "acme"}}],
+            "PodDisruptionBudget": [budget],
         },
+        refused={"acme/secret-worker-7": refusal},
         conf={"actions": "allocate", "tiers": []},
         conf_source="acme.conf",
         phases={"acme/secret": "Running"},
@@ -132,6 +143,10 @@ def test_what_belonged_together_still_does() -> None:
     key = f"{group['metadata']['namespace']}/{group['metadata']['name']}"
     assert out.phases == {key: "Running"}
     assert out.decisions[0]["job"] == key
+    [(refused, no)] = out.refused.items()
+    assert (refused, no.beneficiary) == (f"{meta['namespace']}/{meta['name']}", key)
+    assert no.pod == refused
+    assert meta["name"] in out.objects["PodDisruptionBudget"][0]["status"]["disruptedPods"]
     assert out.decisions[0]["uid"] == out.decisions[0]["pod"] == f"{meta['namespace']}/{meta['name']}"
 
 
