@@ -35,7 +35,9 @@ def test_every_verb_has_its_row() -> None:
 
 
 def test_the_configuration_of_the_page_is_clean() -> None:
-    for block in _blocks("yaml"):
+    ours = [block for block in _blocks("yaml") if "tiers:" in block]
+    assert ours
+    for block in ours:
         loaded = from_data(yaml.safe_load(block), catalogue_of(default_registry()))
         assert list(loaded.warnings) == []
 
