@@ -108,14 +108,27 @@ class Writer:
         """Create an object; returns what the server had against it."""
         return await self._until_answered("POST", path, body)
 
+    async def change(self, path: str, body: dict[str, Any], content: str) -> bytes | Refused:
+        """Change an object; returns it as it is then, or what the server had against it."""
+        return await self._answer("PATCH", path, body, content)
+
     async def read_pod(self, key: str) -> Pod | None:
         """The pod as it is now; None if there is none."""
+        answer = await self.read(self._pods.path(key))
+        try:
+            return DECODERS["Pod"].decode(answer) if answer is not None else None
+        except msgspec.ValidationError:
+            return None
+
+    async def read(self, path: str) -> bytes | None:
+        """An object as it is now; None if there is none.
+
+        :raises Refused: it is not to be read.
+        """
         backoff = Backoff(0.05, 2.0)
         while True:
             try:
-                answer = await self._client.request("GET", self._pods.path(key), timeout=LIMIT)
-                pod: Pod = DECODERS["Pod"].decode(answer)
-                return pod
+                return await self._client.request("GET", path, timeout=LIMIT)
             except Refused as no:
                 if no.code == 404:
                     return None
@@ -124,13 +137,15 @@ class Writer:
                 await asyncio.sleep(backoff.again(no.retry_after))
             except Unreachable:
                 await asyncio.sleep(backoff.again())
-            except msgspec.ValidationError:
-                return None
 
     async def _until_answered(
         self, method: str, path: str, body: dict[str, Any], content: str = "application/json"
     ) -> Refused | None:
         """Send until the server says yes (None) or no; overload and lost answers are waited out."""
+        answer = await self._answer(method, path, body, content)
+        return answer if isinstance(answer, Refused) else None
+
+    async def _answer(self, method: str, path: str, body: dict[str, Any], content: str) -> bytes | Refused:
         backoff = Backoff(0.05, 2.0)
         tries = 0
         while True:
@@ -139,8 +154,7 @@ class Writer:
                 return Refused(403, f"{method} {path}", NOT_LEADING.encode())
             wait = 0.0
             try:
-                await self._client.request(method, path, body, content=content, timeout=min(LIMIT, left))
-                return None
+                return await self._client.request(method, path, body, content=content, timeout=min(LIMIT, left))
             except Refused as no:
                 tries += no.code >= 500
                 if not no.retryable or no.by_budget or tries >= TRIES:
