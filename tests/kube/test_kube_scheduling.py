@@ -110,30 +110,6 @@ def test_a_more_important_gang_evicts_and_takes_the_room(world: World, tmp_path:
     assert "forbidden" not in scheduler.log.lower()
 
 
-def test_a_disruption_budget_is_stronger_than_a_preemption(world: World, tmp_path: Path) -> None:
-    conf = tmp_path / "scheduler.conf"
-    conf.write_text(PREEMPT)
-    priority_class(world.bed, "budget-low", 10)
-    priority_class(world.bed, "budget-high", 1000)
-    world.node("n1", cpu="2")
-    world.gang("low", 2, minimum=1, priority="budget-low")
-    scheduler = world.scheduler("--no-leader-elect", f"--scheduler-conf={conf}")
-    all_bound(world, "low-0", "low-1")
-    world.kubelet()
-    world.bed.create(
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": "keep", "namespace": world.namespace},
-            "spec": {"minAvailable": 2, "selector": {"matchLabels": {"group": "low"}}},
-        }
-    )
-    world.gang("high", 1, priority="budget-high")
-    until(lambda: "was not evicted" in scheduler.log or "high-0" in world.bound(), 40, "the server refused")
-    assert sorted(world.bound()) == ["low-0", "low-1"]
-    assert not any(p["metadata"].get("deletionTimestamp") for p in world.pods().values())
-
-
 def test_scheduling_goes_on_after_the_api_server_was_killed_and_started_again(world: World) -> None:
     world.node("n1", cpu="4")
     scheduler = world.scheduler("--no-leader-elect")
