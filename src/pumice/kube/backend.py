@@ -13,13 +13,17 @@ from pumice.clock import Clock, SystemClock
 from pumice.kube.client import KubeClient
 from pumice.kube.confmap import ConfMap
 from pumice.kube.credentials import Credentials
+from pumice.kube.editing import Editor
 from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES
 from pumice.kube.lease import Election, Elector
 from pumice.kube.notes import NoteWriter
+from pumice.kube.prebind import Preparer
 from pumice.kube.reflector import Reflector
-from pumice.kube.sink import Outbox
+from pumice.kube.reservations import DeviceClaims
+from pumice.kube.sink import Outbox, Outcomes
 from pumice.kube.statuses import StatusWriter
+from pumice.kube.volumes import VolumeClaims
 from pumice.kube.writes import Writer
 from pumice.model.api import AnyObject
 from pumice.model.events import ClusterEvent
@@ -79,6 +83,8 @@ class KubeBackend:
         self.reflectors: dict[str, Reflector] = {}
         self.failure: BaseException | None = None
         """What ended the backend, if it ended by itself."""
+        self.outcomes: Outcomes | None = None
+        """Who is told what became of binds and evictions; to be set before the start."""
         self.lost = threading.Event()
         """We led and do not lead any more."""
 
@@ -170,7 +176,7 @@ class KubeBackend:
             self._writer = Writer(client, self._left)
             for kind in self._kinds:
                 accept = self._chosen if kind == "Node" and self.settings.node_labels else None
-                keep = kind == "PodGroup"
+                keep = kind in ("PodGroup", "Node", "PersistentVolume", "PersistentVolumeClaim")
                 resource = RESOURCES[kind]
                 if self.settings.needed is not None:
                     resource = replace(resource, needed=kind in self.settings.needed)
@@ -191,11 +197,24 @@ class KubeBackend:
                 in_flight=self.settings.in_flight,
                 binders=self._binders,
                 nodes=self.reflectors["Node"].versions if "Node" in self.reflectors else None,
+                outcomes=self.outcomes,
+                preparer=self._preparer(self._writer),
             )
             if self.settings.election is not None:
                 self._elector = Elector(client, self.settings.election, clock=self._clock)
             self._started.set()
             await self._work(self._stopping)
+
+    def _preparer(self, writer: Writer) -> Preparer:
+        """Whoever makes claims ready, with what the watches know."""
+
+        def objects(kind: str) -> Mapping[str, AnyObject]:
+            return self.reflectors[kind].objects if kind in self.reflectors else {}
+
+        editor = Editor(writer, where=lambda kind: self.reflectors[kind].resource)
+        pods = self.reflectors["Pod"].versions if "Pod" in self.reflectors else None
+        claims, volumes = objects("PersistentVolumeClaim"), objects("PersistentVolume")
+        return Preparer(writer, VolumeClaims(editor, claims, volumes, objects("Node"), pods), DeviceClaims(editor))
 
     async def _work(self, stopping: asyncio.Event) -> None:
         assert self._outbox is not None

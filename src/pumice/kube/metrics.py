@@ -2,69 +2,41 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
+from pumice.clock import Clock, SystemClock
+from pumice.framework.session import Session
+from pumice.kube.jobseries import JobSeries
+from pumice.kube.published import Published
 from pumice.model.intents import Bind, Evict
 from pumice.scheduler.report import CycleReport
+from pumice.state.cluster import ClusterState
 
 _MILLISECONDS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
-_OURS = ("queue_", "job_", "namespace_", "eviction_", "unschedule_", "pod_preemption_", "total_preemption_")
-"""Beginnings of names that plugins publish as Volcano does, without its prefix."""
-
-_Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-
-class Published:
-    """Gauges and counters that plugins publish: gauges as they were last, counters summed over cycles."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._gauges: _Series = {}
-        self._counters: _Series = {}
-
-    def take(self, report: CycleReport) -> None:
-        """Take over what a cycle published."""
-        with self._lock:
-            self._gauges.update(report.gauges)
-            for key, value in report.counters.items():
-                self._counters[key] = self._counters.get(key, 0.0) + value
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing is known before the first cycle."""
-        return []
-
-    def collect(self) -> Iterable[Metric]:
-        """One family per name and set of labels."""
-        with self._lock:
-            gauges, counters = dict(self._gauges), dict(self._counters)
-        for series, family in ((gauges, GaugeMetricFamily), (counters, CounterMetricFamily)):
-            families: dict[tuple[str, tuple[str, ...]], Metric] = {}
-            for (name, labels), value in series.items():
-                names = tuple(k for k, _ in labels)
-                found = families.get((name, names))
-                if found is None:
-                    found = families[name, names] = family(full_name(name), "Published by a plugin.", labels=names)
-                found.add_metric([v for _, v in labels], value)  # type: ignore[attr-defined]
-            yield from families.values()
-
-
-def full_name(name: str) -> str:
-    """The name under which a plugin's series is scraped."""
-    return f"volcano_{name}" if name.startswith(_OURS) else name
+_WAITS = (*_MILLISECONDS[3:], 30_000, 60_000, 300_000, 1_800_000, 7_200_000)
+"""Milliseconds that jobs and pods wait: up to hours."""
+TIDY = 10.0
+"""Seconds between two looks for series whose job or queue is gone."""
 
 
 class CycleMetrics:
     """Counts cycles and what they decided, and how long they took. Any thread may read."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self._registry = CollectorRegistry()
+        self._clock = clock or SystemClock()
 
-        def milliseconds(name: str, text: str, *labels: str) -> Histogram:
-            return Histogram(f"volcano_{name}", text, labels, buckets=_MILLISECONDS, registry=self._registry)
+        def milliseconds(name: str, text: str, *labels: str, buckets: Iterable[float] = _MILLISECONDS) -> Histogram:
+            return Histogram(f"volcano_{name}", text, labels, buckets=tuple(buckets), registry=self._registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=self._registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(name, text, labels, registry=self._registry)
 
         self._cycle = milliseconds("e2e_scheduling_latency_milliseconds", "A whole cycle.")
         self._open = milliseconds("open_session_duration_milliseconds", "Opening a session.")
@@ -72,19 +44,48 @@ class CycleMetrics:
         self._plugin = milliseconds(
             "plugin_scheduling_latency_milliseconds", "Opening or closing one plugin.", "plugin", "OnSession"
         )
-        self._intents = Counter("pumice_intents", "Decisions handed over.", ["intent"], registry=self._registry)
-        self._leading = Gauge("pumice_leading", "1 if this replica leads.", registry=self._registry)
-        self._events = Counter("pumice_events", "Cluster events taken in.", registry=self._registry)
+        self._task = milliseconds(
+            "task_scheduling_latency_milliseconds",
+            "Creation of a pod to the decision (Assumed), and to the server's answer (Bound).",
+            "stage",
+            buckets=_WAITS,
+        )
+        self._job = milliseconds(
+            "e2e_job_scheduling_latency_milliseconds", "Creation of a job to a placement of its tasks.", buckets=_WAITS
+        )
+        self._stage = milliseconds("scheduling_stage_duration_milliseconds", "Requests that bind (Bind).", "stage")
+        self._victims = gauge("volcano_pod_preemption_victims", "Pods that the last preemption evicts.")
+        self._attempts = counter("volcano_total_preemption_attempts", "Cycles with a preemption.")
+        self._intents = counter("pumice_intents", "Decisions handed over.", "intent")
+        self._writes = counter("pumice_writes", "Binds and evictions, by what became of them.", "intent", "result")
+        self._leading = gauge("pumice_leading", "1 if this replica leads.")
+        self._events = counter("pumice_events", "Cluster events taken in.")
+        self._lists = gauge("pumice_lists", "How often a kind was listed; more than once: its watch was lost.", "kind")
         self._good = {
-            "conf": Gauge("pumice_conf_good", "1 if the conf as it is now is in use.", registry=self._registry),
-            "plugins": Gauge("pumice_plugins_good", "1 if the plugins as they are now are.", registry=self._registry),
+            "conf": gauge("pumice_conf_good", "1 if the conf as it is now is in use."),
+            "plugins": gauge("pumice_plugins_good", "1 if the plugins as they are now are in use."),
         }
-        self._published = Published()
+        gauge("pumice_build_info", "1; the version as a label.", "version").labels(version("pumice")).set(1)
+        self._published, self._jobs = Published(), JobSeries()
         self._registry.register(self._published)
-        for gauge in self._good.values():
-            gauge.set(1)
+        self._registry.register(self._jobs)
+        ProcessCollector(registry=self._registry)
+        self._tidied = float("-inf")
+        self._known_lists: dict[str, int] = {}
+        self._created: dict[str, float] = {}
+        """Pods whose bind is under way, by UID: when they were created."""
+        for one in self._good.values():
+            one.set(1)
+        for intent in ("bind", "evict"):
+            for result in ("done", "failed"):
+                self._writes.labels(intent, result)
 
-    def cycle(self, report: CycleReport) -> None:
+    # -- told by the scheduler's thread -----------------------------------------------------------------------------
+    def session(self, session: Session) -> None:
+        """A cycle has decided; its session is about to close."""
+        self._jobs.cycle(session.changed_jobs())
+
+    def cycle(self, report: CycleReport, state: ClusterState | None = None) -> None:
         """A cycle is over."""
         for (what, name), seconds in report.timings.items():
             took = seconds * 1000
@@ -97,13 +98,51 @@ class CycleMetrics:
                     self._action.labels(name).observe(took)
                 case "open" | "close", _:
                     self._plugin.labels(name, f"OnSession{what.capitalize()}").observe(took)
-        binds = sum(1 for i in report.intents if isinstance(i, Bind))
-        evictions = sum(1 for i in report.intents if isinstance(i, Evict))
+        binds = [i for i in report.intents if isinstance(i, Bind)]
+        evictions = [i for i in report.intents if isinstance(i, Evict)]
         if binds:
-            self._intents.labels("bind").inc(binds)
+            self._intents.labels("bind").inc(len(binds))
+            if state is not None:
+                self._placed(binds, state)
         if evictions:
-            self._intents.labels("evict").inc(evictions)
+            self._intents.labels("evict").inc(len(evictions))
+            preempted = sum(1 for i in evictions if "preempt" in i.action)
+            if preempted:
+                self._victims.set(preempted)
+                self._attempts.inc()
         self._published.take(report)
+        if state is not None and not 0 <= state.now - self._tidied < TIDY:
+            self._tidied = state.now
+            self._tidy(state)
+
+    def _placed(self, binds: Iterable[Bind], state: ClusterState) -> None:
+        now = state.now
+        latency = self._task.labels("Assumed")
+        for uid in {intent.job for intent in binds}:
+            job = state.jobs.get(uid)
+            if job is not None:
+                self._jobs.placed(job, now)
+                self._job.observe(max(now - job.creation, 0.0) * 1000)
+        for intent in binds:
+            task = state.tasks.get(intent.uid)
+            if task is not None:
+                latency.observe(max(now - task.creation, 0.0) * 1000)
+                self._created[intent.uid] = task.creation
+
+    def _tidy(self, state: ClusterState) -> None:
+        """Drop the series of jobs and queues that are gone."""
+
+        def gone(labels: dict[str, str]) -> bool:
+            queue, job = labels.get("queue_name"), labels.get("job_id")
+            if job is not None and f"{labels.get('job_ns', '')}/{job}" not in state.jobs:
+                return True
+            return queue is not None and queue not in state.queues
+
+        self._published.drop(gone)
+        self._jobs.keep(state.jobs)
+        for uid in list(self._created):  # another thread may take some out meanwhile
+            if uid not in state.tasks:
+                self._created.pop(uid, None)
 
     def leading(self, leads: bool) -> None:
         """Whether this replica leads."""
@@ -113,9 +152,31 @@ class CycleMetrics:
         """So many events were taken in."""
         self._events.inc(events)
 
+    def listed(self, lists: Mapping[str, int]) -> None:
+        """How often each kind was listed."""
+        if lists == self._known_lists:
+            return
+        self._known_lists = dict(lists)
+        for kind, times in lists.items():
+            self._lists.labels(kind).set(times)
+
     def good(self, what: str, good: bool) -> None:
         """Whether the conf, or the plugins, can be used as they are now."""
         self._good[what].set(float(good))
+
+    # -- told by the backend's thread -------------------------------------------------------------------------------
+    def bound(self, uid: str, seconds: float, ok: bool) -> None:
+        """A bind was answered after so many seconds."""
+        created = self._created.pop(uid, None)
+        self._writes.labels("bind", "done" if ok else "failed").inc()
+        if ok:
+            self._stage.labels("Bind").observe(seconds * 1000)
+            if created is not None:
+                self._task.labels("Bound").observe(max(self._clock.now() - created, 0.0) * 1000)
+
+    def evicted(self, ok: bool) -> None:
+        """An eviction was answered."""
+        self._writes.labels("evict", "done" if ok else "failed").inc()
 
     def text(self) -> bytes:
         """Everything, for a scrape."""

@@ -50,6 +50,7 @@ class Service:
         self.metrics = metrics or CycleMetrics()
         self._binders = binders if binders is not None else {}
         self._loop.inspect = self._look
+        self._backend.outcomes = self.metrics
         self._stopping = threading.Event()
         self._ready = False
         self._wanted: list[Future[bytes]] = []
@@ -149,7 +150,8 @@ class Service:
         report = loop.step()
         loop.environment = environment
         self.cycles += 1
-        self.metrics.cycle(report)
+        self.metrics.cycle(report, loop.state)
+        self.metrics.listed({kind: reflector.lists for kind, reflector in self._backend.reflectors.items()})
         statuses = self._conditions.updates(report, loop.state) + self._queues.updates(loop.state)
         if statuses:
             self._backend.submit(statuses)
@@ -160,6 +162,7 @@ class Service:
                 future.set_result(content)
 
     def _look(self, session: Session) -> None:
+        self.metrics.session(session)
         for binder in session.binders.values():
             if isinstance(binder, ExtenderBinder) and binder.read_back is None:
                 binder.read_back = self._backend.node_of
