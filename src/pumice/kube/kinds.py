@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -20,6 +20,15 @@ class Resource:
     plural: str
     needed: bool = True
     """Without it there is nothing to schedule; an optional one may be missing or forbidden."""
+    versions: tuple[str, ...] = ()
+    """All prefixes under which servers have it, newest first; none if there is just one."""
+
+    def older(self) -> Resource:
+        """The kind in its next older version; the newest after the oldest."""
+        if not self.versions:
+            return self
+        at = self.versions.index(self.prefix) + 1
+        return replace(self, prefix=self.versions[at % len(self.versions)])
 
     @property
     def collection(self) -> str:
@@ -33,7 +42,8 @@ class Resource:
         return f"{where}/{self.plural}/{name}{'/' + sub if sub else ''}"
 
 
-_CORE, _STORAGE, _DRA = "/api/v1", "/apis/storage.k8s.io/v1", "/apis/resource.k8s.io/v1"
+_CORE, _STORAGE = "/api/v1", "/apis/storage.k8s.io/v1"
+_DRA = tuple(f"/apis/resource.k8s.io/{version}" for version in ("v1", "v1beta2", "v1beta1"))
 _VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
 
 RESOURCES: dict[str, Resource] = {
@@ -53,9 +63,9 @@ RESOURCES: dict[str, Resource] = {
         Resource("CSIStorageCapacity", _STORAGE, "csistoragecapacities", needed=False),
         Resource("PersistentVolume", _CORE, "persistentvolumes", needed=False),
         Resource("PersistentVolumeClaim", _CORE, "persistentvolumeclaims", needed=False),
-        Resource("DeviceClass", _DRA, "deviceclasses", needed=False),
-        Resource("ResourceSlice", _DRA, "resourceslices", needed=False),
-        Resource("ResourceClaim", _DRA, "resourceclaims", needed=False),
+        Resource("DeviceClass", _DRA[0], "deviceclasses", needed=False, versions=_DRA),
+        Resource("ResourceSlice", _DRA[0], "resourceslices", needed=False, versions=_DRA),
+        Resource("ResourceClaim", _DRA[0], "resourceclaims", needed=False, versions=_DRA),
         Resource("PodDisruptionBudget", "/apis/policy/v1", "poddisruptionbudgets", needed=False),
         Resource("PodGroup", _VOLCANO, "podgroups"),
         Resource("Pod", _CORE, "pods"),

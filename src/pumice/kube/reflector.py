@@ -59,6 +59,7 @@ class Reflector:
     ) -> None:
         self._client, self._resource, self._inbox, self._accept = client, resource, inbox, accept
         self._query = dict(query or {})
+        self._newest = resource.prefix
         self._known: dict[str, str] = {}
         self._listed = False
         self._complained = ""
@@ -74,6 +75,11 @@ class Reflector:
         """The version of each object as last seen."""
         return self._known
 
+    @property
+    def resource(self) -> Resource:
+        """Where the server keeps the kind."""
+        return self._resource
+
     async def run(self) -> None:
         """Follow the kind until cancelled."""
         while True:
@@ -84,6 +90,8 @@ class Reflector:
             except _Expired:
                 continue
             except Refused as no:
+                if no.code == 404 and self._other_version():
+                    continue
                 if not self._resource.needed and no.code in (403, 404):
                     self._absent(no)
                     await asyncio.sleep(ABSENT)
@@ -91,6 +99,11 @@ class Reflector:
                 await self._wait(no)
             except (Unreachable, msgspec.MsgspecError) as trouble:
                 await self._wait(trouble)
+
+    def _other_version(self) -> bool:
+        """Look for the kind in its next older version; False at the end, with the newest to be looked for again."""
+        self._resource = self._resource.older()
+        return self._resource.prefix != self._newest
 
     # -- list -------------------------------------------------------------------------------------------------------
     async def _list(self) -> str:

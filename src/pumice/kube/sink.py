@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Protocol
 
 from pumice.kube.notes import NoteWriter
+from pumice.kube.prebind import Preparer
 from pumice.kube.statuses import StatusWriter
 from pumice.kube.writes import Writer
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed
@@ -53,6 +54,7 @@ class Outbox:
         in_flight: int = 64,
         binders: Mapping[str, Binder] | None = None,
         nodes: Container[str] | None = None,
+        preparer: Preparer | None = None,
         outcomes: Outcomes | None = None,
     ) -> None:
         self._writer, self._statuses, self._notes, self._report = writer, statuses, notes, report
@@ -61,6 +63,9 @@ class Outbox:
         self._nodes, self._outcomes = nodes, outcomes
         self._threads = ThreadPoolExecutor(min(in_flight, 32), "pumice-bind")
         self._binds: asyncio.Queue[Bind] = asyncio.Queue()
+        self._preparer = preparer
+        self._unprepared: asyncio.Queue[list[Bind]] = asyncio.Queue()
+        """Binds with claims, with all others of their job."""
         self._plans: asyncio.Queue[list[Evict]] = asyncio.Queue()
         self._nominations: asyncio.Queue[Nominate] = asyncio.Queue()
         self._nominated: dict[str, str] = {}
@@ -68,12 +73,13 @@ class Outbox:
     def put(self, intents: Sequence[Intent]) -> None:
         """Take over a batch of intents."""
         evictions: list[Evict] = []
+        binds: list[Bind] = []
         for intent in intents:
             match intent:
                 case Bind():
                     self._nominated.pop(intent.uid, None)
                     self._statuses.drop("Pod", intent.pod)
-                    self._binds.put_nowait(intent)
+                    binds.append(intent)
                 case Evict():
                     evictions.append(intent)
                 case Nominate():
@@ -84,12 +90,26 @@ class Outbox:
                     self._statuses.put(intent)
                 case Note():
                     self._notes.put(intent)
+        self._put_binds(binds)
         for _, plan in groupby(evictions, key=lambda e: (e.action, e.beneficiary)):
             self._plans.put_nowait(list(plan))
+
+    def _put_binds(self, binds: Sequence[Bind]) -> None:
+        """Send binds on their way; those of a job with claims together, by way of the claims."""
+        together: dict[str, list[Bind]] = {b.job or b.uid: [] for b in binds if b.prepare} if self._preparer else {}
+        for bind in binds:
+            if together and (bind.job or bind.uid) in together:
+                together[bind.job or bind.uid].append(bind)
+            else:
+                self._binds.put_nowait(bind)
+        for group in together.values():
+            self._unprepared.put_nowait(group)
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as group:
+            if self._preparer is not None:
+                group.create_task(self._prepare_all(self._preparer, group))
             for _ in range(self._in_flight):
                 group.create_task(self._bind_all())
             for _ in range(4):
@@ -100,6 +120,7 @@ class Outbox:
 
     async def finish(self) -> None:
         """Return when everything that was taken over has been carried out (events for people excepted)."""
+        await self._unprepared.join()
         await self._binds.join()
         await self._plans.join()
         await self._nominations.join()
@@ -117,10 +138,34 @@ class Outbox:
                 why = f"{type(exc).__name__}: {exc}"
             if self._outcomes is not None:
                 self._outcomes.bound(intent.uid, time.perf_counter() - begun, not why)
+            if intent.prepare and self._preparer is not None:
+                await self._preparer.done(intent, failed=bool(why))
             if why:
-                log.warning("pod %s was not bound to %s: %s", intent.pod, intent.node, why)
-                self._report([BindFailed(intent.pod, intent.uid, why, intent.node)])
+                self._failed(intent, why)
             self._binds.task_done()
+
+    def _failed(self, intent: Bind, why: str) -> None:
+        log.warning("pod %s was not bound to %s: %s", intent.pod, intent.node, why)
+        self._report([BindFailed(intent.pod, intent.uid, why, intent.node)])
+
+    async def _prepare_all(self, preparer: Preparer, group: asyncio.TaskGroup) -> None:
+        while True:
+            binds = await self._unprepared.get()
+            group.create_task(self._prepare(preparer, binds))
+
+    async def _prepare(self, preparer: Preparer, binds: Sequence[Bind]) -> None:
+        """Make the claims of some binds ready, then let them go on; it takes as long as their volumes take."""
+        try:
+            refused = await preparer.prepare(binds)
+        except Exception as exc:
+            log.exception("preparing the claims of %s", binds[0].job or binds[0].pod)
+            refused = {bind.uid: f"{type(exc).__name__}: {exc}" for bind in binds}
+        for bind in binds:
+            if bind.uid in refused:
+                self._failed(bind, refused[bind.uid])
+            else:
+                self._binds.put_nowait(bind)
+        self._unprepared.task_done()
 
     async def _bind(self, intent: Bind) -> str:
         if self._nodes is not None and intent.node not in self._nodes:

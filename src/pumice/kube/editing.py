@@ -1,0 +1,75 @@
+"""Changing an object of somebody else's: read it, decide, write on the version that was read, again if it moved."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from pumice.errors import PumiceError
+from pumice.kube.client import MERGE
+from pumice.kube.errors import Refused
+from pumice.kube.kinds import RESOURCES, Resource
+from pumice.kube.waiting import Backoff
+from pumice.kube.writes import Writer
+
+Object: TypeAlias = dict[str, Any]
+"""An object as plain data: what we do not know must not get lost."""
+Change: TypeAlias = Callable[[Object], Object | None]
+"""From the object as it is, the merge patch that makes it as it should be; None if it is."""
+
+_TRIES = 10
+
+
+class Unprepared(PumiceError):
+    """A claim is not, and will not be, as a pod needs it; says why."""
+
+
+class Editor:
+    """Edits single objects, some at once. *where* tells where the server keeps a kind."""
+
+    def __init__(
+        self, writer: Writer, *, in_flight: int = 32, where: Callable[[str], Resource] = RESOURCES.__getitem__
+    ) -> None:
+        self._writer, self._where = writer, where
+        self._flying = asyncio.Semaphore(in_flight)
+
+    async def edit(self, kind: str, key: str, change: Change, sub: str = "") -> Object:
+        """Bring an object, or its subresource *sub*, to where *change* wants it; returns it as it is then.
+
+        :raises Unprepared: it is gone, the server refuses, or *change* raised this.
+        """
+        backoff = Backoff(0.02, 1.0)
+        resource = self._where(kind)
+        for _ in range(_TRIES):
+            async with self._flying:
+                found = await self._read(kind, key, resource)
+                patch = change(found)
+                if patch is None:
+                    return found
+                meta = found["metadata"]
+                patch["metadata"] = {
+                    **patch.get("metadata", {}),
+                    "resourceVersion": meta.get("resourceVersion"),
+                    "uid": meta.get("uid"),
+                }
+                answer = await self._writer.change(resource.path(key, sub), patch, MERGE)
+            if not isinstance(answer, Refused):
+                changed: Object = msgspec.json.decode(answer)
+                return changed
+            if answer.code != 409:
+                raise Unprepared(str(answer))
+            await asyncio.sleep(backoff.again())
+        raise Unprepared(f"{kind} {key}: it changed {_TRIES} times while we wrote it")
+
+    async def _read(self, kind: str, key: str, resource: Resource) -> Object:
+        try:
+            data = await self._writer.read(resource.path(key))
+        except Refused as no:
+            raise Unprepared(str(no)) from no
+        if data is None:
+            raise Unprepared(f"{kind} {key}: it is gone")
+        found: Object = msgspec.json.decode(data)
+        return found

@@ -1,0 +1,98 @@
+"""Device claims on the way to their devices: the allocation is written, and the pod among those who use it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from pumice.kube.editing import Editor, Object, Unprepared
+from pumice.model.intents import Bind, DeviceChoice
+
+log = logging.getLogger("pumice.kube")
+
+PROTECTION: Final = "resource.kubernetes.io/delete-protection"
+"""The finalizer of an allocated claim: by it the claim controller knows that it must free the devices."""
+_MOST_USERS: Final = 256
+_KIND: Final = "ResourceClaim"
+
+
+class DeviceClaims:
+    """Makes device claims ready for pods. When a pod is done, the cluster's claim controller frees the devices."""
+
+    def __init__(self, editor: Editor) -> None:
+        self._editor = editor
+
+    async def begin(self, choice: DeviceChoice, bind: Bind) -> None:
+        """Write what the claim gets, and that the pod uses it.
+
+        :raises Unprepared: it cannot be done.
+        """
+        me = {"resource": "pods", "name": bind.pod.partition("/")[2], "uid": bind.uid}
+
+        def protect(claim: Object) -> Object | None:
+            _same(claim, choice)
+            present = claim["metadata"].get("finalizers") or []
+            return None if PROTECTION in present else {"metadata": {"finalizers": [*present, PROTECTION]}}
+
+        def reserve(claim: Object) -> Object | None:
+            _same(claim, choice)
+            allocation, users = _status(claim)
+            if allocation is None:
+                if choice.allocation is None:
+                    raise Unprepared(f"{_KIND} {choice.claim}: it has no devices any more")
+                return {"status": {"allocation": choice.allocation, "reservedFor": [me]}}
+            if choice.allocation is not None and _devices(allocation) != _devices(choice.allocation):
+                if any(user.get("uid") != bind.uid for user in users):
+                    raise Unprepared(f"{_KIND} {choice.claim}: it got other devices in the meantime")
+                return {"status": {"allocation": None, "reservedFor": None}}  # it must be free to get others
+            if any(user.get("uid") == bind.uid for user in users):
+                return None
+            if len(users) >= _MOST_USERS:
+                raise Unprepared(f"{_KIND} {choice.claim}: it has {len(users)} users, the most that are possible")
+            return {"status": {"reservedFor": [*users, me]}}
+
+        if choice.allocation is not None:
+            await self._editor.edit(_KIND, choice.claim, protect)
+        for _ in range(3):
+            found = await self._editor.edit(_KIND, choice.claim, reserve, "status")
+            if any(user.get("uid") == bind.uid for user in _status(found)[1]):
+                return
+        raise Unprepared(f"{_KIND} {choice.claim}: it does not keep what is written")
+
+    async def give_back(self, choice: DeviceChoice, bind: Bind) -> None:
+        """The pod will not be bound: it uses the claim no more; devices that we gave are free if nobody else uses it.
+
+        The finalizer stays: the claim controller removes it when the claim is deleted.
+        """
+
+        def release(claim: Object) -> Object | None:
+            allocation, users = _status(claim)
+            others = [user for user in users if user.get("uid") != bind.uid]
+            if len(others) == len(users):
+                return None
+            freed = choice.allocation is not None and not others and allocation is not None
+            return {"status": {"reservedFor": others or None, **({"allocation": None} if freed else {})}}
+
+        try:
+            await self._editor.edit(_KIND, choice.claim, release, "status")
+        except Unprepared as exc:
+            log.warning("the devices of claim %s are not given back: %s", choice.claim, exc)
+
+
+def _same(claim: Object, choice: DeviceChoice) -> None:
+    meta = claim["metadata"]
+    if choice.uid and meta.get("uid") != choice.uid:
+        raise Unprepared(f"{_KIND} {choice.claim}: it is gone, and another one has its name")
+    if meta.get("deletionTimestamp"):
+        raise Unprepared(f"{_KIND} {choice.claim}: it is being deleted")
+
+
+def _status(claim: Object) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    """The allocation and the users of a claim."""
+    status = claim.get("status") or {}
+    return status.get("allocation"), status.get("reservedFor") or []
+
+
+def _devices(allocation: dict[str, Any]) -> list[tuple[Any, ...]]:
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return sorted((r.get("request"), r.get("driver"), r.get("pool"), r.get("device")) for r in results)
