@@ -52,7 +52,7 @@ class Allocate(Action):
                     sheets[job._uid] = sheet
                     visit.push(key(job), job)
             elif queue.dequeue_strategy != "fifo":
-                hopeless = self._hopeless(ssn, queue, job) if visit.shared else None
+                hopeless = self._hopeless(ssn, queue, job) if visit.of_class else None
                 if hopeless is not None:
                     visit.pass_over(ssn.refusals, job, hopeless)
             elif not ssn.job_ready(job):
@@ -70,9 +70,10 @@ class Allocate(Action):
             if not valid:
                 ssn.refuse(job, "valid", valid.text, valid.plugin)
                 continue
-            error = None if strict or not visit.shared else ssn.chooser.known_hopeless(_first(job))
+            error = None if strict or not visit.of_class else ssn.chooser.known_hopeless(_first(job))
             if error is None:
                 return job
+            ssn.unfit(job, _first(job), error)
             visit.pass_over(ssn.refusals, job, Refusal("nodes", error=error))
         return None
 

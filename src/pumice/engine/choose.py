@@ -248,20 +248,32 @@ class Chooser:
         if self.evaluator.table.in_flux and ((view.code == 0) & self.evaluator.future_ok(view)).any():
             return None
         view.hopeless = True
-        table = self.evaluator.table
-        error = self.why(task, view)
-        self._hopeless[self.evaluator.key_of(task)] = (table.touched.position, table.changed.position, error)
-        return error
+        return self._remember_hopeless(self.evaluator.key_of(task), task)
 
     def known_hopeless(self, task: Task) -> FitError | None:
         """What `hopeless` says of a class that it was said of before, in this session or an earlier one."""
-        key = self.evaluator.key_of(task)
+        evaluator = self.evaluator
+        key = evaluator.key_of(task)
+        table = evaluator.table
         known = self._hopeless.get(key)
-        table = self.evaluator.table
         if known is not None and known[:2] == (table.touched.position, table.changed.position):
             return known[2]
-        view = self.evaluator.cache.views.get(key)
-        return self.hopeless(task) if view is not None and view.hopeless else None
+        view = evaluator.cache.views.get(key)
+        if view is None or not view.hopeless:
+            return None
+        if evaluator.fits_by_class and evaluator.still_short(view, task):
+            return self._remember_hopeless(key, task)
+        return self.hopeless(task)
+
+    def forget(self) -> None:
+        """Let go of the errors that lead back here."""
+        self._hopeless = {}
+
+    def _remember_hopeless(self, key: Hashable, task: Task) -> FitError:
+        table = self.evaluator.table
+        error = FitError(count=lambda: self._count(task, self.evaluator.view(task), None))
+        self._hopeless[key] = (table.touched.position, table.changed.position, error)
+        return error
 
     def _count(self, task: Task, view: ClassView, within: Bools | None) -> tuple[dict[int, int], int]:
         evaluator = self.evaluator

@@ -43,6 +43,8 @@ TAKEN: Final = reason_id("resources", "had no room when it was asked for")
 """Of a node on which nothing is short any more: what the task did not get was given back later in the cycle."""
 GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
 _NEG_INF: Final = float("-inf")
+_FEW_ROWS: Final = 8
+"""Up to so many rows are looked at one by one faster than as columns."""
 
 
 class Evaluator:
@@ -145,6 +147,27 @@ class Evaluator:
             if rows:
                 self._evaluate_rows(view, task, np.fromiter(rows, dtype=np.intp, count=len(rows)))
         view.touched_at, view.changed_at = touched_at, changed_at
+
+    def still_short(self, view: ClassView, task: Task) -> bool:
+        """Has no row that changed since the view was up to date room for the task? Looks at a few rows only."""
+        table = self.table
+        if view.size != table.size or view.changed_at != table.changed.position:
+            return False
+        touched = table.touched.since(view.touched_at)
+        if touched is None or len(touched) > _FEW_ROWS:
+            return False
+        klass = task._class
+        idle, releasing, pipelined = table.idle, table.releasing, table.pipelined
+        for row in touched:
+            for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+                free = idle.item(d, row)
+                if table.in_flux:
+                    free += releasing.item(d, row) - pipelined.item(d, row)
+                if free < v:
+                    break
+            else:
+                return False
+        return True
 
     def _evaluate_all(self, view: ClassView, task: Task) -> None:
         size = self.table.size

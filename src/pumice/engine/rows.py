@@ -22,9 +22,9 @@ class Columns:
 
     __slots__ = ("_index", "_matrix", "_rows", "_sign")
 
-    def __init__(self, rows: NodeRows, matrix: Ints, sign: int) -> None:
+    def __init__(self, rows: NodeRows, part: tuple[Ints, npt.NDArray[np.intp] | None], sign: int) -> None:
         self._rows, self._sign = rows, sign
-        self._matrix, self._index = rows.part(matrix)
+        self._matrix, self._index = part
 
     def __getitem__(self, name: str | int) -> Ints:
         d = dim(name) if isinstance(name, str) else name
@@ -82,8 +82,8 @@ class NodeRows:
         self.table = table
         self._index, self._extra, self._klass = index, extra, klass
         self.size = table.size if index is None else len(index)
-        self._idle: Columns | None = None
-        self._used: Columns | None = None
+        self._idle: tuple[Ints, npt.NDArray[np.intp] | None] | None = None
+        self._used: tuple[Ints, npt.NDArray[np.intp] | None] | None = None
 
     def __len__(self) -> int:
         return self.size
@@ -125,26 +125,26 @@ class NodeRows:
     @property
     def idle(self) -> Columns:
         if self._idle is None:
-            self._idle = Columns(self, self.table.idle, -1)
-        return self._idle
+            self._idle = self.part(self.table.idle)
+        return Columns(self, self._idle, -1)
 
     @property
     def used(self) -> Columns:
         if self._used is None:
-            self._used = Columns(self, self.table.used, 1)
-        return self._used
+            self._used = self.part(self.table.used)
+        return Columns(self, self._used, 1)
 
     @property
     def releasing(self) -> Columns:
-        return Columns(self, self.table.releasing, 0)
+        return Columns(self, self.part(self.table.releasing), 0)
 
     @property
     def pipelined(self) -> Columns:
-        return Columns(self, self.table.pipelined, 0)
+        return Columns(self, self.part(self.table.pipelined), 0)
 
     @property
     def allocatable(self) -> Columns:
-        return Columns(self, self.table.allocatable, 0)
+        return Columns(self, self.part(self.table.allocatable), 0)
 
     def future_idle(self, d: int) -> Ints:
         """Free once what is being released is gone, less what is promised."""

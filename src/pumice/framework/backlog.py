@@ -64,7 +64,13 @@ class Backlog:
 
     def visit(self, queue: str) -> Visit:
         """The jobs of a queue, to be taken in order."""
-        return Visit(list(self._groups.get(queue, {}).values()))
+        groups = self._groups.get(queue, {})
+        return Visit(queue, list(groups), list(groups.values()))
+
+    def group_of(self, job: Job) -> Hashable:
+        """The group in which a waiting job stands; None for others."""
+        where = self._where.get(job._uid)
+        return where[1] if where is not None else None
 
 
 _UNADMITTED = ("", JobPhase.PENDING)
@@ -88,10 +94,10 @@ def group_of(job: Job) -> Hashable:
 class Visit:
     """One pass over the waiting jobs of a queue."""
 
-    __slots__ = ("_groups", "_heap", "last")
+    __slots__ = ("_groups", "_heap", "_keys", "_queue", "last")
 
-    def __init__(self, groups: list[list[Entry]]) -> None:
-        self._groups = groups
+    def __init__(self, queue: str, keys: list[Hashable], groups: list[list[Entry]]) -> None:
+        self._queue, self._keys, self._groups = queue, keys, groups
         self._heap: list[tuple[Any, int, int, Job]] = [
             (entries[0][0], n, 0, entries[0][1]) for n, entries in enumerate(groups)
         ]
@@ -119,6 +125,12 @@ class Visit:
         group, place = self.last
         return group >= 0 and place + 1 < len(self._groups[group])
 
+    @property
+    def of_class(self) -> bool:
+        """Are all waiting tasks of the job that was taken last of one class, for the first time in this visit?"""
+        group, _ = self.last
+        return group >= 0 and not isinstance(self._keys[group], str)
+
     def push(self, key: Any, job: Job) -> None:
         """Put a job back that was served and wants more."""
         heappush(self._heap, (key, -1, 0, job))
@@ -136,7 +148,9 @@ class Visit:
         """Refuse the job taken last and those behind it in its group, for what their common class alone decides."""
         passed = self.drop()
         refusals.add(job, refusal)
-        refusals.add_group(lambda: [j for _, j in passed], refusal)
+        if passed:
+            key = self._keys[self.last[0]]
+            refusals.add_class(self._queue, key, lambda: [j for _, j in passed], refusal)
 
     def rest(self) -> Iterator[Job]:
         """Every job that is left, in no order."""

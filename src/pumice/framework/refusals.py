@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from pumice.engine.choose import FitError
 from pumice.model.job import Job
@@ -43,6 +43,8 @@ class Refusals(Mapping[str, Refusal]):
         self._groups: list[tuple[Callable[[], Iterable[Job]], Refusal]] = []
         self._rest: dict[str, Refusal] = {}
         """Queue -> why everybody who is left in it was refused."""
+        self._classes: dict[tuple[str, Hashable], Refusal] = {}
+        """(queue, group of the backlog) -> why everybody who is left in the group was refused."""
 
     def add(self, job: Job, refusal: Refusal) -> None:
         """One job was refused; a later refusal replaces an earlier one."""
@@ -54,9 +56,17 @@ class Refusals(Mapping[str, Refusal]):
         if rest_of:
             self._rest.setdefault(rest_of, refusal)
 
-    def of(self, job: Job) -> Refusal | None:
-        """Why a waiting job was refused; without spelling out everybody else where that can be known."""
-        known = self._known.get(job._uid)
+    def add_class(self, queue: str, group: Hashable, jobs: Callable[[], Iterable[Job]], refusal: Refusal) -> None:
+        """Everybody who is left in a group of a queue's backlog was refused."""
+        self._groups.append((jobs, refusal))
+        self._classes.setdefault((queue, group), refusal)
+
+    def of(self, job: Job, group: Hashable = None) -> Refusal | None:
+        """Why a waiting job was refused, without spelling out everybody else where that can be known.
+
+        *group*: where the job stands in the backlog.
+        """
+        known = self._known.get(job._uid) or self._classes.get((job._queue, group))
         if known is not None:
             return known
         if len(self._groups) == 1 and job._queue in self._rest:

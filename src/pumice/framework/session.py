@@ -302,6 +302,18 @@ class Session(Registration, Asking):
         self.state.end_session()
         self._judge()
 
+    def retire(self) -> None:
+        """Let go of everything that leads back here, so that a session that is over needs no garbage collector.
+
+        Nothing can be asked any more; what was found out (`fit_errors`, `refusals`, `intents`) has been taken over.
+        """
+        if self._chooser is not None:
+            self._chooser.forget()
+        self._chooser = self._evaluator = self._entries = self._tiers = None
+        self._registered, self._chains, self._keyed, self._job_keys = {}, {}, {}, {}
+        self._opened, self.handlers, self.kept, self._pipelines, self.binders = [], [], [], [], {}
+        self.fit_errors, self.refusals, self.errors = {}, Refusals(), []
+
     def changed_jobs(self) -> list[Job]:
         """Jobs that changed since the last session closed, by events or by this session."""
         self._changed.update(self.state.dirty)
@@ -488,6 +500,10 @@ class Session(Registration, Asking):
     def refuse(self, job: Job, stage: str, text: str, plugin: str = "") -> None:
         """Remember why a job was not served."""
         self.refusals.add(job, Refusal(stage, text, plugin))
+
+    def refusal_of(self, job: Job) -> Refusal | None:
+        """Why a waiting job was not served in this cycle."""
+        return self.refusals.of(job, self.runtime.backlog.group_of(job))
 
     def unfit(self, job: Job, task: Task, error: FitError) -> None:
         """Remember why a task fits nowhere, and in which state of the nodes."""

@@ -106,7 +106,7 @@ def describe(ssn: Session, job: Job) -> str:
     named = sorted((job.tasks[uid].name, error) for uid, error in errors.items() if uid in job.tasks)
     if named:
         text += f". Origin reason is {named[0][0]}: {named[0][1]}"
-    elif (refusal := ssn.refusals.of(job)) is not None:
+    elif (refusal := ssn.refusal_of(job)) is not None:
         text += f". {refusal.text}"
     refused = refusal_for(ssn, job)
     return f"{text}. No room was made: {refused}" if refused else text

@@ -78,7 +78,7 @@ def _run(
     session.close()
     session.timings["cycle", "close"] = time.perf_counter() - begun
     session.timings["cycle", "total"] = time.perf_counter() - started
-    return CycleReport(
+    report = CycleReport(
         now=state.now,
         conf_digest=assembly.conf.digest,
         intents=session.intents,
@@ -93,6 +93,8 @@ def _run(
         gauges=session.metrics.gauges,
         counters=session.metrics.counters,
     )
+    session.retire()
+    return report
 
 
 def _pipelined(session: Session) -> dict[str, dict[str, str]]:

@@ -265,6 +265,7 @@ class JobController:
         self.over += 1
         self._log.write(now, f"end {spec.key} {outcome}")
         self._watcher.job_over(job, now, outcome)
+        job.pods, job.finished, job.ends = {}, {}, {}
 
 
 _RESTARTS = (Reaction.RESTART_JOB, Reaction.RESTART_POD, Reaction.RESTART_TASK)

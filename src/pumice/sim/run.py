@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +26,9 @@ from pumice.sim.log import EventLog
 from pumice.sim.recorder import SAMPLES, Recorder, queue_record
 from pumice.sim.results.records import Reason, RunRecord
 
+INTERRUPTED = "interrupted"
+"""The failure of a run that the user ended."""
+CYCLES_BETWEEN_COLLECTIONS = 1024
 MOST_CYCLES_AT_ONCE = 100
 """Cycles at one instant before the next one has to wait for the period."""
 
@@ -110,13 +114,18 @@ class Simulation:
         A plugin that crashes, a scheduler that over-commits and an interruption by the user stop the run: the record
         is then marked as partial and `failure` says why.
         """
+        collects = gc.isenabled()
+        gc.disable()  # neither the scheduler nor the cluster make cyclic garbage; `_cycle` looks for that of plugins
         try:
             self._set_up(workload)
             self._play()
         except KeyboardInterrupt:
-            self.failure = "interrupted"
+            self.failure = INTERRUPTED
         except PumiceError as exc:
             self.failure = str(exc)
+        finally:
+            if collects:
+                gc.enable()
         self.log.flush()
         return self.record()
 
@@ -189,6 +198,8 @@ class Simulation:
         self.recorder.sample(self.loop.state, self._sample_every())
         if self._progress is not None and self.cycles % 64 == 0:
             self._progress(self.progress)
+        if self.cycles % CYCLES_BETWEEN_COLLECTIONS == 0:
+            gc.collect(0)
 
     def _sample_every(self) -> float:
         return max(self._span / SAMPLES, 60.0)

@@ -21,6 +21,9 @@ def group_seen(state: ClusterState, obj: PodGroup) -> None:
     job = state.jobs.get(key)
     if job is None:
         job = state.jobs[key] = Job(obj.metadata.namespace, obj.metadata.name)
+    elif job.in_session and _only_status_differs(job, obj):
+        _status_seen(state, job, obj)
+        return
     _leave_queue(state, job)
     old_policies = job.policies
     meta, spec = obj.metadata, obj.spec
@@ -51,6 +54,30 @@ def group_seen(state: ClusterState, obj: PodGroup) -> None:
     _enter_queue(state, job)
     if job._problem:
         raise InvalidInput(job._problem)
+
+
+def _only_status_differs(job: Job, obj: PodGroup) -> bool:
+    """Is the PodGroup the one we know but for its status? Most often that is our own writing, coming back."""
+    old = job._group
+    if old is None or job._problem or obj.spec != old.spec:
+        return False
+    new, known = obj.metadata, old.metadata
+    return (
+        new.uid == known.uid
+        and new.labels == known.labels
+        and new.annotations == known.annotations
+        and new.creation_timestamp == known.creation_timestamp
+    )
+
+
+def _status_seen(state: ClusterState, job: Job, obj: PodGroup) -> None:
+    job._group = obj
+    if obj.status.phase != job._phase:
+        job._phase = obj.status.phase
+        job.version += 1
+        state.queues[job._queue].version += 1
+        state.note_admission(job)
+        state.mark(job)
 
 
 def priority_of(state: ClusterState, class_name: str) -> int:
