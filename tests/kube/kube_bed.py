@@ -107,6 +107,11 @@ class Bed:
         )
         until(self._ready, 90, "the API server is ready")
 
+    @property
+    def serving(self) -> bool:
+        """Whether the API server was started and not stopped."""
+        return self._server is not None
+
     def stop_server(self, *, kill: bool = False) -> None:
         """Stop the API server; etcd and its data stay."""
         if self._server is not None:

@@ -27,6 +27,8 @@ class World:
         words = re.sub("[^a-z0-9]+", "-", name.removeprefix("test_").lower())
         self.namespace = f"{words[:40].strip('-')}-{next(_NUMBERS)}"
         self.nodes: list[str] = []
+        self.room: dict[str, int] = {}
+        """How much CPU each node has, in thousandths."""
         self.processes: list[Scheduler] = []
         if make:
             bed.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
@@ -47,6 +49,7 @@ class World:
             }
         )
         self.nodes.append(name)
+        self.room[name] = int(cpu) * 1000
 
     def gang(
         self,
@@ -140,10 +143,18 @@ class World:
             if no.code != 404:
                 raise
 
+    def delete_node(self, name: str) -> None:
+        """Delete a node; one that is gone is gone."""
+        try:
+            self.bed.call("DELETE", f"/api/v1/nodes/{name}")
+        except Refusal as no:
+            if no.code != 404:
+                raise
+
     # -- the scheduler ----------------------------------------------------------------------------------------------
-    def scheduler(self, *flags: str, account: str = "scheduler") -> Scheduler:
-        """``pumice run`` with the rights that we ship, unless told otherwise."""
-        kubeconfig = self.bed.scheduler if account == "scheduler" else self.bed.admin
+    def scheduler(self, *flags: str, account: str = "scheduler", kubeconfig: Path | None = None) -> Scheduler:
+        """``pumice run`` with the rights that we ship, unless told otherwise; *kubeconfig* is another way there."""
+        kubeconfig = kubeconfig or (self.bed.scheduler if account == "scheduler" else self.bed.admin)
         made = Scheduler(self.bed.folder / f"{self.namespace}-{len(self.processes)}.log", str(kubeconfig), *flags)
         self.processes.append(made)
         return made
@@ -157,7 +168,7 @@ class World:
         self.bed.call("DELETE", f"{GROUPS}/namespaces/{self.namespace}/podgroups")
         self.bed.call("DELETE", f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets")
         for name in self.nodes:
-            self.bed.call("DELETE", f"/api/v1/nodes/{name}")
+            self.delete_node(name)
 
 
 class Scheduler:
@@ -173,6 +184,11 @@ class Scheduler:
     def log(self) -> str:
         """What it said."""
         return self._log.read_text()
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, once it has ended."""
+        return self._process.poll()
 
     def stop(self) -> int:
         """Ask it to end; its exit code."""
