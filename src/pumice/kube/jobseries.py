@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from pumice.model.job import Job
 
@@ -88,7 +88,8 @@ class JobSeries:
                     last.add_metric(names, seen.placed)  # type: ignore[attr-defined]
                 lacks.add_metric([seen.name, seen.namespace], seen.lacking)  # type: ignore[attr-defined]
                 times = seen.retries + (self._cycle - seen.since if seen.lacking else 0)
-                retries.add_metric([seen.name, seen.namespace], times)  # type: ignore[attr-defined]
+                who = {"job_id": seen.name, "job_ns": seen.namespace}
+                retries.add_sample(retries.name, who, times)
         return families
 
     def _families(self) -> list[Metric]:
@@ -101,7 +102,5 @@ class JobSeries:
             gauge("e2e_job_scheduling_last_time", "When a task was placed last, in seconds since 1970.", _PLACED),
             gauge("unschedule_task_count", "Tasks that a gang lacks.", _WAITING),
             gauge("unschedule_job_count", "Jobs whose gang lacks tasks.", ()),
-            CounterMetricFamily(
-                "volcano_job_retry_counts", "Cycles in which a job's gang lacked tasks.", labels=_WAITING
-            ),
+            Metric("volcano_job_retry_counts", "Cycles in which a job's gang lacked tasks.", "unknown"),
         ]

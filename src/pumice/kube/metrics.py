@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from pumice.clock import Clock, SystemClock
 from pumice.framework.session import Session
@@ -14,6 +22,8 @@ from pumice.kube.published import Published
 from pumice.model.intents import Bind, Evict
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each that nobody asked for
 
 _MILLISECONDS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 _WAITS = (*_MILLISECONDS[3:], 30_000, 60_000, 300_000, 1_800_000, 7_200_000)
@@ -55,7 +65,6 @@ class CycleMetrics:
         )
         self._stage = milliseconds("scheduling_stage_duration_milliseconds", "Requests that bind (Bind).", "stage")
         self._victims = gauge("volcano_pod_preemption_victims", "Pods that the last preemption evicts.")
-        self._attempts = counter("volcano_total_preemption_attempts", "Cycles with a preemption.")
         self._intents = counter("pumice_intents", "Decisions handed over.", "intent")
         self._writes = counter("pumice_writes", "Binds and evictions, by what became of them.", "intent", "result")
         self._leading = gauge("pumice_leading", "1 if this replica leads.")
@@ -109,7 +118,7 @@ class CycleMetrics:
             preempted = sum(1 for i in evictions if "preempt" in i.action)
             if preempted:
                 self._victims.set(preempted)
-                self._attempts.inc()
+                self._published.add("total_preemption_attempts")
         self._published.take(report)
         if state is not None and not 0 <= state.now - self._tidied < TIDY:
             self._tidied = state.now

@@ -36,6 +36,7 @@ PUBLISHED = {
     "volcano_queue_weight": "The weight of a queue.",
     "volcano_queue_overused": "1 if a queue holds more than it deserves.",
     "volcano_job_share": "The dominant share of a job.",
+    "volcano_total_preemption_attempts": "Cycles with a preemption.",
     "volcano_eviction_transactions_total": "Plans with evictions that were carried out, by action.",
     "pumice_plugin_failures_total": "Callbacks of plugins that raised.",
     "pumice_extender_request_seconds": "Calls of extenders.",
@@ -65,6 +66,11 @@ class Published:
             for key, value in report.counters.items():
                 self._counters[key] = self._counters.get(key, 0.0) + value
 
+    def add(self, name: str, by: float = 1.0) -> None:
+        """Count something that no plugin counts."""
+        with self._lock:
+            self._counters[name, ()] = self._counters.get((name, ()), 0.0) + by
+
     def drop(self, gone: Callable[[dict[str, str]], bool]) -> None:
         """Forget the series whose labels name something that is gone."""
         with self._lock:
@@ -89,6 +95,11 @@ class Published:
                 if (base, ()) not in families:
                     families[base, ()] = Metric(base, _meaning(base), "histogram")
                 families[base, ()].add_sample(full_name(name), dict(labels), value)
+            elif not name.endswith("_total"):  # Volcano's names are kept as they are
+                full = full_name(name)
+                if (full, ()) not in families:
+                    families[full, ()] = Metric(full, _meaning(full), "unknown")
+                families[full, ()].add_sample(full, dict(labels), value)
             else:
                 _family(families, CounterMetricFamily, name, labels).add_metric([v for _, v in labels], value)  # type: ignore[attr-defined]
         yield from families.values()

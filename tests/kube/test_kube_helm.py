@@ -1,0 +1,194 @@
+"""The Helm chart, rendered by helm itself and given to a real API server."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kube_bed import ROOT, Bed, Refusal
+
+sys.path.insert(0, str(ROOT / "tools"))
+from manifests import manifests
+
+CHART = ROOT / "deploy" / "helm" / "pumice"
+
+VOLCANO = """
+basic:
+  scheduler_image_name: volcanosh/vc-scheduler
+  scheduler_config_file: config/volcano-scheduler.conf
+  image_pull_secret: pull
+  image_pull_policy: Always
+  image_tag_version: latest
+custom:
+  admission_enable: true
+  controller_replicas: 1
+  scheduler_enable: true
+  scheduler_replicas: 3
+  scheduler_metrics_enable: true
+  scheduler_pprof_enable: false
+  scheduler_plugins_dir: /plugins
+  scheduler_name: ~
+  leader_elect_enable: true
+  scheduler_kube_api_qps: 2000
+  scheduler_schedule_period: 500ms
+  scheduler_node_worker_threads: 20
+  scheduler_log_level: 3
+  scheduler_resources: {limits: {cpu: "2", memory: 4Gi}}
+  scheduler_config_override: |
+    actions: "enqueue, allocate"
+    tiers:
+    - plugins:
+      - name: gang
+  default_tolerations: [{key: all, operator: Exists}]
+  scheduler_tolerations: [{key: ours, operator: Exists}]
+  default_ns: {kind: system}
+  scheduler_ns: ~
+  default_sc: {seLinuxOptions: {level: "s0:c123,c456"}}
+  default_csc: {capabilities: {add: [DAC_OVERRIDE]}}
+  common_labels: {team: platform}
+  scheduler_podLabels: {tier: batch}
+"""
+"""A values file as users of Volcano's chart have one."""
+
+
+@pytest.fixture(scope="module")
+def helm() -> str:
+    """The helm that `make kube` built, or HELM; fails if there is none."""
+    done = subprocess.run([ROOT / "tools" / "kube" / "helm.sh"], capture_output=True, text=True, timeout=100)
+    if done.returncode:
+        pytest.fail(f"helm is missing; `make kube` builds it: {done.stderr}", pytrace=False)
+    return done.stdout.strip()
+
+
+def rendered(helm: str, *settings: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """(kind, name) -> object."""
+    command = [helm, "template", "pumice", str(CHART), "--namespace=pumice-system", *settings]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return {(d["kind"], d["metadata"]["name"]): d for d in yaml.safe_load_all(done.stdout) if d}
+
+
+def refused(helm: str, *settings: str) -> str:
+    """Why helm does not render."""
+    command = [helm, "template", "pumice", str(CHART), *settings]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    return done.stderr
+
+
+def deployment(objects: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = objects["Deployment", "pumice-scheduler"]
+    return found
+
+
+def test_the_plain_manifests_are_what_the_chart_gives(helm: str) -> None:
+    for name, text in manifests(helm).items():
+        plain = (ROOT / "deploy" / "manifests" / name).read_text(encoding="utf-8")
+        assert list(yaml.safe_load_all(plain)) == list(yaml.safe_load_all(text)), f"{name}: run `make manifests`"
+
+
+@pytest.mark.parametrize("values", ["values.yaml", "values-instead-of-volcano.yaml"])
+def test_the_chart_has_nothing_to_lint(helm: str, values: str) -> None:
+    command = [helm, "lint", "--strict", str(CHART), f"--values={CHART / values}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_values_file_of_volcano_is_taken(helm: str, tmp_path: Path) -> None:
+    values = tmp_path / "volcano.yaml"
+    values.write_text(VOLCANO)
+    objects = rendered(helm, f"--values={values}")
+    made = deployment(objects)
+    pod = made["spec"]["template"]
+    container = pod["spec"]["containers"][0]
+    assert made["spec"]["replicas"] == 3
+    assert {"--scheduler-name=pumice", "--schedule-period=500ms", "--plugins-dir=/plugins", "-v=3"} <= set(
+        container["args"]
+    )
+    assert container["resources"] == {"limits": {"cpu": "2", "memory": "4Gi"}}
+    assert (container["image"], container["imagePullPolicy"]) == ("pumice:latest", "Always")
+    assert pod["spec"]["imagePullSecrets"] == [{"name": "pull"}]
+    assert pod["spec"]["tolerations"] == [{"key": "ours", "operator": "Exists"}]
+    assert pod["spec"]["nodeSelector"] == {"kind": "system"}
+    assert pod["metadata"]["labels"]["tier"] == "batch"
+    assert {o["metadata"]["labels"]["team"] for o in objects.values()} == {"platform"}
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    conf = yaml.safe_load(objects["ConfigMap", "pumice-scheduler-conf"]["data"]["scheduler.conf"])
+    assert conf["actions"] == "enqueue, allocate"
+
+
+def test_instead_of_volcano_it_has_volcanos_name_and_follows_volcanos_conf(helm: str) -> None:
+    objects = rendered(helm, f"--values={CHART / 'values-instead-of-volcano.yaml'}")
+    args = deployment(objects)["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert {"--scheduler-name=volcano", "--scheduler-conf-map=volcano-system/volcano-scheduler-configmap"} <= set(args)
+    assert ("ConfigMap", "pumice-scheduler-conf") not in objects
+    role = objects["Role", "pumice-scheduler-conf"]
+    assert role["metadata"]["namespace"] == "volcano-system"
+    assert role["rules"][0]["resourceNames"] == ["volcano-scheduler-configmap"]
+    assert objects["Role", "pumice-scheduler-lease"]["rules"][1]["resourceNames"] == ["volcano"]
+
+
+def test_values_that_cannot_work_are_refused_with_their_name(helm: str) -> None:
+    assert "leader_elect_enable" in refused(helm, "--set=custom.leader_elect_enable=false")
+    assert "pluginsDir" in refused(helm, "--set=scheduler.pluginsConfigMap=mine")
+    assert "existingConfMap" in refused(helm, "--set=scheduler.existingConfMap=mine")
+
+
+ALL = (
+    "--set=metrics.dashboard.enabled=true,scheduler.pluginsDir=/plugins,scheduler.pluginsConfigMap=mine",
+    "--set=scheduler.compat=volcano,scheduler.nodeSelectors={a:b},scheduler.extraArgs={--binds-in-flight=8}",
+    "--set=scheduler.podLabels.a=b,scheduler.podAnnotations.a=b,scheduler.labels.a=b,scheduler.nodeSelector.a=b",
+    "--set=image.pullSecrets={one},scheduler.extraEnv[0].name=A,scheduler.extraEnv[0].value=b",
+    "--set=scheduler.extraVolumes[0].name=v,scheduler.extraVolumeMounts[0].name=v,"
+    "scheduler.extraVolumeMounts[0].mountPath=/v",
+    '--set-json=scheduler.affinity={"podAntiAffinity":{}}',
+)
+
+
+@pytest.mark.parametrize("settings", [(), ALL], ids=["default", "everything"])
+def test_the_server_takes_every_field_that_the_chart_gives(helm: str, bed: Bed, settings: tuple[str, ...]) -> None:
+    for document in rendered(helm, *settings).values():
+        version, meta = document["apiVersion"], document["metadata"]
+        meta["name"] += "-dry"
+        prefix = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+        where = f"/namespaces/{meta['namespace']}" if "namespace" in meta else ""
+        query = "dryRun=All&fieldValidation=Strict"
+        made = bed.call("POST", f"{prefix}{where}/{document['kind'].lower()}s?{query}", document)
+        assert made["kind"] == document["kind"]
+
+
+def test_alert_rules_and_service_monitor_are_given_when_asked_for(helm: str) -> None:
+    asked = "--set=metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true"
+    objects = rendered(helm, asked)
+    assert objects["PrometheusRule", "pumice-scheduler"]["spec"]["groups"]
+    assert objects["ServiceMonitor", "pumice-scheduler"]["spec"]["endpoints"] == [{"port": "metrics"}]
+
+
+def test_helm_installs_upgrades_and_removes_the_release(helm: str, bed: Bed, tmp_path: Path) -> None:
+    homes = {f"HELM_{what}_HOME": str(tmp_path / what) for what in ("CACHE", "CONFIG", "DATA")}
+
+    def run(*words: str) -> str:
+        command = [helm, *words, "--namespace=trial", f"--kubeconfig={bed.admin}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, env={**os.environ, **homes})
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def replicas() -> int:
+        made = bed.call("GET", "/apis/apps/v1/namespaces/trial/deployments/trial-scheduler")
+        return int(made["spec"]["replicas"])
+
+    notes = run("install", "trial", str(CHART), "--create-namespace")
+    assert re.search("schedulerName pumice", notes)
+    assert replicas() == 2
+    run("upgrade", "trial", str(CHART), "--set=scheduler.replicas=3")
+    assert replicas() == 3
+    run("uninstall", "trial")
+    with pytest.raises(Refusal, match="not found"):
+        replicas()
+    assert bed.call("GET", "/apis/scheduling.volcano.sh/v1beta1/queues")["kind"] == "QueueList"
