@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,10 +19,17 @@ from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
 from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.recording import record as begun
+from pumice.scheduler.recording import replay
 from pumice.sim import run as sim
 from pumice.sim.report import html, render_comparison, render_summary, units
 from pumice.sim.results import Comparison, RunRecord, compare, encode, summarise
+from pumice.sim.run import INTERRUPTED
 from pumice.sim.scenario import BUILT_IN, Scenario, load_conf_file, plugin_directory, read_scenario
+from pumice.state import saved
+
+MOST_NAMED = 5
+"""Jobs that can never fit which are named one by one."""
 
 ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file.")]
 ReportOption = Annotated[
@@ -27,6 +37,10 @@ ReportOption = Annotated[
 ]
 RecordOption = Annotated[
     Path | None, typer.Option("--record", metavar="FILE", help="Write the records of the runs as JSON, one per line.")
+]
+SaveOption = Annotated[
+    Path | None,
+    typer.Option("--save", metavar="FILE", help="Save the cluster at the end of the run, for explain and replay."),
 ]
 LogOption = Annotated[
     Path | None,
@@ -53,6 +67,7 @@ def simulate(
     report: ReportOption = None,
     record: RecordOption = None,
     log: LogOption = None,
+    save: SaveOption = None,
     plugins_dir: DirectoryOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
@@ -65,7 +80,7 @@ def simulate(
         if unknown is not None:
             raise InvalidInput(f"--only {unknown!r}: not one of {', '.join(read.configurations)}")
         read = read.under({name: read.configurations[name] for name in only})
-    _play(_changed(read, seed, horizon), registry, report, record, log, as_json(output, json))
+    _play(_changed(read, seed, horizon), registry, Files(report, record, log, save), as_json(output, json))
 
 
 def compare_confs(
@@ -79,6 +94,7 @@ def compare_confs(
     report: ReportOption = None,
     record: RecordOption = None,
     log: LogOption = None,
+    save: SaveOption = None,
     plugins_dir: DirectoryOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
@@ -100,7 +116,7 @@ def compare_confs(
             render.warning(str(problem))
         chosen[name] = loaded.conf
     read = read.under(chosen)
-    _play(_changed(read, seed, horizon), registry, report, record, log, as_json(output, json))
+    _play(_changed(read, seed, horizon), registry, Files(report, record, log, save), as_json(output, json))
 
 
 def _changed(scenario: Scenario, seed: int | None, horizon: str | None) -> Scenario:
@@ -116,51 +132,84 @@ def _changed(scenario: Scenario, seed: int | None, horizon: str | None) -> Scena
     return scenario.with_horizon(seconds)
 
 
-def _play(
-    scenario: Scenario,
-    registry: Registry,
-    report: Path | None,
-    record: Path | None,
-    log: Path | None,
-    as_data: bool,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What a command leaves behind, each where it is wanted."""
+
+    report: Path | None
+    record: Path | None
+    log: Path | None
+    save: Path | None
+
+    def prepare(self, configurations: int) -> None:
+        """Make sure, before a long run, that its results can be written.
+
+        :raises InvalidInput: one of them cannot.
+        """
+        if self.save is not None and configurations > 1:
+            raise InvalidInput(f"--save: must say with --only which of the {configurations} configurations is saved")
+        for field in fields(self):
+            path: Path | None = getattr(self, field.name)
+            if path is None:
+                continue
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("ab"):
+                    pass
+            except OSError as exc:
+                raise InvalidInput(f"--{field.name} {str(path)!r}: {exc.strerror}") from exc
+
+
+def _play(scenario: Scenario, registry: Registry, files: Files, as_data: bool) -> None:
     """Run everything, print and write the results; exit code 1 if a run was stopped or a job can never fit."""
+    files.prepare(len(scenario.configurations))
     for warning in scenario.warnings:
         render.warning(warning)
     records: list[RunRecord] = []
     wrong = False
-    stream = log.open("w", encoding="utf-8") if log is not None else None
-    try:
+    with files.log.open("w", encoding="utf-8") if files.log is not None else nullcontext() as stream:
         for name, conf in scenario.configurations.items():
             with progress_bar(name, scenario) as tell:
                 run = sim.Simulation(scenario.setting_of(name), assemble(conf, registry), log=stream, progress=tell)
                 records.append(run.run(scenario.workload()))
-            if run.failure:
-                render.error(f"{name}: stopped at {units.duration(run.timeline.now)}: {run.failure}")
-            for text in run.never_fit[:5]:
-                render.error(text)
-            if len(run.never_fit) > 5:
-                render.error(f"and {len(run.never_fit) - 5:,} more jobs that can never fit")
-            wrong = wrong or bool(run.failure or run.never_fit)
-            if run.failure == "interrupted":
+            wrong |= _say_what_failed(name, run)
+            if files.save is not None:
+                _save(files.save, run, registry)
+            if run.failure == INTERRUPTED:
                 break
-    finally:
-        if stream is not None:
-            stream.close()
     comparison = compare(records)
-    if record is not None:
-        record.write_bytes(b"".join(encode(run) + b"\n" for run in records))
-    if report is not None:
-        report.parent.mkdir(parents=True, exist_ok=True)
-        report.write_text(html(records, comparison), encoding="utf-8")
+    if files.record is not None:
+        files.record.write_bytes(b"".join(encode(run) + b"\n" for run in records))
+    if files.report is not None:
+        files.report.write_text(html(records, comparison), encoding="utf-8")
     if as_data:
         render.data(_data(records, comparison))
     else:
         _print(scenario, comparison)
-    if report is not None:
-        render.note(f"The report is in {report}")
+    if files.report is not None:
+        render.note(f"The report is in {files.report}")
     if wrong:
         raise typer.Exit(1)
+
+
+def _say_what_failed(name: str, run: sim.Simulation) -> bool:
+    """Name what stopped a run and the jobs that can never fit; whether there was any of it."""
+    if run.failure:
+        render.error(f"{name}: stopped at {units.duration(run.timeline.now)}: {run.failure}; the results are partial")
+    for text in run.never_fit[:MOST_NAMED]:
+        render.error(text)
+    if len(run.never_fit) > MOST_NAMED:
+        render.error(f"and {len(run.never_fit) - MOST_NAMED:,} more jobs that can never fit")
+    return bool(run.failure or run.never_fit)
+
+
+def _save(path: Path, run: sim.Simulation, registry: Registry) -> None:
+    """Write the cycle that would follow the end of a run."""
+    run.loop.take_in()
+    cycle = begun(run.loop.state, run.loop.assembly.conf, run.loop.runtime)
+    cycle.decisions = replay(cycle, registry).decisions
+    saved.write(path, cycle, f"pumice {version('pumice')}")
+    render.note(f"The cluster at the end is saved to {path}")
 
 
 def _data(records: list[RunRecord], comparison: Comparison) -> dict[str, Any]:
