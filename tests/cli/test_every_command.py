@@ -1,0 +1,214 @@
+"""Every command through its real entry point: one process each, JSON and nothing else on stdout, exit codes 0, 1, 2.
+
+The commands are those that the application has: a new one without a run here fails the suite.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from cli_runs import DEMO, DEMO_CONF, ROOT, Ran
+
+from pumice.cli.app import app
+
+PUMICE = Path(sys.executable).with_name("pumice")
+GUIDE = ROOT / "examples" / "scenarios" / "guide.yaml"
+SERVERS = {"run", "extender serve", "extender record"}
+"""They run until they are stopped, and have no result to print."""
+CASE = {
+    "id": "one",
+    "profile": "volcano",
+    "conf": {"actions": "enqueue, allocate", "tiers": [{"plugins": [{"name": "gang"}]}]},
+    "objects": {
+        "nodes": [{"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}}],
+        "queues": [{"metadata": {"name": "default"}, "spec": {"weight": 1}, "status": {"state": "Open"}}],
+    },
+    "expect": {"binds": {}},
+}
+
+Check = Callable[[Any], bool]
+RUNS: dict[str, tuple[list[object], Check]] = {
+    "version": ([], lambda d: re.fullmatch(r"\d+\.\d+\.\d+", d["version"]) is not None),
+    "simulate": ([GUIDE], lambda d: d["runs"][0]["total"]["completed"] == 1),
+    "compare": (["default", "helm", "--scenario", GUIDE], lambda d: d["comparison"]["runs"] == ["default", "helm"]),
+    "cycle": ([DEMO, "--conf", DEMO_CONF], lambda d: bool(d["binds"]) and bool(d["waiting"])),
+    "explain": (["research/llama", DEMO, "--conf", DEMO_CONF], lambda d: d["stage"] == "nodes"),
+    "replay": (["{demo.cycle}", "--conf", "{other.conf}"], lambda d: d["same"] is False and bool(d["differences"])),
+    "points": ([], lambda d: "predicate" in {p["name"] for p in d}),
+    "plugins": ([], lambda d: {"gang", "binpack"} <= {p["name"] for p in d}),
+    "bench": (["small-cycle"], lambda d: d["small-cycle"]["wrong"] == []),
+    "job list": ([DEMO], lambda d: "research/llama" in {j["Name"] for j in d}),
+    "job view": (["llama", DEMO], lambda d: "llama" in json.dumps(d)),
+    "queue list": ([DEMO], lambda d: {"research", "vision"} <= {q["Name"] for q in d}),
+    "queue get": (["research", DEMO], lambda d: "research" in json.dumps(d)),
+    "conf check": ([DEMO_CONF], lambda d: isinstance(d, (list, dict))),
+    "conf explain": ([DEMO_CONF], lambda d: "predicate" in json.dumps(d)),
+    "conf lint": ([DEMO_CONF], lambda d: isinstance(d, (list, dict))),
+    "plugin new": (["rack", "--dir", "{new}"], lambda d: d["folder"].endswith("rack") and len(d["files"]) == 7),
+    "conformance run": (["{case.json}"], lambda d: d["passed"] == 1),
+}
+TALKING = {"extender serve", "extender check", "extender record", "extender replay"}
+"""Commands that talk to each other, in a test of their own."""
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Every command below a group, with its words."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield " ".join(path), command
+        return
+    for name, child in below.items():
+        yield from leaves(child, (*path, name))
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Bytecode is kept from process to process, and not beside the source."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
+        yield
+
+
+def process(*words: object, cwd: Path | None = None, **environment: str) -> Ran:
+    """Run ``pumice WORDS...`` as a process of its own."""
+    command = [str(PUMICE), *(str(word) for word in words)]
+    env = {**os.environ, **environment}
+    ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+    """What each command printed with ``-o json``, two processes at a time."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "other.conf").write_text('actions: "allocate"\ntiers:\n- plugins: [{name: gang}, {name: binpack}]\n')
+    (home / "case.json").write_text(json.dumps(CASE))
+    saved = process("cycle", DEMO, "--conf", DEMO_CONF, "--save", home / "demo.cycle")
+    assert saved.code == 0, saved.err
+
+    def run(name: str) -> Ran:
+        words = [str(home / w[1:-1]) if isinstance(w, str) and w.startswith("{") else w for w in RUNS[name][0]]
+        return process(*name.split(), *words, "-o", "json", cwd=home)
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(RUNS, pool.map(run, RUNS), strict=True))
+
+
+def test_there_is_a_run_of_every_command() -> None:
+    assert set(RUNS) | TALKING | SERVERS == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - SERVERS))
+def test_every_command_that_prints_a_result_takes_o_json(name: str) -> None:
+    assert {"output", "json"} <= {parameter.name for parameter in COMMANDS[name].params}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_command_prints_json_and_nothing_else(printed: dict[str, Ran], name: str) -> None:
+    ran = printed[name]
+    assert ran.code == 0, ran.err
+    assert RUNS[name][1](ran.data), ran.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_in_help(pumice: Any, name: str) -> None:
+    out = pumice(*name.split(), "--help").out
+    assert f"Usage: pumice {name}" in re.sub(r"Usage: \w+", "Usage: pumice", out)
+    assert COMMANDS[name].help
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"run"}))  # which passes over flags of Volcano's own
+def test_an_option_that_does_not_exist_is_wrong_usage_for_every_command(pumice: Any, name: str) -> None:
+    ran = pumice(*name.split(), "--frobnicate", code=2)
+    assert ran.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["cycle", "nowhere", "-o", "json"], 1, "error: path 'nowhere': does not exist\n"),
+        (["cycle"], 2, "Missing argument"),
+        (["run"], 1, "error: neither a kubeconfig nor a pod's account"),
+        (["run", "--help"], 0, ""),
+    ],
+)
+def test_exit_codes_of_the_process_itself(tmp_path: Path, words: list[str], code: int, said: str) -> None:
+    ran = process(*words, KUBECONFIG=str(tmp_path / "none"), HOME=str(tmp_path), KUBERNETES_SERVICE_HOST="")
+    assert ran.code == code, ran.err
+    assert said in ran.err
+    assert (ran.out == "") == (code != 0)
+
+
+def test_the_shell_completes_commands_and_their_options() -> None:
+    script = process("--show-completion", "bash")
+    assert "_PUMICE_COMPLETE" in script.out
+    assert script.code == 0
+    found = process(_PUMICE_COMPLETE="complete_bash", COMP_WORDS="pumice sim", COMP_CWORD="1")
+    assert found.out.split() == ["simulate"]
+    found = process(_PUMICE_COMPLETE="complete_bash", COMP_WORDS="pumice simulate --rep", COMP_CWORD="2")
+    assert found.out.split() == ["--report"]
+
+
+# -- commands that talk to each other -------------------------------------------------------------------------------
+@contextmanager
+def server(*words: object, cwd: Path) -> Iterator[str]:
+    """The address of a server that is ready; it must end well when it is told to."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    command = [str(PUMICE), *(str(word) for word in words), "--port", str(port)]
+    running = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1).close()
+                break
+            except urllib.error.HTTPError as answer:
+                answer.close()
+                break
+            except OSError:
+                assert running.poll() is None, running.communicate()
+                assert time.monotonic() < deadline, "the server does not listen after 30 s"
+                time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=20)
+    assert out == ""
+    assert running.returncode in (0, 130, -signal.SIGINT)
+
+
+def test_an_extender_is_served_checked_recorded_and_replayed(tmp_path: Path) -> None:
+    with server("extender", "serve", ROOT / "examples" / "plugins" / "tidy_gpus.py", cwd=tmp_path) as extender:
+        with server("extender", "record", extender, "tape.jsonl", cwd=tmp_path) as between:
+            checked = process("extender", "check", between, "-o", "json", cwd=tmp_path)
+        assert checked.code == 0, checked.err
+        assert {v["verb"]: v["verdict"] for v in checked.data}["prioritize"] == "ok", checked.out
+        asked = process("extender", "replay", "tape.jsonl", "--against", extender, "-o", "json", cwd=tmp_path)
+        assert (asked.code, asked.data["differ"]) == (0, []), asked.err
+        assert asked.data["asked"] > 0
+    with server("extender", "replay", "tape.jsonl", cwd=tmp_path) as tape:
+        again = process("extender", "check", tape, "-o", "json", cwd=tmp_path)
+    verdicts = [{v["verb"]: v["verdict"] for v in ran.data} for ran in (checked, again)]
+    assert verdicts[0] == verdicts[1]
