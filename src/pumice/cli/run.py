@@ -180,7 +180,7 @@ def run(
     )
     election = None
     if leader_elect:
-        election = _election(lease_name or names[0], lease_namespace, (lease_duration, renew_deadline, retry_period))
+        election = election_of(lease_name or names[0], lease_namespace, (lease_duration, renew_deadline, retry_period))
     settings = Settings(
         in_flight=binds_in_flight,
         node_labels=[_label(text) for text in node_selector or ()],
@@ -225,7 +225,11 @@ def seconds(option: str, text: str) -> float:
     return found
 
 
-def _election(name: str, namespace: str | None, times: tuple[str, str, str]) -> Election:
+def election_of(name: str, namespace: str | None, times: tuple[str, str, str]) -> Election:
+    """Which lease, who we are, and how long: of the lease, of the renewal, between two tries.
+
+    :raises InvalidInput: times that do not go together; names the options.
+    """
     lease, renew, retry = (
         seconds(f"--leader-elect-{option}", text)
         for option, text in zip(("lease-duration", "renew-deadline", "retry-period"), times, strict=True)

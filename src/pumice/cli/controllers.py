@@ -1,0 +1,112 @@
+"""``pumice controllers``: jobs, PodGroups and queues in a cluster without Volcano."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from pumice.cli.goflags import GoFlags
+from pumice.cli.run import SchedulerNames, election_of
+from pumice.errors import InvalidInput
+from pumice.kube.controllers.service import NAMES, Controllers, Settings
+from pumice.kube.credentials import Credentials
+from pumice.kube.serving import Answers, health_routes, listening, serve
+
+_WORKERS = "keys are looked at several at once, and the server says when it is busy"
+IDLE = {
+    "--worker-threads": _WORKERS,
+    "--worker-threads-for-podgroup": _WORKERS,
+    "--worker-threads-for-queue": _WORKERS,
+    "--worker-threads-for-gc": _WORKERS,
+    "--kube-api-qps": _WORKERS,
+    "--kube-api-burst": _WORKERS,
+    "--inherit-owner-annotations": "annotations of owners always go to the PodGroups of their pods",
+    "--enable-metrics": "not offered",
+    "--listen-address": "there are no metrics",
+    "--feature-gates": "there are none",
+    "--logtostderr": "the log always goes to stderr",
+    "--alsologtostderr": "the log always goes to stderr",
+    "--stderrthreshold": "the log always goes to stderr",
+}
+"""Flags of Volcano's controller manager that are accepted and change nothing."""
+
+
+class ControllersCommand(GoFlags):
+    """Takes the command line of Volcano's controller manager."""
+
+    idle = IDLE
+
+
+def controllers(
+    scheduler_name: SchedulerNames = None,
+    chosen: Annotated[
+        list[str] | None,
+        typer.Option("--controllers", metavar="NAME", help=f"Only these: {', '.join(NAMES)} (repeatable)."),
+    ] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", metavar="FILE", help="Else the pod's account, else the default file.")
+    ] = None,
+    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig.")] = None,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="The API server, if not the kubeconfig's.")
+    ] = None,
+    leader_elect: Annotated[
+        bool, typer.Option("--leader-elect/--no-leader-elect", help="Only one replica at a time works.")
+    ] = True,
+    lease_name: Annotated[
+        str, typer.Option("--leader-elect-resource-name", metavar="NAME", help="The Lease.")
+    ] = "pumice-controllers",
+    lease_namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--leader-elect-resource-namespace",
+            "--lock-object-namespace",
+            metavar="NAMESPACE",
+            help="Else the pod's own, else pumice-system.",
+        ),
+    ] = None,
+    lease_duration: Annotated[
+        str, typer.Option("--leader-elect-lease-duration", metavar="DURATION", help="Others wait so long.")
+    ] = "15s",
+    renew_deadline: Annotated[
+        str, typer.Option("--leader-elect-renew-deadline", metavar="DURATION", help="We stop after so long.")
+    ] = "10s",
+    retry_period: Annotated[
+        str, typer.Option("--leader-elect-retry-period", metavar="DURATION", help="Between two tries.")
+    ] = "2s",
+    enable_healthz: Annotated[
+        bool, typer.Option("--enable-healthz/--no-enable-healthz", help="Serve /healthz, /livez and /readyz.")
+    ] = False,
+    healthz_address: Annotated[str, typer.Option("--healthz-address", metavar="HOST:PORT")] = ":11252",
+    verbosity: Annotated[int, typer.Option("-v", "--v", metavar="N", help="0 warnings, 1 to 3 more, 4 all.")] = 1,
+) -> None:
+    """Look after vcjobs, PodGroups and queues in a cluster without Volcano, until stopped."""
+    logging.getLogger("pumice").setLevel(
+        logging.WARNING if verbosity <= 0 else logging.INFO if verbosity < 4 else logging.DEBUG
+    )
+    enabled = frozenset(name for text in chosen or NAMES for name in text.split(",") if name)
+    for name in sorted(enabled - set(NAMES)):
+        raise InvalidInput(f"--controllers {name!r}: must be one of {', '.join(NAMES)}")
+    election = None
+    if leader_elect:
+        election = election_of(lease_name, lease_namespace, (lease_duration, renew_deadline, retry_period))
+    beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
+    made = Controllers(
+        Credentials(kubeconfig, context, master),
+        Settings(schedulers=scheduler_name or ["pumice"], enabled=enabled, election=election),
+        beside=beside,
+    )
+    if enable_healthz:
+        answers = Answers(made.trouble, made.unready, lambda: b"")
+        beside.append(partial(serve, listening(healthz_address), health_routes(answers)))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: made.stop())
+    with ThreadPoolExecutor(1, "pumice-controllers") as thread:  # signals come to the main thread, whoever serves
+        raise typer.Exit(thread.submit(asyncio.run, made.run()).result())

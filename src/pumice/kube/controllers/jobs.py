@@ -1,0 +1,239 @@
+"""The job controller: looks at one vcjob and does what is missing for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from pumice.clock import Clock
+from pumice.errors import InvalidInput
+from pumice.kube.controllers.groups import create_group, group_key, group_of, mend_group
+from pumice.kube.controllers.hand import Hand
+from pumice.kube.controllers.job_status import phase_of, refused_status, status_body, status_of
+from pumice.kube.controllers.objects import COMMANDS, GROUPS, JOBS, PODS, Command, OwnedPod, VcJob, owner_of
+from pumice.kube.controllers.store import Store
+from pumice.kube.controllers.work import WorkQueue
+from pumice.kube.errors import Refused
+from pumice.kube.kinds import DECODERS, AnyObject
+from pumice.model.api import PodGroup
+from pumice.model.intents import Note
+from pumice.model.task import ROLE_KEY
+from pumice.workloads.lifecycle import FINISHED, GROUPLESS, PENDING, JobSeen, Plan, PodSeen, next_step
+from pumice.workloads.pods import pod_body
+from pumice.workloads.policies import Reaction, answers_of
+from pumice.workloads.vcjob import Role, blocks_of, gaps_of, minimum_of, problems_of, roles_of
+
+OCCUPIED = 10.0
+"""Seconds until it is looked again whether a pod's name has become free."""
+
+Say = Callable[[Note, str], None]
+
+
+class JobController:
+    """Brings vcjobs forward. Its memory is their status; here is only what the watches have not shown yet."""
+
+    def __init__(self, store: Store, hand: Hand, say: Say, clock: Clock, *, scheduler: str) -> None:
+        self._store, self._hand, self._say, self._clock, self._scheduler = store, hand, say, clock, scheduler
+        self._removed: set[str] = set()
+        """UIDs of pods that we deleted and that are still to be seen."""
+        self._obeyed: set[str] = set()
+        """UIDs of commands that were carried out and are still to be seen."""
+        self._told: set[str] = set()
+        """UIDs of jobs that were told what is not supported."""
+        self.queue = WorkQueue("job", self.look)
+        store.listen(self._changed)
+
+    def _changed(self, obj: AnyObject) -> None:
+        namespace = obj.metadata.namespace
+        match obj:
+            case VcJob():
+                self.queue.add(obj.key)
+            case OwnedPod() if obj.job is not None:
+                if self._store.pod(obj.key) is None:
+                    self._removed.discard(obj.metadata.uid)
+                self.queue.add(f"{namespace}/{obj.job.name}")
+            case PodGroup():
+                for owner in obj.metadata.owner_references or ():
+                    if owner.kind == "Job":
+                        self.queue.add(f"{namespace}/{owner.name}")
+            case Command() if obj.target.kind == "Job":
+                self.queue.add(f"{namespace}/{obj.target.name}")
+
+    async def look(self, key: str) -> None:
+        """Look at one job and do what is next."""
+        job = self._store.job(key)
+        if job is None:
+            namespace, _, name = key.partition("/")
+            for late in self._store.commands_for("Job", name, namespace):
+                await self._hand.delete(COMMANDS, late.key, late.metadata.uid)
+        if job is None or job.metadata.deletion_timestamp is not None:
+            return
+        wrong = [*problems_of(job.metadata.name, job.spec), *blocks_of(job.spec)]
+        if wrong:
+            await self._refuse(job, wrong)
+            return
+        self._tell_gaps(job)
+        roles = roles_of(job.spec)
+        minimum = minimum_of(job.spec, roles)
+        group = await self._group(job, roles, minimum)
+        command, asked = self._asked(job)
+        plan = next_step(self._seen(job, roles, minimum, group), asked)
+        if not await self._write(job, plan, minimum):
+            return
+        await self._carry_out(job, plan)
+        if command is not None:
+            self._obeyed.add(command.metadata.uid)
+            await self._hand.delete(COMMANDS, command.key, command.metadata.uid)
+        if plan.phase in FINISHED and plan.phase == phase_of(job):
+            await self._expire(job)
+
+    # -- seeing -----------------------------------------------------------------------------------------------------
+    def _seen(self, job: VcJob, roles: Sequence[Role], minimum: int, group: PodGroup | None) -> JobSeen:
+        counted = job.status.get("taskStatusCount") or {}
+        return JobSeen(
+            roles=roles,
+            minimum=minimum,
+            pods=[
+                pod.seen((pod.metadata.annotations or {}).get(ROLE_KEY, ""), pod.metadata.uid in self._removed)
+                for pod in self._store.pods_of(job.metadata.uid)
+            ],
+            answers=answers_of(job.spec.policies),
+            min_success=job.spec.min_success,
+            max_retry=job.spec.max_retry,
+            phase=phase_of(job),
+            version=int(job.status.get("version") or 0),
+            retries=int(job.status.get("retryCount") or 0),
+            counted={role: sum((state.get("phase") or {}).values()) for role, state in counted.items()},
+            group_phase=(group.status.phase or PENDING) if group is not None else "",
+        )
+
+    def _asked(self, job: VcJob) -> tuple[Command | None, Reaction | None]:
+        """The first command about the job that was not carried out yet."""
+        for command in self._store.commands_for("Job", job.metadata.name, job.metadata.namespace):
+            if command.target.uid in ("", job.metadata.uid) and command.metadata.uid not in self._obeyed:
+                try:
+                    return command, Reaction(command.action)
+                except ValueError:
+                    self._note(job, "Unsupported", f"command {command.metadata.name}: no action {command.action!r}")
+                    return command, None
+        return None, None
+
+    # -- doing ------------------------------------------------------------------------------------------------------
+    async def _group(self, job: VcJob, roles: Sequence[Role], minimum: int) -> PodGroup | None:
+        """The job's PodGroup as it stands; made, mended or removed where that is due."""
+        group = self._store.group(group_key(job))
+        if group is not None and all(o.uid != job.metadata.uid for o in group.metadata.owner_references or ()):
+            self._note(job, "PodGroupError", f"PodGroup {group.key} exists and is not of this job")
+            return None
+        if phase_of(job) in GROUPLESS:
+            if group is not None:
+                await self._hand.delete(GROUPS, group.key, group.metadata.uid)
+            return None
+        try:
+            wanted = group_of(job, roles, minimum, self._store.priority)
+        except InvalidInput as exc:
+            self._note(job, "PodGroupError", str(exc))
+            return group
+        if group is not None:
+            await mend_group(self._hand, wanted, group)
+        else:
+            await create_group(self._hand, wanted, [owner_of(job)])
+        return group
+
+    async def _write(self, job: VcJob, plan: Plan, minimum: int) -> bool:
+        """Write the status if it is news; False if the job changed in between and must be looked at again."""
+        status = status_of(job, plan, minimum, self._clock.now())
+        if status == job.status:
+            return True
+        if plan.phase != phase_of(job):
+            said = f"{phase_of(job)} -> {plan.phase}" + (f" ({plan.why})" if plan.why else "")
+            self._note(job, "ExecuteAction" if plan.why else "PhaseChanged", said, "Normal")
+        return await self._replace(job, status_body(job, status))
+
+    async def _replace(self, job: VcJob, body: dict[str, object]) -> bool:
+        answer = await self._hand.replace_status(JOBS, job.key, body)
+        if answer is None:
+            self.queue.add(job.key, 1.0)
+            return False
+        self._store.take(DECODERS["Job"].decode(answer))
+        return True
+
+    async def _carry_out(self, job: VcJob, plan: Plan) -> None:
+        for last in (False, True):
+            await _all(self._remove(job, pod) for pod in plan.remove if (pod.phase == "Failed") is last)
+        if not plan.create:
+            return
+        try:
+            await _all(self._create(job, plan, role, index) for role, index in plan.create)
+        except Refused as no:
+            self._note(job, "FailedCreate", f"Error creating pods: {no}")
+            raise
+
+    async def _remove(self, job: VcJob, pod: PodSeen) -> None:
+        self._removed.add(pod.uid)
+        try:
+            await self._hand.delete(PODS, f"{job.metadata.namespace}/{pod.name}", pod.uid)
+        except Exception:
+            self._removed.discard(pod.uid)
+            raise
+
+    async def _create(self, job: VcJob, plan: Plan, role: Role, index: int) -> None:
+        meta = job.metadata
+        body = pod_body(
+            {"name": meta.name, "namespace": meta.namespace, "labels": meta.labels, "annotations": meta.annotations},
+            job.spec,
+            role,
+            index,
+            version=plan.version,
+            group=f"{meta.name}-{meta.uid}",
+            scheduler=self._scheduler,
+        )
+        body["metadata"]["ownerReferences"] = [owner_of(job)]
+        answer = await self._hand.create(PODS, meta.namespace, body)
+        if answer is not None:
+            self._store.take(DECODERS[OwnedPod.kind_name].decode(answer))
+            return
+        name = body["metadata"]["name"]
+        there = await self._hand.read(PODS, f"{meta.namespace}/{name}")
+        owners = ((there or {}).get("metadata") or {}).get("ownerReferences") or ()
+        if there is not None and all(owner.get("uid") != meta.uid for owner in owners):
+            self._note(job, "FailedCreate", f"pod {name} exists and is not of this job")
+        self.queue.add(job.key, OCCUPIED)
+
+    async def _expire(self, job: VcJob) -> None:
+        """Delete a finished job when its time to live is over, and look again when it will be."""
+        since = (job.status.get("state") or {}).get("lastTransitionTime")
+        if since is None or job.spec.ttl_seconds_after_finished is None:
+            return
+        end = datetime.fromisoformat(since).timestamp() + job.spec.ttl_seconds_after_finished
+        left = end - self._clock.now()
+        if left > 0:
+            self.queue.add(job.key, left + 0.05)
+        else:
+            await self._hand.delete(JOBS, job.key, job.metadata.uid)
+
+    # -- saying -----------------------------------------------------------------------------------------------------
+    async def _refuse(self, job: VcJob, wrong: list[str]) -> None:
+        """Say what is wrong with a job; nothing of it is touched until it was changed."""
+        status = refused_status(job, wrong, self._clock.now())
+        if status != job.status:
+            self._note(job, "InvalidSpec", "; ".join(wrong))
+            await self._replace(job, status_body(job, status))
+
+    def _tell_gaps(self, job: VcJob) -> None:
+        gaps = gaps_of(job.spec)
+        if gaps and job.metadata.uid not in self._told:
+            self._told.add(job.metadata.uid)
+            self._note(job, "Unsupported", "; ".join(gaps))
+
+    def _note(self, job: VcJob, reason: str, message: str, kind: str = "Warning") -> None:
+        self._say(Note("Job", job.key, kind, reason, message), job.metadata.uid)
+
+
+async def _all(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Do them all, then raise the first failure."""
+    for outcome in await asyncio.gather(*jobs, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome

@@ -1,0 +1,104 @@
+"""The queue controller: states and counters of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pumice.kube.controllers.hand import Hand
+from pumice.kube.controllers.objects import COMMANDS, QUEUES, Command, FollowedQueue
+from pumice.kube.controllers.store import Store
+from pumice.kube.controllers.work import WorkQueue
+from pumice.kube.kinds import DECODERS, AnyObject
+from pumice.model.api import PodGroup
+from pumice.model.intents import Note
+from pumice.workloads.queues import (
+    CLOSE_ACTION,
+    CLOSED,
+    CLOSED_BY_PARENT,
+    OPEN_ACTION,
+    QueueState,
+    counters,
+    next_state,
+)
+
+GATHER = 0.5
+"""Seconds for which the counters of a queue wait for further changes."""
+
+
+class QueueController:
+    """Keeps ``status.state`` and the counters of queues. What they hold is written by the scheduler."""
+
+    def __init__(self, store: Store, hand: Hand, say: Callable[[Note, str], None]) -> None:
+        self._store, self._hand, self._say = store, hand, say
+        self._obeyed: set[str] = set()
+        self.queue = WorkQueue("queue", self.look)
+        store.listen(self._changed)
+
+    def _changed(self, obj: AnyObject) -> None:
+        match obj:
+            case PodGroup():
+                self.queue.add(obj.spec.queue or "default", GATHER)
+            case Command() if obj.target.kind == "Queue":
+                self.queue.add(obj.target.name)
+            case FollowedQueue():
+                self.queue.add(obj.metadata.name)
+                if obj.spec.parent:
+                    self.queue.add(obj.spec.parent)
+                for other in self._store.queues():
+                    if other.spec.parent == obj.metadata.name:
+                        self.queue.add(other.metadata.name)
+
+    async def look(self, name: str) -> None:
+        """Look at one queue and write what is news."""
+        queue = self._store.queue(name)
+        if queue is None:
+            for late in self._store.commands_for("Queue", name):
+                await self._hand.delete(COMMANDS, late.key, late.metadata.uid)
+        if queue is None or queue.metadata.deletion_timestamp is not None:
+            return
+        command = self._command(queue)
+        notes = queue.metadata.annotations or {}
+        now = QueueState(str(queue.status.get("state") or ""), notes.get(CLOSED_BY_PARENT) == "true")
+        groups = self._store.groups_in(name)
+        below = [q for q in self._store.queues() if q.spec.parent == name and q is not queue]
+        parent = self._store.queue(queue.spec.parent) if queue.spec.parent else None
+        state = next_state(
+            now,
+            left=len(groups) + sum(q.status.get("state") != CLOSED for q in below),
+            parent=str(parent.status.get("state") or "") if parent is not None and parent is not queue else "",
+            asked=command.action if command is not None else "",
+            name=name,
+        )
+        counted = counters(group.status.phase for group in groups)
+        news = {key: value for key, value in counted.items() if (queue.status.get(key) or 0) != value}
+        if state.state != now.state:
+            self._note(queue, "Normal", "StateChanged", f"{now.state or 'new'} -> {state.state}")
+        if state.by_parent and not now.by_parent:
+            await self._hand.patch(QUEUES, name, _marked(queue, "true"))
+        if news or state.state != now.state:
+            body = {"status": {**news, "state": state.state}}
+            answer = await self._hand.patch(QUEUES, name, body, "status")
+            if answer is not None:
+                self._store.take(DECODERS[FollowedQueue.kind_name].decode(answer))
+        if now.by_parent and not state.by_parent:
+            await self._hand.patch(QUEUES, name, _marked(queue, None))
+        if command is not None:
+            if state.refused:
+                self._note(queue, "Warning", command.action, state.refused)
+            self._obeyed.add(command.metadata.uid)
+            await self._hand.delete(COMMANDS, command.key, command.metadata.uid)
+
+    def _command(self, queue: FollowedQueue) -> Command | None:
+        for command in self._store.commands_for("Queue", queue.metadata.name):
+            if command.target.uid in ("", queue.metadata.uid) and command.metadata.uid not in self._obeyed:
+                if command.action not in (OPEN_ACTION, CLOSE_ACTION):
+                    self._note(queue, "Warning", "Unsupported", f"no action {command.action!r} for queues")
+                return command
+        return None
+
+    def _note(self, queue: FollowedQueue, kind: str, reason: str, message: str) -> None:
+        self._say(Note("Queue", queue.key, kind, reason, message), queue.metadata.uid)
+
+
+def _marked(queue: FollowedQueue, mark: str | None) -> dict[str, object]:
+    return {"metadata": {"uid": queue.metadata.uid, "annotations": {CLOSED_BY_PARENT: mark}}}

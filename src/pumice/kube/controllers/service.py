@@ -1,0 +1,154 @@
+"""The running controllers: wait until we lead, list everything, then look at whatever changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pumice.clock import Clock, SystemClock
+from pumice.kube.client import KubeClient
+from pumice.kube.controllers.hand import AT_ONCE, Hand
+from pumice.kube.controllers.jobs import JobController
+from pumice.kube.controllers.loose import LoosePodController
+from pumice.kube.controllers.objects import FOLLOWED, JOBS, OwnedPod
+from pumice.kube.controllers.queues import QueueController
+from pumice.kube.controllers.store import Store
+from pumice.kube.controllers.work import WorkQueue
+from pumice.kube.credentials import Credentials
+from pumice.kube.kinds import AnyObject
+from pumice.kube.lease import Election, Elector
+from pumice.kube.notes import NoteWriter
+from pumice.kube.reflector import Reflector
+from pumice.kube.writes import Writer
+
+log = logging.getLogger("pumice.kube.controllers")
+
+NAMES = ("job", "podgroup", "queue")
+"""The controllers that there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the controllers behave."""
+
+    schedulers: Sequence[str] = ("pumice",)
+    """Pods of these get PodGroups; jobs that name no scheduler get the first."""
+    enabled: frozenset[str] = frozenset(NAMES)
+    election: Election | None = None
+    """Whom we compete with; None: nobody, we lead."""
+
+
+class Controllers:
+    """All controllers in one event loop. ``run`` it; any thread may ``stop`` it."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+    ) -> None:
+        self._credentials, self._settings = credentials, settings
+        self._clock = clock or SystemClock()
+        self._beside = beside
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._store: Store | None = None
+        self._leads = False
+        self._ended = ""
+
+    def stop(self) -> None:
+        """End soon."""
+        if self._loop is None:
+            self._stopping.set()
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    def trouble(self) -> str:
+        """Why we should be started anew; nothing if all is well."""
+        return self._ended
+
+    def unready(self) -> str:
+        """Why we cannot work yet; a replica that waits for its turn is ready."""
+        if self._leads and self._store is not None and self._store.missing:
+            return f"waiting for the first list of {', '.join(self._store.missing)}"
+        return "" if self._loop is not None else "not started"
+
+    async def run(self) -> int:
+        """Work until stopped; returns the exit code: 0 if somebody asked us to stop, else 1.
+
+        :raises PumiceError: there are no credentials.
+        """
+        self._loop = asyncio.get_running_loop()
+        async with KubeClient(self._credentials, connections=AT_ONCE + len(FOLLOWED) + 16) as client:
+            election = self._settings.election
+            elector = Elector(client, election, clock=self._clock) if election is not None else None
+            tasks = [asyncio.create_task(job) for job in (self._lead(client, elector), *(b() for b in self._beside))]
+            end = asyncio.create_task(self._stopping.wait())
+            try:
+                await asyncio.wait([*tasks, end], return_when=asyncio.FIRST_COMPLETED)
+                for task in tasks:
+                    if task.done():
+                        task.result()
+                if not self._stopping.is_set():
+                    self._ended = "another replica leads now, or we could not renew our lease"
+                    log.error("%s; ending", self._ended)
+                    return 1
+                return 0
+            finally:
+                end.cancel()
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, end, return_exceptions=True)
+                if elector is not None:
+                    await elector.release()
+
+    async def _lead(self, client: KubeClient, elector: Elector | None) -> None:
+        """Work while we lead. Everything is listed only then, so it is as new as what the leader before us wrote."""
+        if elector is None:
+            await self._work(client, lambda: float("inf"))
+            return
+        await elector.acquire()
+        working = asyncio.create_task(self._work(client, lambda: elector.left))
+        holding = asyncio.create_task(elector.hold())
+        try:
+            await asyncio.wait([working, holding], return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+        finally:
+            for task in (working, holding):
+                task.cancel()
+            await asyncio.gather(working, holding, return_exceptions=True)
+
+    async def _work(self, client: KubeClient, left: Callable[[], float]) -> None:
+        self._leads = True
+        store = self._store = Store()
+        hand = Hand(client, left)
+        notes = NoteWriter(Writer(client, left), self._clock, "pumice-controllers", also=[JOBS])
+        enabled, names = self._settings.enabled, self._settings.schedulers
+        queues: list[WorkQueue] = []
+        loose: LoosePodController | None = None
+        if "queue" in enabled:
+            queues.append(QueueController(store, hand, notes.put).queue)
+        if "podgroup" in enabled:
+            loose = LoosePodController(store, hand, notes.put, schedulers=frozenset(names))
+            queues.append(loose.queue)
+        if "job" in enabled:
+            queues.append(JobController(store, hand, notes.put, self._clock, scheduler=names[0]).queue)
+
+        def accept(obj: AnyObject) -> bool:
+            return isinstance(obj, OwnedPod) and (obj.job is not None or (loose is not None and loose.concerns(obj)))
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(notes.run())
+            for resource in FOLLOWED:
+                chosen = accept if resource.kind == OwnedPod.kind_name else None
+                group.create_task(Reflector(client, resource, store, accept=chosen).run())
+            await store.synced.wait()
+            log.info("everything was listed; controllers work: %s", ", ".join(sorted(enabled)))
+            for queue in queues:
+                group.create_task(queue.run())

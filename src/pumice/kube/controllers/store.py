@@ -1,0 +1,144 @@
+"""What the watches told, with the ways to find it; and who is to be told that it changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from pumice.kube.controllers.objects import FOLLOWED, Command, FollowedQueue, OwnedPod, VcJob
+from pumice.kube.kinds import AnyObject
+from pumice.model.api import NamespaceObject, PodGroup, PriorityClass
+from pumice.model.events import ClusterEvent, Gone, Seen
+
+T = TypeVar("T", bound=AnyObject)
+Changed = Callable[[AnyObject], None]
+
+
+class Store:
+    """Objects as last seen. What we wrote ourselves counts as seen, so a late watch takes nothing back."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, dict[str, AnyObject]] = {r.kind: {} for r in FOLLOWED}
+        self._unlisted = set(self._objects)
+        self._pods_of: dict[str, dict[str, OwnedPod]] = {}
+        self._groups_in: dict[str, dict[str, PodGroup]] = {}
+        self._listeners: list[Changed] = []
+        self.synced = asyncio.Event()
+        """Every kind was listed."""
+
+    @property
+    def missing(self) -> list[str]:
+        """Kinds that were not listed yet."""
+        return sorted(self._unlisted)
+
+    def listen(self, changed: Changed) -> None:
+        """Call *changed* with every object that came, changed or went: once as it was, once as it is."""
+        self._listeners.append(changed)
+
+    # -- told by the watches ----------------------------------------------------------------------------------------
+    def first(self, kind: str, events: Sequence[ClusterEvent]) -> None:
+        """The first list of a kind."""
+        self.put(events)
+        self._unlisted.discard(kind)
+        if not self._unlisted:
+            self.synced.set()
+
+    def put(self, events: Sequence[ClusterEvent]) -> None:
+        """Something happened."""
+        for event in events:
+            match event:
+                case Seen(object=obj):
+                    self.take(obj)
+                case Gone(kind=kind, key=key):
+                    self.drop(kind, key)
+
+    def take(self, obj: AnyObject) -> None:
+        """An object as it is now, unless something newer is known."""
+        known = self._objects[obj.kind_name].get(obj.key)
+        if known is not None and known.metadata.uid == obj.metadata.uid and not _newer(obj, known):
+            return
+        if known is not None:
+            self._index(known, False)
+        self._objects[obj.kind_name][obj.key] = obj
+        self._index(obj, True)
+        for told in self._listeners:
+            if known is not None:
+                told(known)
+            told(obj)
+
+    def drop(self, kind: str, key: str) -> None:
+        """An object is gone."""
+        known = self._objects[kind].pop(key, None)
+        if known is not None:
+            self._index(known, False)
+            for told in self._listeners:
+                told(known)
+
+    def _index(self, obj: AnyObject, present: bool) -> None:
+        if isinstance(obj, OwnedPod) and obj.job is not None:
+            _put(self._pods_of, obj.job.uid, obj.key, obj if present else None)
+        elif isinstance(obj, PodGroup):
+            _put(self._groups_in, obj.spec.queue or "default", obj.key, obj if present else None)
+
+    # -- asked by the controllers -----------------------------------------------------------------------------------
+    def _get(self, cls: type[T], key: str) -> T | None:
+        found = self._objects[cls.kind_name].get(key)
+        return found if isinstance(found, cls) else None
+
+    def job(self, key: str) -> VcJob | None:
+        return self._get(VcJob, key)
+
+    def pod(self, key: str) -> OwnedPod | None:
+        return self._get(OwnedPod, key)
+
+    def group(self, key: str) -> PodGroup | None:
+        return self._get(PodGroup, key)
+
+    def queue(self, name: str) -> FollowedQueue | None:
+        return self._get(FollowedQueue, name)
+
+    def queues(self) -> list[FollowedQueue]:
+        return [q for q in self._objects[FollowedQueue.kind_name].values() if isinstance(q, FollowedQueue)]
+
+    def pods_of(self, uid: str) -> list[OwnedPod]:
+        """The pods that a job of this uid owns, by name."""
+        return [pod for _, pod in sorted(self._pods_of.get(uid, {}).items())]
+
+    def groups_in(self, queue: str) -> list[PodGroup]:
+        """The PodGroups of a queue."""
+        return list(self._groups_in.get(queue, {}).values())
+
+    def priority(self, name: str) -> int:
+        """The value of a priority class; 0 if there is none of that name."""
+        found = self._get(PriorityClass, name)
+        return found.value if found is not None else 0
+
+    def namespace_notes(self, name: str) -> dict[str, str]:
+        """The annotations of a namespace."""
+        found = self._get(NamespaceObject, name)
+        return (found.metadata.annotations if found is not None else None) or {}
+
+    def commands_for(self, kind: str, name: str, namespace: str = "") -> list[Command]:
+        """What is commanded about an object, in the order of the commands' names; in any namespace if none is given."""
+        return [
+            command
+            for _, command in sorted(self._objects["Command"].items())
+            if isinstance(command, Command)
+            and (command.target.kind, command.target.name) == (kind, name)
+            and namespace in ("", command.metadata.namespace)
+        ]
+
+
+def _newer(obj: AnyObject, known: AnyObject) -> bool:
+    new, old = obj.metadata.resource_version, known.metadata.resource_version
+    return int(new) > int(old) if new.isdecimal() and old.isdecimal() else new != old
+
+
+def _put(index: dict[str, dict[str, T]], at: str, key: str, obj: T | None) -> None:
+    if obj is not None:
+        index.setdefault(at, {})[key] = obj
+    elif at in index:
+        index[at].pop(key, None)
+        if not index[at]:
+            del index[at]
