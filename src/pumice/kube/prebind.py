@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 from pumice.kube.editing import Unprepared
 from pumice.kube.reservations import DeviceClaims
@@ -13,6 +14,10 @@ from pumice.kube.writes import Writer
 from pumice.model.intents import Bind, DeviceChoice, VolumeChoice
 
 log = logging.getLogger("pumice.kube")
+
+_Versions: TypeAlias = dict[str, list[int]]
+"""Per pod, by UID, the versions of what was written for its claims."""
+_Step: TypeAlias = Callable[[Bind, _Versions], Awaitable[None]]
 
 
 class Preparer:
@@ -27,8 +32,11 @@ class Preparer:
         If fewer than the job needs can be bound, none is, and nothing of what was written for them stays.
         """
         needed = min(max(bind.needed for bind in binds), len(binds))
-        tasks = {asyncio.create_task(self._make_ready(bind)): bind for bind in binds}
-        refused: dict[str, str] = {}
+        versions: _Versions = {}
+        begun = await asyncio.gather(*(self._tried(self._write, bind, versions) for bind in binds))
+        refused = {bind.uid: why for bind, why in zip(binds, begun, strict=True) if why}
+        waits = [bind for bind in binds if bind.uid not in refused]
+        tasks = {asyncio.create_task(self._tried(self._wait, bind, versions)): bind for bind in waits}
         waiting = set(tasks)
         try:
             while waiting and len(binds) - len(refused) >= needed:
@@ -45,19 +53,26 @@ class Preparer:
         await asyncio.gather(*(self.done(bind, failed=True) for bind in binds if bind.uid in refused))
         return refused
 
-    async def _make_ready(self, bind: Bind) -> str:
-        """Make all claims of one pod ready; returns why that is not possible, or nothing."""
+    async def _tried(self, step: _Step, bind: Bind, versions: _Versions) -> str:
+        """Take a step for a pod; returns why it did not succeed, or nothing."""
         try:
-            versions = [await self._begin(choice, bind) for choice in bind.prepare]
-            for choice, version in zip(bind.prepare, versions, strict=True):
-                if isinstance(choice, VolumeChoice):
-                    await self._volumes.bound(choice, bind, version)
+            await step(bind, versions)
         except Unprepared as exc:
             return str(exc)
         except Exception as exc:
             log.exception("preparing %s", bind.pod)
             return f"{type(exc).__name__}: {exc}"
         return ""
+
+    async def _write(self, bind: Bind, versions: _Versions) -> None:
+        """Write everything that a pod's claims need."""
+        versions[bind.uid] = [await self._begin(choice, bind) for choice in bind.prepare]
+
+    async def _wait(self, bind: Bind, versions: _Versions) -> None:
+        """Return when all volumes of a pod are there."""
+        for choice, version in zip(bind.prepare, versions[bind.uid], strict=True):
+            if isinstance(choice, VolumeChoice):
+                await self._volumes.bound(choice, bind, version)
 
     async def _begin(self, choice: VolumeChoice | DeviceChoice, bind: Bind) -> int:
         if isinstance(choice, VolumeChoice):
