@@ -107,7 +107,7 @@ def test_the_serve_command_answers_and_ends_when_told(tmp_path: Path) -> None:
         "        raise Unfit(self.arguments['why'])\n"
     )
     port = free_port()
-    command = [sys.executable, "-c", "from pumice.cli.app import main; main()", "extender", "serve", str(policy)]
+    command = [sys.executable, "-c", "from pumice.cli.entry import main; main()", "extender", "serve", str(policy)]
     options = ["--arg", "why=because", "--port", str(port), "--verb", "predicate=customFilter"]
     process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
     try:
