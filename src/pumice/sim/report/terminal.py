@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -16,19 +16,23 @@ from pumice.sim.results.summary import Figures, Summary
 _STYLES = {"better": "green", "worse": "red", "same": "dim"}
 _SIGNS = {"better": "✓", "worse": "✗", "same": "="}
 _REASONS = 5
+_LABELS = max(len(metric.label) for metric in (*OF_GROUP, *OF_RUN))
+_VALUES = len("59 min 59 s")
+"""Widths that let the columns of tables which follow each other stand below each other."""
+_FIRST_OF_PART = frozenset({"completed", "makespan"})
+"""Figures before which a line is left free: those of waiting, of jobs and of the cluster stand apart."""
 
 
 def render_summary(summary: Summary) -> RenderableType:
     """Return the figures of one run: all jobs, by queue, by size, and why jobs wait."""
     parts: list[RenderableType] = [_title(summary), _figures(summary)]
     if len(summary.by_queue) > 1:
-        parts.append(_groups("Queue", summary.by_queue))
+        parts.append(_groups("By queue", summary.by_queue))
     if len(summary.by_size) > 1:
-        parts.append(_groups("Size", summary.by_size))
+        parts.append(_groups("By size", summary.by_size))
     if summary.reasons:
         parts.append(_reasons(summary))
-    parts.extend(Text(f"note: {note}", style="yellow") for note in summary.notes)
-    return Group(*parts)
+    return Group(*parts, *_notes(summary.notes))
 
 
 def render_comparison(comparison: Comparison) -> RenderableType:
@@ -38,13 +42,16 @@ def render_comparison(comparison: Comparison) -> RenderableType:
         rows = [(group.name, row) for group in groups for row in group.rows if row.key == "wait_mean"]
         if len(rows) > 1:
             parts.append(_table(title, comparison.runs, rows))
-    parts.extend(Text(f"note: {note}", style="yellow") for note in comparison.notes)
-    return Group(*parts)
+    return Group(*parts, *_notes(comparison.notes))
+
+
+def _notes(notes: Sequence[str]) -> list[RenderableType]:
+    return [Text(), *(Text(f"note: {note}", style="yellow") for note in notes)] if notes else []
 
 
 def _title(summary: Summary) -> Text:
     total = summary.total
-    text = Text(summary.run, style="bold")
+    text = Text.assemble((summary.run, "bold"))
     parts = [
         f"{units.number(total.completed)} of {units.number(total.jobs)} jobs done",
         f"{units.number(summary.nodes)} nodes",
@@ -54,7 +61,7 @@ def _title(summary: Summary) -> Text:
     parts.append(f"{units.duration(summary.span_s)} simulated")
     text.append("  " + ", ".join(parts), style="dim")
     if summary.partial:
-        text.append("  stopped before its end", style="bold yellow")
+        text.append("  partial", style="bold yellow")
     return text
 
 
@@ -62,42 +69,52 @@ def _figures(summary: Summary) -> Table:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(justify="right")
-    for metric in OF_GROUP:
-        value = metric.of(summary.total)
+    figures = [(metric.key, metric.label, metric.unit, metric.of(summary.total)) for metric in OF_GROUP]
+    figures += [(metric.key, metric.label, metric.unit, metric.of(summary)) for metric in OF_RUN]
+    for key, label, unit, value in figures:
+        if key in _FIRST_OF_PART:
+            table.add_row()
         if value is not None:
-            table.add_row(metric.label, units.amount(value, metric.unit))
-    for of_run in OF_RUN:
-        value = of_run.of(summary)
-        if value is not None:
-            table.add_row(of_run.label, units.amount(value, of_run.unit))
+            table.add_row(label, units.amount(value, unit))
     return table
 
 
-def _groups(kind: str, groups: Sequence[Figures]) -> Table:
-    table = Table(title_justify="left", header_style="dim", box=None, pad_edge=False)
-    table.add_column(kind)
-    for name in ("Jobs", "Pending", "Wait, mean", "95 %", "Slowdown", "GPU-hours", "Evictions", "Lost GPU-h"):
-        table.add_column(name, justify="right")
+_COLUMNS: tuple[tuple[str, Callable[[Figures], float | None], Callable[[float | None], str]], ...] = (
+    ("Jobs", lambda figures: figures.jobs, units.number),
+    ("Pending", lambda figures: figures.pending, units.number),
+    ("Wait, mean", lambda figures: figures.wait.mean if figures.wait else None, units.duration),
+    ("95 %", lambda figures: figures.wait.p95 if figures.wait else None, units.duration),
+    ("Slowdown", lambda figures: figures.slowdown.mean if figures.slowdown else None, units.number),
+    ("GPU-h", lambda figures: figures.gpu_hours, units.number),
+    ("Lost", lambda figures: figures.lost_gpu_hours, units.number),
+    ("Evicted", lambda figures: figures.evictions, units.number),
+)
+
+
+def _groups(title: str, groups: Sequence[Figures]) -> Table:
+    """One line per group; columns in which nothing stands but zeros are left out, so that 80 columns are enough."""
+    table = _titled(title)
+    table.add_column("", no_wrap=True)
+    shown = [column for column in _COLUMNS if column[0] == "Jobs" or any(column[1](one) for one in groups)]
+    if len(shown) == len(_COLUMNS):
+        shown = [column for column in shown if column[0] != "Slowdown"]
+    for name, _, _ in shown:
+        table.add_column(name, justify="right", no_wrap=True)
     for figures in groups:
-        table.add_row(
-            Text(figures.name),
-            units.number(figures.jobs),
-            units.number(figures.pending),
-            units.duration(figures.wait.mean if figures.wait else None),
-            units.duration(figures.wait.p95 if figures.wait else None),
-            units.number(figures.slowdown.mean if figures.slowdown else None),
-            units.number(figures.gpu_hours),
-            units.number(figures.evictions),
-            units.number(figures.lost_gpu_hours),
-        )
+        table.add_row(Text(figures.name), *(worded(value(figures)) for _, value, worded in shown))
     return table
+
+
+def _titled(title: str) -> Table:
+    heading = Text(f"\n{title}", style="bold") if title else None
+    return Table(title=heading, title_justify="left", title_style="", header_style="dim", box=None, pad_edge=False)
 
 
 def _reasons(summary: Summary) -> Table:
-    table = Table(header_style="dim", box=None, pad_edge=False)
-    table.add_column("Pending", justify="right")
-    table.add_column("Why")
-    table.add_column("Plugin", style="dim")
+    table = _titled("Why jobs wait")
+    table.add_column("Jobs", justify="right")
+    table.add_column("Reason")
+    table.add_column("From", style="dim")
     for reason in summary.reasons[:_REASONS]:
         table.add_row(units.number(reason.jobs), Text(reason.text), Text(reason.plugin))
     return table
@@ -105,14 +122,15 @@ def _reasons(summary: Summary) -> Table:
 
 def _table(title: str, runs: Sequence[str], rows: Sequence[tuple[str, MetricRow]]) -> Table:
     """One line per figure: the value of each run and, from the second run on, the step from the first."""
-    heading = f"\n{title}" if title else None
-    table = Table(title=heading, title_justify="left", header_style="dim", box=None, pad_edge=False)
-    table.add_column("")
+    table = _titled(title)
+    table.add_column("", min_width=_LABELS)
     for number, name in enumerate(runs):
-        table.add_column(Text(name), justify="right")
+        table.add_column(Text(name), justify="right", min_width=_VALUES)
         if number:
             table.add_column("")
     for label, row in rows:
+        if not title and row.key in _FIRST_OF_PART:
+            table.add_row()
         cells = [Text(label)]
         for number, (value, change) in enumerate(zip(row.values, row.changes, strict=True)):
             cells.append(Text(units.amount(value, row.unit)))

@@ -188,8 +188,9 @@ def _notes(runs: Sequence[RunRecord]) -> tuple[str, ...]:
         never = sum(job.start is None for job in run.jobs)
         undone = sum(job.end is None for job in run.jobs)
         if undone:
+            started = f", {never:,} of them never began" if never else ""
             notes.append(
-                f"{undone:,} of {len(run.jobs):,} jobs of {run.name} were not done at its end, and {never:,} had never "
-                "run; its waits, completion times and makespan are those of the others"
+                f"{undone:,} of {len(run.jobs):,} jobs of {run.name} were not done at its end{started}; its waits, "
+                "completion times and makespan are those of the others"
             )
     return tuple(notes)

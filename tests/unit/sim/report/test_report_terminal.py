@@ -29,7 +29,8 @@ def test_a_summary_shows_figures_queues_sizes_and_reasons() -> None:
         "research",
         "1 GPU",
         "too few free GPUs",
-        "Lost GPU-h",
+        "Lost",
+        "Evicted",
     ):
         assert part in words
     assert "note: something was left out" in words
@@ -54,8 +55,21 @@ def test_names_that_look_like_styles_are_shown_as_they_are() -> None:
     words = shown(render_summary(summarise(RunRecord(name="[bold]x", horizon=1, jobs=jobs, partial=True))))
     assert "[bold]x" in words
     assert "[red]a[/red]" in words
-    assert "stopped before its end" in words
+    assert "jobs done, 0 nodes, 1 s simulated  partial" in words
 
 
 def test_a_run_of_nothing_is_shown_too() -> None:
     assert "0 of 0 jobs done" in shown(render_summary(summarise(RunRecord(name="empty", horizon=0))))
+
+
+def test_a_summary_fits_into_eighty_columns() -> None:
+    run = play(workload(300, seed=2, days=0.6), 8, fifo, strict=False, preempt=True, horizon=60_000, name="mine")
+    stream = io.StringIO()
+    Console(file=stream, width=80, color_system=None).print(render_summary(summarise(run)))
+    (row,) = (line for line in stream.getvalue().splitlines() if line.startswith("2 to 4 GPUs"))
+    assert len(row.split("  ")) > 5
+
+
+def test_columns_of_zeros_are_left_out() -> None:
+    run = play(workload(100, seed=2, days=0.4), 8, fifo, name="mine")
+    assert "Evicted" not in shown(render_summary(summarise(run)))
