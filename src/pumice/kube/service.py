@@ -126,9 +126,10 @@ class Service:
                 told = time.monotonic()
                 log.warning("still waiting for the first list of %s", ", ".join(inbox.missing))
         if inbox.synced.is_set():
+            gc.disable()  # everything that is made here stays, and passes over it cost more than making it
             self.metrics.took_in(self._loop.take_in())
-            gc.collect()
             gc.freeze()
+            gc.enable()
             self._ready = True
 
     def _step(self) -> None:
