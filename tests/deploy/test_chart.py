@@ -115,8 +115,9 @@ def test_templates_use_only_values_that_exist() -> None:
     for name, text in TEMPLATES.items():
         for used in re.findall(r"\.Values\.([\w.]+)", text):
             assert used in known or any(k.startswith(f"{used}.") for k in known), f"{name}: {used}"
-        for used in re.findall(r"\$s\.(\w+)", text):
-            assert used in VALUES["scheduler"], f"{name}: scheduler.{used}"
+        for part, sign in (("scheduler", "s"), ("controllers", "c")):
+            for used in re.findall(rf"\${sign}\.(\w+)", text):
+                assert used in VALUES[part], f"{name}: {part}.{used}"
 
 
 def test_the_other_values_files_set_only_values_that_exist() -> None:
@@ -141,10 +142,11 @@ def options(command: str) -> set[str]:
     return {name for p in found.params for name in (*p.opts, *p.secondary_opts)}
 
 
-def test_every_flag_of_the_chart_exists() -> None:
-    named = set(re.findall(r"^ *- (--?[a-z][a-z-]*)", TEMPLATES["scheduler.yaml"], re.MULTILINE))
-    assert {"--scheduler-name", "--scheduler-conf-map", "-v"} <= named
-    assert named - options("run") == set()
+@pytest.mark.parametrize(("template", "command"), [("scheduler.yaml", "run"), ("controllers.yaml", "controllers")])
+def test_every_flag_of_the_chart_exists(template: str, command: str) -> None:
+    named = set(re.findall(r"^ *- (--?[a-z][a-z-]*)", TEMPLATES[template], re.MULTILINE))
+    assert {"--scheduler-name", "--leader-elect-resource-namespace", "-v"} <= named
+    assert named - options(command) == set()
 
 
 def test_the_containers_run_without_rights_of_their_own() -> None:

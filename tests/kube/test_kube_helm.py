@@ -141,6 +141,7 @@ def test_values_that_cannot_work_are_refused_with_their_name(helm: str) -> None:
 
 
 ALL = (
+    "--set=controllers.enabled=true,controllers.extraArgs={--controllers=queue}",
     "--set=metrics.dashboard.enabled=true,scheduler.pluginsDir=/plugins,scheduler.pluginsConfigMap=mine",
     "--set=scheduler.compat=volcano,scheduler.nodeSelectors={a:b},scheduler.extraArgs={--binds-in-flight=8}",
     "--set=scheduler.podLabels.a=b,scheduler.podAnnotations.a=b,scheduler.labels.a=b,scheduler.nodeSelector.a=b",

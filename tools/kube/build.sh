@@ -1,7 +1,7 @@
 #!/bin/sh
 # Build what the tests against a real API server need from the Go module proxy into a cache folder, once.
 #
-#   tools/kube/build.sh [NAME...]  builds what is missing of etcd, kube-apiserver, kube-scheduler and kwok (which plays
+#   tools/kube/build.sh [NAME...]  builds what is missing of etcd, kube-apiserver, kube-scheduler, kubectl and kwok (plays
 #                                  the kubelets), or of those that are named; prints the folder
 #
 # PUMICE_KUBE_CACHE  where the binaries go (default ~/.cache/pumice-kube)
@@ -14,15 +14,15 @@ STAGING=0.36.4 # the modules that Kubernetes keeps in its own tree are published
 ETCD=3.6.8
 KWOK=0.8.0
 
-[ $# -gt 0 ] || set -- etcd kube-apiserver kube-scheduler kwok
+[ $# -gt 0 ] || set -- etcd kube-apiserver kube-scheduler kubectl kwok
 cache=${PUMICE_KUBE_CACHE:-$HOME/.cache/pumice-kube}
 bin=$cache/$KUBERNETES
 missing=
 for name in "$@"; do
     case $name in
-    etcd | kube-apiserver | kube-scheduler | kwok) ;;
+    etcd | kube-apiserver | kube-scheduler | kubectl | kwok) ;;
     *)
-        echo "$name: must be one of etcd, kube-apiserver, kube-scheduler, kwok" >&2
+        echo "$name: must be one of etcd, kube-apiserver, kube-scheduler, kubectl, kwok" >&2
         exit 1
         ;;
     esac

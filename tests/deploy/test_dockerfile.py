@@ -1,0 +1,80 @@
+"""The Dockerfile, read line by line: there is no Docker where the tests run.
+
+tests/kube/test_kube_image.py runs its commands in a fresh environment.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+LINES = [
+    line
+    for line in (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("#")
+]
+
+
+def given(instruction: str) -> list[str]:
+    """What follows an instruction, each time it occurs."""
+    return [line.partition(" ")[2] for line in LINES if line.partition(" ")[0] == instruction]
+
+
+def test_every_line_is_an_instruction_that_we_know() -> None:
+    known = {"ARG", "FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "ENTRYPOINT", "CMD"}
+    assert {line.partition(" ")[0] for line in LINES} <= known
+
+
+def test_images_have_a_version() -> None:
+    assert given("ARG") == ["PYTHON=3.12"]
+    assert [name.partition(" ")[0] for name in given("FROM")] == ["python:${PYTHON}-slim"] * 2
+
+
+def test_the_python_of_the_image_is_one_that_the_package_supports() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "Programming Language :: Python :: 3.12" in project["classifiers"]
+
+
+def test_everything_that_is_copied_exists_and_is_let_in() -> None:
+    let_in = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    assert let_in[0] == "*"
+    sources = [name for copy in given("COPY") if "--from" not in copy for name in copy.split()[:-1]]
+    assert sources == ["pyproject.toml", "README.md", "LICENSE", "src"]
+    for name in sources:
+        assert (ROOT / name).exists()
+        assert f"!{name}" in let_in
+
+
+def test_what_the_build_of_the_package_reads_is_copied() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    needed = {project["project"]["readme"], *project["project"]["license-files"]}
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    copied = " ".join(given("COPY")).split()
+    assert needed <= set(copied)
+    assert {path.partition("/")[0] for path in packages} <= set(copied)
+
+
+def test_it_runs_as_the_user_of_the_chart_who_is_not_root() -> None:
+    [user] = given("USER")
+    values = yaml.safe_load((ROOT / "deploy" / "helm" / "pumice" / "values.yaml").read_text(encoding="utf-8"))
+    assert user == "65532:65532"
+    assert values["scheduler"]["podSecurityContext"]["runAsUser"] == 65532
+
+
+def test_it_starts_without_a_shell_and_takes_what_the_chart_says() -> None:
+    assert json.loads(given("ENTRYPOINT")[0]) == ["pumice"]
+    json.loads(given("CMD")[0])
+    template = (ROOT / "deploy" / "helm" / "pumice" / "templates" / "scheduler.yaml").read_text(encoding="utf-8")
+    assert "command:" not in template
+    assert re.search(r"args:\n +- run\n", template)
+
+
+def test_nothing_is_written_at_run_time() -> None:
+    assert "PYTHONDONTWRITEBYTECODE=1" in given("ENV")[0]
+    last = max(i for i, line in enumerate(LINES) if line.startswith("FROM"))
+    assert not [line for line in LINES[last:] if line.startswith("RUN")]
