@@ -29,7 +29,7 @@ from pumice.cli.app import app
 
 PUMICE = Path(sys.executable).with_name("pumice")
 GUIDE = ROOT / "examples" / "scenarios" / "guide.yaml"
-SERVERS = {"run", "extender serve", "extender record"}
+SERVERS = {"run", "controllers", "extender serve", "extender record"}
 """They run until they are stopped, and have no result to print."""
 CASE = {
     "id": "one",
@@ -137,7 +137,7 @@ def test_every_command_explains_itself_in_help(pumice: Any, name: str) -> None:
     assert COMMANDS[name].help
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"run"}))  # which passes over flags of Volcano's own
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"run", "controllers"}))  # which pass over flags of Volcano's own
 def test_an_option_that_does_not_exist_is_wrong_usage_for_every_command(pumice: Any, name: str) -> None:
     ran = pumice(*name.split(), "--frobnicate", code=2)
     assert ran.out == ""

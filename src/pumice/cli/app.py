@@ -9,6 +9,7 @@ from pumice.cli import (
     bench,
     conf,
     conformance,
+    controllers,
     cycle,
     extender,
     objects,
@@ -35,6 +36,7 @@ def version(output: OutputOption = Output.TABLE, json: JsonOption = False) -> No
 
 
 app.command(cls=run.RunCommand)(run.run)
+app.command(cls=controllers.ControllersCommand)(controllers.controllers)
 app.command()(simulate.simulate)
 app.command("compare")(simulate.compare_confs)
 app.command()(cycle.cycle)
