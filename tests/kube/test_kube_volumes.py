@@ -96,11 +96,11 @@ class Store:
 
     # -- devices ----------------------------------------------------------------------------------------------------
     def devices(self, node: str, *names: str) -> str:
-        """A device class, and some devices of it on a node."""
+        """A device class, and some devices of it on a node, in a pool of its name."""
         name = f"gpu-{self.world.namespace}"
         selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
         self.create("DeviceClass", "resource.k8s.io/v1", name, spec={"selectors": selectors})
-        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
         listed = [{"name": n} for n in names]
         spec = {"driver": DRIVER, "pool": pool, "nodeName": node, "devices": listed}
         self.create("ResourceSlice", "resource.k8s.io/v1", f"slice-{self.world.namespace}", spec=spec)
@@ -235,7 +235,7 @@ def test_a_device_is_given_to_one_claim_until_it_is_free_again(world: World, sto
     all_bound(world, "first-0")
     claim = store.get("ResourceClaim", "first")
     (result,) = claim["status"]["allocation"]["devices"]["results"]
-    assert (result["request"], result["driver"], result["pool"], result["device"]) == ("r", DRIVER, "n0", "gpu-0")
+    assert (result["request"], result["driver"], result["pool"], result["device"]) == ("r", DRIVER, kind, "gpu-0")
     (term,) = claim["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"]
     assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}
     assert store.users("first") == ["first-0"]
@@ -314,5 +314,5 @@ def test_what_a_scheduler_left_when_it_was_killed_is_taken_up(world: World, stor
     all_bound(world, "g-0")
     assert world.bound()["g-0"] == "n1"
     (result,) = store.get("ResourceClaim", "left")["status"]["allocation"]["devices"]["results"]
-    assert (result["pool"], result["device"]) == ("n1", "gpu-0")
+    assert (result["pool"], result["device"]) == (kind, "gpu-0")
     assert "forbidden" not in scheduler.log.lower()
