@@ -7,7 +7,7 @@ SHARED ?= ../shared
 DEMO := examples/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cycle test test-web check format conformance test-oracle kube test-kube manifests bench clean
+.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle kube test-kube manifests bench clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,10 +30,15 @@ demo-cycle: $(STAMP)  ## Run one scheduling cycle over an example cluster: who g
 test: $(STAMP)  ## Run the tests
 	$(BIN)/pytest
 
-test-web: $(STAMP)  ## Open the report in Debian's Chromium (installs it where it is missing)
+browser: $(STAMP)
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }
 	@$(BIN)/python -c 'import playwright' 2>/dev/null || $(BIN)/python -m pip install --quiet 'playwright>=1.45,<2'
+
+test-web: browser  ## Open the report in Debian's Chromium (installs it where it is missing)
 	$(BIN)/pytest tests/web/check_report.py
+
+screenshots: browser demo  ## Take the pictures of the report in docs/images anew
+	@$(BIN)/python tools/screenshots.py out/three-teams.html
 
 check: $(STAMP)  ## Everything that needs no test: format, lint, types, import contracts
 	$(BIN)/ruff format --check .

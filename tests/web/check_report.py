@@ -46,7 +46,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 
 def test_the_page_opens_without_a_word_and_without_the_network(page: Page) -> None:
-    assert page.locator("h1").inner_text() == "2 runs compared"
+    assert page.locator("h1").inner_text() == "small"
     assert page.said == []  # type: ignore[attr-defined]
 
 
@@ -71,3 +71,13 @@ def test_nothing_is_wider_than_the_window_even_on_a_telephone(page: Page) -> Non
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_page_is_light_or_dark_as_the_reader_wants_it(page: Page) -> None:
+    colours = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+    assert colours[0] != colours[1]
+    page.locator("#theme").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == colours[0]

@@ -181,7 +181,7 @@ def _play(scenario: Scenario, registry: Registry, files: Files, as_data: bool) -
     if files.record is not None:
         files.record.write_bytes(b"".join(encode(run) + b"\n" for run in records))
     if files.report is not None:
-        files.report.write_text(html(records, comparison), encoding="utf-8")
+        files.report.write_text(html(records, comparison, title=scenario.name), encoding="utf-8")
     if as_data:
         render.data(_data(records, comparison))
     else:

@@ -30,15 +30,12 @@ _GROUP_COLUMNS = {
 def comparison_sections(runs: Sequence[RunRecord], comparison: Comparison, colours: Sequence[str]) -> list[Markup]:
     """Return what differs between the runs, the verdict first."""
     key = legend([(colour, run.name, "") for run, colour in zip(runs, colours, strict=True)])
-    notes = tag("ul", *(tag("li", note) for note in comparison.notes), class_="warnings") if comparison.notes else ""
+    odd = "warnings" if any(run.partial for run in runs) else "remarks"
+    notes = [tag("ul", *(tag("li", note) for note in comparison.notes), class_=odd)] if comparison.notes else []
     return [
-        card(
-            "Side by side",
-            f"Every run against {comparison.runs[0]}, the first. ✓ is for the better, ✗ for the worse, bold is best.",
-            notes,
-            _overall(comparison, colours),
-            anchor="compare-overall",
-        ),
+        tag("p", _in_words(comparison), class_="lead"),
+        tag("div", *_headlines(comparison, colours), class_="tiles"),
+        *notes,
         card(
             "Over time",
             "Time counts from the first submission of each run.",
@@ -48,6 +45,12 @@ def comparison_sections(runs: Sequence[RunRecord], comparison: Comparison, colou
             tag("h3", "Jobs waiting for their first start"),
             usage.waiting_by_run(runs, colours),
             anchor="compare-time",
+        ),
+        card(
+            "Side by side",
+            f"Every run against {comparison.runs[0]}, the first. ✓ is for the better, ✗ for the worse, bold is best.",
+            _overall(comparison, colours),
+            anchor="compare-overall",
         ),
         card(
             "Wait from submission to first start",
@@ -73,6 +76,35 @@ def comparison_sections(runs: Sequence[RunRecord], comparison: Comparison, colou
         ),
         *(_movers(movers, comparison.runs[0]) for movers in comparison.movers),
     ]
+
+
+def _in_words(comparison: Comparison) -> str:
+    """What was compared, on what."""
+    first = comparison.summaries[0]
+    *others, last = comparison.runs
+    parts = [f"{units.number(first.nodes)} nodes", f"{units.number(first.gpus)} GPUs" if first.gpus else ""]
+    parts += [f"{units.number(first.total.jobs)} jobs", f"{units.duration(first.span_s)} simulated"]
+    return f"{', '.join(others)} and {last}, side by side: {', '.join(part for part in parts if part)}."
+
+
+def _headlines(comparison: Comparison, colours: Sequence[str]) -> list[Markup]:
+    """The figures that come first, each with all runs."""
+    rows = {row.key: row for row in comparison.overall}
+    keys = ["wait_mean", "jct_mean", "gpu_utilisation" if "gpu_utilisation" in rows else "cpu_utilisation"]
+    keys.append("fragmentation" if rows.get("fragmentation") else "completed")
+    keys += ["evictions"] if any(rows["evictions"].values) else []
+    return [_headline(rows[key], comparison.runs, colours) for key in keys if key in rows]
+
+
+def _headline(row: MetricRow, runs: Sequence[str], colours: Sequence[str]) -> Markup:
+    most = max((abs(value) for value in row.values if value is not None), default=0.0) or 1.0
+    lines = []
+    for run, colour, value, change in zip(runs, colours, row.values, row.changes, strict=True):
+        bar = tag("i", style=f"width:{percent(abs(value or 0.0) / most)}", class_=colour)
+        step = _step(change, row.unit) if change is not None else ""
+        said = tag("span", tag("small", run), tag("b", units.amount(value, row.unit)), step, class_="said")
+        lines.append(tag("li", said, tag("span", bar, class_="gauge")))
+    return tag("div", tag("h3", row.label), tag("ul", *lines, class_="headline"), class_="tile")
 
 
 def _overall(comparison: Comparison, colours: Sequence[str]) -> Markup:

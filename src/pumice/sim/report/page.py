@@ -43,10 +43,11 @@ _DEFINITIONS = (
 )
 
 
-def html(runs: Sequence[RunRecord], comparison: Comparison | None = None) -> str:
+def html(runs: Sequence[RunRecord], comparison: Comparison | None = None, *, title: str = "") -> str:
     """Return the report of one run, or of several side by side. The same records give the same page.
 
     :param comparison: that of ``compare(runs)`` where the caller has it already.
+    :param title: what was played, such as the scenario's name; else the runs stand in the heading.
     :raises InvalidInput: no run, two of one name, or a comparison of other runs.
     """
     comparison = compare(runs) if comparison is None else comparison
@@ -60,7 +61,7 @@ def html(runs: Sequence[RunRecord], comparison: Comparison | None = None) -> str
             *run_sections(runs[0], comparison.summaries[0], queue_colours, ""),
         ]
         navigation = _links(anchors(""))
-        title = runs[0].name
+        heading = f"{title}, {runs[0].name}" if title and title != runs[0].name else runs[0].name
     else:
         tabs = [_tab("compare", comparison_sections(runs, comparison, run_colours))]
         for number, (run, summary) in enumerate(zip(runs, comparison.summaries, strict=True)):
@@ -70,8 +71,8 @@ def html(runs: Sequence[RunRecord], comparison: Comparison | None = None) -> str
         navigation = _links(
             [("compare", "Compare"), *((f"run{number}", run.name) for number, run in enumerate(runs))], tabs=True
         )
-        title = f"{len(runs)} runs compared"
-    return _page(title, navigation, body)
+        heading = title or f"{len(runs)} runs compared"
+    return _page(heading, navigation, body)
 
 
 def _page(title: str, navigation: Markup, body: Sequence[Markup]) -> str:
@@ -111,7 +112,7 @@ def _tab(name: str, content: Sequence[Markup]) -> Markup:
 
 def _meta(summary: Summary) -> Markup:
     facts = [
-        ("trace", summary.trace),
+        ("played", summary.trace),
         ("nodes", units.number(summary.nodes)),
         ("GPUs", units.number(summary.gpus) if summary.gpus else ""),
         ("CPUs", units.number(summary.cpus) if summary.cpus else ""),

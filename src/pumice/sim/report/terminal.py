@@ -16,7 +16,7 @@ from pumice.sim.results.summary import Figures, Summary
 _STYLES = {"better": "green", "worse": "red", "same": "dim"}
 _SIGNS = {"better": "✓", "worse": "✗", "same": "="}
 _REASONS = 5
-_LABELS = max(len(metric.label) for metric in (*OF_GROUP, *OF_RUN))
+_LABELS = max(len(label) for label in [*(m.label for m in OF_GROUP), *(m.label for m in OF_RUN)])
 _VALUES = len("59 min 59 s")
 """Widths that let the columns of tables which follow each other stand below each other."""
 _FIRST_OF_PART = frozenset({"completed", "makespan"})
