@@ -54,18 +54,19 @@ class VolumeClaims:
         :raises Unprepared: it cannot be done.
         """
         self._users.setdefault(choice.claim, set()).add(bind.uid)
+        wanted = choice.node or bind.node
 
         def select(claim: Object) -> Object | None:
             _same(claim, choice)
             if _is_bound(claim):
                 return None
             node = (claim["metadata"].get("annotations") or {}).get(SELECTED, "")
-            if node and node != bind.node:
+            if node and node != wanted:
                 raise Unprepared(f"{_PVC} {choice.claim}: its volume is being made for node {node}")
             if node:
                 return None
             self._written[choice.claim] = choice  # before it is sent: an answer can get lost
-            return {"metadata": {"annotations": {SELECTED: bind.node}}}
+            return {"metadata": {"annotations": {SELECTED: wanted}}}
 
         def reserve(volume: Object) -> Object | None:
             holder = volume["spec"].get("claimRef") or {}
@@ -120,8 +121,8 @@ class VolumeClaims:
             return volume is not None
         if choice.volume:
             self._still_ours(choice, version)
-        elif _version(claim.metadata.resource_version) >= version and notes.get(SELECTED) != bind.node:
-            raise Unprepared(f"{_PVC} {choice.claim}: its volume is not made for node {bind.node} any more")
+        elif _version(claim.metadata.resource_version) >= version and notes.get(SELECTED) != (choice.node or bind.node):
+            raise Unprepared(f"{_PVC} {choice.claim}: its volume is not made any more")
         return False
 
     def _still_ours(self, choice: VolumeChoice, version: int) -> None:
@@ -146,7 +147,7 @@ class VolumeClaims:
 
         def deselect(claim: Object) -> Object | None:
             notes = claim["metadata"].get("annotations") or {}
-            ours = not claim["spec"].get("volumeName") and notes.get(SELECTED) == bind.node
+            ours = not claim["spec"].get("volumeName") and notes.get(SELECTED) == (choice.node or bind.node)
             return {"metadata": {"annotations": {SELECTED: None}}} if ours else None
 
         def give_back(volume: Object) -> Object | None:

@@ -13,7 +13,9 @@ class VolumeChoice:
     claim: str
     uid: str = ""
     volume: str = ""
-    """The volume to bind it to; nothing where one is to be made for the pod's node."""
+    """The volume to bind it to; nothing where one is to be made."""
+    node: str = ""
+    """The node for which one is to be made, if it is another than the pod's: pods may share a claim."""
     within: float = 600.0
     """Seconds after which it is given up."""
 

@@ -146,7 +146,7 @@ def bind(pod: str, *choices: Choice, node: str = "n1", needed: int = 1) -> Bind:
 
 
 def made(claim: str, within: float = 600.0) -> VolumeChoice:
-    return VolumeChoice(f"ns/{claim}", f"uid-{claim}", "", within)
+    return VolumeChoice(f"ns/{claim}", f"uid-{claim}", within=within)
 
 
 def devices(claim: str, allocation: Json | None = None) -> DeviceChoice:
@@ -201,7 +201,7 @@ def test_a_claim_that_gets_no_volume_in_time_fails_the_bind_and_is_as_it_was(tmp
         w.put("PersistentVolumeClaim", "data", metadata={"annotations": {"mine": "1"}})
         w.put("PersistentVolumeClaim", "more")
         w.put("PersistentVolume", "v")
-        w.out.put([bind("p", made("data", 0.3), VolumeChoice("ns/more", "uid-more", "v", 0.3))])
+        w.out.put([bind("p", made("data", 0.3), VolumeChoice("ns/more", "uid-more", "v", within=0.3))])
         await w.out.finish()
         assert w.failures() == {"p": "PersistentVolumeClaim ns/data: it got no volume within 0.3 s"}
         assert w.notes("ns/data") == {"mine": "1"}
@@ -235,7 +235,7 @@ def test_a_provisioner_that_gives_up_fails_the_bind_at_once(tmp_path: Path) -> N
         await until(lambda: SELECTED in w.notes("ns/data"))
         w.patch("PersistentVolumeClaim", "ns/data", {"metadata": {"annotations": {SELECTED: None}}})
         await w.out.finish()
-        assert "not made for node n1 any more" in w.failures()["p"]
+        assert "its volume is not made any more" in w.failures()["p"]
 
     run(story, tmp_path)
 
@@ -393,6 +393,20 @@ def test_a_choice_that_another_pod_still_waits_for_stays(tmp_path: Path) -> None
         await w.out.finish()
         assert (w.bound(), list(w.failures())) == (["q"], ["p"])
         assert SELECTED not in w.notes("ns/never")
+
+    run(story, tmp_path)
+
+
+def test_pods_on_two_nodes_wait_for_the_one_volume_that_they_share(tmp_path: Path) -> None:
+    async def story(w: World) -> None:
+        w.put("PersistentVolumeClaim", "shared")
+        other = VolumeChoice("ns/shared", "uid-shared", node="n1")
+        w.out.put([bind("p", made("shared"), needed=2), bind("q", other, node="n2", needed=2)])
+        await until(lambda: w.notes("ns/shared").get(SELECTED) == "n1")
+        w.put("PersistentVolume", "v")
+        w.completes("shared", "v")
+        await w.out.finish()
+        assert (sorted(w.bound()), w.failures()) == (["p", "q"], {})
 
     run(story, tmp_path)
 

@@ -198,7 +198,7 @@ def test_a_bind_says_which_claims_wait_and_what_they_get() -> None:
         PersistentVolumeClaim=[claim("one"), claim("two", storage_class="made"), claim("three", "w")],
         Pod=[pod("p", "one", "two", "three"), pod("q", "three")],
     )
-    assert bind_choices(ssn, "p", "n1") == [VolumeChoice("ns/one", "", "v", 600.0), VolumeChoice("ns/two")]
+    assert bind_choices(ssn, "p", "n1") == [VolumeChoice("ns/one", "", "v"), VolumeChoice("ns/two")]
     assert bind_choices(ssn, "q", "n1") == []
 
 
@@ -212,6 +212,20 @@ def test_pods_that_share_a_waiting_claim_all_wait_for_it() -> None:
     assert bind_choices(ssn, "p", "n2") == [VolumeChoice("ns/shared")]
     assert objections(ssn, "q") == {"n1": NOTHING, "n2": None}
     assert bind_choices(ssn, "q", "n2") == [VolumeChoice("ns/shared")]
+
+
+def test_pods_on_several_nodes_share_a_claim_that_allows_it() -> None:
+    many = claim("shared")
+    many["spec"]["accessModes"] = ["ReadWriteMany"]
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage(provisioner="csi.example")],
+        PersistentVolumeClaim=[many],
+        Pod=[pod("p", "shared"), pod("q", "shared")],
+    )
+    assert bind_choices(ssn, "p", "n2") == [VolumeChoice("ns/shared")]
+    assert objections(ssn, "q") == {"n1": None, "n2": None}
+    assert bind_choices(ssn, "q", "n1") == [VolumeChoice("ns/shared", node="n2")]
 
 
 def test_a_claim_whose_owner_named_a_volume_is_not_ours_to_bind() -> None:

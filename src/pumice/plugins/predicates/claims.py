@@ -41,6 +41,11 @@ class Claim:
         return quantity.value(asked)
 
     @property
+    def for_many_nodes(self) -> bool:
+        """May pods on several nodes use it at once?"""
+        return any(mode in ("ReadWriteMany", "ReadOnlyMany") for mode in self.spec.get("accessModes") or ())
+
+    @property
     def uid(self) -> str:
         return self.object.metadata.uid if self.object is not None else ""
 

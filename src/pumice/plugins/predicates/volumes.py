@@ -97,7 +97,10 @@ class Volumes:
             if volume:
                 out[~self._reachable(volume, rows)] = OUT_OF_REACH
             elif node:
-                out[np.array([n.name != node for n in rows.nodes], dtype=np.bool_)] = NOTHING_TO_BIND
+                there = np.array([n.name == node for n in rows.nodes], dtype=np.bool_)
+                if claim.for_many_nodes and claim.key in self.promised:
+                    there |= self._can_be_made(claim, rows)  # the volume's own reach is looked at before the bind
+                out[~there] = NOTHING_TO_BIND
             else:
                 waiting.append(claim)
         if any(self._options(x, rows) or self._room.is_told(self._class_of(x)) for x in waiting):
@@ -297,6 +300,7 @@ class Volumes:
         out = []
         for claim in c.claims_of(self._state, task) if c.has_claims(task) else ():
             if not claim.volume and claim.object is not None:
-                volume, _, _ = self.promised.get(claim.key, ("", "", ""))
-                out.append(VolumeChoice(claim.key, claim.uid, volume, self.within))
+                volume, node, _ = self.promised.get(claim.key, ("", claim.selected_node, ""))
+                elsewhere = node if not volume and node != task.node_name else ""
+                out.append(VolumeChoice(claim.key, claim.uid, volume, elsewhere, self.within))
         return out
