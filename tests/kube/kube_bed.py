@@ -19,6 +19,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 ADMIN, SCHEDULER, EXTENDER, KUBE_SCHEDULER = "admin-token", "scheduler-token", "extender-token", "kube-scheduler-token"
+CONTROLLERS = "controllers-token"
 ACCOUNT = "system:serviceaccount:pumice-system:pumice-scheduler"
 _GROUPS = "system:serviceaccounts,system:serviceaccounts:pumice-system,system:authenticated"
 
@@ -60,10 +61,12 @@ class Bed:
         (folder / "tokens.csv").write_text(
             f'{ADMIN},admin,1,"system:masters"\n{SCHEDULER},{ACCOUNT},2,"{_GROUPS}"\n{EXTENDER},{extender},3,"{_GROUPS}"\n'
             f'{KUBE_SCHEDULER},system:kube-scheduler,4,"system:authenticated"\n'
+            f'{CONTROLLERS},{ACCOUNT.replace("-scheduler", "-controllers")},5,"{_GROUPS}"\n'
         )
         self.admin = self.kubeconfig("admin", ADMIN)
         self.scheduler = self.kubeconfig("scheduler", SCHEDULER)
         self.extender = self.kubeconfig("extender", EXTENDER)
+        self.controllers = self.kubeconfig("controllers", CONTROLLERS)
         self.kube_scheduler = self.kubeconfig("kube-scheduler", KUBE_SCHEDULER)
 
     # -- processes --------------------------------------------------------------------------------------------------
@@ -111,6 +114,11 @@ class Bed:
     def serving(self) -> bool:
         """Whether the API server was started and not stopped."""
         return self._server is not None
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of the server and its etcd."""
+        return [process.pid for process in (self._server, self._etcd) if process is not None]
 
     def stop_server(self, *, kill: bool = False) -> None:
         """Stop the API server; etcd and its data stay."""

@@ -1,0 +1,361 @@
+"""The controllers on a real API server, with exactly the rights that we ship; `pumice run` binds what they make."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kube_bed import ROOT, Bed, Refusal, until
+from kube_world import GROUPS, Scheduler, World
+
+JOBS = "/apis/batch.volcano.sh/v1alpha1"
+COMMANDS = "/apis/bus.volcano.sh/v1alpha1"
+
+
+class Controllers(Scheduler):
+    """A process of `pumice controllers` and its log."""
+
+    def __init__(self, log: Path, kubeconfig: str, *flags: str) -> None:
+        self._log = log
+        command = [str(Path(sys.executable).parent / "pumice"), "controllers", f"--kubeconfig={kubeconfig}", *flags]
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, "POD_NAME": log.stem})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rights(bed: Bed) -> None:
+    """The account of the controllers may do what the manifest says."""
+    for document in yaml.safe_load_all((ROOT / "deploy" / "manifests" / "controllers.yaml").read_text()):
+        try:
+            bed.create(document)
+        except Refusal as no:
+            assert no.code == 409, no
+    for path in (f"{JOBS}/jobs", f"{COMMANDS}/commands"):
+        until(lambda path=path: served(bed, path), 20, f"{path} can be listed")
+
+
+def served(bed: Bed, path: str) -> bool:
+    try:
+        return "items" in bed.call("GET", path)
+    except Refusal:
+        return False
+
+
+@pytest.fixture
+def place(world: World) -> Iterator[Place]:
+    made = Place(world)
+    try:
+        yield made
+    finally:
+        for process in world.processes:
+            process.kill()
+        world.bed.call("DELETE", f"{JOBS}/namespaces/{world.namespace}/jobs")
+        world.bed.call("DELETE", f"{COMMANDS}/namespaces/{world.namespace}/commands")
+
+
+class Place:
+    """Jobs in a world."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.bed = world, world.bed
+        self.groups = f"{GROUPS}/namespaces/{world.namespace}/podgroups"
+
+    def controllers(self, *flags: str) -> Controllers:
+        log = self.bed.folder / f"{self.world.namespace}-c{len(self.world.processes)}.log"
+        made = Controllers(log, str(self.bed.controllers), *(flags or ("--no-leader-elect",)))
+        self.world.processes.append(made)
+        return made
+
+    def job(self, name: str, roles: dict[str, int], **spec: Any) -> dict[str, Any]:
+        """Create a vcjob with pods of one cpu."""
+        container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+        template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+        body = {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {
+                "name": name,
+                "namespace": self.world.namespace,
+                "labels": {"team": "red"},
+                "annotations": {"volcano.sh/sla-waiting-time": "1h"},
+            },
+            "spec": {"tasks": [{"name": t, "replicas": n, "template": template} for t, n in roles.items()], **spec},
+        }
+        return self.bed.create(body)
+
+    def status(self, name: str) -> dict[str, Any]:
+        try:
+            found = self.bed.call("GET", f"{JOBS}/namespaces/{self.world.namespace}/jobs/{name}")
+        except Refusal as no:
+            assert no.code == 404
+            return {"state": {"phase": "Gone"}}
+        status: dict[str, Any] = found.get("status", {"state": {}})
+        return status
+
+    def phase(self, name: str) -> str:
+        return str(self.status(name)["state"].get("phase", ""))
+
+    def reaches(self, name: str, phase: str, seconds: float = 40) -> dict[str, Any]:
+        """Play the kubelet until a job is in a phase."""
+
+        def step() -> bool:
+            self.world.kubelet()
+            return self.phase(name) == phase
+
+        try:
+            until(step, seconds, f"job {name} is {phase}")
+        except AssertionError as exc:
+            raise AssertionError(f"{exc}; it is {self.status(name)}") from None
+        return self.status(name)
+
+    def ends(self, phase: str, *names: str, code: int = 0) -> None:
+        """Let pods end."""
+        for name in names:
+            state = {"terminated": {"exitCode": code, "reason": "Test"}}
+            container = {"name": "c", "image": "none", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+            body = {"status": {"phase": phase, "containerStatuses": [container]}}
+            self.bed.call("PATCH", self.world.path(name, "status"), body)
+
+    def uids(self) -> dict[str, str]:
+        return {name: pod["metadata"]["uid"] for name, pod in self.world.pods().items()}
+
+    def command(self, action: str, kind: str, name: str) -> None:
+        meta = {"generateName": "command-", "namespace": self.world.namespace}
+        body = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "metadata": meta}
+        path = f"{COMMANDS}/namespaces/{self.world.namespace}/commands"
+        self.bed.call("POST", path, {**body, "action": action, "target": {"kind": kind, "name": name}})
+
+    def commands(self) -> list[Any]:
+        found: list[Any] = self.bed.call("GET", f"{COMMANDS}/namespaces/{self.world.namespace}/commands")["items"]
+        return found
+
+    def events(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.bed.call("GET", f"/api/v1/namespaces/{self.world.namespace}/events")["items"]
+        return found
+
+
+def test_a_job_gets_its_pods_runs_completes_and_is_removed_after_its_time(place: Place) -> None:
+    world = place.world
+    world.node("n1", cpu="4")
+    controllers, scheduler = place.controllers(), world.scheduler("--no-leader-elect")
+    made = place.job("train", {"master": 1, "worker": 2}, plugins={"env": [], "ssh": []}, ttlSecondsAfterFinished=2)
+    uid = made["metadata"]["uid"]
+    place.reaches("train", "Running")
+    assert sorted(world.bound()) == ["train-master-0", "train-worker-0", "train-worker-1"]
+    group = world.group(f"train-{uid}")
+    assert group["metadata"]["labels"]["team"] == "red"
+    assert group["metadata"]["annotations"]["volcano.sh/sla-waiting-time"] == "1h"
+    assert group["spec"]["minMember"] == 3
+    assert group["spec"]["minTaskMember"] == {"master": 1, "worker": 2}
+    assert group["spec"]["minResources"]["cpu"] == "3"
+    pod = world.pods()["train-worker-1"]
+    assert pod["metadata"]["ownerReferences"][0]["uid"] == uid
+    assert pod["metadata"]["labels"]["volcano.sh/task-spec"] == "worker"
+    assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == f"train-{uid}"
+    assert {"name": "VC_TASK_INDEX", "value": "1"} in pod["spec"]["containers"][0]["env"]
+    said = until(lambda: [e for e in place.events() if e["reason"] == "Unsupported"], 20, "what is missing is said")
+    assert "'ssh'" in said[0]["message"]
+    place.ends("Succeeded", *world.bound())
+    status = place.reaches("train", "Completed")
+    assert status["succeeded"] == 3
+    assert [c["status"] for c in status["conditions"]] == ["Pending", "Running", "Completed"]
+    until(lambda: not place.bed.call("GET", place.groups)["items"], 20, "the PodGroup is gone")
+    until(lambda: place.phase("train") == "Gone", 20, "the job is gone")
+    assert controllers.stop() == 0
+    assert "forbidden" not in controllers.log.lower() + scheduler.log.lower()
+
+
+def test_a_failed_pod_restarts_the_job_until_its_retries_are_used_up(place: Place) -> None:
+    world = place.world
+    world.node("n1", cpu="4")
+    place.controllers()
+    world.scheduler("--no-leader-elect")
+    policies = [{"event": "PodFailed", "action": "RestartJob"}]
+    place.job("fragile", {"w": 2}, policies=policies, maxRetry=2)
+    place.reaches("fragile", "Running")
+    first = place.uids()
+    place.ends("Failed", "fragile-w-0")
+    until(lambda: place.status("fragile").get("retryCount") == 1, 20, "the job was restarted")
+    place.reaches("fragile", "Running")
+    assert not set(first.values()) & set(place.uids().values())
+    assert place.status("fragile")["version"] == 1
+    place.ends("Failed", "fragile-w-1")
+    status = place.reaches("fragile", "Failed")
+    assert status["retryCount"] == 2
+    until(lambda: place.status("fragile").get("failed") == 1, 20, "the failed pod stays to be looked at")
+    until(lambda: [*world.pods()] == ["fragile-w-1"] or world.kubelet(), 20, "the others are gone")
+
+
+def test_an_exit_code_and_an_eviction_have_policies_of_their_own(place: Place) -> None:
+    world = place.world
+    world.node("n1", cpu="4")
+    place.controllers()
+    world.scheduler("--no-leader-elect")
+    policies = [{"exitCode": 3, "action": "RestartPod"}, {"event": "PodEvicted", "action": "AbortJob"}]
+    place.job("choosy", {"w": 3}, minAvailable=2, policies=policies)
+    place.reaches("choosy", "Running")
+    before = place.uids()
+    place.ends("Failed", "choosy-w-1", code=3)
+    until(
+        lambda: world.kubelet() or place.uids().get("choosy-w-1", before["choosy-w-1"]) != before["choosy-w-1"],
+        20,
+        "one pod is new",
+    )
+    place.reaches("choosy", "Running")
+    assert {n: u for n, u in place.uids().items() if n != "choosy-w-1"} == {
+        n: u for n, u in before.items() if n != "choosy-w-1"
+    }
+    world.delete("choosy-w-2")
+    place.reaches("choosy", "Aborted")
+    assert not world.pods()
+    place.command("ResumeJob", "Job", "choosy")
+    place.reaches("choosy", "Running")
+    assert not place.commands()
+
+
+def test_a_job_that_breaks_a_rule_is_told_so_and_gets_nothing(place: Place) -> None:
+    place.controllers()
+    place.job("bad", {"w": 1}, minAvailable=5, policies=[{"event": "PodFailed", "action": "Panic"}])
+    until(lambda: place.status("bad")["state"].get("reason") == "InvalidSpec", 30, "the status says so")
+    message = place.status("bad")["state"]["message"]
+    assert "minAvailable: must be at most the number of pods (1), got 5" in message
+    assert "'Panic'" in message
+    assert not place.world.pods()
+
+
+def test_tasks_wait_for_those_that_they_depend_on(place: Place) -> None:
+    world = place.world
+    world.node("n1", cpu="4")
+    place.controllers()
+    world.scheduler("--no-leader-elect")
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    tasks = [
+        {"name": "ps", "replicas": 1, "template": template},
+        {"name": "w", "replicas": 2, "minAvailable": 0, "template": template, "dependsOn": {"name": ["ps"]}},
+    ]
+    place.job("ordered", {}, tasks=tasks, minAvailable=1)
+    until(lambda: "ordered-ps-0" in world.bound(), 40, "the first task is bound")
+    time.sleep(0.5)
+    assert [*world.pods()] == ["ordered-ps-0"]
+    world.kubelet()
+    until(lambda: len(world.bound()) == 3, 40, "the second task is bound")
+
+
+def test_bare_pods_and_pods_of_a_batch_job_get_a_group_and_are_bound(place: Place) -> None:
+    world = place.world
+    world.node("n1", cpu="4")
+    controllers = place.controllers()
+    world.scheduler("--no-leader-elect")
+    world.pod("bare", "")
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "500m"}}}
+    spec = {"schedulerName": "pumice", "restartPolicy": "Never", "containers": [container]}
+    batch = place.bed.create(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": "sweep",
+                "namespace": world.namespace,
+                "annotations": {"scheduling.volcano.sh/group-min-member": "2", "volcano.sh/sla-waiting-time": "2h"},
+            },
+            "spec": {"parallelism": 2, "completions": 2, "template": {"spec": spec}},
+        }
+    )
+    uid = batch["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "sweep", "uid": uid, "controller": True}
+    for n in range(2):  # as the cluster's own job controller makes them
+        meta = {"name": f"sweep-{n}", "namespace": world.namespace, "ownerReferences": [owner]}
+        place.bed.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    until(lambda: len(world.bound()) == 3, 40, "all are bound")
+    group = world.group(f"podgroup-{uid}")
+    assert group["spec"]["minMember"] == 2
+    assert group["spec"]["minResources"]["cpu"] == "1"
+    assert group["metadata"]["annotations"]["volcano.sh/sla-waiting-time"] == "2h"
+    assert group["metadata"]["ownerReferences"][0]["uid"] == uid
+    bare = world.pods()["bare"]
+    alone = world.group(f"podgroup-{bare['metadata']['uid']}")
+    assert alone["spec"]["minMember"] == 1
+    assert alone["metadata"]["ownerReferences"][0]["kind"] == "Pod"
+    assert len(place.bed.call("GET", place.groups)["items"]) == 2
+    assert "forbidden" not in controllers.log.lower()
+
+
+def test_a_queue_counts_its_groups_closes_when_it_is_empty_and_opens_again(place: Place) -> None:
+    world = place.world
+    name = f"q-{world.namespace}"[:60].rstrip("-")
+    child = f"{name}-c"
+    for queue, parent in ((name, ""), (child, name)):
+        spec = {"weight": 1, **({"parent": parent} if parent else {})}
+        body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
+        place.bed.create({**body, "spec": spec})
+
+    def state(queue: str) -> dict[str, Any]:
+        found: dict[str, Any] = place.bed.call("GET", f"{GROUPS}/queues/{queue}").get("status", {})
+        return found
+
+    place.controllers()
+    until(lambda: (state(name).get("state"), state(child).get("state")) == ("Open", "Open"), 30, "both are open")
+    place.job("held", {"w": 1}, queue=child)
+    until(lambda: state(child).get("pending") == 1, 20, "the group is counted")
+    place.command("CloseQueue", "Queue", name)
+    until(lambda: state(child).get("state") == "Closing", 20, "the child closes with its parent")
+    assert state(name).get("state") == "Closing"
+    place.command("AbortJob", "Job", "held")
+    until(lambda: (state(name).get("state"), state(child).get("state")) == ("Closed", "Closed"), 20, "both are closed")
+    assert not state(child).get("pending")
+    place.command("OpenQueue", "Queue", name)
+    until(lambda: (state(name).get("state"), state(child).get("state")) == ("Open", "Open"), 20, "both are open again")
+    until(lambda: not place.commands(), 20, "commands are gone once they were obeyed")
+
+
+def test_controllers_that_are_killed_go_on_where_they_were(place: Place) -> None:
+    world = place.world
+    world.node("n1", cpu="40")
+    short = (
+        "--leader-elect-lease-duration=3s",
+        "--leader-elect-renew-deadline=2s",
+        "--leader-elect-retry-period=500ms",
+    )
+    first = place.controllers(*short)
+    world.scheduler("--no-leader-elect")
+    policies = [{"event": "PodEvicted", "action": "RestartJob"}, {"event": "PodFailed", "action": "RestartJob"}]
+    place.job("long", {"w": 30}, policies=policies)
+    until(lambda: len(world.pods()) >= 3, 40, "some pods are there")
+    first.kill()
+    second = place.controllers(*short)
+    place.reaches("long", "Running", 60)
+    assert len(world.pods()) == 30
+    assert not place.status("long").get("retryCount"), place.status("long")
+    before = place.uids()
+    second.kill()
+    place.ends("Failed", "long-w-7")
+    world.delete("long-w-9")
+    third = place.controllers(*short)
+    until(lambda: place.status("long").get("retryCount") == 1, 40, "what happened meanwhile is answered once")
+    third.kill()
+    place.controllers(*short)
+    place.reaches("long", "Running", 60)
+    assert place.status("long")["retryCount"] == 1
+    assert not set(before.values()) & set(place.uids().values())
+
+
+def test_pods_of_others_are_left_alone(place: Place) -> None:
+    world = place.world
+    world.node("n1")
+    place.controllers()
+    world.scheduler("--no-leader-elect")
+    world.pod("taken-w-0", "somebody")
+    uid = place.uids()["taken-w-0"]
+    place.job("taken", {"w": 1})
+    until(lambda: [e for e in place.events() if "is not of this job" in e["message"]], 30, "the conflict is told")
+    place.command("TerminateJob", "Job", "taken")
+    place.reaches("taken", "Terminated")
+    assert place.uids() == {"taken-w-0": uid}
