@@ -7,7 +7,7 @@ SHARED ?= ../shared
 DEMO := examples/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle kube test-kube manifests bench clean
+.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle kube test-kube manifests bench bench-kube clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ manifests: $(STAMP)  ## Write deploy/manifests from the Helm chart
 
 bench: $(STAMP)  ## Measure the scheduler
 	$(BIN)/pumice bench
+
+bench-kube: $(STAMP)  ## Measure `pumice run` on a real API server, beside a bare client and kube-scheduler (after `make kube`)
+	$(BIN)/python benchmarks/kube.py
 
 clean:  ## Remove what was made here: environment, caches, build output
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out

@@ -1,0 +1,1 @@
+"""What the benchmarks on a real API server are made of."""

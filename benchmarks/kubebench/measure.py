@@ -1,0 +1,164 @@
+"""One measurement: a scheduler process on a server, and what both cost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from kubebench.cluster import ROOT, Bed, Binds, check, fill, fresh_bed, say, workload
+
+PATIENCE = 120.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured; *trouble* if the outcome was not what it should be."""
+
+    rate: float
+    """Pods per second, from the first bind to the last."""
+    first: float
+    """Seconds from the start of the process to the first bind."""
+    own: float
+    """Milliseconds of CPU a pod, of the scheduler, from its start."""
+    server: float
+    """Milliseconds of CPU a pod, of the server and etcd."""
+    memory: float
+    """MiB that the scheduler took at most."""
+    trouble: str = ""
+
+
+def cpu(*pids: int) -> float:
+    """Seconds of CPU that processes have used; 0 for those that are gone."""
+    total = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += int(fields[11]) + int(fields[12])
+    return total / _TICKS
+
+
+def peak(pid: int) -> float:
+    """MiB that a process took at most."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)
+
+
+# -- schedulers -----------------------------------------------------------------------------------------------------
+def bare(bed: Bed) -> list[str]:
+    """The client that only binds."""
+    return [sys.executable, "-m", "kubebench.bare", bed.url, str(bed.folder)]
+
+
+def kube_scheduler(bed: Bed) -> list[str]:
+    """kube-scheduler with its defaults, and no limit on its requests that it would reach."""
+    from kube_bed import binary
+
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(bed.kube_scheduler), "qps": 5000, "burst": 5000},
+        "leaderElection": {"leaderElect": False},
+    }
+    path = bed.folder / "kube-scheduler.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return [str(binary("kube-scheduler")), f"--config={path}", "--secure-port=0"]
+
+
+def pumice(bed: Bed) -> list[str]:
+    """``pumice run`` with the rights that we ship."""
+    program = str(Path(sys.executable).parent / "pumice")
+    return [program, "run", f"--kubeconfig={bed.scheduler}", "--no-leader-elect", "-v=0"]
+
+
+COMMANDS = {"bare client": bare, "kube-scheduler": kube_scheduler, "pumice": pumice}
+
+
+def start(bed: Bed, name: str) -> subprocess.Popen[bytes]:
+    """Start a scheduler."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "benchmarks")}
+    with (bed.folder / "measured.log").open("wb") as log:
+        return subprocess.Popen(COMMANDS[name](bed), stdout=log, stderr=log, env=env)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a scheduler; one that has ended is left alone."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(20)
+
+
+# -- measurements ---------------------------------------------------------------------------------------------------
+def throughput(name: str, nodes: int, pods: int, size: int) -> Figures:
+    """Bind pods that all wait when the scheduler starts. *size*: of their groups, 0 for none."""
+    groups, waiting = workload(pods, size, "pumice" if name == "pumice" else "default-scheduler")
+    with fresh_bed() as bed:
+        fill(bed, nodes, groups, waiting)
+        time.sleep(2)
+        with Binds(bed) as binds:
+            before, began = cpu(*bed.pids), time.monotonic()
+            process = start(bed, name)
+            try:
+                whole = binds.wait(pods, PATIENCE)
+                own, server, memory = cpu(process.pid), cpu(*bed.pids) - before, peak(process.pid)
+                times = binds.times
+                trouble = check(bed, pods) if whole else f"only {len(times)} of {pods} were bound"
+                if trouble:
+                    say((bed.folder / "measured.log").read_text()[-2000:])
+            finally:
+                end(process)
+    took = times[-1] - times[0] if len(times) > 1 else float("inf")
+    first = times[0] - began if times else float("inf")
+    return Figures(len(times) / took, first, own * 1000 / pods, server * 1000 / pods, memory, trouble)
+
+
+def restart(name: str, nodes: int, running: int, size: int) -> Figures:
+    """From the start of the process to the first bind of one gang, in a cluster full of bound pods."""
+    groups, pods = workload(running, size, "pumice" if name == "pumice" else "default-scheduler", "old")
+    for at, one in enumerate(pods):
+        one["spec"]["nodeName"] = f"node-{at % nodes:05d}"
+    more_groups, more = workload(size, size, "pumice" if name == "pumice" else "default-scheduler", "new")
+    with fresh_bed() as bed:
+        fill(bed, nodes, groups + more_groups, pods + more)
+        time.sleep(5)
+        with Binds(bed) as binds:
+            before, began = cpu(*bed.pids), time.monotonic()
+            process = start(bed, name)
+            try:
+                whole = binds.wait(size, 120)
+                own, server, memory = cpu(process.pid), cpu(*bed.pids) - before, peak(process.pid)
+            finally:
+                end(process)
+    first = binds.times[0] - began if binds.times else float("inf")
+    return Figures(0.0, first, own * 1000, server * 1000, memory, "" if whole else "not all were bound")
+
+
+def idle(name: str, nodes: int, seconds: float) -> tuple[float, float]:
+    """Per cent of a core that a scheduler and the server take when nothing happens."""
+    with fresh_bed() as bed:
+        fill(bed, nodes, [], [])
+        process = start(bed, name)
+        try:
+            time.sleep(20)
+            mine, theirs = cpu(process.pid), cpu(*bed.pids)
+            time.sleep(seconds)
+            mine, theirs = cpu(process.pid) - mine, cpu(*bed.pids) - theirs
+        finally:
+            end(process)
+    return mine * 100 / seconds, theirs * 100 / seconds
