@@ -5,6 +5,7 @@ What helm makes of the chart is looked at in tests/kube/test_kube_helm.py.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -17,6 +18,7 @@ import yaml
 from pumice.cli.app import app
 from pumice.config import load
 from pumice.framework.registry import default_registry
+from pumice.kube.kinds import RESOURCES, Resource
 from pumice.scheduler.assembly import catalogue_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +84,16 @@ def test_no_role_may_read_secrets_or_do_anything_to_everything() -> None:
             assert rule.get("resourceNames") or rule["apiGroups"] != [""], f"{rule}: must name the map"
 
 
+@pytest.mark.parametrize("resource", RESOURCES.values(), ids=RESOURCES)
+def test_the_scheduler_may_list_and_watch_every_kind_that_it_follows(resource: Resource) -> None:
+    group = resource.prefix.removeprefix("/apis/").partition("/")[0] if resource.prefix != "/api/v1" else ""
+    held: set[str] = set()
+    for rule in rules("scheduler-rules.yaml"):
+        if group in rule["apiGroups"] and resource.plural in rule["resources"]:
+            held |= set(rule["verbs"])
+    assert {"list", "watch"} <= held
+
+
 def test_the_scheduler_may_neither_make_nor_change_nor_delete_pods() -> None:
     for rule in rules("scheduler-rules.yaml"):
         if "pods" in rule["resources"]:
@@ -118,6 +130,24 @@ def test_templates_use_only_values_that_exist() -> None:
         for part, sign in (("scheduler", "s"), ("controllers", "c")):
             for used in re.findall(rf"\${sign}\.(\w+)", text):
                 assert used in VALUES[part], f"{name}: {part}.{used}"
+
+
+def test_the_schema_knows_every_value_and_no_other() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+
+    def keys(part: dict[str, Any]) -> dict[str, Any]:
+        found = part.get("properties", {})
+        return {key: keys(value) if value.get("additionalProperties") is False else {} for key, value in found.items()}
+
+    def like(known: dict[str, Any], values: dict[str, Any]) -> None:
+        assert set(known) == set(values)
+        for key, inside in known.items():
+            if inside:
+                like(inside, values[key])
+
+    like(keys(schema), VALUES)
+    for part in ("image", "scheduler", "controllers", "metrics"):
+        assert schema["properties"][part]["additionalProperties"] is False
 
 
 def test_the_other_values_files_set_only_values_that_exist() -> None:

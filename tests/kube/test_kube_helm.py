@@ -138,6 +138,8 @@ def test_values_that_cannot_work_are_refused_with_their_name(helm: str) -> None:
     assert "leader_elect_enable" in refused(helm, "--set=custom.leader_elect_enable=false")
     assert "pluginsDir" in refused(helm, "--set=scheduler.pluginsConfigMap=mine")
     assert "existingConfMap" in refused(helm, "--set=scheduler.existingConfMap=mine")
+    assert "replica" in refused(helm, "--set=scheduler.replica=3")
+    assert "compat" in refused(helm, "--set=scheduler.compat=kube")
 
 
 ALL = (

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
-from kube_bed import ROOT, Bed, Refusal, until
-from kube_world import World, all_bound
+from kube_bed import ROOT, Bed, Refusal, free_port, until
+from kube_world import GROUPS, World, all_bound
 
 MANIFEST = ROOT / "deploy" / "manifests" / "scheduler.yaml"
 
@@ -75,6 +76,39 @@ def test_a_changed_config_map_is_followed_with_the_rights_that_we_ship(world: Wo
     bed.call("DELETE", conf_map)
     until(lambda: "it was deleted" in scheduler.log, 20, "the map is missed")
     assert (set(world.bound()), scheduler.stop()) == ({"g-0", "g-1"}, 0)
+
+
+def test_what_is_measured_can_be_scraped_and_goes_with_the_job(world: World, bed: Bed, conf_map: str) -> None:
+    port = free_port()
+
+    def scraped() -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    world.node("n1")
+    world.gang("small", 2)
+    world.gang("big", 2, cpu="8")
+    scheduler = world.scheduler(*flags(), f"--listen-address=127.0.0.1:{port}")
+    all_bound(world, "small-0", "small-1")
+    until(lambda: 'stage="Bound"} 2.0' in scraped(), 20, "both binds are measured")
+    text = scraped()
+    labels = f'job_name="small",job_namespace="{world.namespace}",queue="default"'
+    for line in (
+        f"volcano_e2e_job_scheduling_duration{{{labels}}} ",
+        f'volcano_unschedule_task_count{{job_id="big",job_ns="{world.namespace}"}} 2.0',
+        'pumice_writes_total{intent="bind",result="done"} 2.0',
+        'volcano_queue_allocated_milli_cpu{queue_name="default"} 2000.0',
+        'pumice_lists{kind="Pod"} 1.0',
+        "pumice_leading 1.0",
+        "pumice_conf_good 1.0",
+        "process_resident_memory_bytes ",
+    ):
+        assert f"\n{line}" in text, line
+    for name in world.pods():
+        world.delete(name)
+    bed.call("DELETE", f"{GROUPS}/namespaces/{world.namespace}/podgroups")
+    until(lambda: world.namespace not in scraped(), 40, "the series of the jobs are gone")
+    assert scheduler.stop() == 0
 
 
 def test_the_conf_of_the_manifest_passes_the_check(tmp_path: Path) -> None:
