@@ -107,7 +107,7 @@ def test_a_mistake_is_told_with_file_line_and_column(tmp_path: Path, old: str, n
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("configurations: {a: no.conf}\n", "no.conf': No such file or directory"),
+        ("configurations: {a: no.conf}\n", "configurations.a: must be default, helm, a file"),
         ("configurations: {a: {actions: alocate}}\n", "did you mean 'allocate'?"),
         ("  trace: {file: t.csv}\n", "t.csv:3: duration_s: must be a number of seconds"),
     ],
@@ -120,9 +120,11 @@ def test_a_mistake_in_a_file_that_is_named_is_told(tmp_path: Path, more: str, sa
 
 
 def test_the_directory_of_plugins_is_relative_to_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "s.yaml"
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "scenarios").mkdir()
+    path = tmp_path / "scenarios" / "s.yaml"
     path.write_text(SMALL + "pluginsDir: ../plugins\n")
-    assert plugin_directory(path) == tmp_path / "../plugins"
+    assert plugin_directory(path) == tmp_path / "scenarios" / "../plugins"
 
 
 # -- manifests ------------------------------------------------------------------------------------------------------
@@ -188,10 +190,10 @@ def test_pods_of_a_group_are_one_job_and_a_saved_one_runs_where_it_was(tmp_path:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("minAvailable: 3", "minAvailable: 9", "jobs.yaml:1: job 'train': minAvailable must be at most"),
-        ("run-time: 10m", "run-time: soon", "jobs.yaml:1: annotation sim.pumice.dev/run-time: "),
+        ("minAvailable: 3", "minAvailable: 9", "jobs.yaml:1: Job 'train': minAvailable must be at most"),
+        ("run-time: 10m", "run-time: soon", "jobs.yaml:1: Job 'train': annotation sim.pumice.dev/run-time: "),
         ("action: RestartJob", "action: Panic", "action must be one of RestartPod"),
-        ("replicas: 2", "replicas: two", "jobs.yaml:1: Expected `int`, got `str`"),
+        ("replicas: 2", "replicas: two", "jobs.yaml:1: Job 'train': Expected `int`, got `str`"),
         ("spec:", "spec: [", "jobs.yaml:9: not YAML"),
     ],
 )

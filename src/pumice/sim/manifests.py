@@ -94,9 +94,14 @@ def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None
             elif kind:
                 found.unread.add(kind)
         except (InvalidInput, msgspec.ValidationError) as exc:
-            raise InvalidInput(f"{origin}: {exc}") from exc
+            meta = document.get("metadata")
+            name = meta.get("name", "?") if isinstance(meta, Mapping) else "?"
+            raise InvalidInput(f"{origin}: {f'Job {name!r}: ' if kind == 'Job' else ''}{exc}") from exc
     for key, members in pods.items():
-        found.jobs.append(_pods(groups.get(key), key, members, submit_s, run_s))
+        try:
+            found.jobs.append(_pods(groups.get(key), key, members, submit_s, run_s))
+        except InvalidInput as exc:
+            raise InvalidInput(f"{members[0][1]}: pods of {key}: {exc}") from exc
     return found
 
 
@@ -259,9 +264,7 @@ def _spec(
         raise InvalidInput("metadata.name must not be empty")
     total = sum(len(kind.names) for kind in kinds)
     if min_available > total and placed is None:  # a PodGroup may wait for pods that are still to come
-        raise InvalidInput(
-            f"job {meta.name!r}: minAvailable must be at most the number of pods ({total}), got {min_available}"
-        )
+        raise InvalidInput(f"minAvailable must be at most the number of pods ({total}), got {min_available}")
     notes = meta.annotations or {}
     longest = max((kind.run_s for kind in kinds), default=math.inf)
     return JobSpec(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TextIO
 
-from pumice.errors import PumiceError
+from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.runtime import Runtime
 from pumice.model.api import AnyObject, Metadata, NodeObject, PriorityClass, QueueObject, QueueSpec, QueueStatus
 from pumice.scheduler.assembly import Assembly
@@ -156,6 +156,9 @@ class Simulation:
             self.timeline.at(max(spec.submit_s, self.timeline.now), Rank.ARRIVALS, self._arrive, spec)
 
     def _arrive(self, spec: JobSpec) -> None:
+        if spec.key in self.controller.jobs:
+            where = f"{spec.origin}: " if spec.origin else ""
+            raise InvalidInput(f"{where}job {spec.key} is submitted while another one of that name is there")
         if spec.priority and spec.priority_class and spec.priority not in self._priorities:
             self._priorities.add(spec.priority)
             self.cluster.put(PriorityClass(metadata=Metadata(name=spec.priority_class), value=spec.priority))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pumice.config import DEFAULT_CONF, HELM_CONF, Catalogue, Loaded, SchedulerConf, from_data, load
+from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
-from pumice.model.api import AnyObject, NodeObject
+from pumice.model.api import AnyObject, NodeObject, QueueObject
 from pumice.sim.cluster import Delays
 from pumice.sim.faults import Faults
 from pumice.sim.jobs import JobSpec
@@ -93,8 +95,13 @@ def plugin_directory(path: Path) -> Path | None:
     with _open(path) as top:
         for key in _KEYS:
             top.get(key)
-        said = top.text("pluginsDir")
-    return path.parent / said if said else None
+        said = top.get("pluginsDir")
+    if said is None:
+        return None
+    directory = path.parent / said.text()
+    if not directory.is_dir():
+        raise said.error(f"{str(directory)!r} is no directory")
+    return directory
 
 
 _KEYS = (
@@ -129,6 +136,7 @@ def read_scenario(path: Path, catalogue: Catalogue) -> Scenario:
         if queues is not None:
             draft.objects += read_queues(queues)
         _workload(top.need("workload"), path.parent, draft)
+        _check_queues(draft)
         delays = _delays(top.get("delays"))
         period, settle = 1.0, True
         cycles = top.get("cycles")
@@ -214,6 +222,21 @@ def _workload(value: Value, base: Path, draft: _Draft) -> None:
         raise value.error(f"generators must have different names, got {', '.join(names)}")
 
 
+def _check_queues(draft: _Draft) -> None:
+    """Refuse a generator that submits to a queue that is not there; of jobs that others wrote, only warn."""
+    there = {"default", *(o.metadata.name for o in draft.objects if isinstance(o, QueueObject))}
+    for generator in draft.generators:
+        if generator.queue not in there:
+            meant = nearest(generator.queue, there)
+            hint = f"; did you mean {meant!r}?" if meant else f"; there are {', '.join(sorted(there))}"
+            raise InvalidInput(f"{generator.origin}: generator {generator.name!r}: no queue {generator.queue!r}{hint}")
+    wanted = [job.queue for found in draft.manifests for job in found.jobs]
+    wanted += [part.queue or job.queue for part in draft.traces for job in part.trace]
+    for queue, jobs in sorted(Counter(wanted).items()):
+        if queue not in there:
+            draft.warnings.append(f"queue {queue!r} is not there: {jobs:,} jobs that name it will wait for ever")
+
+
 def _delays(value: Value | None) -> Delays:
     if value is None:
         return Delays()
@@ -240,6 +263,8 @@ def _configurations(value: Value | None, base: Path, catalogue: Catalogue, draft
             loaded = from_data(data, catalogue, f"{item.source}:{item.line}: {item.path}")
         elif item.text() in BUILT_IN:
             loaded = load(BUILT_IN[item.text()], catalogue, f"<{item.text()}>")
+        elif not (base / item.text()).is_file():
+            raise item.error(f"must be {', '.join(BUILT_IN)}, a file or a conf, and there is no file {item.text()!r}")
         else:
             loaded = load_conf_file(base / item.text(), catalogue)
         draft.warnings += [str(problem) for problem in loaded.warnings]

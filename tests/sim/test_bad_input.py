@@ -1,0 +1,162 @@
+"""Bad input: a clear message with file and line, partial results kept and marked, exit code 1."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pumice.cli.app import app
+
+CLUSTER = "cluster: {nodes: [{name: n, count: 2, cpu: 8, memory: 64Gi}]}\n"
+GENERATOR = CLUSTER + (
+    "workload:\n  generators:\n  - {name: a, arrivals: {every: 2m, count: 4}, duration: 5m, cpu: 1, queue: default}\n"
+)
+POD = "{spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}}"
+
+
+def simulate(directory: Path, scenario: str, **files: str) -> tuple[int, str, list[str]]:
+    """Exit code, stdout and the lines on stderr of ``pumice simulate`` on files that are written first."""
+    for name, text in {"s_yaml": scenario, **files}.items():
+        (directory / name.replace("_", ".")).write_text(text)
+    before = Path.cwd()
+    os.chdir(directory)
+    try:
+        result = CliRunner().invoke(app, ["simulate", "s.yaml", "--horizon", "1h"])
+    finally:
+        os.chdir(before)
+    return result.exit_code, result.stdout, result.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "message"),
+    [
+        (GENERATOR + "sede: 1\n", "s.yaml:5:1: sede: unknown key 'sede'; did you mean 'seed'?"),
+        (GENERATOR + "seed: 1\nseed: 2\n", "s.yaml:6:1: seed: the key 'seed' stands here a second time"),
+        (
+            GENERATOR.replace("count: 4", "cuont: 4"),
+            "s.yaml:4:37: workload.generators[0].arrivals.cuont: unknown key 'cuont'; did you mean 'count'?",
+        ),
+        (
+            GENERATOR.replace("cpu: 1,", "gpu: {choice: {x: 1}},"),
+            "s.yaml:4:77: workload.generators[0].gpu.choice.x: must be a number, got the text 'x'",
+        ),
+        (
+            GENERATOR.replace("queue: default", "queue: defualt"),
+            "s.yaml:4: generator 'a': no queue 'defualt'; did you mean 'default'?",
+        ),
+        (GENERATOR + "pluginsDir: nowhere\n", "s.yaml:5:13: pluginsDir: 'nowhere' is no directory"),
+        (
+            GENERATOR + "configurations: {a: defualt}\n",
+            "s.yaml:5:21: configurations.a: must be default, helm, a file or a conf, and there is no file 'defualt'",
+        ),
+        (
+            GENERATOR + "faults: {planned: [{at: 1h, fail: m}]}\n",
+            "s.yaml:5:35: faults.planned[0].fail: node 'm' is not in the cluster",
+        ),
+        ("cluster: [\n", "s.yaml:2:1: not YAML: while parsing a flow node, did not find expected node content"),
+        ("- a\n", "s.yaml:1:1: must be a mapping, got a list"),
+        (CLUSTER, "s.yaml:1:1: needs the key 'workload'"),
+        (CLUSTER + "workload: {}\n", "s.yaml:2:11: workload: needs manifests, generators or a trace"),
+    ],
+)
+def test_a_scenario_that_breaks_a_rule_is_named_with_line_and_column(
+    tmp_path: Path, scenario: str, message: str
+) -> None:
+    assert simulate(tmp_path, scenario) == (1, "", [f"error: {message}"])
+
+
+@pytest.mark.parametrize(
+    ("trace", "message"),
+    [
+        ("job,submit_s,duration_s\na,1,2\n\nb,x,3\n", "t.csv:4: submit_s: must be a number of seconds of at least 0"),
+        ("job,submit_s,duration_s\na,1\n", "t.csv:2: must have 3 values as the header, has 2"),
+        ("job,submit_s,duration_s\na,1,2\na,1,2\nb,1,2\na,3,2\n", "t.csv:5: job: must be unique"),
+        ("job,submit_s,duration_s,gpus\n", "t.csv:1: gpus: no column of this format"),
+        ("hello\n", "t.csv:1: the format is not recognised"),
+    ],
+)
+def test_a_trace_with_a_broken_line_is_named_with_that_line(tmp_path: Path, trace: str, message: str) -> None:
+    code, out, err = simulate(tmp_path, CLUSTER + "workload: {trace: {file: t.csv}}\n", t_csv=trace)
+    assert (code, out, len(err)) == (1, "", 1)
+    assert err[0].startswith(f"error: {message}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (f"{{parallelism: two, template: {POD}}}", "Job 'b': Expected `int`, got `str` - at `$.parallelism`"),
+        (
+            f"{{tasks: [{{template: {POD}}}], policies: [{{event: PodFailed, action: Explode}}]}}",
+            "Job 'b': policies: action must be one of",
+        ),
+        (
+            f"{{tasks: [{{template: {POD}}}], minAvailable: 2}}",
+            "Job 'b': minAvailable must be at most the number of pods (1), got 2",
+        ),
+    ],
+)
+def test_a_manifest_that_breaks_a_rule_is_named_with_its_line_and_job(tmp_path: Path, spec: str, message: str) -> None:
+    version = "batch/v1" if "parallelism" in spec else "batch.volcano.sh/v1alpha1"
+    good = f"{{apiVersion: batch/v1, kind: Job, metadata: {{name: a}}, spec: {{template: {POD}}}}}\n"
+    bad = f"apiVersion: {version}\nkind: Job\nmetadata: {{name: b}}\nspec: {spec}\n"
+    scenario = CLUSTER + "workload: {manifests: [j.yaml]}\n"
+    code, out, err = simulate(tmp_path, scenario, j_yaml=f"{good}---\n{bad}")
+    assert (code, out, len(err)) == (1, "", 1)
+    assert err[0].startswith(f"error: j.yaml:3: {message}")
+
+
+def test_queues_that_are_not_there_are_warned_about(tmp_path: Path) -> None:
+    trace = "job,submit_s,duration_s,queue\na,1,2,vc1\nb,1,2,vc1\nc,1,2,\n"
+    code, out, err = simulate(tmp_path, CLUSTER + "workload: {trace: {file: t.csv}}\n", t_csv=trace)
+    assert (code, err) == (0, ["warning: queue 'vc1' is not there: 2 jobs that name it will wait for ever"])
+    assert "queue 'vc1' does not exist" in out
+
+
+def test_two_jobs_of_one_name_stop_the_run(tmp_path: Path) -> None:
+    trace = "job,submit_s,duration_s\na,1,600\n"
+    files = "[{file: t.csv}, {file: u.csv}]"
+    code, out, err = simulate(
+        tmp_path, CLUSTER + f"workload: {{trace: {files}}}\n", t_csv=trace, u_csv=trace.replace("1,", "60,")
+    )
+    assert code == 1
+    assert "u.csv:2: job default/a is submitted while another one of that name is there" in err[0]
+    assert "partial" in out.splitlines()[0]
+
+
+def test_ctrl_c_keeps_what_was_reached_and_marks_it(tmp_path: Path) -> None:
+    (tmp_path / "long.yaml").write_text(
+        CLUSTER + "horizon: 3000d\nworkload:\n  generators:\n"
+        "  - {name: a, arrivals: {every: 1m, until: 3000d}, duration: 5m, cpu: 1}\n"
+    )
+    files = {name: tmp_path / name for name in ("report", "record", "log")}
+    command = [str(Path(sys.executable).with_name("pumice")), "simulate", "long.yaml", "--json"]
+    command += [word for name, path in files.items() for word in (f"--{name}", str(path))]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not (files["log"].exists() and files["log"].stat().st_size):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "the run did not begin within a minute"
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    said = err.splitlines()
+    assert said[0].startswith("error: default: stopped at ")
+    assert said[0].endswith(": interrupted; the results are partial")
+    [run] = json.loads(out)["runs"]
+    assert run["partial"]
+    assert run["total"]["completed"] > 0
+    assert "stopped before its end" in files["report"].read_text()
+    assert json.loads(files["record"].read_text())["partial"]
+    assert files["log"].read_text().endswith("\n")
