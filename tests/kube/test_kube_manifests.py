@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kube_bed import ROOT, Bed, Refusal, free_port, until
+from kube_bed import ACCOUNT, ROOT, Bed, Refusal, free_port, until
 from kube_world import GROUPS, World, all_bound
 
 MANIFEST = ROOT / "deploy" / "manifests" / "scheduler.yaml"
@@ -109,6 +109,42 @@ def test_what_is_measured_can_be_scraped_and_goes_with_the_job(world: World, bed
     bed.call("DELETE", f"{GROUPS}/namespaces/{world.namespace}/podgroups")
     until(lambda: world.namespace not in scraped(), 40, "the series of the jobs are gone")
     assert scheduler.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "namespace", "name", "allowed"),
+    [
+        ("get", "configmaps", "pumice-system", "pumice-scheduler-conf", True),
+        ("watch", "configmaps", "pumice-system", "pumice-scheduler-conf", True),
+        ("update", "configmaps", "pumice-system", "pumice-scheduler-conf", False),
+        ("get", "configmaps", "pumice-system", "another", False),
+        ("list", "configmaps", "pumice-system", "", False),
+        ("get", "configmaps", "default", "pumice-scheduler-conf", False),
+        ("get", "secrets", "pumice-system", "", False),
+        ("list", "secrets", "", "", False),
+        ("list", "pods", "", "", True),
+        ("create", "pods", "default", "", False),
+        ("delete", "pods", "default", "", False),
+        ("create", "pods/binding", "default", "", True),
+        ("update", "nodes", "", "n1", False),
+        ("update", "coordination.k8s.io/leases", "pumice-system", "pumice", True),
+        ("update", "coordination.k8s.io/leases", "pumice-system", "another", False),
+        ("update", "coordination.k8s.io/leases", "kube-system", "pumice", False),
+    ],
+)
+def test_the_scheduler_may_do_what_it_needs_and_no_more(
+    bed: Bed, verb: str, resource: str, namespace: str, name: str, allowed: bool
+) -> None:
+    group, _, plural = resource.rpartition("/") if "." in resource else ("", "", resource)
+    plural, _, sub = plural.partition("/")
+    asked = {"verb": verb, "group": group, "resource": plural, "subresource": sub, "namespace": namespace, "name": name}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": ACCOUNT, "groups": ["system:serviceaccounts"], "resourceAttributes": asked},
+    }
+    answer = bed.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    assert answer["status"]["allowed"] is allowed
 
 
 def test_the_conf_of_the_manifest_passes_the_check(tmp_path: Path) -> None:
