@@ -343,8 +343,9 @@ class Evaluator:
             fits = column if fits is None else fits & column
         if fits is None:
             fits = np.ones(len(rows), dtype=np.bool_)
-        if klass.gpu is not None and self.table.devices is not None:
-            fits = fits & self.table.devices.fits(rows.index, klass.gpu, rows.extra)
+        devices = self.table.devices
+        if klass.gpu is not None and devices is not None and not devices.follows_amounts(klass.gpu):
+            fits = fits & devices.fits(rows.index, klass.gpu, rows.extra)
         return fits
 
     def _node_answers(self, view: ClassView, task: Task, rows: NodeRows) -> list[Answer | None]:

@@ -56,23 +56,34 @@ class Chains:
         """The callbacks that are really asked at a point, tier by tier."""
         known = self._chains.get(point)
         if known is None:
-            registered = self._registered.get(point, {})
+            registered = self._registered.get(point)
             if not registered:
                 known = []
             elif self._tiers is None:
                 known = [[c for callbacks in registered.values() for c in callbacks]]
             else:
-                flag = POINTS[point].flag
-                known = []
-                last = -1
-                for tier, entry in self._asked_in_order(registered):
-                    if flag is None or entry.enabled(flag):
-                        if tier != last:
-                            known.append([])
-                            last = tier
-                        known[-1].extend(self._lookup(registered, entry))
+                known = [[c for name in tier for c in registered[name]] for tier in self._order(point, registered)]
             self._chains[point] = known
             self._keyed.pop(point, None)
+        return known
+
+    def _order(self, point: str, registered: Mapping[str, list[Callback]]) -> list[list[str]]:
+        """Who is asked at a point, tier by tier; the same for all sessions of a configuration in which these register."""
+        key = (self.signature, point, *registered)
+        known = self.runtime.orders.get(key) if self.signature is not None else None
+        if known is None:
+            known = []
+            flag = POINTS[point].flag
+            last = -1
+            for tier, entry in self._asked_in_order(registered):
+                if flag is None or entry.enabled(flag):
+                    if tier != last:
+                        known.append([])
+                        last = tier
+                    name = entry.name if entry.name in registered else getattr(entry.plugin, "name", "")
+                    if name in registered:
+                        known[-1].append(name)
+            self.runtime.orders[key] = known
         return known
 
     def _asked_in_order(self, registered: Mapping[str, list[Callback]]) -> list[tuple[int, PluginEntry]]:
@@ -87,13 +98,6 @@ class Chains:
                         self._entries.setdefault(name, []).append((place, number, entry))
         found = {(place, number): entry for name in registered for place, number, entry in self._entries.get(name, ())}
         return [(number, found[place, number]) for place, number in sorted(found)]
-
-    @staticmethod
-    def _lookup(registered: Mapping[str, list[Callback]], entry: PluginEntry) -> list[Callback]:
-        found = registered.get(entry.name)
-        if found is None:
-            found = registered.get(getattr(entry.plugin, "name", ""), [])
-        return found
 
     def _asked(self, callback: Callback, shape: Callable[[Any], A], failed: A, *args: Any) -> A:
         """One callback's answer in its shape; if it fails, what its point's failure policy says."""

@@ -31,9 +31,9 @@ class NodeQuestions(Chains):
     def _make_evaluator(self) -> Evaluator:
         filters: list[Filter] = []
         scorers: list[Scorer] = []
-        position = {c_id: n for n, c_id in enumerate(self._positions("predicate", "batch_predicate"))}
         pairs = [(c, False) for tier in self.chain("predicate") for c in tier]
         pairs += [(c, True) for tier in self.chain("batch_predicate") for c in tier]
+        position = {c_id: n for n, c_id in enumerate(self._positions("predicate", "batch_predicate"))} if pairs else {}
         for c, batch in sorted(pairs, key=lambda p: position[p[0].plugin]):
             filters.append(
                 Filter(

@@ -49,6 +49,9 @@ class Runtime:
     kept: dict[str, Any] = field(default_factory=dict)
     """Indexes that follow from the state, kept for speed alone and never saved."""
 
+    orders: dict[tuple[object, ...], list[list[str]]] = field(default_factory=dict)
+    """Who is asked at a point, tier by tier, by configuration and who registers there."""
+
     def rng(self) -> random.Random | None:
         """The generator of this cycle where ties are settled at random."""
         return random.Random(f"{self.seed}/{self.cycle}") if self.random_ties else None
@@ -57,4 +60,5 @@ class Runtime:
         """A new configuration: drop what was kept for the old one."""
         self.cache = ViewCache()
         self.backlog = Backlog()
+        self.orders = {}
         self.health.clear()

@@ -179,31 +179,28 @@ class Session(Registration, Asking):
     # -- registering ------------------------------------------------------------------------------------------------
     def add(self, point: str, name: str | Fn, fn: Fn | None = None, **declared: Any) -> None:
         """Register a callback at a point. A second one under the same name replaces the first, unless *also*."""
-        if point not in POINTS:
+        rule = POINTS.get(point)
+        if rule is None:
             raise PluginLoadError(f"extension point {point!r}: not one of {', '.join(sorted(POINTS))}")
         if fn is None:
             if not callable(name):
-                raise PluginLoadError(f"{POINTS[point].register}: needs a function, got {name!r}")
+                raise PluginLoadError(f"{rule.register}: needs a function, got {name!r}")
             fn, name = name, getattr(getattr(name, "__self__", None), "name", "") or self._opening
         elif not isinstance(name, str):
-            raise PluginLoadError(f"{POINTS[point].register}: the name must be text, got {name!r}")
+            raise PluginLoadError(f"{rule.register}: the name must be text, got {name!r}")
         also = declared.pop("also", False)
         shaped = fn if declared.get("sort_key") else adapted(point, name, fn)
-        callback = Callback(name, point, shaped)
-        for key, value in declared.items():
-            if value is not None:
-                setattr(callback, key, value)
+        callback = Callback(name, point, shaped, **declared)
         at_point = self._registered.get(point)
         if at_point is None:
-            at_point = self._registered[point] = {}
-        known = at_point.get(name)
-        if known is None or not also:
-            at_point[name] = [callback]
+            self._registered[point] = {name: [callback]}
+        elif also and name in at_point:
+            at_point[name].append(callback)
         else:
-            known.append(callback)
+            at_point[name] = [callback]
         if self._chains or self._evaluator is not None:
             self._ask_anew(point)
-        if not POINTS[point].asked:
+        if not rule.asked:
             self.warnings.append(f"plugin {name!r} registers at {point}, which no action asks")
 
     def add_event_handler(self, handler: EventHandler) -> None:

@@ -457,6 +457,8 @@ def _add(into: dict[int, Number], what: Resources, sign: int) -> None:
 def _contribution(job: Job) -> tuple[str, Resources, Resources, Resources]:
     """(queue, still to come by the queue's rule, elastic, still to come by the overcommit rule)."""
     minimum = job._min_resources
+    if minimum is None and not job._allocated:
+        return job._queue, EMPTY, EMPTY, EMPTY
     inqueue = overcommit = EMPTY
     if minimum is not None:
         admitted = job._phase == JobPhase.INQUEUE

@@ -38,6 +38,8 @@ class DeviceTable:
         """MiB of each device of a node; 0 where unknown."""
         self.holders: dict[tuple[int, int], dict[str, int]] = {}
         """(row, device) -> UID -> thousandths."""
+        self._sharing: set[str] = set()
+        """UIDs of tasks that hold devices but did not ask for whole ones."""
         self._promises: dict[str, tuple[int, list[int], int]] = {}
         """UID -> (row, devices, thousandths of each)."""
 
@@ -104,6 +106,10 @@ class DeviceTable:
         known = np.maximum(memory, 1)
         return np.where(memory > 0, -(-request.memory * WHOLE // known), WHOLE + 1)
 
+    def follows_amounts(self, request: GpuRequest) -> bool:
+        """Are there enough free devices wherever the amounts say so? Whole ones are, while nobody shares any."""
+        return request.whole and not self._sharing and not self._promises
+
     def fits(self, index: Index, request: GpuRequest, extra: Ints | None = None, *, future: bool = False) -> Bools:
         """Per row: are enough devices free enough, after *extra* more such tasks?"""
         free = self.free(index, future=future)
@@ -153,7 +159,9 @@ class DeviceTable:
         request = task.klass.gpu
         if request is None:
             return
-        share = min(int(self.share(np.array([node.row]), request)[0]), WHOLE)
+        share = WHOLE if request.whole else min(int(self.share(np.array([node.row]), request)[0]), WHOLE)
+        if not request.whole:
+            self._sharing.add(task.uid)
         for device in devices:
             self.held[node.row, device] += share
             self.holders.setdefault((node.row, device), {})[task.uid] = share
@@ -164,6 +172,7 @@ class DeviceTable:
         for device in task._devices:
             share = self.holders.get((row, device), {}).pop(task.uid, 0)
             self.held[row, device] -= share
+        self._sharing.discard(task.uid)
         task._devices = ()
 
     def set_releasing(self, task: Task, row: int, sign: int) -> None:
