@@ -66,7 +66,8 @@ class Reflector:
         self._backoff = Backoff(0.2, 10.0)
         self._keep = keep
         self.objects: dict[str, AnyObject] = {}
-        """The objects as last seen, if they are kept."""
+        """The objects as last seen, if they are kept. Changes of what nobody here reads, such as heartbeats of nodes,
+        are then not told."""
         self.lists = 0
         """How often everything was listed."""
 
@@ -213,6 +214,10 @@ class Reflector:
         elif self._known.get(key) != version:
             self._known[key] = version
             if self._keep:
+                before = self.objects.get(key)
+                if before is not None and _same(before, obj):
+                    before.metadata.resource_version = version
+                    return
                 self.objects[key] = obj
             events.append(Seen(obj))
 
@@ -247,3 +252,11 @@ class Reflector:
 def _repeated(version: str, reached: str) -> bool:
     """Whether an event is older than what was reached, and so was told before: versions on one watch only rise."""
     return version.isdecimal() and reached.isdecimal() and int(version) < int(reached)
+
+
+def _same(before: AnyObject, now: AnyObject) -> bool:
+    """Whether nothing changed but the version."""
+    old, new = before.metadata, now.metadata
+    return all(getattr(old, f) == getattr(new, f) for f in old.__struct_fields__ if f != "resource_version") and all(
+        getattr(before, f) == getattr(now, f) for f in before.__struct_fields__ if f != "metadata"
+    )

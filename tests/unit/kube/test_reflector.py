@@ -225,3 +225,25 @@ def test_refused_credentials_are_read_again(tmp_path: Path) -> None:
                 assert await next_events(inbox) == ["a"]
 
     asyncio.run(story())
+
+
+def test_a_heartbeat_of_a_node_is_not_told(tmp_path: Path) -> None:
+    def beating(version: str, at: str, ready: str = "True") -> dict[str, Any]:
+        ready_condition = {"type": "Ready", "status": ready, "lastHeartbeatTime": at}
+        return {**node("a", version), "status": {"conditions": [ready_condition]}}
+
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10", beating("1", "2026-01-01T00:00:00Z"))
+            async with following(client, keep=True) as (inbox, reflector):
+                assert await next_events(inbox) == ["a"]
+                api.watches[NODES].put_nowait({"type": "MODIFIED", "object": beating("11", "2026-01-01T00:05:00Z")})
+                await until(lambda: reflector.versions["a"] == "11")
+                assert inbox.drain() == []
+                assert reflector.objects["a"].metadata.resource_version == "11"
+                api.watches[NODES].put_nowait(
+                    {"type": "MODIFIED", "object": beating("12", "2026-01-01T00:10:00Z", "False")}
+                )
+                assert await next_events(inbox) == ["a"]
+
+    asyncio.run(story())
