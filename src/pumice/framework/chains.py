@@ -68,7 +68,7 @@ class Chains:
         return known
 
     def _order(self, point: str, registered: Mapping[str, list[Callback]]) -> list[list[str]]:
-        """Who is asked at a point, tier by tier; the same for all sessions of a configuration in which these register."""
+        """Who is asked at a point, tier by tier; worked out once for a configuration and those who register."""
         key = (self.signature, point, *registered)
         known = self.runtime.orders.get(key) if self.signature is not None else None
         if known is None:
