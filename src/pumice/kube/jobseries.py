@@ -6,12 +6,17 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
-
 from pumice.model.job import Job
 
-_PLACED = ("job_name", "queue", "job_namespace")
-_WAITING = ("job_id", "job_ns")
+FAMILIES = {
+    "volcano_e2e_job_scheduling_duration": ("gauge", "Creation of a job to its last placement, in milliseconds."),
+    "volcano_e2e_job_scheduling_start_time": ("gauge", "When a job was created, in seconds since 1970."),
+    "volcano_e2e_job_scheduling_last_time": ("gauge", "When a task was placed last, in seconds since 1970."),
+    "volcano_unschedule_task_count": ("gauge", "Tasks that a gang lacks."),
+    "volcano_unschedule_job_count": ("gauge", "Jobs whose gang lacks tasks."),
+    "volcano_job_retry_counts": ("untyped", "Cycles in which a job's gang lacked tasks."),
+}
+"""Name -> type and meaning."""
 
 
 @dataclass(slots=True)
@@ -71,36 +76,28 @@ class JobSeries:
             self._jobs[job.uid] = _Seen(job.name, job.namespace, job.queue, job.creation)
         return self._jobs[job.uid]
 
-    def describe(self) -> Iterable[Metric]:
-        """The families, without series."""
-        return self._families()
+    def text(self) -> bytes:
+        """The series in Prometheus' text form. Written here: the library takes ten times as long for so many.
 
-    def collect(self) -> Iterable[Metric]:
-        """The series of the jobs that are there."""
-        duration, start, last, lacks, waiting, retries = families = self._families()
+        Names of jobs, queues and namespaces hold nothing that would have to be escaped.
+        """
         with self._lock:
-            waiting.add_metric([], sum(1 for seen in self._jobs.values() if seen.lacking))  # type: ignore[attr-defined]
-            for seen in self._jobs.values():
-                names = [seen.name, seen.queue, seen.namespace]
-                if seen.placed:
-                    duration.add_metric(names, max(seen.placed - seen.created, 0.0) * 1000)  # type: ignore[attr-defined]
-                    start.add_metric(names, seen.created)  # type: ignore[attr-defined]
-                    last.add_metric(names, seen.placed)  # type: ignore[attr-defined]
-                lacks.add_metric([seen.name, seen.namespace], seen.lacking)  # type: ignore[attr-defined]
-                times = seen.retries + (self._cycle - seen.since if seen.lacking else 0)
-                who = {"job_id": seen.name, "job_ns": seen.namespace}
-                retries.add_sample(retries.name, who, times)
-        return families
-
-    def _families(self) -> list[Metric]:
-        def gauge(name: str, text: str, labels: tuple[str, ...]) -> Metric:
-            return GaugeMetricFamily(f"volcano_{name}", text, labels=labels)
-
-        return [
-            gauge("e2e_job_scheduling_duration", "Creation of a job to its last placement, in milliseconds.", _PLACED),
-            gauge("e2e_job_scheduling_start_time", "When a job was created, in seconds since 1970.", _PLACED),
-            gauge("e2e_job_scheduling_last_time", "When a task was placed last, in seconds since 1970.", _PLACED),
-            gauge("unschedule_task_count", "Tasks that a gang lacks.", _WAITING),
-            gauge("unschedule_job_count", "Jobs whose gang lacks tasks.", ()),
-            Metric("volcano_job_retry_counts", "Cycles in which a job's gang lacked tasks.", "unknown"),
-        ]
+            cycle, jobs = self._cycle, list(self._jobs.values())
+        lines: dict[str, list[str]] = {name: [] for name in FAMILIES}
+        duration, start, last, lacks, waiting, retries = lines.values()
+        for seen in jobs:
+            if seen.placed:
+                labels = f'{{job_name="{seen.name}",job_namespace="{seen.namespace}",queue="{seen.queue}"}}'
+                duration.append(f"{labels} {max(seen.placed - seen.created, 0.0) * 1000}")
+                start.append(f"{labels} {seen.created}")
+                last.append(f"{labels} {seen.placed}")
+            if seen.lacking or seen.retries:
+                labels = f'{{job_id="{seen.name}",job_ns="{seen.namespace}"}}'
+                lacks.append(f"{labels} {float(seen.lacking)}")
+                retries.append(f"{labels} {float(seen.retries + (cycle - seen.since if seen.lacking else 0))}")
+        waiting.append(f" {float(sum(1 for seen in jobs if seen.lacking))}")
+        written: list[str] = []
+        for name, (kind, meaning) in FAMILIES.items():
+            written += (f"# HELP {name} {meaning}", f"# TYPE {name} {kind}")
+            written += [name + line for line in lines[name]]
+        return ("\n".join(written) + "\n").encode()

@@ -77,7 +77,6 @@ class CycleMetrics:
         gauge("pumice_build_info", "1; the version as a label.", "version").labels(version("pumice")).set(1)
         self._published, self._jobs = Published(), JobSeries()
         self._registry.register(self._published)
-        self._registry.register(self._jobs)
         ProcessCollector(registry=self._registry)
         self._tidied = float("-inf")
         self._known_lists: dict[str, int] = {}
@@ -85,9 +84,13 @@ class CycleMetrics:
         """Pods whose bind is under way, by UID: when they were created."""
         for one in self._good.values():
             one.set(1)
-        for intent in ("bind", "evict"):
-            for result in ("done", "failed"):
-                self._writes.labels(intent, result)
+        self._written = {
+            (intent, ok): self._writes.labels(intent, "done" if ok else "failed")
+            for intent in ("bind", "evict")
+            for ok in (True, False)
+        }
+        self._assumed, self._bound = (self._task.labels(stage) for stage in ("Assumed", "Bound"))
+        self._binding = self._stage.labels("Bind")
 
     # -- told by the scheduler's thread -----------------------------------------------------------------------------
     def session(self, session: Session) -> None:
@@ -126,7 +129,6 @@ class CycleMetrics:
 
     def _placed(self, binds: Iterable[Bind], state: ClusterState) -> None:
         now = state.now
-        latency = self._task.labels("Assumed")
         for uid in {intent.job for intent in binds}:
             job = state.jobs.get(uid)
             if job is not None:
@@ -135,7 +137,7 @@ class CycleMetrics:
         for intent in binds:
             task = state.tasks.get(intent.uid)
             if task is not None:
-                latency.observe(max(now - task.creation, 0.0) * 1000)
+                self._assumed.observe(max(now - task.creation, 0.0) * 1000)
                 self._created[intent.uid] = task.creation
 
     def _tidy(self, state: ClusterState) -> None:
@@ -177,17 +179,17 @@ class CycleMetrics:
     def bound(self, uid: str, seconds: float, ok: bool) -> None:
         """A bind was answered after so many seconds."""
         created = self._created.pop(uid, None)
-        self._writes.labels("bind", "done" if ok else "failed").inc()
+        self._written["bind", ok].inc()
         if ok:
-            self._stage.labels("Bind").observe(seconds * 1000)
+            self._binding.observe(seconds * 1000)
             if created is not None:
-                self._task.labels("Bound").observe(max(self._clock.now() - created, 0.0) * 1000)
+                self._bound.observe(max(self._clock.now() - created, 0.0) * 1000)
 
     def evicted(self, ok: bool) -> None:
         """An eviction was answered."""
-        self._writes.labels("evict", "done" if ok else "failed").inc()
+        self._written["evict", ok].inc()
 
     def text(self) -> bytes:
         """Everything, for a scrape."""
         found: bytes = generate_latest(self._registry)
-        return found
+        return found + self._jobs.text()
