@@ -32,6 +32,7 @@ class Fault:
             case "drain":
                 cluster.drain_node(self.node)
             case _ if self.node in cluster.nodes:
+                cluster.log.write(cluster.timeline.now, f"node {self.node} returns")
                 cluster.cordon(self.node, False)
             case _ if self.object is not None:
                 cluster.join(self.object)

@@ -102,6 +102,7 @@ def summarise(run: RunRecord) -> Summary:
     jobs_by_queue: dict[str, list[JobRecord]] = defaultdict(list)
     for job in run.jobs:
         jobs_by_queue[job.queue].append(job)
+    machines = {node.name: node for node in run.nodes}.values()  # one that failed and came back is one
     return Summary(
         run=run.name,
         conf_digest=run.conf_digest,
@@ -110,9 +111,9 @@ def summarise(run: RunRecord) -> Summary:
         trace=run.trace,
         partial=run.partial,
         notes=run.notes,
-        nodes=len(run.nodes),
-        gpus=sum(node.gpus for node in run.nodes),
-        cpus=sum(node.cpu_milli for node in run.nodes) / 1000,
+        nodes=len(machines),
+        gpus=sum(node.gpus for node in machines),
+        cpus=sum(node.cpu_milli for node in machines) / 1000,
         span_s=last - first,
         makespan_s=max(ends) - first if ends else None,
         total=totals[0] if totals else _figures("all jobs", [], [], [], run.horizon),

@@ -124,6 +124,15 @@ def test_the_heat_map_covers_every_node_at_every_time() -> None:
     assert len(cells) == sum(int(width) for _, _, width in boxes) == 9 * 144
 
 
+def test_a_node_that_failed_and_came_back_has_one_row_with_a_gap() -> None:
+    stays = (NodeRecord(name="n", gpus=8, until=10), NodeRecord(name="n", gpus=8, since=20))
+    job = JobRecord(name="j", submit=0, start=0, end=30, gpus=1, outcome="completed")
+    drawn = heatmap.heatmap(RunRecord(name="r", horizon=30, nodes=stays, jobs=(job,)))
+    boxes = [(level, int(row)) for level, row in re.findall(r'class="h(\w)" d="M\d+ (\d+)h', drawn)]
+    assert {row for _, row in boxes} == {0}
+    assert {level for level, _ in boxes} == {"x", "0"}
+
+
 def test_many_nodes_share_rows_and_long_names_are_cut_to_what_differs() -> None:
     nodes = tuple(NodeRecord(name=f"rack-a-machine-{number:04d}", gpus=8) for number in range(1213))
     jobs = (JobRecord(name="a", submit=0, outcome="pending"),)

@@ -116,6 +116,12 @@ def test_a_node_that_came_and_left_offers_only_what_it_was_there_for() -> None:
     assert summarise(run).utilisation.gpu == pytest.approx(0.5)
 
 
+def test_a_node_that_failed_and_came_back_is_one_node() -> None:
+    stays = (NodeRecord(name="n", gpus=8, until=10), NodeRecord(name="n", gpus=8, since=20), NodeRecord(name="m"))
+    summary = summarise(RunRecord(name="r", horizon=30, nodes=stays))
+    assert (summary.nodes, summary.gpus) == (2, 8)
+
+
 def test_fragmentation_is_a_mean_over_time_of_the_samples_that_have_it() -> None:
     samples = (Sample(time=0, fragmentation=0.5), Sample(time=10), Sample(time=90, fragmentation=0.2))
     assert summarise(RunRecord(name="r", horizon=100, samples=samples)).fragmentation == pytest.approx(0.35)

@@ -27,7 +27,11 @@ def heatmap(run: RunRecord) -> Markup:
     nodes = [node for node in run.nodes if resource != "gpu" or node.gpus]
     if not nodes:
         return tag("p", "The run had no nodes.", class_="note")
-    groups = _groups(sorted(nodes, key=lambda node: (node.gpu_model, node.name)))
+    stays: dict[str, list[NodeRecord]] = defaultdict(list)
+    for node in nodes:
+        stays[node.name].append(node)  # several where it failed and came back
+    machines = [times[0] for times in stays.values()]
+    groups = _groups(sorted(machines, key=lambda node: (node.gpu_model, node.name)))
     borders = timeline.edges(run, _COLUMNS)
     by_node: dict[str, list[PodRecord]] = defaultdict(list)
     for pod in run.pods:
@@ -36,7 +40,8 @@ def heatmap(run: RunRecord) -> Markup:
     for group in groups:
         pods = [pod for node in group for pod in by_node[node.name]]
         used = timeline.mean_use(pods, resource, borders, run.horizon)
-        offered = timeline.mean_capacity(group, resource, borders, run.horizon)
+        there = [stay for node in group for stay in stays[node.name]]
+        offered = timeline.mean_capacity(there, resource, borders, run.horizon)
         cells.append(np.divide(used, offered, out=np.full_like(used, -1.0), where=offered > 0))
     height = len(groups)
     svg = tag(
