@@ -61,9 +61,12 @@ def label_matches(requirement: Requirement, rows: NodeRows) -> Bools:
     key = requirement.key
     codes, values = rows.table.label(key)
     verdicts = np.zeros(len(values) + 1, dtype=np.bool_)
-    verdicts[0] = requirement_matches(requirement, {})
-    for value, code in values.items():
-        verdicts[code] = requirement_matches(requirement, {key: value})
+    if requirement.operator == "In":
+        verdicts[[values[value] for value in requirement.values or () if value in values]] = True
+    else:
+        verdicts[0] = requirement_matches(requirement, {})
+        for value, code in values.items():
+            verdicts[code] = requirement_matches(requirement, {key: value})
     result: Bools = verdicts[rows.take(codes)]
     return result
 

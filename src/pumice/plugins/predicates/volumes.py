@@ -8,16 +8,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine import matching
 from pumice.engine.rows import NodeRows
 from pumice.framework.plugin import Event
-from pumice.model.api import CSINode, PersistentVolume, PersistentVolumeClaim, Requirement, StorageClass
+from pumice.model.api import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from pumice.model.intents import VolumeChoice
 from pumice.model.node import Node
 from pumice.model.reason import Code, Unfit, reason_id
 from pumice.model.task import Task
 from pumice.plugins.predicates import claims as c
 from pumice.plugins.predicates.claims import Claim
+from pumice.plugins.predicates.offers import Offers
 from pumice.plugins.predicates.storage import StorageRoom
 from pumice.state.cluster import ClusterState
 
@@ -41,12 +41,11 @@ class Volumes:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._room = StorageRoom(state)
+        self._offers = Offers(state)
         self.promised: dict[str, tuple[str, str, str]] = {}
         """Claim -> (volume, node, task); no volume where one will be made for the node. Saved with a cycle."""
         self.within = 600.0
         """Seconds after which a claim that does not get its volume is given up."""
-        self._cached_for: tuple[object, ...] = ()
-        self._cached: dict[Any, Any] = {}
 
     @classmethod
     def kept(cls, store: dict[str, Any], state: ClusterState) -> Volumes:
@@ -95,74 +94,42 @@ class Volumes:
         for claim in c.claims_of(self._state, task):
             volume, node, _ = self.promised.get(claim.key, (claim.volume, claim.selected_node, ""))
             if volume:
-                out[~self._reachable(volume, rows)] = OUT_OF_REACH
+                out[~rows.take(self._offers.reach(volume))] = OUT_OF_REACH
             elif node:
                 there = np.array([n.name == node for n in rows.nodes], dtype=np.bool_)
                 if claim.for_many_nodes and claim.key in self.promised:
-                    there |= self._can_be_made(claim, rows)  # the volume's own reach is looked at before the bind
+                    there |= rows.take(self._offers.made(claim))  # the volume's own reach is looked at before the bind
                 out[~there] = NOTHING_TO_BIND
             else:
                 waiting.append(claim)
-        if any(self._options(x, rows) or self._room.is_told(self._class_of(x)) for x in waiting):
-            for at in np.flatnonzero(out == 0).tolist():
-                if self.choice(waiting, rows, at) is None:
+        taken = self._taken()
+        for claim in waiting:
+            possible = rows.take(self._offers.volumes_for(claim).free(taken)) | rows.take(self._offers.made(claim))
+            out[(out == 0) & ~possible] = NOTHING_TO_BIND
+        if len(waiting) > 1 or any(self._room.is_told(self._class_of(x)) for x in waiting):
+            for at, row in enumerate(rows.nodes):
+                if not out[at] and self.choice(waiting, row, taken) is None:
                     out[at] = NOTHING_TO_BIND
-        else:
-            for claim in waiting:
-                out[(out == 0) & ~self._can_be_made(claim, rows)] = NOTHING_TO_BIND
         return out
 
-    def choice(self, waiting: list[Claim], rows: NodeRows, at: int) -> dict[str, str] | None:
-        """A volume for each claim on one row, the smallest that suits; no name where one will be made. None: no way."""
-        taken = {volume for volume, _, _ in self.promised.values() if volume}
+    def _taken(self) -> set[str]:
+        """Volumes that were promised."""
+        return {volume for volume, _, _ in self.promised.values() if volume}
+
+    def choice(self, waiting: Sequence[Claim], node: Node, promised: set[str]) -> dict[str, str] | None:
+        """A volume for each claim on a node, the smallest that suits; no name where one will be made. None: no way."""
+        taken = set(promised)
         chosen: dict[str, str] = {}
         beside: list[Claim] = []
         for claim in sorted(waiting, key=lambda x: (x.size, x.key)):
-            options = self._options(claim, rows)
-            fitting = [name for name, where in options if where[at] and name not in taken]
-            if fitting:
-                chosen[claim.key] = fitting[0]
-                taken.add(fitting[0])
-            elif self._can_be_made(claim, rows)[at] and self._has_room(claim, rows.nodes[at], beside):
-                chosen[claim.key] = ""
+            found = self._offers.volumes_for(claim).first(node._row, taken)
+            if not found:
+                if not self._offers.made(claim)[node._row] or not self._has_room(claim, node, beside):
+                    return None
                 beside.append(claim)
-            else:
-                return None
+            chosen[claim.key] = found
+            taken.add(found)
         return chosen
-
-    def _options(self, claim: Claim, rows: NodeRows) -> list[tuple[str, Bools]]:
-        """Volumes that suit a claim, its own and then the smallest first, each with the rows where it can be used."""
-        cache = self._cache(rows)
-        known: list[tuple[str, Bools]] | None = cache.get(claim.key)
-        if known is None:
-            volumes = [v for v in self._state.kind("PersistentVolume").values() if isinstance(v, PersistentVolume)]
-            fitting = [v for v in volumes if c.suits(v, claim)]
-            fitting.sort(key=lambda v: (v.spec.get("claimRef") is None, c.volume_size(v), v.metadata.name))
-            known = cache[claim.key] = [(v.metadata.name, self._reachable(v.metadata.name, rows)) for v in fitting]
-        return known
-
-    def _can_be_made(self, claim: Claim, rows: NodeRows) -> Bools:
-        """Per row: would the claim's storage class make a volume there?"""
-        cache = self._cache(rows)
-        known: Bools | None = cache.get(("made", claim.key))
-        if known is None:
-            known = cache["made", claim.key] = self._made(claim, rows)
-        return known
-
-    def _made(self, claim: Claim, rows: NodeRows) -> Bools:
-        storage = self._class_of(claim)
-        if storage is None or not storage.provisioner or storage.provisioner == c.NO_PROVISIONER:
-            return np.zeros(len(rows), dtype=np.bool_)
-        if not storage.allowed_topologies:
-            return np.ones(len(rows), dtype=np.bool_)
-        result = np.zeros(len(rows), dtype=np.bool_)
-        for term in storage.allowed_topologies:
-            ok = np.ones(len(rows), dtype=np.bool_)
-            for line in term.get("matchLabelExpressions") or ():
-                wanted = Requirement(key=line["key"], operator="In", values=list(line.get("values") or ()))
-                ok &= matching.label_matches(wanted, rows)
-            result |= ok
-        return result
 
     def _class_of(self, claim: Claim) -> StorageClass | None:
         return c.storage_class(self._state, claim)
@@ -181,28 +148,6 @@ class Volumes:
                 if other.class_name == claim.class_name:
                     others.append((where, other.size))
         return self._room.suffices(storage, claim.size, node, others)
-
-    def _cache(self, rows: NodeRows) -> dict[Any, Any]:
-        """What was found out about just these rows; the next question about others starts anew."""
-        state = self._state
-        kinds = ("PersistentVolume", "PersistentVolumeClaim", "StorageClass")
-        key = (rows, state.table.changed.position, *(state.versions.get(k, 0) for k in kinds))
-        if self._cached_for != key:
-            self._cached_for, self._cached = key, {}
-        return self._cached
-
-    def _reachable(self, name: str, rows: NodeRows) -> Bools:
-        """Per row: can the volume be used there?"""
-        volume = self._state.kind("PersistentVolume").get(name)
-        if not isinstance(volume, PersistentVolume):
-            return np.zeros(len(rows), dtype=np.bool_)
-        terms = c.node_terms(volume)
-        if terms is None:
-            return np.ones(len(rows), dtype=np.bool_)
-        result = np.zeros(len(rows), dtype=np.bool_)
-        for term in terms:
-            result |= matching.term_matches(term, rows)
-        return result
 
     def zones(self, task: Task, rows: NodeRows) -> Reasons:
         """The node is in the zone and region that bound volumes are labelled with; nodes without zones will do."""
@@ -278,8 +223,7 @@ class Volumes:
         ]
         if not waiting:
             return
-        rows = NodeRows(self._state.table, np.array([node._row], dtype=np.intp))
-        chosen = self.choice(waiting, rows, 0)
+        chosen = self.choice(waiting, node, self._taken())
         if chosen is None:
             event.err = f"node {node._name}: no volumes for the claims of {task.key}"
             return
