@@ -43,7 +43,7 @@ TAKEN: Final = reason_id("resources", "had no room when it was asked for")
 """Of a node on which nothing is short any more: what the task did not get was given back later in the cycle."""
 GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
 _NEG_INF: Final = float("-inf")
-_FEW_ROWS: Final = 8
+_FEW_ROWS: Final = 32
 """Up to so many rows are looked at one by one faster than as columns."""
 
 
