@@ -8,7 +8,9 @@ from pumice.framework.plugin import Action
 from pumice.framework.session import Session
 from pumice.model.job import Job
 from pumice.model.reason import Verdict
-from pumice.model.status import JobPhase
+from pumice.model.status import JobPhase, TaskStatus
+
+S = TaskStatus
 
 
 class Enqueue(Action):
@@ -44,6 +46,8 @@ class Enqueue(Action):
             queues.push(queue)
 
     def _vote(self, ssn: Session, job: Job, votes: dict[Hashable, Verdict]) -> Verdict:
+        if (job._by_status[S.BOUND] or job._by_status[S.RUNNING]) and not ssn.compat.begun_jobs:
+            return Verdict(True)  # it was let in before, and whoever noted that was cut short
         if job._min_resources is None and ssn.compat.enqueue_without_min_resources:
             return Verdict(True)
         key = ssn.enqueue_key(job) if votes else None

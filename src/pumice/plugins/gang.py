@@ -144,10 +144,10 @@ def _job_key(job: Job) -> bool:
 
 
 def _claim(job: Job) -> int:
-    """A gang that runs but lost a member has first claim; then come those that have not started, then the ready."""
+    """A gang that began and lacks a member has first claim; then come those that have not started, then the ready."""
     if job.is_ready:
         return 2
-    return 0 if job._by_status[S.RUNNING] else 1
+    return 0 if job._by_status[S.RUNNING] or job._by_status[S.BOUND] else 1
 
 
 def _sub_job_key(sub_job: SubJob) -> bool:
