@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -30,6 +32,7 @@ class KubeClient:
         self._connections = connections
         self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
         self._access: Access | None = None
+        self._way: dict[str, Any] = {}
         self._session: aiohttp.ClientSession | None = None
         self._retired: list[aiohttp.ClientSession] = []
         self._renewing = asyncio.Lock()
@@ -71,7 +74,7 @@ class KubeClient:
                     data=data,
                     headers=_headers(access, content if data is not None else ""),
                     timeout=limit,
-                    **_way(access),
+                    **self._way,
                 ) as answer:
                     answered = await answer.read()
                     if answer.status == 401 and attempt == 1:
@@ -98,7 +101,7 @@ class KubeClient:
         try:
             access, session = self._current()
             async with session.get(
-                access.host + path, params=query, headers=_headers(access, ""), timeout=limit, **_way(access)
+                access.host + path, params=query, headers=_headers(access, ""), timeout=limit, **self._way
             ) as answer:
                 if answer.status == 401:
                     await self._renew(access)
@@ -129,9 +132,14 @@ class KubeClient:
                 if self._session is not None:
                     self._retired.append(self._session)  # requests may be in flight on it
                 connector = aiohttp.TCPConnector(limit=self._connections, ssl=access.tls(), keepalive_timeout=60)
+                # not trust_env: then it would look for a .netrc, in another thread, at every request
                 self._session = aiohttp.ClientSession(
-                    connector=connector, headers=self._headers, read_bufsize=_BUFFER, trust_env=True
+                    connector=connector,
+                    headers=self._headers,
+                    read_bufsize=_BUFFER,
+                    cookie_jar=aiohttp.DummyCookieJar(),
                 )
+            self._way = way_of(access)
             self._access = access
         if refused is not None:
             log.info("the API server refused our credentials; read them again")
@@ -144,10 +152,15 @@ def _headers(access: Access, content: str) -> dict[str, str]:
     return headers
 
 
-def _way(access: Access) -> dict[str, Any]:
+def way_of(access: Access) -> dict[str, Any]:
+    """How connections are made: past a proxy that the kubeconfig or the environment names, under another name."""
     way: dict[str, Any] = {}
-    if access.proxy:
-        way["proxy"] = access.proxy
+    parts = urlsplit(access.host)
+    proxy = access.proxy
+    if not proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
+        proxy = urllib.request.getproxies().get(parts.scheme, "")
+    if proxy:
+        way["proxy"] = proxy
     if access.server_name:
         way["server_hostname"] = access.server_name
     return way
