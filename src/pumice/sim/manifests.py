@@ -84,7 +84,7 @@ def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None
                 pod = api.decode(kind, document)
                 assert isinstance(pod, api.Pod)
                 _namespaced(pod)
-                if pod.status.phase not in ("Succeeded", "Failed"):
+                if pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is None:
                     pods.setdefault(_group_key(pod), []).append((pod, origin))
             elif kind in api.KINDS:
                 obj = api.decode(kind, document)

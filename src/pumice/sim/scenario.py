@@ -137,6 +137,7 @@ def read_scenario(path: Path, catalogue: Catalogue) -> Scenario:
             draft.objects += read_queues(queues)
         _workload(top.need("workload"), path.parent, draft)
         _check_queues(draft)
+        _leave_out_orphans(draft)
         delays = _delays(top.get("delays"))
         period, settle = 1.0, True
         cycles = top.get("cycles")
@@ -235,6 +236,23 @@ def _check_queues(draft: _Draft) -> None:
     for queue, jobs in sorted(Counter(wanted).items()):
         if queue not in there:
             draft.warnings.append(f"queue {queue!r} is not there: {jobs:,} jobs that name it will wait for ever")
+
+
+def _leave_out_orphans(draft: _Draft) -> None:
+    """Leave out pods that run on a node which is not there, as those of a cluster that was saved in a bad moment do."""
+    there = {o.metadata.name for o in draft.objects if isinstance(o, NodeObject)}
+    for found in draft.manifests:
+        for at, job in enumerate(found.jobs):
+            lost = {pod: node for pod, node in job.placed.items() if node not in there}
+            if not lost:
+                continue
+            kinds = tuple(kind for kind in job.kinds if not lost.keys() & set(kind.names))
+            found.jobs[at] = replace(job, kinds=kinds)
+            draft.warnings += [
+                f"{job.origin}: pod {job.namespace}/{pod} runs on node {node!r}, which is not there: left out"
+                for pod, node in lost.items()
+            ]
+        found.jobs[:] = [job for job in found.jobs if job.kinds]
 
 
 def _delays(value: Value | None) -> Delays:

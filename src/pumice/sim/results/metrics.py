@@ -42,6 +42,11 @@ def _p99(spread: Distribution | None) -> float | None:
     return spread.p99 if spread else None
 
 
+def _lost(figures: Figures) -> float | None:
+    """Nothing is said where no GPU was used."""
+    return figures.lost_gpu_hours if figures.gpu_hours else None
+
+
 OF_GROUP: Final[tuple[Metric[Figures], ...]] = (
     Metric("wait_mean", "Wait, mean", "seconds", "lower", lambda figures: _mean(figures.wait)),
     Metric("wait_p50", "Wait, median", "seconds", "lower", lambda figures: _p50(figures.wait)),
@@ -53,7 +58,7 @@ OF_GROUP: Final[tuple[Metric[Figures], ...]] = (
     Metric("completed", "Jobs completed", "count", "higher", lambda figures: figures.completed),
     Metric("pending", "Jobs still pending", "count", "lower", lambda figures: figures.pending),
     Metric("evictions", "Evictions", "count", "lower", lambda figures: figures.evictions),
-    Metric("lost_gpu_hours", "Lost GPU-hours", "hours", "lower", lambda figures: figures.lost_gpu_hours),
+    Metric("lost_gpu_hours", "Lost GPU-hours", "hours", "lower", _lost),
 )
 """Figures of any group of jobs."""
 
