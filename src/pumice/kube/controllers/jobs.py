@@ -51,7 +51,8 @@ class JobController:
             case VcJob():
                 self.queue.add(obj.key)
             case OwnedPod() if obj.job is not None:
-                if self._store.pod(obj.key) is None:
+                now = self._store.pod(obj.key)
+                if now is None or now.metadata.uid != obj.metadata.uid:
                     self._removed.discard(obj.metadata.uid)
                 self.queue.add(f"{namespace}/{obj.job.name}")
             case PodGroup():
@@ -139,7 +140,9 @@ class JobController:
         if group is not None:
             await mend_group(self._hand, wanted, group)
         else:
-            await create_group(self._hand, wanted, [owner_of(job)])
+            answer = await create_group(self._hand, wanted, [owner_of(job)])
+            if answer is not None:
+                self._store.take(DECODERS["PodGroup"].decode(answer))
         return group
 
     async def _write(self, job: VcJob, plan: Plan, minimum: int) -> bool:
