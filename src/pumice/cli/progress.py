@@ -16,13 +16,21 @@ SHOWN_AFTER_S = 1.0
 REFRESHED_EVERY_S = 0.2
 
 
+def part_done(scenario: Scenario, state: sim.Progress) -> float:
+    """How much of a run is over, from 0 to 1: by time where it has a horizon, else by jobs."""
+    horizon = scenario.setting.horizon_s
+    if math.isfinite(horizon):
+        return min(1.0, state.now / horizon)
+    jobs = scenario.expected_jobs
+    return min(1.0, state.over / jobs) if jobs else 0.0
+
+
 @contextmanager
 def progress_bar(name: str, scenario: Scenario) -> Iterator[Callable[[sim.Progress], None]]:
     """A bar with simulated time, speed-up and ETA, for runs that take longer than a second."""
-    bar = render.Bar(name)
+    names = list(scenario.configurations)
+    bar = render.Bar(f"{name} ({names.index(name) + 1} of {len(names)})" if len(names) > 1 else name)
     began = time.monotonic()
-    horizon = scenario.setting.horizon_s
-    total = sum(len(part.trace) for part in scenario.traces)
     shown = 0.0
 
     def tell(state: sim.Progress) -> None:
@@ -31,12 +39,10 @@ def progress_bar(name: str, scenario: Scenario) -> Iterator[Callable[[sim.Progre
         if not bar.visible or passed < SHOWN_AFTER_S or passed - shown < REFRESHED_EVERY_S:
             return
         shown = passed
-        done = state.now / horizon if math.isfinite(horizon) else state.over / total if total else 0.0
+        done = part_done(scenario, state)
         left = units.duration(passed / done - passed) if done > 0 else "?"
-        said = (
-            f"{units.duration(state.now)} simulated, {state.over:,} jobs done, {state.now / passed:,.0f}x, {left} left"
-        )
-        bar.update(done, said)
+        speed = f"{state.now / passed:,.0f} × real time"
+        bar.update(done, f"{units.duration(state.now)} simulated, {state.over:,} jobs done, {speed}, {left} left")
 
     try:
         yield tell

@@ -7,6 +7,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from importlib.metadata import version
 from typing import TextIO
 
@@ -234,7 +235,7 @@ class Simulation:
         if len(self.never_fit) > 5:
             notes.append(f"and {len(self.never_fit) - 5:,} more jobs that can never fit")
         if self.failure:
-            notes.append(f"stopped at {now:g} s: {self.failure}")
+            notes.append(f"stopped at {timedelta(seconds=round(now))} of simulated time: {self.failure}")
         return RunRecord(
             name=setting.name,
             conf_digest=self.loop.assembly.conf.digest,

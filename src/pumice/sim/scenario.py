@@ -63,6 +63,12 @@ class Scenario:
             parts.append(jobs.jobs(part.trace))
         return merged(parts)
 
+    @property
+    def expected_jobs(self) -> float:
+        """How many jobs there are to play, about, whatever the horizon."""
+        given = sum(len(found.jobs) for found in self.manifests) + sum(len(part.trace) for part in self.traces)
+        return given + sum(generator.arrivals.expected for generator in self.generators)
+
     def setting_of(self, configuration: str) -> Setting:
         """The setting of the run under one configuration."""
         return replace(self.setting, name=configuration)

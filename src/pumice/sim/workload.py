@@ -205,6 +205,12 @@ class Arrivals:
     batch: int = 1
     """Jobs that arrive together."""
 
+    @property
+    def expected(self) -> float:
+        """How many jobs arrive, about; infinite where they never cease."""
+        drawn = self.batch * max(0.0, self.until_s - self.start_s) / self.every_s
+        return drawn if self.count is None else min(drawn, self.count)
+
     def times(self, rng: random.Random) -> Iterator[float]:
         """The instants, whole seconds in order."""
         made, now = 0, self.start_s
