@@ -40,6 +40,8 @@ class Compat:
     """Freed room is not held for the one it was freed for."""
     disruption_budgets: bool = False
     """Only the pdb plugin looks at disruption budgets: at each question by itself, without unlabelled pods (29)."""
+    node_groups: bool = False
+    """nodegroup takes preferences, also those against a group, for allowances, and allows nothing else (32)."""
     undone_evictions: bool = False
     """A bound task whose eviction is taken back counts as running (8)."""
     dry_run: bool = False

@@ -1,0 +1,209 @@
+"""nodegroup: queues have groups of nodes that they use, prefer or avoid, and limits in each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.rows import NodeRows
+from pumice.engine.scope import Scope
+from pumice.errors import InvalidInput
+from pumice.framework.plugin import Arguments, EventHandler, Plugin
+from pumice.framework.session import Session
+from pumice.model.reason import Code, reason_id
+from pumice.model.resources import Number, Resources
+from pumice.model.status import IS_HELD
+from pumice.model.task import Task
+
+Reasons = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+GROUP: Final = "volcano.sh/nodegroup-name"
+LIMITS: Final = "volcano.sh/nodegroup-resource-limits"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def _no(text: str) -> int:
+    return reason_id("nodegroup", text, Code.UNRESOLVABLE)
+
+
+NOT_THERE: Final = _no("node(s) are not in a group that the queue may use")
+UNREADABLE: Final = _no(f"the queue's annotation {LIMITS} cannot be read")
+FULL: Final = _no("node(s) are in a group in which the queue is at its limit")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a queue says of groups of nodes."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+    """Anti-affinity, required."""
+    avoided: tuple[str, ...] = ()
+    """Anti-affinity, preferred."""
+
+    def admits(self, group: str, *, as_volcano: bool) -> bool:
+        """May tasks of the queue go to nodes of the group?
+
+        *as_volcano*: every preference is an allowance, also one against a group, and nothing else is allowed.
+        """
+        if as_volcano:
+            wanted = group in self.required or group in self.preferred
+            return (wanted and group not in self.never) or group in self.avoided
+        if group in self.never:
+            return False
+        return not self.required or group in self.required or group in self.preferred
+
+    def score(self, group: str, *, ordered: bool) -> float:
+        """How good the group is; *ordered*: of the preferred ones the first is the best."""
+        if group in self.avoided:
+            return -1.0
+        found = 100.0 if group in self.required else 0.0
+        if group in self.preferred:
+            n, i = len(self.preferred), self.preferred.index(group) if ordered else 0
+            found += 50.0 * (n - i) / n
+        return found
+
+
+class NodeGroup(Plugin):
+    """Keeps the tasks of a queue in the node groups that its ``spec.affinity`` names, and within its limits there.
+
+    Arguments: ``strict`` (true: nodes of no group are for nobody), ``enablePreferredOrder`` (false). With the flag
+    ``enableHierarchy`` a queue without rules has those of its nearest ancestor that has some.
+    """
+
+    name = "nodegroup"
+    arguments_read = ("strict", "enablePreferredOrder")
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._strict = arguments.bool("strict", True)
+        self._ordered = arguments.bool("enablePreferredOrder", False)
+
+    def on_session_open(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._inherits = ssn.flag("enableHierarchy")
+        self._as_volcano = ssn.compat.node_groups
+        self._known: dict[str, Rules | None] = {}
+        ssn.add_batch_predicate_fn(self.name, self._allowed, scope=Scope.STATIC, key=self._rules)
+        ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.STATIC, key=self._rules)
+        limited = [name for name, queue in ssn.queues.items() if LIMITS in (queue.object.metadata.annotations or {})]
+        if limited:
+            self._limits = _Limits(ssn, limited)
+            ssn.add_batch_predicate_fn(self.name, self._limits.allow, applies=self._limits.concern, also=True)
+            ssn.add_event_handler(
+                EventHandler(
+                    allocate=lambda event: self._limits.count([event.task], 1),
+                    deallocate=lambda event: self._limits.count([event.task], -1),
+                    allocate_many=lambda tasks: self._limits.count(tasks, 1),
+                    deallocate_many=lambda tasks: self._limits.count(tasks, -1),
+                )
+            )
+
+    # -- rules ------------------------------------------------------------------------------------------------------
+    def _rules(self, task: Task) -> Rules | None:
+        """The rules of a task's queue; None if it has none."""
+        job = task._job
+        name = job._queue if job is not None else ""
+        if name not in self._known:
+            self._known[name] = self._find(name)
+        return self._known[name]
+
+    def _find(self, name: str) -> Rules | None:
+        seen: set[str] = set()
+        while name not in seen and (queue := self._ssn.queues.get(name)) is not None:
+            seen.add(name)
+            spec = queue.object.spec
+            if spec.affinity is not None or not self._inherits:
+                return _read(spec.affinity)
+            name = spec.parent or "root"
+        return None
+
+    def _allowed(self, task: Task, rows: NodeRows) -> Reasons:
+        rules = self._rules(task)
+        codes, values = rows.table.label(GROUP)
+        verdicts = np.full(len(values) + 1, NOT_THERE, dtype=np.int32)
+        if rules is None:
+            verdicts[0] = NOT_THERE if self._strict else 0
+        else:
+            for group, code in values.items():
+                if rules.admits(group, as_volcano=self._as_volcano):
+                    verdicts[code] = 0
+        return verdicts[rows.take(codes)]
+
+    def _score(self, task: Task, rows: NodeRows) -> Floats:
+        rules = self._rules(task)
+        codes, values = rows.table.label(GROUP)
+        scores = np.zeros(len(values) + 1)
+        if rules is not None:
+            for group, code in values.items():
+                scores[code] = rules.score(group, ordered=self._ordered)
+        return scores[rows.take(codes)]
+
+
+class _Limits:
+    """What queues hold in each group of nodes, against what they may; followed through a session."""
+
+    def __init__(self, ssn: Session, queues: Sequence[str]) -> None:
+        self._ssn = ssn
+        self._limits: dict[str, dict[str, Resources] | None] = {}
+        self._held: dict[tuple[str, str], dict[int, Number]] = {}
+        for name in queues:
+            queue = ssn.queues[name]
+            self._limits[name] = _read_limits((queue.object.metadata.annotations or {})[LIMITS])
+            for job in queue.jobs.values():
+                for status, tasks in enumerate(job._by_status):
+                    if IS_HELD[status]:
+                        self.count(tasks.values(), 1)
+
+    def concern(self, task: Task) -> bool:
+        """Has the task's queue limits?"""
+        return task._job is not None and task._job._queue in self._limits
+
+    def allow(self, task: Task, rows: NodeRows) -> Reasons:
+        """Nodes of groups in which the queue stays within its limits with the task."""
+        queue = task.job._queue
+        limits = self._limits[queue]
+        if limits is None:
+            return np.full(len(rows), UNREADABLE, dtype=np.int32)
+        codes, values = rows.table.label(GROUP)
+        verdicts = np.zeros(len(values) + 1, dtype=np.int32)
+        for group, limit in limits.items():
+            held = self._held.get((queue, group), {})
+            over = any(held.get(d, 0) + task._class.requests.get(d) > most for d, most in limit.items())
+            if over and group in values:
+                verdicts[values[group]] = FULL
+        return verdicts[rows.take(codes)]
+
+    def count(self, tasks: Iterable[Task], sign: int) -> None:
+        """Tasks got a place, or gave theirs back."""
+        for task in tasks:
+            node, job = task._node, task._job
+            if node is None or job is None or job._queue not in self._limits:
+                continue
+            held = self._held.setdefault((job._queue, node.labels.get(GROUP, "")), {})
+            for d, v in task._class.items:
+                held[d] = held.get(d, 0) + sign * v
+
+
+def _read(affinity: Mapping[str, Any] | None) -> Rules | None:
+    if affinity is None:
+        return None
+    near, far = affinity.get("nodeGroupAffinity") or {}, affinity.get("nodeGroupAntiAffinity") or {}
+    lists = (near.get(_REQUIRED), near.get(_PREFERRED), far.get(_REQUIRED), far.get(_PREFERRED))
+    return Rules(*(tuple(map(str, listed or ())) for listed in lists))
+
+
+def _read_limits(text: str) -> dict[str, Resources] | None:
+    """Group -> limit; None if the text cannot be read."""
+    try:
+        return {str(group): Resources.parse(amounts) for group, amounts in json.loads(text).items()}
+    except (ValueError, AttributeError, TypeError, InvalidInput):
+        return None
