@@ -3,7 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
 from pumice.framework.plugin import Arguments
 from pumice.framework.session import Session
@@ -12,6 +15,7 @@ from pumice.model.events import Seen
 from pumice.model.intents import Bind, DeviceChoice
 from pumice.plugins.predicates import Predicates
 from pumice.plugins.predicates.cel import Device, compile_selector
+from pumice.plugins.predicates.devices import Devices
 from pumice.state.cluster import ClusterState
 
 Json = dict[str, Any]
@@ -367,3 +371,36 @@ def test_a_claim_made_for_another_pod_or_about_to_go_serves_nobody() -> None:
     assert objections(ssn, "p")["n1"] == 'resourceclaim "made" was not created for the pod'
     assert objections(ssn, "q")["n1"] == 'resourceclaim "going" is being deleted'
     assert objections(ssn, "r")["n1"] == 'resourceclaim "full" has 256 users, and at most 256 are possible'
+
+
+MOVES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["n1", "n2", "back"])), max_size=12)
+
+
+@given(MOVES, st.lists(st.integers(1, 2), min_size=6, max_size=6))
+def test_what_is_known_of_free_devices_is_what_a_fresh_look_finds(
+    moves: list[tuple[int, str]], counts: list[int]
+) -> None:
+    shared = {"driver": DRIVER, "pool": {"name": "net", "generation": 1}, "allNodes": True, "devices": [{"name": "s"}]}
+    ssn = opened(
+        DeviceClass=[device_class()],
+        ResourceSlice=[
+            devices("n1", "a", "b"),
+            devices("n2", "a", "b", "c"),
+            {"metadata": {"name": "net"}, "spec": shared},
+        ],
+        ResourceClaim=[claim(f"c{n}", count) for n, count in enumerate(counts)],
+        Pod=[pod(f"p{n}", f"c{n}") for n in range(6)],
+    )
+    kept = Devices.kept(ssn.runtime.kept, ssn.state)
+    tasks = [ssn.state.tasks[f"p{n}"] for n in range(6)]
+    statement = ssn.statement()
+    for n, where in moves:
+        if where == "back":
+            statement.rollback(max(0, statement.checkpoint() - n))
+        elif tasks[n].node is None:
+            statement.allocate(tasks[n], ssn.nodes[where])
+        fresh = Devices(ssn.state)
+        fresh.promised = kept.promised
+        rows = NodeRows(ssn.state.table)
+        for task in tasks:
+            assert kept.filter(task, rows).tolist() == fresh.filter(task, rows).tolist()

@@ -3,7 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pumice.engine.rows import NodeRows
 from pumice.framework.plugin import Arguments
 from pumice.framework.session import Session
 from pumice.model import api
@@ -12,6 +15,8 @@ from pumice.model.intents import Bind, VolumeChoice
 from pumice.model.reason import Code
 from pumice.model.task import Task
 from pumice.plugins.predicates import Predicates
+from pumice.plugins.predicates.attachments import Attachments
+from pumice.plugins.predicates.volumes import Volumes
 from pumice.state import saved
 from pumice.state.cluster import ClusterState
 
@@ -301,3 +306,45 @@ def test_what_was_promised_is_plain_data_that_a_saved_cycle_holds() -> None:
     packed, left_out = saved.pack_memory(ssn.runtime.memory)
     assert left_out == []
     assert saved.unpack(packed["predicates"]) == {"volumes": {"ns/one": ("", "n2", "p")}}
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["n1", "n2", "back"])), max_size=12))
+def test_the_count_of_attached_volumes_is_what_a_fresh_look_finds(moves: list[tuple[int, str]]) -> None:
+    def limit(name: str, most: int) -> Json:
+        driver = {"name": "csi.example", "allocatable": {"count": most}}
+        return {"metadata": {"name": name}, "spec": {"drivers": [driver]}}
+
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage(provisioner="csi.example")],
+        CSINode=[limit("n1", 1), limit("n2", 2)],
+        PersistentVolumeClaim=[claim(f"c{n}") for n in range(4)],
+        Pod=[pod(f"p{n}", f"c{n}") for n in range(4)] + [pod("p4", "c0")],
+    )
+    kept = Volumes.kept(ssn.runtime.kept, ssn.state).attachments
+    tasks = [task(ssn, f"p{n}") for n in range(5)]
+    rows = NodeRows(ssn.state.table)
+    statement = ssn.statement()
+    for n, where in moves:
+        if where == "back":
+            statement.rollback(max(0, statement.checkpoint() - n))
+        elif tasks[n].node is None:
+            statement.allocate(tasks[n], ssn.nodes[where])
+        for one in tasks:
+            assert kept.filter(one, rows).tolist() == Attachments(ssn.state).filter(one, rows).tolist()
+
+
+def test_a_node_is_full_when_a_volume_was_placed_there_and_not_when_that_was_undone() -> None:
+    driver = {"name": "csi.example", "allocatable": {"count": 1}}
+    ssn = opened(
+        Node=NODES,
+        StorageClass=[storage(provisioner="csi.example")],
+        CSINode=[{"metadata": {"name": "n1"}, "spec": {"drivers": [driver]}}],
+        PersistentVolumeClaim=[claim("one"), claim("two")],
+        Pod=[pod("p", "one"), pod("q", "two")],
+    )
+    statement = ssn.statement()
+    assert statement.allocate(task(ssn, "p"), ssn.nodes["n1"]) == ""
+    assert objections(ssn, "q") == {"n1": "node(s) exceed max volume count", "n2": None}
+    statement.discard()
+    assert objections(ssn, "q") == {"n1": None, "n2": None}

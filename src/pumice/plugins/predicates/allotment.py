@@ -60,7 +60,7 @@ def choose(
     asked: Sequence[Asked], devices: Sequence[Device], taken: set[Key], counters: Counters
 ) -> dict[str, tuple[Given, ...]] | None:
     """Free devices for every request of every claim, the first that pass; None when there is no way to serve all."""
-    used, left = set(taken), dict(counters)
+    used, left = {d.key for d in devices} & taken, dict(counters)
     out: dict[str, tuple[Given, ...]] = {}
     for one in asked:
         found = _serve(one, devices, used, left)

@@ -20,6 +20,7 @@ from pumice.model.task import Task
 from pumice.plugins.predicates.allotment import Asked, Key, Wanted, allocation_of, choose, counters_left
 from pumice.plugins.predicates.cel import Device, compile_selector
 from pumice.plugins.predicates.slices import Slices, selected
+from pumice.plugins.predicates.taken import FreeRows, Taken
 from pumice.state.cluster import ClusterState
 
 Reasons = npt.NDArray[np.int32]
@@ -48,6 +49,8 @@ class Devices:
         """By claim. Saved with a cycle."""
         self._held_at = -1
         self._held: set[Key] = set()
+        self._in_use = Taken()
+        self._free = FreeRows(state, self._slices, self._in_use)
         self._passing: dict[tuple[str, ...], Callable[[Device], bool]] = {}
         self._passing_at = -1
 
@@ -67,6 +70,7 @@ class Devices:
             lost = task is None or task.node_name != node or not isinstance(claim, ResourceClaim)
             if lost or _is_written(claim, devices):
                 del self.promised[key]
+        self._held_at = -1
 
     # -- reading --------------------------------------------------------------------------------------------------
     def claims(self, task: Task) -> list[ResourceClaim]:
@@ -151,7 +155,8 @@ class Devices:
             claims = self._state.kind("ResourceClaim").values()
             self._held_at = version
             self._held = {key for claim in claims if isinstance(claim, ResourceClaim) for key in _allocated(claim)}
-        return self._held.union(*(devices for devices, *_ in self.promised.values()))
+            self._in_use.become(self._held.union(*(devices for devices, *_ in self.promised.values())))
+        return self._in_use.keys
 
     # -- filter ---------------------------------------------------------------------------------------------------
     def filter(self, task: Task, rows: NodeRows) -> Reasons:
@@ -169,12 +174,16 @@ class Devices:
             if not allocation:
                 waiting.append(self._asked(claim))
             elif promise is None and _only_for(claim, task):
-                taken -= set(_allocated(claim))
                 movable.append((self._asked(claim), _usable(allocation, rows)))
             else:
                 out[~_usable(allocation, rows)] = ELSEWHERE
-        if not waiting and all(usable.all() for _, usable in movable):
+        if all(usable.all() for _, usable in movable):
+            if waiting:
+                question = msgspec.json.encode([asked.claim.spec.get("devices") for asked in waiting])
+                served = self._free.ask(question, rows, lambda d: self._choose(waiting, d, taken) is not None)
+                out[(out == 0) & ~served] = NONE_FREE
             return out
+        taken = taken.difference(*(_allocated(asked.claim) for asked, _ in movable))
         for at, devices in enumerate(self._slices.present(rows)):
             if out[at]:
                 continue
@@ -186,8 +195,9 @@ class Devices:
 
     def _choose(self, asked: Sequence[Asked], devices: Sequence[Device], taken: set[Key]) -> Any:
         slices = self._slices
-        users = [slices.by_key[key] for key in taken if key in slices.by_key] if slices.counters else []
-        return choose(asked, devices, taken, counters_left(slices.counters, users))
+        shares = any(d.consumes for d in devices)
+        users = [slices.by_key[key] for key in taken if key in slices.by_key] if shares else []
+        return choose(asked, devices, taken, counters_left(slices.counters, users) if shares else {})
 
     # -- placements -----------------------------------------------------------------------------------------------
     def placed(self, event: Event) -> None:
@@ -203,7 +213,8 @@ class Devices:
             allocation = claim.status.get("allocation")
             if claim.key in self.promised or (allocation and _usable(allocation, rows)[0]):
                 continue
-            taken -= set(_allocated(claim))
+            if allocation:
+                taken = taken.difference(_allocated(claim))
             waiting.append(claim)
         if not waiting:
             return
@@ -215,6 +226,7 @@ class Devices:
             given = chosen[claim.key]
             devices = tuple(g.device.key for g in given if not g.request.admin)
             self.promised[claim.key] = (devices, node._name, task._uid, allocation_of(claim, given))
+            self._in_use.add(devices)
 
     def placed_many(self, tasks: Sequence[Task]) -> None:
         """Tasks that are placed in bulk have no claims."""
@@ -223,7 +235,8 @@ class Devices:
         """Give up what was promised to the task."""
         uid = event.task._uid
         for key in [k for k, (_, _, owner, _) in self.promised.items() if owner == uid]:
-            del self.promised[key]
+            devices = self.promised.pop(key)[0]
+            self._in_use.discard(set(devices) - self._held)
 
     def choices(self, task: Task) -> list[DeviceChoice]:
         """What must be written into the task's claims before it is bound."""

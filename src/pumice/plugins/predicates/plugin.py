@@ -84,7 +84,7 @@ class Predicates(Plugin):
         volumes.forget_settled()
         add = partial(ssn.add_batch_predicate_fn, self.name, applies=has_claims, also=True)
         if self._on["NodeVolumeLimits"]:
-            add(volumes.limits)
+            add(volumes.attachments.filter)
         if self._on["VolumeZone"]:
             add(volumes.zones)
         if self._on["VolumeBinding"]:

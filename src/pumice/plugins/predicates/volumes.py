@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.framework.plugin import Event
-from pumice.model.api import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from pumice.model.api import PersistentVolumeClaim, StorageClass
 from pumice.model.intents import VolumeChoice
 from pumice.model.node import Node
 from pumice.model.reason import Code, Unfit, reason_id
 from pumice.model.task import Task
 from pumice.plugins.predicates import claims as c
+from pumice.plugins.predicates.attachments import Attachments
 from pumice.plugins.predicates.claims import Claim
 from pumice.plugins.predicates.offers import Offers
 from pumice.plugins.predicates.storage import StorageRoom
@@ -25,7 +26,6 @@ Bools = npt.NDArray[np.bool_]
 Reasons = npt.NDArray[np.int32]
 
 PLUGIN: Final = "predicates"
-FULL: Final = reason_id(PLUGIN, "node(s) exceed max volume count")
 OTHER_ZONE: Final = reason_id(PLUGIN, "node(s) had no available volume zone", Code.UNRESOLVABLE)
 OUT_OF_REACH: Final = reason_id(PLUGIN, "node(s) had volume node affinity conflict", Code.UNRESOLVABLE)
 NOTHING_TO_BIND: Final = reason_id(
@@ -40,6 +40,7 @@ class Volumes:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self.attachments = Attachments(state)
         self._room = StorageRoom(state)
         self._offers = Offers(state)
         self.promised: dict[str, tuple[str, str, str]] = {}
@@ -168,47 +169,6 @@ class Volumes:
                             ok |= rows.labels.equals(key, value)
                             ok |= ~rows.labels.has(key) & rows.labels.equals(other, value)
                         out[zoned & ~ok] = OTHER_ZONE
-        return out
-
-    def limits(self, task: Task, rows: NodeRows) -> Reasons:
-        """The node's drivers can attach the task's volumes beside those that are there."""
-        out = np.zeros(len(rows), dtype=np.int32)
-        new = self._attached(task) if self._state.kind("CSINode") else set()
-        if not new:
-            return out
-        for at, node in enumerate(rows.nodes):
-            most = self._limits_of(node)
-            if not most:
-                continue
-            there = {v for t in node._tasks.values() if not t._evicted for v in self._attached(t)}
-            for driver, limit in most.items():
-                both = {v for v in there | new if v[0] == driver}
-                if len(both) > limit and any(v[0] == driver for v in new - there):
-                    out[at] = FULL
-        return out
-
-    def _limits_of(self, node: Node) -> dict[str, int]:
-        found = self._state.kind("CSINode").get(node._name)
-        drivers = found.spec.get("drivers") or () if isinstance(found, CSINode) else ()
-        counts = {d["name"]: (d.get("allocatable") or {}).get("count") for d in drivers}
-        return {name: count for name, count in counts.items() if count is not None}
-
-    def _attached(self, task: Task) -> set[tuple[str, str]]:
-        """(driver, volume) of each CSI volume of a task."""
-        if not c.has_claims(task):
-            return set()
-        out = set()
-        volumes = self._state.kind("PersistentVolume")
-        for claim in c.claims_of(self._state, task):
-            volume = volumes.get(claim.volume)
-            if isinstance(volume, PersistentVolume):
-                csi = volume.spec.get("csi")
-                if csi:
-                    out.add((str(csi.get("driver", "")), str(csi.get("volumeHandle", ""))))
-                continue
-            storage = self._class_of(claim)
-            if storage is not None and storage.provisioner and claim.object is not None:
-                out.add((storage.provisioner, claim.key))
         return out
 
     # -- placements -----------------------------------------------------------------------------------------------
