@@ -373,6 +373,30 @@ def test_a_claim_made_for_another_pod_or_about_to_go_serves_nobody() -> None:
     assert objections(ssn, "r")["n1"] == 'resourceclaim "full" has 256 users, and at most 256 are possible'
 
 
+def test_a_claim_leaves_another_of_the_same_pod_what_only_that_can_use() -> None:
+    ssn = opened(
+        DeviceClass=[device_class()],
+        ResourceSlice=[devices("n1", "a", model="A100"), devices("n1", "b", model="H100")],
+        ResourceClaim=[asking("any", exactly()), asking("one", exactly(selectors=model("A100")))],
+        Pod=[pod("p", "any", "one")],
+    )
+    assert objections(ssn, "p")["n1"] is None
+
+
+def test_a_search_that_leads_nowhere_ends() -> None:
+    """Of 40 devices no 21 are alike; trying them all would take for ever."""
+    half = [devices("n1", *(f"{side}{n}" for n in range(20)), numa=side) for side in (0, 1)]
+    together = [{"matchAttribute": f"{DRIVER}/numa"}]
+    ssn = opened(
+        DeviceClass=[device_class()],
+        ResourceSlice=half,
+        ResourceClaim=[claim("c", 21, constraints=together), claim("d", 20, constraints=together)],
+        Pod=[pod("p", "c"), pod("q", "d")],
+    )
+    assert objections(ssn, "p")["n1"] == NONE_FREE
+    assert objections(ssn, "q")["n1"] is None
+
+
 MOVES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["n1", "n2", "back"])), max_size=12)
 
 

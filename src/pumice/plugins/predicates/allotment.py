@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pumice.engine.matching import untolerated
 from pumice.model.api import ResourceClaim, Toleration
@@ -15,6 +15,8 @@ Key: TypeAlias = tuple[str, str, str]
 """Driver, pool and name of a device."""
 Counters: TypeAlias = dict[Counter, int]
 """What is left of the counters that devices share."""
+TRIES: Final = 10_000
+"""How many devices are tried for one combination on one node before it is given up."""
 
 
 @dataclass(slots=True)
@@ -59,78 +61,82 @@ class Given(NamedTuple):
 def choose(
     asked: Sequence[Asked], devices: Sequence[Device], taken: set[Key], counters: Counters
 ) -> dict[str, tuple[Given, ...]] | None:
-    """Free devices for every request of every claim, the first that pass; None when there is no way to serve all."""
-    used, left = {d.key for d in devices} & taken, dict(counters)
-    out: dict[str, tuple[Given, ...]] = {}
-    for one in asked:
-        found = _serve(one, devices, used, left)
-        if found is None:
-            return None
-        out[one.claim.key] = found
-        for given in found:
-            if not given.request.admin:
-                used.add(given.device.key)
-                _consume(left, given.device, 1)
-    return out
+    """Free devices for every request of every claim, the first that pass; None when there is no way to serve all.
 
-
-def _serve(asked: Asked, devices: Sequence[Device], used: set[Key], left: Counters) -> tuple[Given, ...] | None:
-    """Devices for one claim, by the first combination of its alternatives that works."""
-    same = [
-        (set(x.get("requests") or ()), qualified("", str(x["matchAttribute"])))
-        for x in (asked.claim.spec.get("devices") or {}).get("constraints") or ()
-        if x.get("matchAttribute")
-    ]
-    for ways in product(*asked.requests):
-        filling = _Filling(ways, devices, used, dict(left), same)
+    Of the alternatives of requests the first combination counts that can be served.
+    """
+    used = {d.key for d in devices} & taken
+    same = [_constraints(one.claim) for one in asked]
+    owners = [n for n, one in enumerate(asked) for _ in one.requests]
+    for ways in product(*(ways for one in asked for ways in one.requests)):
+        filling = _Filling(list(zip(owners, ways, strict=True)), devices, used, dict(counters), same)
         if filling.possible and filling.fill():
-            return tuple(filling.given)
+            return {
+                one.claim.key: tuple(given for owner, given in filling.given if owner == n)
+                for n, one in enumerate(asked)
+            }
     return None
 
 
+def _constraints(claim: ResourceClaim) -> list[tuple[set[str], tuple[str, str]]]:
+    """Which requests of a claim (none: all) must get devices of which equal attribute."""
+    return [
+        (set(x.get("requests") or ()), qualified("", str(x["matchAttribute"])))
+        for x in (claim.spec.get("devices") or {}).get("constraints") or ()
+        if x.get("matchAttribute")
+    ]
+
+
 class _Filling:
-    """Devices for slots, tried in order and taken back where needed."""
+    """Devices for slots, tried in order and taken back where needed. A slot is a claim's number and a request."""
 
     def __init__(
         self,
-        ways: Sequence[Wanted],
+        ways: Sequence[tuple[int, Wanted]],
         devices: Sequence[Device],
         used: set[Key],
         left: Counters,
-        same: Sequence[tuple[set[str], tuple[str, str]]],
+        same: Sequence[Sequence[tuple[set[str], tuple[str, str]]]],
     ) -> None:
         self._devices, self._left, self._same = devices, left, same
-        self._slots: list[Wanted] = []
+        self._slots: list[tuple[int, Wanted]] = []
         self._passing: list[list[int]] = []
         """Per slot the places of the devices that pass and are free."""
+        self._still: list[int] = []
+        """Per slot how many of its request are to be served, itself included."""
         self._at: list[int] = []
+        self._tries = TRIES
         self.possible = True
-        self.given: list[Given] = []
-        for way in ways:
+        self.given: list[tuple[int, Given]] = []
+        for owner, way in ways:
             passing = [at for at, d in enumerate(devices) if way.takes(d)]
             free = passing if way.admin else [at for at in passing if devices[at].key not in used]
             count = len(passing) if way.every else way.count
             if len(free) < max(count, 1):
                 self.possible = False
-            self._slots += [way] * count
+            self._slots += [(owner, way)] * count
             self._passing += [free] * count
+            self._still += range(count, 0, -1)
 
     def fill(self) -> bool:
         """Serve the slots that are left; False, with nothing changed, if there is no way."""
         n = len(self._at)
         if n == len(self._slots):
             return True
-        slot, passing = self._slots[n], self._passing[n]
-        again = n > 0 and self._slots[n - 1] is slot
-        for at in passing:
+        (owner, slot), passing, still = self._slots[n], self._passing[n], self._still[n]
+        again = n > 0 and self._slots[n - 1][1] is slot
+        for nth, at in enumerate(passing):
+            if len(passing) - nth < still or self._tries <= 0:
+                return False
             # equal slots take devices in their order, so that no set is tried twice
             if at in self._at or (again and at < self._at[-1]):
                 continue
             device = self._devices[at]
-            if not self._agrees(slot, device) or not (slot.admin or _suffices(self._left, device)):
+            if not self._agrees(owner, slot, device) or not (slot.admin or _suffices(self._left, device)):
                 continue
+            self._tries -= 1
             self._at.append(at)
-            self.given.append(Given(slot, device))
+            self.given.append((owner, Given(slot, device)))
             _consume(self._left, device, 0 if slot.admin else 1)
             if self.fill():
                 return True
@@ -139,15 +145,16 @@ class _Filling:
             self._at.pop()
         return False
 
-    def _agrees(self, slot: Wanted, device: Device) -> bool:
+    def _agrees(self, owner: int, slot: Wanted, device: Device) -> bool:
         """Has the device the attributes of those that it must be equal to?"""
-        for names, key in self._same:
+        for names, key in self._same[owner]:
             if not _named(slot, names):
                 continue
             value = device.attributes.get(key)
             if value is None:
                 return False
-            if any(d.attributes.get(key) != value for s, d in self.given if _named(s, names)):
+            others = (given for other, given in self.given if other == owner and _named(given.request, names))
+            if any(given.device.attributes.get(key) != value for given in others):
                 return False
         return True
 
