@@ -1,16 +1,114 @@
-"""The scenario in docs/simulator.md is a scenario, and names every key that there is."""
+"""The pages about the simulator are true: their scenario, their commands, their Python, their traces."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
+from typer.testing import CliRunner
+
+from pumice.cli.app import app
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
+from pumice.sim import traces
+from pumice.sim.reading import Section
 from pumice.sim.scenario import read_scenario
 
-PAGE = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "simulator.md").read_text(encoding="utf-8")
+TRACES = (ROOT / "docs" / "traces.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line.removeprefix("$ ").partition("  #")[0].partition(" | ")[0].strip()
+    for page in (PAGE, TRACES)
+    for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    for line in block.splitlines()
+    if line.startswith("$ ")
+]
+DAY = """\
+seed: 7
+horizon: 10h
+cluster: {nodes: [{name: n, count: 2, cpu: 16, memory: 64Gi, gpu: 8}]}
+workload:
+  generators:
+  - {name: training, arrivals: {every: 20m, until: 9h, process: regular}, duration: 8h, gpu: 8, cpu: 1}
+configurations: {default: default, mine: mine.conf, tidy: mine.conf}
+"""
 JOB = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: %s}\nspec: {template: {spec: {containers: [{name: c}]}}}\n"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the commands name."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "day.yaml").write_text(DAY)
+    (home / "mine.conf").write_text("actions: enqueue, allocate\ntiers: [{plugins: [{name: gang}, {name: binpack}]}]\n")
+    return home
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_the_pages_works(command: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = shlex.split(command)
+    monkeypatch.chdir(home)
+    if words[0] == "python":  # on data that does not come with the source
+        ran = subprocess.run([sys.executable, ROOT / words[1], "--help"], capture_output=True, text=True, check=True)
+        assert all(option in ran.stdout for option in words if option.startswith("--"))
+        return
+    assert words[0] == "pumice"
+    result = CliRunner().invoke(app, words[1:])
+    assert result.exit_code == 0, f"{result.stdout}{result.stderr}"
+
+
+def test_the_python_of_the_page_runs(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(home)
+    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(compile(code, "docs/simulator.md", "exec"), {"__name__": "page"})
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["default", "mine", "tidy"]
+
+
+def test_every_option_of_simulate_is_on_the_page() -> None:
+    listed = re.search(r"\| option \| what it does \|\n(.*?)\n\n", PAGE, re.DOTALL)
+    assert listed is not None
+    shown = set(re.findall(r"(--[a-z]+(?:-[a-z]+)*)", listed[1])) | {"--output", "--help"}
+    assert shown == set(re.findall(r" (--[a-z-]+)", CliRunner().invoke(app, ["simulate", "--help"]).stdout))
+
+
+def test_every_key_of_a_scenario_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[str] = set()
+    read = Section.get
+
+    def get(section: Section, key: str) -> Any:
+        asked.add(key)
+        return read(section, key)
+
+    monkeypatch.setattr(Section, "get", get)
+    test_the_scenario_of_the_page_can_be_read(tmp_path)
+    assert asked >= {"nodes", "generators", "bindFailures"}
+    assert [key for key in sorted(asked) if not re.search(rf"\b{key}\b", PAGE)] == []
+
+
+def test_the_trace_of_the_page_can_be_read(tmp_path: Path) -> None:
+    [text] = re.findall(r"```csv\n(.*?)```", TRACES, re.DOTALL)
+    (tmp_path / "jobs.csv").write_text(text)
+    jobs = {job.name: job for job in traces.read(tmp_path / "jobs.csv")}
+    assert list(jobs) == ["train-1", "sweep", "notebook", "spark"]
+    assert (jobs["spark"].tasks, jobs["sweep"].min_available, jobs["notebook"].gpus) == (9, 2, 0.5)
+
+
+def test_the_columns_and_formats_of_the_page_are_those_of_the_code(tmp_path: Path) -> None:
+    own = TRACES.partition("## Formats of others")[0]
+    assert re.findall(r"^\| `(\w+)` \|", own, re.MULTILINE) == list(traces.native.COLUMNS)
+    others = TRACES.partition("## Formats of others")[2]
+    assert {*re.findall(r"^\| `(\w+)` \(", others, re.MULTILINE), "native"} == set(traces.FORMATS)
+    (tmp_path / "jobs.csv").write_text("job,submit_s,duration_s\na,1,2\nb,1,soon\n")
+    [said] = re.findall(r"```text\n(.*?)\n```", TRACES, re.DOTALL)
+    with pytest.raises(traces.TraceError) as error:
+        traces.read(tmp_path / "jobs.csv")
+    assert str(error.value).endswith(said)
 
 
 def test_the_scenario_of_the_page_can_be_read(tmp_path: Path) -> None:
