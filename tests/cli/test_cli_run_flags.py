@@ -56,6 +56,9 @@ def test_flags_that_change_nothing_and_unknown_ones_are_left_out_with_a_warning(
     [
         (["--schedule-period=soon"], "--schedule-period 'soon'"),
         (["--schedule-period=0s"], "must be above zero"),
+        (["--scheduler-conf-map=conf"], "ConfigMap 'conf': must be NAMESPACE/NAME"),
+        (["--scheduler-conf-map=a/b", "--scheduler-conf=c"], "only one of them may be given"),
+        (["--plugins-dir=nowhere"], "plugins directory 'nowhere': not a directory"),
         (["--node-selector", "pool"], "--node-selector 'pool': must be KEY:VALUE"),
         (["--leader-elect-renew-deadline=20s"], "--leader-elect-lease-duration 15s: must be longer"),
         (["--enable-healthz", "--healthz-address=nowhere"], "address 'nowhere': must be HOST:PORT"),
