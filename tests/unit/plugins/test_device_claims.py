@@ -14,7 +14,7 @@ from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.intents import Bind, DeviceChoice
 from pumice.plugins.predicates import Predicates
-from pumice.plugins.predicates.cel import Device, compile_selector
+from pumice.plugins.predicates.cel import Device, compile_selector, version_key
 from pumice.plugins.predicates.devices import Devices
 from pumice.state.cluster import ClusterState
 
@@ -145,7 +145,11 @@ def test_devices_of_one_request_share_an_attribute_where_the_claim_says_so() -> 
 
 
 A100 = Device(
-    DRIVER, "n1", "a", {(DRIVER, "model"): "A100", (DRIVER, "mig"): False}, {(DRIVER, "memory"): 40 * 2**30 * 1000}
+    DRIVER,
+    "n1",
+    "a",
+    {(DRIVER, "model"): "A100", (DRIVER, "mig"): False, (DRIVER, "firmware"): version_key("1.10.0")},
+    {(DRIVER, "memory"): 40 * 2**30 * 1000},
 )
 
 
@@ -157,6 +161,10 @@ A100 = Device(
         (f'device.attributes["{DRIVER}"].model in ["A100", "H100"]', True),
         (f'device.attributes["{DRIVER}"].model.startsWith("A") && !device.attributes["{DRIVER}"].mig', True),
         (f'device.capacity["{DRIVER}"].memory.compareTo(quantity("40Gi")) >= 0', True),
+        (f'device.attributes["{DRIVER}"].firmware.isGreaterThan(semver("1.9.2"))', True),
+        (f'device.attributes["{DRIVER}"].firmware.compareTo(semver("1.10.0-rc.1")) == 1', True),
+        (f'device.attributes["{DRIVER}"].firmware == semver("1.10.0+build.5")', True),
+        (f'device.attributes["{DRIVER}"].firmware.isLessThan(semver("1.10.0"))', False),
         (f'device.capacity["{DRIVER}"].memory.isGreaterThan(quantity("40Gi"))', False),
         (f'device.attributes["{DRIVER}"].lost == "x" || device.driver == "{DRIVER}"', True),
         (f'device.attributes["{DRIVER}"].lost == "x" || device.driver == "x"', False),

@@ -233,6 +233,25 @@ def test_pods_on_several_nodes_share_a_claim_that_allows_it() -> None:
     assert bind_choices(ssn, "q", "n1") == [VolumeChoice("ns/shared", node="n2")]
 
 
+def test_an_ephemeral_volume_takes_only_the_claim_that_was_made_for_its_pod() -> None:
+    def ephemeral(name: str) -> Json:
+        made = pod(name)
+        made["spec"]["volumes"] = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}]
+        return made
+
+    mine, other = claim("p-scratch", "v"), claim("q-scratch", "w")
+    mine["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": "p", "uid": "p"}]
+    ssn = opened(
+        Node=NODES,
+        PersistentVolume=[volume("v"), volume("w")],
+        PersistentVolumeClaim=[mine, other],
+        Pod=[ephemeral("p"), ephemeral("q"), ephemeral("r")],
+    )
+    assert set(objections(ssn, "p").values()) == {None}
+    assert set(objections(ssn, "q").values()) == {'persistentvolumeclaim "q-scratch" was not created for the pod'}
+    assert set(objections(ssn, "r").values()) == {'persistentvolumeclaim "r-scratch" not found'}
+
+
 def test_a_claim_whose_owner_named_a_volume_is_not_ours_to_bind() -> None:
     named = claim("one", "v")
     named["status"] = {"phase": "Pending"}

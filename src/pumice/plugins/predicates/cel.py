@@ -2,10 +2,10 @@
 
 ``compile_selector(text)`` gives a function of a `Device`. Known are ``device.driver``,
 ``device.attributes["domain"].name``, ``device.capacity["domain"].name``, strings, whole numbers, truth values, lists,
-``== != < <= > >= && || ! in``, ``has(…)``, ``quantity("8Gi")``, and of values ``compareTo``, ``isGreaterThan``,
-``isLessThan``, ``startsWith``, ``endsWith``, ``contains``, ``matches``. What asks for an attribute that a device
-does not have has no value: ``||`` and ``&&`` then go by their other side, and a selector without a value selects
-nothing.
+``== != < <= > >= && || ! in``, ``has(…)``, ``quantity("8Gi")``, ``semver("1.2.3")``, and of values ``compareTo``,
+``isGreaterThan``, ``isLessThan``, ``startsWith``, ``endsWith``, ``contains``, ``matches``. What asks for an attribute
+that a device does not have has no value: ``||`` and ``&&`` then go by their other side, and a selector without a value
+selects nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from pumice.model.api import Taint
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<text>\"[^\"]*\"|'[^']*')|(?P<number>-?\d+)|(?P<name>[A-Za-z_]\w*)|(?P<sign>==|!=|<=|>=|&&|\|\||[<>!().,\[\]]))"
+)
+_VERSION: Final = re.compile(
+    r"(?P<major>\d+)\.(?P<minor>\d+)\.(?P<patch>\d+)(?:-(?P<early>[0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?"
 )
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "==": lambda a, b: a == b,
@@ -64,6 +67,20 @@ class Device:
     def key(self) -> tuple[str, str, str]:
         """Driver, pool and name: what allocations are written with."""
         return self.driver, self.pool, self.name
+
+
+def version_key(text: str) -> tuple[Any, ...]:
+    """A semantic version as something that compares as versions do: 1.10.0 above 1.9.0, and 1.0.0-rc.1 below 1.0.0.
+
+    :raises InvalidInput: it is none.
+    """
+    found = _VERSION.fullmatch(text)
+    if found is None:
+        raise InvalidInput(f"version {text!r}: not MAJOR.MINOR.PATCH")
+    numbers = tuple(int(found[part]) for part in ("major", "minor", "patch"))
+    early = found["early"]
+    parts = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in early.split(".")) if early else ()
+    return (*numbers, not early, parts)
 
 
 class _Missing(Exception):
@@ -187,6 +204,11 @@ class _Parser:
                 written = self._next()[1:-1]
                 self._expect(")")
                 return _constant(quantity.milli(written))
+            case "semver":
+                self._expect("(")
+                written = self._next()[1:-1]
+                self._expect(")")
+                return _constant(version_key(written))
             case "has":
                 self._expect("(")
                 inner = self.either()

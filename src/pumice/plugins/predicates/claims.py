@@ -26,6 +26,8 @@ class Claim:
     key: str
     object: PersistentVolumeClaim | None
     volume: str = ""
+    foreign: bool = False
+    """It has the name of a claim that is to be made for the pod, but was not."""
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -56,13 +58,13 @@ class Claim:
         return (notes or {}).get(_SELECTED_NOTE, "")
 
 
-def claim_names(task: Task) -> Iterator[str]:
-    """The names of a task's claims; those of ephemeral volumes are named after the pod."""
+def claim_names(task: Task) -> Iterator[tuple[str, bool]]:
+    """The names of a task's claims, and whether they are made for it: those are named after the pod."""
     for volume in task._class.spec.volumes or ():
         if volume.persistent_volume_claim is not None:
-            yield volume.persistent_volume_claim.claim_name
+            yield volume.persistent_volume_claim.claim_name, False
         elif volume.ephemeral is not None:
-            yield f"{task._name}-{volume.name}"
+            yield f"{task._name}-{volume.name}", True
 
 
 def has_claims(task: Task) -> bool:
@@ -74,7 +76,7 @@ def claims_of(state: ClusterState, task: Task) -> list[Claim]:
     """The task's claims, each with the volume it is bound to."""
     known = state.kind("PersistentVolumeClaim")
     out = []
-    for name in claim_names(task):
+    for name, is_own in claim_names(task):
         key = f"{task._namespace}/{name}"
         found = known.get(key)
         claim = Claim(key, found if isinstance(found, PersistentVolumeClaim) else None)
@@ -82,6 +84,8 @@ def claims_of(state: ClusterState, task: Task) -> list[Claim]:
             volume = str(found.spec.get("volumeName") or "")
             settled = _BOUND_NOTE in (found.metadata.annotations or {}) or found.status.get("phase") == "Bound"
             claim.volume = volume if settled else ""
+            owners = [owner.uid for owner in found.metadata.owner_references or ()]
+            claim.foreign = is_own and task._uid not in owners
         out.append(claim)
     return out
 

@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from pumice.engine.matching import term_matches
 from pumice.engine.rows import NodeRows
+from pumice.errors import InvalidInput
 from pumice.model import quantity
 from pumice.model.api import NodeSelector, ResourceSlice, Taint
 from pumice.plugins.predicates.allotment import Counters, Key, qualified
-from pumice.plugins.predicates.cel import Device
+from pumice.plugins.predicates.cel import Device, version_key
 from pumice.state.cluster import ClusterState
 
 
@@ -86,7 +87,7 @@ def read_device(driver: str, pool: str, data: Mapping[str, Any], place: Mapping[
     basic = data.get("basic") or data
     attributes: dict[tuple[str, str], Any] = {}
     for name, held in (basic.get("attributes") or {}).items():
-        attributes[qualified(driver, name)] = next(iter(held.values()), None)
+        attributes[qualified(driver, name)] = _value(held)
     capacity = {qualified(driver, name): _amount(held) for name, held in (basic.get("capacity") or {}).items()}
     taints = tuple(
         Taint(str(t.get("key", "")), str(t.get("effect", "")), str(t.get("value", "")))
@@ -112,6 +113,16 @@ def selected(selector: NodeSelector, rows: NodeRows) -> npt.NDArray[np.bool_]:
 def _pool(one: ResourceSlice) -> tuple[tuple[str, str], int]:
     pool = one.spec.get("pool") or {}
     return (str(one.spec.get("driver")), str(pool.get("name"))), int(pool.get("generation", 0))
+
+
+def _value(held: Mapping[str, Any]) -> Any:
+    """An attribute, written with its type; a version that is none is left out, as if it were not told."""
+    if "version" in held:
+        try:
+            return version_key(str(held["version"]))
+        except InvalidInput:
+            return None
+    return next(iter(held.values()), None)
 
 
 def _amount(held: Any) -> int:

@@ -78,6 +78,8 @@ class Volumes:
             name = claim.key.partition("/")[2]
             if claim.object is None:
                 raise Unfit(f'persistentvolumeclaim "{name}" not found', unresolvable=True)
+            if claim.foreign:
+                raise Unfit(f'persistentvolumeclaim "{name}" was not created for the pod', unresolvable=True)
             if claim.object.metadata.deletion_timestamp is not None:
                 raise Unfit(f'persistentvolumeclaim "{name}" is being deleted', unresolvable=True)
             if claim.volume and claim.volume not in volumes:
