@@ -42,6 +42,8 @@ class Compat:
     """Only the pdb plugin looks at disruption budgets: at each question by itself, without unlabelled pods (29)."""
     node_groups: bool = False
     """nodegroup takes preferences, also those against a group, for allowances, and allows nothing else (32)."""
+    unmeasured_nodes: bool = False
+    """usage gives a node without fresh measurements the lowest score (33)."""
     undone_evictions: bool = False
     """A bound task whose eviction is taken back counts as running (8)."""
     dry_run: bool = False

@@ -1,0 +1,230 @@
+"""usage: nodes that are busy get no more tasks, and idle ones are preferred, by what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.rows import NodeRows
+from pumice.errors import InvalidInput
+from pumice.framework.plugin import Arguments, EventHandler, Plugin
+from pumice.framework.session import Session
+from pumice.model.quantity import milli, value
+from pumice.model.reason import Code, reason_id
+from pumice.model.resources import CPU, MEMORY, Resources
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+Reasons = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+FRESH: Final = 300.0
+"""Seconds for which a measurement counts."""
+INTERVAL: Final = 30.0
+"""Seconds between two measurements, if nobody says."""
+BUSY: Final = tuple(
+    reason_id("usage", f"node(s) {what} usage is above the threshold", Code.UNRESOLVABLE) for what in ("cpu", "memory")
+)
+_UNSEEN: Final = (S.ALLOCATED, S.BINDING, S.BOUND, S.PIPELINED)
+_DIMS: Final = (CPU, MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimator:
+    """What a task is taken to use before that is measured."""
+
+    request_ratio: float = 0.7
+    burst_ratio: float = 0.0
+    risk_threshold: float = 0.6
+    risk_factor: float = 1.2
+    best_effort: tuple[float, float] = (250.0, 200.0 * 2**20)
+
+    def of(self, task: Task, load: float) -> tuple[float, float]:
+        """(milli cpu, bytes) that the task is taken to use on a node of this load, from 0 to 1."""
+        risk = self.risk_factor if load >= self.risk_threshold else 1.0
+        if task._best_effort:
+            return self.best_effort[0] * risk, self.best_effort[1] * risk
+        limits = _limits(task)
+        found = []
+        for d in _DIMS:
+            request, limit = float(task._class.requests.get(d)), float(limits.get(d))
+            more = max(limit - request, 0.0) * self.burst_ratio
+            found.append(min(max((request * self.request_ratio + more) * risk, 0.0), limit or request))
+        return found[0], found[1]
+
+
+class Usage(Plugin):
+    """Keeps tasks off nodes whose measured cpu or memory is above a threshold, and prefers nodes of little load.
+
+    Arguments: ``usage.weight`` (5), ``cpu.weight`` and ``memory.weight`` (1), ``thresholds`` (``cpu`` and ``mem``, in
+    percent; 80), ``estimator`` (what tasks are taken to use that no measurement shows yet).
+    """
+
+    name = "usage"
+    arguments_read = ("usage.weight", "cpu.weight", "memory.weight", "thresholds", "estimator")
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._weight = _weight(arguments, "usage.weight", 5)
+        self._weights = np.array([[_weight(arguments, "cpu.weight", 1)], [_weight(arguments, "memory.weight", 1)]])
+        self._thresholds = _thresholds(arguments)
+        self._estimator = _estimator(arguments)
+
+    def on_session_open(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._guesses = not ssn.compat.unmeasured_nodes
+        self._load: _Load | None = None
+        ssn.add_batch_predicate_fn(self.name, self._not_busy)
+        ssn.add_batch_node_order_fn(self.name, self._score)
+        ssn.add_event_handler(
+            EventHandler(
+                allocate=lambda event: self._count([event.task], 1),
+                deallocate=lambda event: self._count([event.task], -1),
+                allocate_many=lambda tasks: self._count(tasks, 1),
+                deallocate_many=lambda tasks: self._count(tasks, -1),
+            )
+        )
+
+    @property
+    def load(self) -> _Load:
+        """What is measured and estimated; put together when first asked for."""
+        if self._load is None:
+            self._load = _Load(self._ssn, self._estimator, self._weights)
+        return self._load
+
+    def _count(self, tasks: Iterable[Task], sign: int) -> None:
+        if self._load is not None:
+            self._load.count(tasks, sign)
+
+    def _not_busy(self, _: Task, rows: NodeRows) -> Reasons:
+        measured = self.load.measured[:, rows.index]
+        out = np.zeros(len(rows), dtype=np.int32)
+        for which in (1, 0):
+            out[measured[which] * 100 > self._thresholds[which] + 1e-9] = BUSY[which]  # NaN, not measured, is not above
+        return out
+
+    def _score(self, _: Task, rows: NodeRows) -> Floats:
+        total = float(self._weights.sum())
+        if not total:
+            return np.zeros(len(rows))
+        load = self.load
+        at = rows.index
+        busy = load.composite(at)
+        if self._guesses:
+            blind = np.isnan(busy)
+            busy = np.where(blind, load.requested(rows) * self._estimator.request_ratio, busy)
+        free = ((1.0 - np.clip(busy, 0.0, 1.0)) * self._weights).sum(axis=0) / total
+        scores: Floats = np.nan_to_num(free * 100.0 * self._weight, nan=0.0)
+        return scores
+
+
+class _Load:
+    """Parts of each node's cpu and memory that are in use: as measured, and of tasks that no measurement shows yet."""
+
+    def __init__(self, ssn: Session, estimator: Estimator, weights: Floats) -> None:
+        self._estimator, self._weights = estimator, weights
+        table = ssn.state.table
+        self._table = table
+        size = table.size
+        self.measured: Floats = np.full((2, size), np.nan)
+        environment = ssn.environment
+        if 0 <= ssn.now - float(environment.get("usage_time", ssn.now)) <= FRESH:
+            for name, percent in (environment.get("node_usage") or {}).items():
+                node = table.by_name.get(name)
+                if node is not None:
+                    self.measured[:, node._row] = (percent.get("cpu", 0.0) / 100, percent.get("memory", 0.0) / 100)
+        self._shadow: Floats = np.zeros((2, size))
+        self._known: dict[str, tuple[float, float]] = {}
+        young = ssn.now - float(environment.get("usage_interval", INTERVAL))
+        for job in ssn.jobs.values():
+            for status in _UNSEEN:
+                self.count(job._by_status[status].values(), 1)
+            self.count([t for t in job._by_status[S.RUNNING].values() if _started(t) > young], 1)
+
+    def count(self, tasks: Iterable[Task], sign: int) -> None:
+        """Tasks came to their nodes, or left them."""
+        for task in tasks:
+            row = task._node._row if task._node is not None else -1
+            if row < 0:
+                continue
+            if sign > 0:
+                at = np.array([row])
+                load = float((np.nan_to_num(self.composite(at)) * self._weights).sum() / max(self._weights.sum(), 1e-9))
+                cpu, memory = self._known[task._uid] = self._estimator.of(task, load)
+            else:
+                cpu, memory = self._known.pop(task._uid, (0.0, 0.0))
+            capacity = self._table.capacity[_DIMS, row]
+            self._shadow[:, row] += sign * np.array([cpu, memory]) / np.maximum(capacity, 1)
+
+    def composite(self, rows: npt.NDArray[np.intp]) -> Floats:
+        """Parts in use on these rows, cpu and memory; NaN where nothing was measured."""
+        return np.clip(self.measured[:, rows] + self._shadow[:, rows], 0.0, 1.0)
+
+    def requested(self, rows: NodeRows) -> Floats:
+        """Parts that are asked for."""
+        parts = [rows.used[d] / np.maximum(rows.take(self._table.capacity[d]), 1) for d in _DIMS]
+        return np.array(parts)
+
+
+def _started(task: Task) -> float:
+    since = task._pod.status.start_time
+    return since.timestamp() if since is not None else 0.0
+
+
+def _limits(task: Task) -> Resources:
+    total = Resources({})
+    for container in task._class.spec.containers or ():
+        if container.resources is not None and container.resources.limits:
+            total = total + Resources.parse(container.resources.limits)
+    return total
+
+
+# -- arguments ------------------------------------------------------------------------------------------------------
+def _weight(arguments: Arguments, key: str, default: int) -> int:
+    found = arguments.int(key, default)
+    return default if found < 0 else found
+
+
+def _section(arguments: Arguments, key: str) -> Mapping[str, Any]:
+    found = arguments.get(key)
+    if found is None:
+        return {}
+    if not isinstance(found, Mapping):
+        raise InvalidInput(f"usage: argument {key}: must be a mapping, got {found!r}")
+    return found
+
+
+def _number(section: Mapping[str, Any], where: str, key: str, default: float, least: float, most: float) -> float:
+    found = section.get(key, default)
+    try:
+        number = float(found)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"usage: argument {where}.{key}: must be a number, got {found!r}") from None
+    if not least <= number <= most:
+        raise InvalidInput(f"usage: argument {where}.{key}: must be from {least:g} to {most:g}, got {found!r}")
+    return number
+
+
+def _thresholds(arguments: Arguments) -> tuple[float, float]:
+    section = _section(arguments, "thresholds")
+    return (
+        _number(section, "thresholds", "cpu", 80, 0, 100),
+        _number(section, "thresholds", "mem", 80, 0, 100),
+    )
+
+
+def _estimator(arguments: Arguments) -> Estimator:
+    section, usual = _section(arguments, "estimator"), Estimator()
+    most = float("inf")
+    return Estimator(
+        _number(section, "estimator", "request_ratio", usual.request_ratio, 0, most),
+        _number(section, "estimator", "burst_ratio", usual.burst_ratio, 0, most),
+        _number(section, "estimator", "risk_threshold", usual.risk_threshold, 0, most),
+        _number(section, "estimator", "risk_factor", usual.risk_factor, 1, most),
+        (float(milli(section.get("be_cpu", "250m"))), float(value(section.get("be_mem", "200Mi")))),
+    )
