@@ -90,12 +90,15 @@ _COLUMNS: tuple[tuple[str, Callable[[Figures], float | None], Callable[[float | 
     ("Evicted", lambda figures: figures.evictions, units.number),
 )
 
+_RARE = frozenset({"Pending", "GPU-h", "Lost", "Evicted"})
+"""Columns that are left out where nothing stands in them but zeros, so that eighty columns are enough."""
+
 
 def _groups(title: str, groups: Sequence[Figures]) -> Table:
-    """One line per group; columns in which nothing stands but zeros are left out, so that 80 columns are enough."""
+    """One line per group."""
     table = _titled(title)
     table.add_column("", no_wrap=True)
-    shown = [column for column in _COLUMNS if column[0] == "Jobs" or any(column[1](one) for one in groups)]
+    shown = [column for column in _COLUMNS if column[0] not in _RARE or any(column[1](one) for one in groups)]
     if len(shown) == len(_COLUMNS):
         shown = [column for column in shown if column[0] != "Slowdown"]
     for name, _, _ in shown:
