@@ -224,6 +224,26 @@ def test_a_volume_that_nobody_makes_is_given_up_and_tried_again(world: World, st
     assert "forbidden" not in scheduler.log.lower()
 
 
+def test_a_volume_that_is_being_made_when_the_scheduler_is_killed_is_waited_for_by_the_next(
+    world: World, store: Store
+) -> None:
+    storage = store.storage_class("csi.example.com")
+    world.node("n0", host="n0")
+    world.node("n1", host="n1")
+    store.claim("data", storage)
+    world.gang("g", 0, minimum=1)
+    store.pod("g-0", "g", volumes=("data",))
+    first = world.scheduler("--no-leader-elect")
+    until(lambda: store.selected("data"), 40, "the volume is asked for")
+    first.kill()
+    node = store.selected("data")
+    world.scheduler("--no-leader-elect")
+    stays(lambda: world.bound() == {} and store.selected("data") == node, 3.0)
+    store.complete("data", store.volume("v", storage, node, store.get("PersistentVolumeClaim", "data")))
+    all_bound(world, "g-0")
+    assert world.bound() == {"g-0": node}
+
+
 def test_a_device_is_given_to_one_claim_until_it_is_free_again(world: World, store: Store) -> None:
     world.node("n0")
     kind = store.devices("n0", "gpu-0")

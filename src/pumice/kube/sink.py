@@ -162,7 +162,9 @@ class Outbox:
             refused = {bind.uid: f"{type(exc).__name__}: {exc}" for bind in binds}
         for bind in binds:
             if bind.uid in refused:
-                self._failed(bind, refused[bind.uid])
+                why = refused[bind.uid]
+                self._notes.put(Note("Pod", bind.pod, "Warning", "FailedBinding", f"{bind.node}: {why}"), bind.uid)
+                self._failed(bind, why)
             else:
                 self._binds.put_nowait(bind)
         self._unprepared.task_done()

@@ -208,6 +208,10 @@ def test_a_claim_that_gets_no_volume_in_time_fails_the_bind_and_is_as_it_was(tmp
         assert "claimRef" not in w.objects["v"]["spec"]
         assert w.notes("v") == {}
         assert w.bound() == []
+        await until(lambda: bool(w.api.sent("POST", "/events")))
+        (told,) = w.api.sent("POST", "/events")
+        assert (told["involvedObject"]["name"], told["reason"]) == ("p", "FailedBinding")
+        assert told["message"] == "n1: PersistentVolumeClaim ns/data: it got no volume within 0.3 s"
 
     run(story, tmp_path)
 
