@@ -112,7 +112,8 @@ class Place:
         try:
             until(step, seconds, f"job {name} is {phase}")
         except AssertionError as exc:
-            raise AssertionError(f"{exc}; it is {self.status(name)}") from None
+            groups = [(g["metadata"]["name"], g.get("status")) for g in self.bed.call("GET", self.groups)["items"]]
+            raise AssertionError(f"{exc}; it is {self.status(name)}, groups {groups}") from None
         return self.status(name)
 
     def ends(self, phase: str, *names: str, code: int = 0) -> None:
@@ -145,7 +146,9 @@ def test_a_job_gets_its_pods_runs_completes_and_is_removed_after_its_time(place:
     world = place.world
     world.node("n1", cpu="4")
     controllers, scheduler = place.controllers(), world.scheduler("--no-leader-elect")
-    made = place.job("train", {"master": 1, "worker": 2}, plugins={"env": [], "ssh": []}, ttlSecondsAfterFinished=2)
+    made = place.job(
+        "train", {"master": 1, "worker": 2}, plugins={"env": [], "svc": [], "ssh": []}, ttlSecondsAfterFinished=2
+    )
     uid = made["metadata"]["uid"]
     place.reaches("train", "Running")
     assert sorted(world.bound()) == ["train-master-0", "train-worker-0", "train-worker-1"]
@@ -160,6 +163,13 @@ def test_a_job_gets_its_pods_runs_completes_and_is_removed_after_its_time(place:
     assert pod["metadata"]["labels"]["volcano.sh/task-spec"] == "worker"
     assert pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == f"train-{uid}"
     assert {"name": "VC_TASK_INDEX", "value": "1"} in pod["spec"]["containers"][0]["env"]
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("train-worker-1", "train")
+    service = place.bed.call("GET", f"/api/v1/namespaces/{world.namespace}/services/train")
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["metadata"]["ownerReferences"][0]["uid"] == uid
+    hosts = next(v["configMap"]["name"] for v in pod["spec"]["volumes"] if "configMap" in v)
+    found = place.bed.call("GET", f"/api/v1/namespaces/{world.namespace}/configmaps/{hosts}")
+    assert found["data"]["worker.host"] == "train-worker-0.train\ntrain-worker-1.train"
     said = until(lambda: [e for e in place.events() if e["reason"] == "Unsupported"], 20, "what is missing is said")
     assert "'ssh'" in said[0]["message"]
     place.ends("Succeeded", *world.bound())

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
-from pumice.workloads.vcjob import Role, VcJobSpec, pod_name
+from pumice.workloads.services import address, map_name, wants_service
+from pumice.workloads.vcjob import Role, VcJobSpec, pod_name, roles_of
 
 JOB_NAME, JOB_NAMESPACE = "volcano.sh/job-name", "volcano.sh/job-namespace"
 JOB_VERSION, TASK_INDEX = "volcano.sh/job-version", "volcano.sh/task-index"
@@ -32,7 +33,7 @@ def pod_body(
 ) -> dict[str, Any]:
     """One pod of a job as it is sent to the server, without its owner.
 
-    *meta* is the job's metadata with name, namespace, labels and annotations; *scheduler* is for templates and jobs
+    *meta* is the job's metadata as data, with name and namespace at least; *scheduler* is for templates and jobs
     that name none.
     """
     name, namespace = meta["name"], meta["namespace"]
@@ -64,6 +65,9 @@ def pod_body(
     _mount(made, spec)
     if "env" in (spec.plugins or {}):
         _number(made, index)
+    if wants_service(spec):
+        hosts = map_name(name, meta.get("uid") or "", int(meta.get("generation") or 0))
+        address(made, name, pod_name(name, role.name, index), roles_of(spec), hosts)
     return {
         "apiVersion": "v1",
         "kind": "Pod",

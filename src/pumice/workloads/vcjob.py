@@ -190,7 +190,7 @@ def _dependency_problems(spec: VcJobSpec) -> list[str]:
     return found
 
 
-PLUGINS = frozenset(("env",))
+PLUGINS = frozenset(("env", "svc"))
 """Job plugins that do something here."""
 
 

@@ -263,3 +263,21 @@ def test_a_job_that_is_being_deleted_is_left_alone(tmp_path: Path) -> None:
         assert b.wrote() == []
 
     bench(tmp_path, body)
+
+
+def test_a_job_with_names_gets_what_it_needs_once_and_nothing_of_others_is_touched(tmp_path: Path) -> None:
+    async def body(b: Bench) -> None:
+        b.api.answers["POST", "/api/v1/namespaces/ns/services"] = [(409, {"reason": "AlreadyExists"})]
+        b.api.answers["GET", "/api/v1/namespaces/ns/services/j"] = [(200, {"metadata": {"uid": "x"}})]
+        b.sees(some.job(plugins={"svc": ["--disable-network-policy"]}))
+        await b.look()
+        await b.look()
+        assert sorted(w for w in b.wrote() if "podgroups" not in w and "status" not in w) == [
+            "POST ns/configmaps",
+            "POST ns/services",
+        ]
+        assert [(n.reason, n.message) for n in b.notes] == [
+            ("PluginError", "Service ns/j exists and is not of this job")
+        ]
+
+    bench(tmp_path, body)

@@ -7,12 +7,15 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from pumice.clock import Clock
 from pumice.errors import InvalidInput
 from pumice.kube.controllers.groups import create_group, group_key, group_of, mend_group
 from pumice.kube.controllers.hand import Hand
 from pumice.kube.controllers.job_status import phase_of, refused_status, status_body, status_of
 from pumice.kube.controllers.objects import COMMANDS, GROUPS, JOBS, PODS, Command, OwnedPod, VcJob, owner_of
+from pumice.kube.controllers.services import JobServices
 from pumice.kube.controllers.store import Store
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.errors import Refused
@@ -20,7 +23,17 @@ from pumice.kube.kinds import DECODERS, AnyObject
 from pumice.model.api import PodGroup
 from pumice.model.intents import Note
 from pumice.model.task import ROLE_KEY
-from pumice.workloads.lifecycle import FINISHED, GROUPLESS, PENDING, JobSeen, Plan, PodSeen, next_step
+from pumice.workloads.lifecycle import (
+    FINISHED,
+    GROUPLESS,
+    PENDING,
+    RESTARTING,
+    RUNNING,
+    JobSeen,
+    Plan,
+    PodSeen,
+    next_step,
+)
 from pumice.workloads.pods import pod_body
 from pumice.workloads.policies import Reaction, answers_of
 from pumice.workloads.vcjob import Role, blocks_of, gaps_of, minimum_of, problems_of, roles_of
@@ -42,6 +55,7 @@ class JobController:
         """UIDs of commands that were carried out and are still to be seen."""
         self._told: set[str] = set()
         """UIDs of jobs that were told what is not supported."""
+        self._services = JobServices(hand, lambda job, text: self._note(job, "PluginError", text))
         self.queue = WorkQueue("job", self.look)
         store.listen(self._changed)
 
@@ -49,6 +63,9 @@ class JobController:
         namespace = obj.metadata.namespace
         match obj:
             case VcJob():
+                if self._store.job(obj.key) is None:
+                    self._services.forget(obj.metadata.uid)
+                    self._told.discard(obj.metadata.uid)
                 self.queue.add(obj.key)
             case OwnedPod() if obj.job is not None:
                 now = self._store.pod(obj.key)
@@ -81,6 +98,8 @@ class JobController:
         group = await self._group(job, roles, minimum)
         command, asked = self._asked(job)
         plan = next_step(self._seen(job, roles, minimum, group), asked)
+        if phase_of(job) in (PENDING, RUNNING, RESTARTING):
+            await self._services.ensure(job, roles)
         if not await self._write(job, plan, minimum):
             return
         await self._carry_out(job, plan)
@@ -185,7 +204,7 @@ class JobController:
     async def _create(self, job: VcJob, plan: Plan, role: Role, index: int) -> None:
         meta = job.metadata
         body = pod_body(
-            {"name": meta.name, "namespace": meta.namespace, "labels": meta.labels, "annotations": meta.annotations},
+            msgspec.to_builtins(meta),
             job.spec,
             role,
             index,
