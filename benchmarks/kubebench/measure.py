@@ -14,7 +14,7 @@ import yaml
 
 from kubebench.cluster import ROOT, Bed, Binds, check, fill, fresh_bed, say, workload
 
-PATIENCE = 120.0
+PATIENCE = 240.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -26,10 +26,12 @@ class Figures:
     """Pods per second, from the first bind to the last."""
     first: float
     """Seconds from the start of the process to the first bind."""
+    start: float
+    """Seconds of CPU that the scheduler used until then."""
     own: float
-    """Milliseconds of CPU a pod, of the scheduler, from its start."""
+    """Milliseconds of CPU a pod that the scheduler used from then on."""
     server: float
-    """Milliseconds of CPU a pod, of the server and etcd."""
+    """Milliseconds of CPU a pod of the server and etcd, from then on."""
     memory: float
     """MiB that the scheduler took at most."""
     trouble: str = ""
@@ -112,11 +114,13 @@ def throughput(name: str, nodes: int, pods: int, size: int) -> Figures:
         fill(bed, nodes, groups, waiting)
         time.sleep(2)
         with Binds(bed) as binds:
-            before, began = cpu(*bed.pids), time.monotonic()
+            began = time.monotonic()
             process = start(bed, name)
             try:
+                binds.wait(1, PATIENCE)
+                up, before = cpu(process.pid), cpu(*bed.pids)
                 whole = binds.wait(pods, PATIENCE)
-                own, server, memory = cpu(process.pid), cpu(*bed.pids) - before, peak(process.pid)
+                own, server, memory = cpu(process.pid) - up, cpu(*bed.pids) - before, peak(process.pid)
                 times = binds.times
                 trouble = check(bed, pods) if whole else f"only {len(times)} of {pods} were bound"
                 if trouble:
@@ -125,7 +129,7 @@ def throughput(name: str, nodes: int, pods: int, size: int) -> Figures:
                 end(process)
     took = times[-1] - times[0] if len(times) > 1 else float("inf")
     first = times[0] - began if times else float("inf")
-    return Figures(len(times) / took, first, own * 1000 / pods, server * 1000 / pods, memory, trouble)
+    return Figures(len(times) / took, first, up, own * 1000 / pods, server * 1000 / pods, memory, trouble)
 
 
 def restart(name: str, nodes: int, running: int, size: int) -> Figures:
@@ -138,15 +142,17 @@ def restart(name: str, nodes: int, running: int, size: int) -> Figures:
         fill(bed, nodes, groups + more_groups, pods + more)
         time.sleep(5)
         with Binds(bed) as binds:
-            before, began = cpu(*bed.pids), time.monotonic()
+            began = time.monotonic()
             process = start(bed, name)
             try:
-                whole = binds.wait(size, 120)
-                own, server, memory = cpu(process.pid), cpu(*bed.pids) - before, peak(process.pid)
+                binds.wait(1, PATIENCE)
+                up = cpu(process.pid)
+                whole = binds.wait(size, PATIENCE)
+                memory = peak(process.pid)
             finally:
                 end(process)
     first = binds.times[0] - began if binds.times else float("inf")
-    return Figures(0.0, first, own * 1000, server * 1000, memory, "" if whole else "not all were bound")
+    return Figures(0.0, first, up, 0.0, 0.0, memory, "" if whole else "not all were bound")
 
 
 def idle(name: str, nodes: int, seconds: float) -> tuple[float, float]:
