@@ -1,0 +1,273 @@
+"""task-topology: tasks of a job that belong together go to one node, those that disturb each other apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.rows import NodeRows
+from pumice.framework.plugin import Arguments, EventHandler, Plugin
+from pumice.framework.session import Session
+from pumice.model.job import Job
+from pumice.model.resources import MEMORY
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Pairs = frozenset[tuple[str, str]]
+
+AFFINITY: Final = "volcano.sh/task-topology-affinity"
+ANTI_AFFINITY: Final = "volcano.sh/task-topology-anti-affinity"
+TASK_ORDER: Final = "volcano.sh/task-topology-task-order"
+_SELF_APART, _TOGETHER, _SELF_TOGETHER, _APART = 4, 3, 2, 1
+"""How much a rule of each sort says about the role it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What a job's annotations say about its roles."""
+
+    together: Pairs
+    apart: Pairs
+    weight: Mapping[str, int]
+    """Role -> how much is said about it; roles that no rule names are not in it."""
+    order: Mapping[str, int]
+    """Role -> its place in the order that was given; the first has the highest number."""
+
+    def claim(self, task: Task) -> tuple[int, int]:
+        """The more, the sooner the task is dealt with."""
+        return self.order.get(task._role, 0), self.weight.get(task._role, 0)
+
+    def attraction(self, role: str, others: Mapping[str, int], *, apart_only: bool = False) -> int:
+        """How many of the others the role wants to be with, less those it wants to be away from."""
+        found = 0
+        for other, count in others.items():
+            if not apart_only and (role, other) in self.together:
+                found += count
+            if (role, other) in self.apart:
+                found -= count
+        return found
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Tasks that are to share a node."""
+
+    index: int
+    waiting: dict[str, Task] = field(default_factory=dict)
+    roles: dict[str, int] = field(default_factory=dict)
+    placed: dict[int, int] = field(default_factory=dict)
+    """Row -> how many of its tasks are there."""
+    size: float = 0.0
+    """What the waiting ones ask for, in one number."""
+
+    def add(self, task: Task, row: int) -> None:
+        """A task that waits (*row* below 0) or has its place joins."""
+        self.roles[task._role] = self.roles.get(task._role, 0) + 1
+        if row >= 0:
+            self.placed[row] = self.placed.get(row, 0) + 1
+        else:
+            self.waiting[task._uid] = task
+            self.size += _size(task)
+
+    def place(self, task: Task, row: int) -> None:
+        """One of its tasks got a place."""
+        if self.waiting.pop(task._uid, None) is not None:
+            self.placed[row] = self.placed.get(row, 0) + 1
+            self.size -= _size(task)
+
+    def take_back(self, task: Task, row: int) -> None:
+        """One of its tasks lost its place again."""
+        if task._uid not in self.waiting and self.placed.get(row, 0) > 0:
+            self.placed[row] -= 1
+            self.waiting[task._uid] = task
+            self.size += _size(task)
+
+
+class Plan:
+    """The buckets of one job."""
+
+    def __init__(self, topology: Topology, tasks: Iterable[Task], rows: Mapping[str, int]) -> None:
+        """*rows*: where nodes stand, by name; a task that has ended still counts on its node."""
+        self.topology = topology
+        self.buckets: list[Bucket] = []
+        self.of: dict[str, Bucket] = {}
+        """Task -> its bucket; tasks of roles that no rule names have none."""
+        self.largest = 0
+        self.on_row: dict[int, dict[str, int]] = {}
+        """Row -> role -> how many were placed there in this session."""
+        named = [
+            (t, rows.get(_node_name(t), -1))
+            for t in tasks
+            if t._role in topology.weight and (_node_name(t) or t._status is TaskStatus.PENDING)
+        ]
+        by_row: dict[int, Bucket] = {}
+        for task, row in sorted(named, key=lambda pair: self._turn(pair[0])):
+            bucket = by_row.get(row) if row >= 0 else self._best(task)
+            if bucket is None:
+                bucket = Bucket(len(self.buckets))
+                self.buckets.append(bucket)
+                if row >= 0:
+                    by_row[row] = bucket
+            bucket.add(task, row)
+            self.of[task._uid] = bucket
+            self.largest = max(self.largest, len(bucket.waiting) + sum(bucket.placed.values()))
+
+    def _turn(self, task: Task) -> tuple[bool, str, int, int, str]:
+        """Tasks that have a place first, then those about which most is said."""
+        if _node_name(task):
+            return False, _node_name(task), 0, 0, task._name
+        order, weight = self.topology.claim(task)
+        return True, "", -order, -weight, task._name
+
+    def _best(self, task: Task) -> Bucket | None:
+        """The bucket that the task wants most, of equal ones that which asks for least; None if it repels all."""
+        wanted = [(self.topology.attraction(task._role, b.roles), b) for b in self.buckets]
+        found = min(wanted, key=lambda pair: (-pair[0], pair[1].size, pair[1].index), default=(-1, None))
+        return found[1] if found[0] >= 0 else None
+
+    def place(self, task: Task, sign: int) -> None:
+        """A task got its place (*sign* 1), or gave it back."""
+        if task._node is None:
+            return
+        row = task._node._row
+        roles = self.on_row.setdefault(row, {})
+        roles[task._role] = roles.get(task._role, 0) + sign
+        bucket = self.of.get(task._uid)
+        if bucket is not None:
+            (bucket.place if sign > 0 else bucket.take_back)(task, row)
+
+
+class TaskTopology(Plugin):
+    """Puts tasks of roles with affinity on one node and keeps roles with anti-affinity apart, by PodGroup annotations.
+
+    Arguments: ``task-topology.weight`` (1).
+    """
+
+    name = "task-topology"
+    arguments_read = ("task-topology.weight",)
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._weight = arguments.int("task-topology.weight", 1)
+
+    def on_session_open(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._plans: dict[str, Plan | None] = {}
+        ssn.add_task_order_key_fn(self.name, self._turn)
+        ssn.add_batch_node_order_fn(self.name, self._score, applies=self._bucketed)
+        ssn.add_event_handler(
+            EventHandler(
+                allocate=lambda event: self._count([event.task], 1),
+                deallocate=lambda event: self._count([event.task], -1),
+                allocate_many=lambda tasks: self._count(tasks, 1),
+                deallocate_many=lambda tasks: self._count(tasks, -1),
+            )
+        )
+
+    def _plan(self, job: Job | None) -> Plan | None:
+        """The buckets of a job, made when first asked for; None if it has no such annotations or nothing waits."""
+        if job is None:
+            return None
+        if job._uid not in self._plans:
+            topology = read(job) if job._by_status[TaskStatus.PENDING] else None
+            self._plans[job._uid] = None
+            if topology is not None:
+                rows = {n: node._row for t in job._tasks.values() if (node := self._ssn.nodes.get(n := _node_name(t)))}
+                self._plans[job._uid] = Plan(topology, job._tasks.values(), rows)
+        return self._plans[job._uid]
+
+    def _count(self, tasks: Sequence[Task], sign: int) -> None:
+        for task in tasks:
+            plan = self._plans.get(task._job_key)
+            if plan is not None:
+                plan.place(task, sign)
+
+    def _turn(self, task: Task) -> tuple[int, ...]:
+        """Tasks of the biggest bucket first, then of the oldest, then those about which most is said."""
+        plan = self._plan(task._job)
+        bucket = plan.of.get(task._uid) if plan is not None else None
+        if plan is None or bucket is None:
+            return (1,)
+        order, weight = plan.topology.claim(task)
+        return 0, -len(bucket.waiting), bucket.index, -order, -weight
+
+    def _bucketed(self, task: Task) -> bool:
+        plan = self._plan(task._job)
+        return plan is not None and task._uid in plan.of
+
+    def _score(self, task: Task, rows: NodeRows) -> Floats:
+        """How many of the bucket are on the node or fit there, less those on it that the task is to be away from."""
+        plan = self._plan(task._job)
+        bucket = plan.of.get(task._uid) if plan is not None else None
+        if plan is None or bucket is None:
+            return np.zeros(len(rows))
+        score = len(bucket.waiting) - _left_over(task, bucket, rows)
+        place = {int(row): n for n, row in enumerate(rows.index.tolist())}
+        for row, count in bucket.placed.items():
+            if row in place:
+                score[place[row]] += count
+        for row, roles in plan.on_row.items():
+            if row in place:
+                score[place[row]] += min(plan.topology.attraction(task._role, roles, apart_only=True), 0)
+        return score.astype(np.float64) * (self._weight * 100.0 / max(plan.largest, 1))
+
+
+def _left_over(task: Task, bucket: Bucket, rows: NodeRows) -> Ints:
+    """Per row, how many tasks of the bucket beside this one do not fit there."""
+    others = [bucket.waiting[uid] for uid in sorted(bucket.waiting) if uid != task._uid]
+    members = [task, *others] if task._uid in bucket.waiting else others
+    dims = sorted({d for t in members for d, _ in t._class.items})
+    out = np.zeros(len(rows), dtype=np.int64)
+    for d in dims:
+        total = sum(int(t._class.requests.get(d)) for t in members)
+        without = total - np.cumsum([0, *(int(t._class.requests.get(d)) for t in others)])
+        free = rows.idle[d] + rows.releasing[d]
+        # `without` falls: the first place at which it fits into what is free
+        need = len(without) - np.searchsorted(without[::-1], free, side="right")
+        out = np.maximum(out, need)
+    return np.minimum(out, len(others))
+
+
+def _node_name(task: Task) -> str:
+    return task._node.name if task._node is not None else task._pod.spec.node_name
+
+
+def _size(task: Task) -> float:
+    """A request in one number: a thousandth of a core weighs as much as a MiB."""
+    return sum(v / 2**20 if d == MEMORY else float(v) for d, v in task._class.items)
+
+
+# -- annotations ----------------------------------------------------------------------------------------------------
+def read(job: Job) -> Topology | None:
+    """What the annotations of a job say; None if they say nothing, or name a role twice, or one that it has not."""
+    notes = job._annotations
+    if not any(key in notes for key in (AFFINITY, ANTI_AFFINITY, TASK_ORDER)):
+        return None
+    roles = {t._role for t in job._tasks.values()}
+    near, far = _groups(notes.get(AFFINITY)), _groups(notes.get(ANTI_AFFINITY))
+    order = [role for role in notes.get(TASK_ORDER, "").split(",") if role]
+    for group in (*near, *far, order):
+        if len(set(group)) != len(group) or not roles.issuperset(group):
+            return None
+    weight: dict[str, int] = {}
+    for groups, alone, joined in ((near, _SELF_TOGETHER, _TOGETHER), (far, _SELF_APART, _APART)):
+        for group in groups:
+            for role in group:
+                weight[role] = max(weight.get(role, 0), alone if len(group) == 1 else joined)
+    places = {role: len(order) - n for n, role in enumerate(order)}
+    return Topology(_pairs(near), _pairs(far), weight, places)
+
+
+def _groups(text: str | None) -> list[list[str]]:
+    return [[role for role in group.split(",") if role] for group in (text or "").split(";")]
+
+
+def _pairs(groups: Iterable[Sequence[str]]) -> Pairs:
+    """Every two roles of a group, both ways; a role alone in its group is paired with itself."""
+    return frozenset((a, b) for group in groups for a in group for b in group if a != b or len(group) == 1)
