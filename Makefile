@@ -7,10 +7,10 @@ SHARED ?= ../shared
 DEMO := examples/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle kube test-kube manifests bench bench-kube clean
+.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle kube test-kube test-kube-smoke test-kube-faults manifests bench bench-kube clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## Make the virtual environment and install everything
 
@@ -56,12 +56,19 @@ conformance: $(STAMP)  ## Run the conformance cases in SHARED (default ../shared
 test-oracle: $(STAMP)  ## Compare the fast engine with the slow, obvious one at length
 	$(BIN)/pytest -m slow
 
-kube:  ## Build kube-apiserver, kube-scheduler and etcd for the tests against a real API server (once)
+kube:  ## Build kube-apiserver, kube-scheduler, etcd, kwok and helm for the tests against a real API server (once)
 	@tools/kube/build.sh
 	@tools/kube/helm.sh
 
 test-kube: $(STAMP)  ## Run the tests against a real API server (after `make kube`)
 	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube
+
+test-kube-smoke: $(STAMP)  ## A small part of test-kube, as CI runs it; builds the two programs that it needs (once)
+	@tools/kube/build.sh etcd kube-apiserver
+	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube -m smoke
+
+test-kube-faults: $(STAMP)  ## Let servers, networks, nodes and schedulers fail, on a real API server (after `make kube`)
+	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube_faults -v --durations=5
 
 manifests: $(STAMP)  ## Write deploy/manifests from the Helm chart
 	@helm=$$(tools/kube/helm.sh) && $(BIN)/python tools/manifests.py "$$helm"

@@ -36,6 +36,7 @@ def held(bed: Bed) -> dict[str, str]:
     return allocated
 
 
+@pytest.mark.smoke
 def test_a_gang_is_bound_whole_with_the_rights_that_we_ship(world: World) -> None:
     world.node("n1", cpu="2")
     world.node("n2", cpu="2")
@@ -54,6 +55,7 @@ def test_a_gang_is_bound_whole_with_the_rights_that_we_ship(world: World) -> Non
     assert "is not to be read" not in scheduler.log
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("verb", "group", "resource"),
     [
@@ -89,6 +91,7 @@ def test_a_gang_that_does_not_fit_waits_whole_and_is_told_why(world: World) -> N
     assert "forbidden" not in scheduler.log.lower()
 
 
+@pytest.mark.smoke
 def test_a_more_important_gang_evicts_and_takes_the_room(world: World, tmp_path: Path) -> None:
     conf = tmp_path / "scheduler.conf"
     conf.write_text(PREEMPT)
@@ -110,6 +113,7 @@ def test_a_more_important_gang_evicts_and_takes_the_room(world: World, tmp_path:
     assert "forbidden" not in scheduler.log.lower()
 
 
+@pytest.mark.smoke
 def test_scheduling_goes_on_after_the_api_server_was_killed_and_started_again(world: World) -> None:
     world.node("n1", cpu="4")
     scheduler = world.scheduler("--no-leader-elect")

@@ -1,0 +1,51 @@
+"""The scheduler is killed at any moment, and started again."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from faults_moments import SHORT, Kept, chance, moments
+from faults_proxy import Fault, Proxy
+from faults_witness import Witness
+from kube_bed import until
+from kube_world import World
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("bind", moments("kills", 2, 38))
+def test_a_gang_is_whole_in_the_end_when_the_scheduler_is_killed_at_a_bind(
+    world: World, proxy: Proxy, witness: Witness, bind: int, after: bool
+) -> None:
+    for i in range(4):
+        world.node(f"n{i}", cpu="10")
+    dead = threading.Event()
+    with Kept(world, *SHORT, "--binds-in-flight=4", kubeconfig=proxy.kubeconfig) as kept:
+
+        def die() -> None:
+            kept.current.kill()
+            dead.set()
+
+        proxy.add(Fault("cut", skip=bind, then=die, after=after))
+        world.gang("full", 40, resources=True)
+        world.gang("late", 2, resources=True)
+        assert dead.wait(60), f"bind {bind} was not sent"
+        witness.check(waiting=("late",))
+        assert kept.starts == 2
+    assert not any(name.startswith("late") for name in world.bound())
+
+
+def test_work_goes_on_when_the_scheduler_is_killed_again_and_again(world: World, witness: Witness) -> None:
+    draw = chance("again and again")
+    for i in range(4):
+        world.node(f"n{i}", cpu="10")
+    with Kept(world, *SHORT) as kept:
+        for i in range(4):
+            world.gang(f"gang{i}", 10, resources=True)
+            until(lambda i=i: len(kept.log.split(" leads ")) > i + 1, 60, "the next one leads")
+            time.sleep(draw.uniform(0.0, 0.5))
+            kept.current.kill()
+        world.gang("late", 2, resources=True)
+        witness.check(waiting=("late",))
+        assert kept.starts == 5
