@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pumice.engine.rows import NodeRows
@@ -408,6 +408,7 @@ def test_a_search_that_leads_nowhere_ends() -> None:
 MOVES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["n1", "n2", "back"])), max_size=12)
 
 
+@settings(max_examples=60, deadline=None)
 @given(MOVES, st.lists(st.integers(1, 2), min_size=6, max_size=6))
 def test_what_is_known_of_free_devices_is_what_a_fresh_look_finds(
     moves: list[tuple[int, str]], counts: list[int]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pumice.engine.rows import NodeRows
@@ -327,6 +327,7 @@ def test_what_was_promised_is_plain_data_that_a_saved_cycle_holds() -> None:
     assert saved.unpack(packed["predicates"]) == {"volumes": {"ns/one": ("", "n2", "p")}}
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["n1", "n2", "back"])), max_size=12))
 def test_the_count_of_attached_volumes_is_what_a_fresh_look_finds(moves: list[tuple[int, str]]) -> None:
     def limit(name: str, most: int) -> Json:
