@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,10 @@ def test_help_names_every_command(pumice: Pumice) -> None:
     out = pumice("--help").out
     for command in ("cycle", "explain", "replay", "conf", "points", "plugins", "conformance", "job", "queue", "bench"):
         assert command in out
+
+
+def test_a_port_that_is_taken_is_told(pumice: Pumice) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = pumice("extender", "serve", "gang", "--port", port, code=1)
+    assert ran.err.splitlines()[-1] == f"error: address 127.0.0.1:{port}: Address already in use"

@@ -10,7 +10,7 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.options import ConfOption, JsonOption, Output, OutputOption, as_json
-from pumice.cli.policies import answer, listening_on, pairs, policy_builders, supervise
+from pumice.cli.policies import address, answer, listening_on, pairs, policy_builders, run_until_told, supervise
 from pumice.errors import InvalidInput
 from pumice.extender.server.options import Options
 from pumice.extender.server.served import Served
@@ -81,18 +81,18 @@ def serve(
     tls = _tls(tls_cert, tls_key, client_ca)
     settings: dict[str, Any] = {"host": host, "port": port, "log_level": "warning", "access_log": False, **tls}
     whom = Credentials(kubeconfig, context) if follow or kubeconfig or context else None
-    if workers == 1:
-        render.note(f"serving {', '.join(served.names)} on {'https' if tls else 'http'}://{host}:{port}")
-        answer(builders, options, settings, whom)
-        return
-    bound = served.needs_one_worker()
+    bound = served.needs_one_worker() if workers > 1 else []
     if bound:
         raise InvalidInput(
             f"--workers {workers}: {', '.join(bound)} must be declared STATIC or NODE, so that workers answer alike"
         )
-    render.note(f"serving {', '.join(served.names)} on {host}:{port} with {workers} workers")
     with listening_on(host, port) as listening:
-        supervise(workers, (policies, conf, arg or [], options, settings, listening, whom))
+        many = f" with {workers} workers" if workers > 1 else ""
+        render.note(f"serving {', '.join(served.names)} on {address(listening, tls=bool(tls))}{many}")
+        if workers == 1:
+            answer(builders, options, settings, whom, [listening])
+        else:
+            supervise(workers, (policies, conf, arg or [], options, settings, listening, whom))
 
 
 @app.command()
@@ -132,10 +132,9 @@ def record(
     port: PortOption = 8081,
 ) -> None:
     """Stand between a scheduler and its extender, and add every exchange to a cassette."""
-    import uvicorn
-
-    render.note(f"passing http://{host}:{port} on to {url}, recording to {cassette}")
-    uvicorn.run(recorder(url, cassette), host=host, port=port, log_level="warning")
+    with listening_on(host, port) as listening:
+        render.note(f"passing {address(listening)} on to {url}, recording to {cassette}")
+        run_until_told(recorder(url, cassette), {"log_level": "warning"}, [listening])
 
 
 @app.command()
@@ -153,12 +152,11 @@ def replay(
     json: JsonOption = False,
 ) -> None:
     """Answer from a cassette in place of the extender, or ask an extender what the cassette asks."""
-    import uvicorn
-
     exchanges = cassettes.read(cassette)
     if against is None:
-        render.note(f"answering {len(exchanges)} exchanges of {cassette} on http://{host}:{port}")
-        uvicorn.run(player(exchanges, loose=loose), host=host, port=port, log_level="warning")
+        with listening_on(host, port) as listening:
+            render.note(f"answering {len(exchanges)} exchanges of {cassette} on {address(listening)}")
+            run_until_told(player(exchanges, loose=loose), {"log_level": "warning"}, [listening])
         return
     found = differences(exchanges, against)
     if as_json(output, json):

@@ -59,26 +59,38 @@ def answer(
     options: Options,
     settings: dict[str, Any],
     whom: Credentials | None,
-    sockets: list[socket.socket] | None = None,
+    sockets: list[socket.socket],
 ) -> None:
     """Answer until told to stop; follow the cluster that *whom* leads to."""
-    import uvicorn
-
     from pumice.extender.server.app import app as make_app
 
     cluster = FollowedCluster(whom) if whom is not None else None
     if cluster is not None:
         cluster.start()
     try:
-        server = uvicorn.Server(uvicorn.Config(make_app(builders, options, cluster), **settings))
-        server.run(sockets=sockets)
-        if not server.started:
-            raise typer.Exit(3)
-    except KeyboardInterrupt:
-        pass
+        run_until_told(make_app(builders, options, cluster), settings, sockets)
     finally:
         if cluster is not None:
             cluster.stop()
+
+
+def run_until_told(application: Any, settings: dict[str, Any], sockets: list[socket.socket]) -> None:
+    """Serve an ASGI application on sockets that listen already, until told to stop."""
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(application, **settings))
+    try:
+        server.run(sockets=sockets)
+    except KeyboardInterrupt:
+        return
+    if not server.started:
+        raise typer.Exit(1)
+
+
+def address(listening: socket.socket, *, tls: bool = False) -> str:
+    """Where a socket listens, as callers write it."""
+    host, port = listening.getsockname()[:2]
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def listening_on(host: str, port: int) -> socket.socket:
