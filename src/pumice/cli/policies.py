@@ -101,6 +101,7 @@ def listening_on(host: str, port: int) -> socket.socket:
     try:
         listening.bind((host, port))
     except OSError as error:
+        listening.close()
         raise InvalidInput(f"address {host}:{port}: {error.strerror}") from error
     listening.set_inheritable(True)
     return listening
