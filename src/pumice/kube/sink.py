@@ -67,6 +67,7 @@ class Outbox:
         self._unprepared: asyncio.Queue[list[Bind]] = asyncio.Queue()
         """Binds with claims, with all others of their job."""
         self._plans: asyncio.Queue[list[Evict]] = asyncio.Queue()
+        self._closing = False
         self._nominations: asyncio.Queue[Nominate] = asyncio.Queue()
         self._nominated: dict[str, str] = {}
 
@@ -118,9 +119,14 @@ class Outbox:
             group.create_task(self._statuses.run())
             group.create_task(self._notes.run())
 
-    async def finish(self) -> None:
-        """Return when everything that was taken over has been carried out (events for people excepted)."""
-        await self._unprepared.join()
+    async def finish(self, *, claims: bool = True) -> None:
+        """Return when everything that was taken over has been carried out (events for people excepted).
+
+        Without *claims*, binds that still wait for theirs are left to whoever comes after us.
+        """
+        self._closing = not claims
+        if claims:
+            await self._unprepared.join()
         await self._binds.join()
         await self._plans.join()
         await self._nominations.join()
@@ -160,7 +166,7 @@ class Outbox:
         except Exception as exc:
             log.exception("preparing the claims of %s", binds[0].job or binds[0].pod)
             refused = {bind.uid: f"{type(exc).__name__}: {exc}" for bind in binds}
-        for bind in binds:
+        for bind in binds if not self._closing else ():
             if bind.uid in refused:
                 why = refused[bind.uid]
                 self._notes.put(Note("Pod", bind.pod, "Warning", "FailedBinding", f"{bind.node}: {why}"), bind.uid)

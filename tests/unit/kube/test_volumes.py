@@ -415,6 +415,21 @@ def test_pods_on_two_nodes_wait_for_the_one_volume_that_they_share(tmp_path: Pat
     run(story, tmp_path)
 
 
+def test_who_ends_does_not_wait_for_volumes_and_binds_nothing_more(tmp_path: Path) -> None:
+    async def story(w: World) -> None:
+        w.put("PersistentVolumeClaim", "data")
+        w.out.put([bind("p", made("data")), Bind("ns/r", "r", "n1", "ns/other")])
+        await until(lambda: SELECTED in w.notes("ns/data"))
+        await w.out.finish(claims=False)
+        w.put("PersistentVolume", "v")
+        w.completes("data", "v")
+        await asyncio.sleep(0.4)
+        assert (w.bound(), w.failures()) == (["r"], {})
+        assert w.notes("ns/data")[SELECTED] == "n1"
+
+    run(story, tmp_path)
+
+
 def test_who_does_not_lead_writes_nothing_into_claims(tmp_path: Path) -> None:
     async def story(w: World) -> None:
         w.left = 0.0
