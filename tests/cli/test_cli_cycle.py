@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_runs import DEMO, DEMO_CONF, Pumice
+from cli_runs import DEMO, DEMO_CONF, ROOT, Pumice
 
 
 def test_the_demo_places_whole_gangs_and_explains_the_rest(pumice: Pumice) -> None:
@@ -148,3 +148,41 @@ def test_a_pod_without_namespace_and_status_is_a_new_one_in_default(pumice: Pumi
         "spec: {schedulerName: pumice, containers: [{name: c, resources: {requests: {cpu: 1}}}]}\n"
     )
     assert pumice("cycle", tmp_path, "--json").data["binds"] == {"default/p": "n1"}
+
+
+GUIDE_CONF = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: nodeorder}, {name: resource-affinity, arguments: {prefer-weight: 10}}]
+"""
+
+
+def test_the_job_of_the_plugin_guide_is_expanded_and_goes_where_it_prefers(pumice: Pumice, tmp_path: Path) -> None:
+    nodes = [
+        f"{{kind: Node, metadata: {{name: {name}-{n}, labels: {{volcano.sh/node-group: {name}}}}}, "
+        "status: {allocatable: {cpu: 16, memory: 64Gi, pods: 110}}}"
+        for name in ("cpu", "gpu-a100")
+        for n in range(2)
+    ]
+    (tmp_path / "nodes.yaml").write_text("\n---\n".join(nodes))
+    (tmp_path / "guide.conf").write_text(GUIDE_CONF)
+    job, plugins = ROOT / "examples" / "scenarios" / "guide-job.yaml", ROOT / "examples" / "plugins"
+    ran = pumice(
+        "cycle", tmp_path / "nodes.yaml", job, "--conf", tmp_path / "guide.conf", "--plugins-dir", plugins, "--json"
+    )
+    assert list(ran.data["binds"]) == ["default/test-job-worker-0", "default/test-job-worker-1"]
+    assert all(node.startswith("gpu-a100-") for node in ran.data["binds"].values())
+
+
+def test_a_job_whose_pods_are_there_is_not_expanded_once_more(pumice: Pumice, tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: ns}\n"
+        "spec: {parallelism: 3, template: {spec: {containers: [{name: c}]}}}\n---\n"
+        "kind: Pod\nmetadata: {name: j-x7k2p, namespace: ns, labels: {batch.kubernetes.io/job-name: j}}\n"
+        "spec: {containers: [{name: c}]}\n---\n"
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: k, namespace: ns}\n"
+        "spec: {parallelism: 2, completions: 9, template: {spec: {containers: [{name: c}]}}}\n"
+    )
+    rows = pumice("job", "list", tmp_path, "--json").data
+    assert {row["Name"]: row["Pending"] for row in rows if row["Name"] != "ns/j"} == {"ns/k": 2}

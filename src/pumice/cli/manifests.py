@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from pumice.cli.options import read_text
 from pumice.errors import InvalidInput
 from pumice.model import api
 from pumice.model.events import Seen
+from pumice.sim.expand import expanded
+from pumice.sim.jobs import JobSpec
+from pumice.sim.manifests import jobs_of, read_job
 from pumice.sim.run import default_queue
 from pumice.state.cluster import ClusterState
 
@@ -27,34 +31,43 @@ _NAMESPACED = (
 def read_objects(paths: Sequence[Path]) -> tuple[list[api.AnyObject], list[str]]:
     """Every object below the paths in the order of the files, and the kinds that a scheduler does not read.
 
-    A scheduler conf among the manifests (a document without ``kind``) is passed by.
+    Jobs whose pods are not among the objects come last, as the PodGroup and the pods that a job controller makes of
+    them. A scheduler conf among the manifests (a document without ``kind``) is passed by.
     :raises InvalidInput: a path that does not exist, or a document that is not a Kubernetes object; names the file.
     """
     found: list[api.AnyObject] = []
     unread: set[str] = set()
+    jobs: list[JobSpec] = []
     for file in _files(paths):
         for document in _documents(file):
             kind = document.get("kind", "")
-            if not kind:
-                continue
-            if kind not in api.KINDS:
-                unread.add(kind)
-                continue
             try:
-                obj = api.decode(kind, document)
-            except InvalidInput as exc:
+                if kind == "Job":
+                    jobs.append(read_job(document, str(file), _created(document)))
+                elif kind in api.KINDS:
+                    found.append(_complete(api.decode(kind, document)))
+                elif kind:
+                    unread.add(kind)
+            except (InvalidInput, msgspec.ValidationError) as exc:
                 raise InvalidInput(f"{file}: {exc}") from exc
-            _complete(obj)
-            found.append(obj)
+    there = jobs_of(obj for obj in found if isinstance(obj, api.Pod))
+    found += [obj for job in jobs if job.key not in there for obj in expanded(job)]
     return found, sorted(unread)
 
 
-def _complete(obj: api.AnyObject) -> None:
+def _created(document: Mapping[str, Any]) -> float:
+    """When an object was created, in seconds; 0 where it does not say."""
+    meta = msgspec.convert(document.get("metadata") or {}, api.Metadata)
+    return meta.creation_timestamp.timestamp() if meta.creation_timestamp is not None else 0.0
+
+
+def _complete(obj: api.AnyObject) -> api.AnyObject:
     """Fill in what an API server would: the namespace, and that a new pod is pending."""
     if isinstance(obj, _NAMESPACED):
         obj.metadata.namespace = obj.metadata.namespace or "default"
     if isinstance(obj, api.Pod):
         obj.status.phase = obj.status.phase or "Pending"
+    return obj
 
 
 def state_of(objects: Sequence[api.AnyObject]) -> ClusterState:

@@ -83,7 +83,7 @@ class JobController:
         self.submitted += 1
         now = self._timeline.now
         self._log.write(now, f"submit {spec.key} queue={spec.queue} pods={spec.tasks} min={spec.min_available}")
-        self._cluster.put(_group_of(spec, now))
+        self._cluster.put(group_of(spec, now))
         job.queue.extend((kind, name) for kind in spec.kinds for name in kind.names)
         self._create(job, spec.parallelism or len(job.queue))
 
@@ -275,7 +275,8 @@ def _kept(worked: float, every: float) -> float:
     return math.floor(worked / every + _TICK) * every if every > 0 else 0.0
 
 
-def _group_of(spec: JobSpec, now: float) -> PodGroup:
+def group_of(spec: JobSpec, now: float) -> PodGroup:
+    """The PodGroup of a job that was submitted *now*."""
     return job_group(
         Metadata(
             name=spec.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from pumice.workloads.policies import Answers, answers_of
 from pumice.workloads.vcjob import Template, VcJobSpec, minimum_of, pod_name, roles_of, template_of
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_OWNER_LABELS = ("volcano.sh/job-name", "batch.kubernetes.io/job-name", "job-name")
 _FAILS = re.compile(r"(?P<after>\S+?)(?:\s*x\s*(?P<times>[0-9]+))?")
 
 
@@ -70,11 +71,10 @@ def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None
     groups: dict[str, api.PodGroup] = {}
     pods: dict[str, list[tuple[api.Pod, str]]] = {}
     for document, origin in documents(path):
-        kind, version = str(document.get("kind", "")), str(document.get("apiVersion", ""))
+        kind = str(document.get("kind", ""))
         try:
             if kind == "Job":
-                read = _vcjob if version.startswith("batch.volcano.sh/") else _batch_job
-                found.jobs.append(read(document, origin, submit_s, run_s))
+                found.jobs.append(read_job(document, origin, submit_s, run_s))
             elif kind == "PodGroup":
                 group = api.decode(kind, document)
                 assert isinstance(group, api.PodGroup)
@@ -93,10 +93,10 @@ def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None
                 found.objects.append(obj)
             elif kind:
                 found.unread.add(kind)
-        except (InvalidInput, msgspec.ValidationError) as exc:
-            meta = document.get("metadata")
-            name = meta.get("name", "?") if isinstance(meta, Mapping) else "?"
-            raise InvalidInput(f"{origin}: {f'Job {name!r}: ' if kind == 'Job' else ''}{exc}") from exc
+        except InvalidInput as exc:
+            raise InvalidInput(f"{origin}: {exc}") from exc
+    there = jobs_of(pod for members in pods.values() for pod, _ in members)
+    found.jobs = [job for job in found.jobs if job.key not in there]
     for key, members in pods.items():
         try:
             found.jobs.append(_pods(groups.get(key), key, members, submit_s, run_s))
@@ -165,6 +165,31 @@ def _namespaced(obj: api.AnyObject) -> None:
 
 
 # -- jobs ---------------------------------------------------------------------------------------------------------
+def read_job(document: Mapping[str, Any], origin: str, submit_s: float = 0.0, run_s: float | None = None) -> JobSpec:
+    """A Job of Volcano or of Kubernetes, ready to be submitted.
+
+    :raises InvalidInput: it breaks a rule; names the job.
+    """
+    read = _vcjob if str(document.get("apiVersion", "")).startswith("batch.volcano.sh/") else _batch_job
+    try:
+        return read(document, origin, submit_s, run_s)
+    except (InvalidInput, msgspec.ValidationError) as exc:
+        meta = document.get("metadata")
+        name = meta.get("name", "?") if isinstance(meta, Mapping) else "?"
+        raise InvalidInput(f"Job {name!r}: {exc}") from exc
+
+
+def jobs_of(pods: Iterable[api.Pod]) -> set[str]:
+    """The keys of Jobs that some of the pods belong to: those need not be expanded once more."""
+    found = set()
+    for pod in pods:
+        labels = pod.metadata.labels or {}
+        name = next((labels[key] for key in _OWNER_LABELS if key in labels), "")
+        if name:
+            found.add(f"{pod.metadata.namespace}/{name}")
+    return found
+
+
 def _vcjob(document: Mapping[str, Any], origin: str, submit_s: float, run_s: float | None) -> JobSpec:
     job = msgspec.convert(document, _Job)
     spec = msgspec.convert(job.spec, VcJobSpec)
