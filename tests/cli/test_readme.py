@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,3 +52,19 @@ def test_every_file_that_the_readme_links_to_exists() -> None:
     links = re.findall(r"\]\(([^)h][^)]*)\)", README)
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_commands_about_a_pending_job_work_one_after_the_other(
+    pumice: Pumice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [block] = [text for text in re.findall(r"```console\n(.*?)```", README, re.DOTALL) if "now.cycle" in text]
+    commands = [line.removeprefix("$ pumice ").partition("  #")[0] for line in block.splitlines()]
+    assert [command.split()[0] for command in commands] == ["cycle", "explain", "replay", "replay"]
+    shutil.copytree(DEMO, tmp_path / "manifests")
+    shutil.copy(DEMO_CONF, tmp_path / "scheduler.conf")
+    (tmp_path / "other.conf").write_text("actions: allocate\ntiers: [{plugins: [{name: gang}, {name: binpack}]}]\n")
+    monkeypatch.chdir(tmp_path)
+    said = [pumice(*command.split()).out for command in commands]
+    assert "nearest miss" in said[1]
+    assert re.fullmatch(r"the same \d+ decisions\n", said[2])
+    assert "pods fare differently" in said[3]
