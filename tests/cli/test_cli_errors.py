@@ -73,6 +73,13 @@ def test_help_names_every_command(pumice: Pumice) -> None:
         assert command in out
 
 
+def test_who_forgets_the_directory_of_a_plugin_is_told_of_it(pumice: Pumice, tmp_path: Path) -> None:
+    pumice("plugin", "new", "rack", "--dir", tmp_path)
+    ran = pumice("cycle", tmp_path / "rack" / "cluster.yaml", "--conf", tmp_path / "rack" / "scheduler.conf", code=1)
+    assert "unknown plugin 'rack'" in ran.err
+    assert ran.err.endswith("; --plugins-dir loads plugins of your own\n")
+
+
 def test_a_port_that_is_taken_is_told(pumice: Pumice) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -28,9 +28,15 @@ class OneLineErrors(TyperGroup):
 
 def one_line(exc: PumiceError) -> str:
     """What went wrong, in one line."""
-    if isinstance(exc, InvalidConf) and len(exc.problems) > 1:
-        return f"{exc.problems[0]} (and {len(exc.problems) - 1} more: `pumice conf check` lists them)"
-    return " ".join(str(exc).split())
+    text = " ".join(str(exc).split())
+    if not isinstance(exc, InvalidConf):
+        return text
+    first, more = exc.problems[0], len(exc.problems) - 1
+    if more:
+        text = f"{first} (and {more} more: `pumice conf check` lists them)"
+    if first.code == "unknown-plugin" and "did you mean" not in text:
+        text += "; --plugins-dir loads plugins of your own"
+    return text
 
 
 class Level(StrEnum):
