@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 
-from pumice.model.api import Pod
+from pumice.model.api import Pod, PodGroup
 from pumice.model.events import ClusterEvent, Gone, Seen
 
 
@@ -19,6 +19,8 @@ class Inbox:
         self._lock = threading.Lock()
         self._events: list[ClusterEvent] = []
         self._first: dict[str, Sequence[ClusterEvent] | None] = dict.fromkeys(kinds)
+        self._groups: dict[str, PodGroup] = {}
+        """PodGroups as last seen: most of their changes are our own statuses coming back."""
         self._woken = threading.Event()
         self.synced = threading.Event()
         """Every kind was listed; the next ``drain`` has the whole cluster."""
@@ -32,6 +34,8 @@ class Inbox:
     def first(self, kind: str, events: Sequence[ClusterEvent]) -> None:
         """The first list of a kind."""
         with self._lock:
+            for event in events if kind == "PodGroup" else ():
+                self._is_news(event)
             self._first[kind] = events
             if any(found is None for found in self._first.values()):
                 return
@@ -47,8 +51,20 @@ class Inbox:
         """Something happened."""
         with self._lock:
             self._events.extend(events)
-        if self.synced.is_set() and any(map(calls_for_a_cycle, events)):
+            news = [event for event in events if self._is_news(event)]
+        if self.synced.is_set() and any(map(calls_for_a_cycle, news)):
             self._woken.set()
+
+    def _is_news(self, event: ClusterEvent) -> bool:
+        """Whether more changed than a PodGroup's status, which the next period is early enough for."""
+        match event:
+            case Seen(object=PodGroup() as group):
+                known = self._groups.get(group.key)
+                self._groups[group.key] = group
+                return known is None or _wishes(known) != _wishes(group)
+            case Gone(kind="PodGroup", key=key):
+                self._groups.pop(key, None)
+        return True
 
     def drain(self) -> list[ClusterEvent]:
         """Everything that happened since the last call, in order; nothing before the first lists are complete."""
@@ -66,6 +82,11 @@ class Inbox:
     def wake(self) -> None:
         """End a wait."""
         self._woken.set()
+
+
+def _wishes(group: PodGroup) -> tuple[object, ...]:
+    meta = group.metadata
+    return group.spec, meta.labels, meta.annotations, meta.uid, meta.deletion_timestamp
 
 
 def calls_for_a_cycle(event: ClusterEvent) -> bool:

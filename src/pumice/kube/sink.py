@@ -63,11 +63,12 @@ class Outbox:
         self._nodes, self._outcomes = nodes, outcomes
         self._threads = ThreadPoolExecutor(min(in_flight, 32), "pumice-bind")
         self._binds: asyncio.Queue[Bind] = asyncio.Queue()
+        statuses.busy = lambda: not self._binds.empty()
         self._preparer = preparer
         self._unprepared: asyncio.Queue[list[Bind]] = asyncio.Queue()
         """Binds with claims, with all others of their job."""
-        self._plans: asyncio.Queue[list[Evict]] = asyncio.Queue()
         self._closing = False
+        self._plans: asyncio.Queue[list[Evict]] = asyncio.Queue()
         self._nominations: asyncio.Queue[Nominate] = asyncio.Queue()
         self._nominated: dict[str, str] = {}
 

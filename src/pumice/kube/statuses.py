@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +23,10 @@ LINGER = 0.1
 ECHO = 10.0
 """Seconds within which a status is not written again: the watch has not shown the first yet."""
 AT_ONCE = 16
+GIVES_WAY = 10.0
+"""Seconds for which statuses wait at most while binds wait too: a bind is what somebody waits for."""
+_URGENT = "Inqueue"
+"""The phase that controllers wait for before they make pods; it never gives way."""
 
 
 class StatusWriter:
@@ -36,6 +40,9 @@ class StatusWriter:
         self._pending: dict[tuple[str, str], dict[str, Any]] = {}
         self._written: dict[tuple[str, str], tuple[dict[str, Any], float]] = {}
         self._some = asyncio.Event()
+        self._since = 0.0
+        self.busy: Callable[[], bool] = lambda: False
+        """Whether there is more urgent work."""
         self.idle = asyncio.Event()
         """Nothing is waiting or being written."""
         self.idle.set()
@@ -45,6 +52,8 @@ class StatusWriter:
         if update.kind not in RESOURCES:
             log.warning("status of %s %s: a kind that is not written", update.kind, update.key)
             return
+        if not self._pending:
+            self._since = time.monotonic()
         waiting = self._pending.setdefault((update.kind, update.key), {})
         conditions = {c["type"]: c for c in (*waiting.get("conditions", ()), *update.status.get("conditions", ()))}
         waiting.update(update.status)
@@ -63,12 +72,21 @@ class StatusWriter:
         while True:
             await self._some.wait()
             await asyncio.sleep(LINGER)
-            self._some.clear()
-            batch, self._pending = self._pending, {}
+            batch = self._due()
             await asyncio.gather(*(self._write(kind, key, status, gate) for (kind, key), status in batch.items()))
             if not self._pending:
                 self.idle.set()
                 self._forget()
+
+    def _due(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """What is to be written now: everything, or what is urgent while binds wait."""
+        pending = self._pending
+        if self.busy() and time.monotonic() - self._since < GIVES_WAY:
+            self._pending = {k: v for k, v in pending.items() if v.get("phase") != _URGENT}
+            return {k: v for k, v in pending.items() if v.get("phase") == _URGENT}
+        self._some.clear()
+        self._pending = {}
+        return pending
 
     async def _write(self, kind: str, key: str, status: dict[str, Any], gate: asyncio.Semaphore) -> None:
         last = self._written.get((kind, key))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pumice.kube.inbox import Inbox
-from pumice.model.api import Metadata, NodeObject, Pod, PodSpec, PodStatus
+from pumice.model.api import Metadata, NodeObject, Pod, PodGroup, PodGroupSpec, PodGroupStatus, PodSpec, PodStatus
 from pumice.model.events import BindFailed, Gone, Seen
 
 NODE = Seen(NodeObject(metadata=Metadata(name="n")))
@@ -51,3 +51,25 @@ def test_a_failed_bind_is_tried_again_with_the_next_period_not_at_once() -> None
     inbox.put([failed])
     assert inbox.wait(0) is False
     assert inbox.drain() == [failed]
+
+
+def test_a_status_that_comes_back_does_not_end_a_wait_but_a_changed_wish_does() -> None:
+    def seen(phase: str = "", members: int = 1, **meta: dict[str, str]) -> Seen:
+        about = Metadata(name="g", namespace="ns", **meta)  # type: ignore[arg-type]
+        return Seen(PodGroup(about, PodGroupSpec(min_member=members), PodGroupStatus(phase=phase)))
+
+    inbox = Inbox(["PodGroup"])
+    inbox.first("PodGroup", [seen()])
+    for event, wakes in (
+        (seen("Inqueue"), False),
+        (seen("Running"), False),
+        (seen("Running", 2), True),
+        (seen("Running", 2, annotations={"a": "b"}), True),
+        (seen("Running", 2, annotations={"a": "b"}), False),
+        (Gone("PodGroup", "ns/g"), True),
+        (seen("Running", 2), True),
+    ):
+        inbox.drain()
+        inbox.put([event])
+        assert inbox.wait(0) is wakes, event
+        assert inbox.drain() == [event]

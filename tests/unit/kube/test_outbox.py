@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from scripted_api import CUT, ScriptedApi, serving, until
 
 from pumice.clock import ManualClock
@@ -330,5 +331,43 @@ def test_a_nomination_is_written_when_it_changes(tmp_path: Path) -> None:
             await box.finish()
             found = [b["status"]["nominatedNodeName"] for b in api.sent("PATCH", f"{POD}/status")]
             assert found == ["n1", "n2"]
+
+    asyncio.run(story())
+
+
+def test_statuses_give_way_to_binds_unless_somebody_waits_for_them(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, _):
+            released = asyncio.Event()
+
+            async def slowly(_: Any) -> tuple[int, dict[str, Any]]:
+                await released.wait()
+                return 201, {}
+
+            binds = [Bind(f"ns/p{i}", f"u{i}", "n1") for i in range(6)]
+            for bind in binds:
+                api.answers["POST", f"/api/v1/namespaces/{bind.pod.replace('/', '/pods/')}/binding"] = [slowly]
+            placed = StatusUpdate("PodGroup", "ns/g", {"phase": "Running"})
+            box.put([*binds, placed, StatusUpdate("PodGroup", "ns/next", {"phase": "Inqueue"})])
+            await until(lambda: bool(api.sent("PATCH", "podgroups/next/status")))
+            assert api.sent("PATCH", GROUP_STATUS) == []
+            released.set()
+            await box.finish()
+            assert api.sent("PATCH", GROUP_STATUS) == [{"status": {"phase": "Running"}}]
+            assert len(api.sent("PATCH")) == 2
+
+    asyncio.run(story())
+
+
+def test_statuses_do_not_give_way_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pumice.kube.statuses.GIVES_WAY", 0.2)
+
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, _):
+            busy = (429, {"message": "too many requests"})
+            api.answers["POST", BINDING] = [busy]
+            box.put([Bind("ns/p", "u", "n1")] * 6)
+            box.put([StatusUpdate("PodGroup", "ns/g", {"phase": "Running"})])
+            await until(lambda: bool(api.sent("PATCH", GROUP_STATUS)))
 
     asyncio.run(story())
