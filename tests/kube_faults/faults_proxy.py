@@ -77,6 +77,11 @@ class Proxy:
         self._thread.join(30)
         self._loop.close()
 
+    @property
+    def watching(self) -> int:
+        """How many watches are open."""
+        return len(self._watches)
+
     # -- what a test says -------------------------------------------------------------------------------------------
     def add(self, fault: Fault) -> Fault:
         """From now on this happens."""

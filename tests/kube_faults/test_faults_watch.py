@@ -6,6 +6,7 @@ import time
 
 from faults_proxy import Proxy
 from faults_witness import Witness
+from kube_bed import until
 from kube_world import GROUPS, World
 
 
@@ -23,6 +24,7 @@ def cluster(world: World) -> None:
 def test_watches_that_are_cut_again_and_again_lose_nothing(world: World, proxy: Proxy, witness: Witness) -> None:
     cluster(world)
     world.scheduler("--no-leader-elect", kubeconfig=proxy.kubeconfig)
+    until(lambda: proxy.watching > 8, 40, "watches are open")
     for i in range(6):
         world.gang(f"gang{i}", 5, resources=True)
         proxy.cut()
@@ -35,7 +37,7 @@ def test_watches_that_are_cut_again_and_again_lose_nothing(world: World, proxy: 
     proxy.cut()
     world.gang("next", 30, resources=True)
     witness.check()
-    assert proxy.cuts > 40
+    assert proxy.cuts > 20
 
 
 def test_watches_that_lag_by_seconds_do_not_make_room_that_is_not_there(

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -22,6 +23,8 @@ log = logging.getLogger("pumice.kube")
 
 SILENCE = 150.0
 """A watch that brings nothing for so long, not even a bookmark (one comes about every minute), is dead."""
+PAUSE = 0.5
+"""Seconds that pass at least between two lists, or two watches, however soon they end."""
 ABSENT = 60.0
 """How often it is looked whether a kind that the cluster does not have came."""
 _BIG = 500
@@ -84,12 +87,13 @@ class Reflector:
     async def run(self) -> None:
         """Follow the kind until cancelled."""
         while True:
+            began = time.monotonic()
             try:
                 version = await self._list()
                 self._mended()
                 await self._follow(version)
             except _Expired:
-                continue
+                await _pause(began)
             except Refused as no:
                 if no.code == 404 and self._other_version():
                     continue
@@ -148,6 +152,7 @@ class Reflector:
     async def _follow(self, version: str) -> None:
         """Watch until the server has forgotten the version; lost connections are taken up where they broke."""
         while True:
+            began = time.monotonic()
             query = {
                 **self._query,
                 "watch": "1",
@@ -163,6 +168,7 @@ class Reflector:
                         if lines:
                             version = self._lines(lines, version)
                             self._mended()
+                await _pause(began)
             except Unreachable as lost:
                 await self._wait(lost)
             except Refused as no:
@@ -260,3 +266,8 @@ def _same(before: AnyObject, now: AnyObject) -> bool:
     return all(getattr(old, f) == getattr(new, f) for f in old.__struct_fields__ if f != "resource_version") and all(
         getattr(before, f) == getattr(now, f) for f in before.__struct_fields__ if f != "metadata"
     )
+
+
+async def _pause(since: float) -> None:
+    """Wait until the pause since a moment is over: something between us and the server may end everything at once."""
+    await asyncio.sleep(max(since + PAUSE - time.monotonic(), 0.0))

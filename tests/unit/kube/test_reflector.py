@@ -138,6 +138,23 @@ def test_a_version_the_server_forgot_means_a_new_list_that_tells_only_difference
     asyncio.run(story())
 
 
+def test_watches_that_end_at_once_do_not_make_us_run_wild(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10", node("a", "1"))
+            gone = {"type": "ERROR", "object": {"kind": "Status", "code": 410}}
+            for _ in range(50):
+                api.watches[NODES].put_nowait(CUT)
+                api.watches[NODES].put_nowait(gone)
+            async with following(client) as (inbox, _):
+                await until(inbox.synced.is_set)
+                before = len(api.requests)
+                await asyncio.sleep(1.1)
+                assert len(api.requests) - before < 10
+
+    asyncio.run(story())
+
+
 def test_an_object_that_cannot_be_read_spoils_no_other(tmp_path: Path) -> None:
     async def story() -> None:
         async with serving(tmp_path) as (api, client):
