@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pumice.kube.errors import NoCredentials
+from pumice.kube.library import loader
 
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 
@@ -66,13 +67,11 @@ class Credentials:
 
         :raises NoCredentials: there are none, or they cannot be read.
         """
-        from kubernetes_asyncio import config  # here, for it takes half a second that other commands need not wait
-        from kubernetes_asyncio.client import Configuration
-
-        found = Configuration()
+        config, configuration = loader()
+        found = configuration()
         try:
             if self.kubeconfig is None and os.environ.get(_IN_CLUSTER):
-                config.load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
+                config.load_incluster_config(client_configuration=found)
             else:
                 await config.load_kube_config(
                     config_file=self.kubeconfig, context=self.context, client_configuration=found, persist_config=False
