@@ -7,7 +7,8 @@ import gc
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
@@ -28,7 +29,7 @@ PAUSE = 0.5
 ABSENT = 60.0
 """How often it is looked whether a kind that the cluster does not have came."""
 _BIG = 500
-"""Lists with more objects than this are decoded with the collector paused."""
+"""Lists with more objects than this, of about a kilobyte each, are taken in with the collector at rest."""
 
 
 class _Expired(Exception):
@@ -114,22 +115,20 @@ class Reflector:
     async def _list(self) -> str:
         """Bring everything up to date; returns the version to watch from."""
         body = await self._client.request("GET", self._resource.collection, query=self._query, timeout=120.0)
-        version, objects = self._decode_list(body)
-        self.lists += 1
-        events: list[ClusterEvent] = []
-        present: set[str] = set()
-        for obj in objects:
-            present.add(obj.key)
-            self._take(obj, events)
-        for key in [key for key in self._known if key not in present]:
-            self._drop(key, events)
-        self._deliver(events)
+        with _collector_at_rest(len(body) > _BIG * 1000):
+            version, objects = self._decode_list(body)
+            self.lists += 1
+            events: list[ClusterEvent] = []
+            present: set[str] = set()
+            for obj in objects:
+                present.add(obj.key)
+                self._take(obj, events)
+            for key in [key for key in self._known if key not in present]:
+                self._drop(key, events)
+            self._deliver(events)
         return version
 
     def _decode_list(self, body: bytes) -> tuple[str, Sequence[AnyObject]]:
-        paused = gc.isenabled() and len(body) > _BIG * 1000
-        if paused:
-            gc.disable()
         try:
             found = LISTS[self._resource.kind].decode(body)
             return found.metadata.resource_version, found.items or ()
@@ -137,9 +136,6 @@ class Reflector:
             raw = RAW_LIST.decode(body)
             decoded = (self._decode(item) for item in raw.items or ())
             return raw.metadata.resource_version, [obj for obj in decoded if obj is not None]
-        finally:
-            if paused:
-                gc.enable()
 
     def _deliver(self, events: Sequence[ClusterEvent]) -> None:
         if not self._listed:
@@ -253,6 +249,20 @@ class Reflector:
     def _mended(self) -> None:
         self._complained = ""
         self._backoff.reset()
+
+
+@contextmanager
+def _collector_at_rest(wanted: bool) -> Iterator[None]:
+    """What is made within stays for long: the collector does not pass over it, neither now nor later."""
+    if not wanted or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _repeated(version: str, reached: str) -> bool:
