@@ -63,7 +63,10 @@ def explain(
         render.data(chains)
         return
     for text in chains_as_text(chains).splitlines():
-        render.line(text, style="" if text.startswith(" ") else "bold" if " (" in text else "dim")
+        if text.startswith("  "):
+            render.paragraph(text.strip(), indent=2)
+        else:
+            render.line(text, style="bold" if " (" in text else "dim")
 
 
 @app.command()
