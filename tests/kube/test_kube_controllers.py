@@ -369,3 +369,34 @@ def test_pods_of_others_are_left_alone(place: Place) -> None:
     place.command("TerminateJob", "Job", "taken")
     place.reaches("taken", "Terminated")
     assert place.uids() == {"taken-w-0": uid}
+
+
+def test_a_job_is_completed_after_the_api_server_died_in_the_middle(place: Place) -> None:
+    world = place.world
+    world.node("n1", cpu="100")
+    controllers = place.controllers()
+    world.scheduler("--no-leader-elect")
+    place.job("wide", {"w": 50}, policies=[{"event": "*", "action": "RestartJob"}])
+    until(lambda: len(world.pods()) >= 5, 40, "some pods are there")
+    place.bed.stop_server(kill=True)
+    place.bed.start_server()
+    place.reaches("wide", "Running", 60)
+    until(lambda: world.kubelet() or place.status("wide").get("running") == 50, 40, "all run")
+    assert not place.status("wide").get("retryCount")
+    assert controllers.stop() == 0
+
+
+def test_the_example_runs_and_its_master_ends_it(place: Place) -> None:
+    world = place.world
+    world.node("n1", cpu="4")
+    place.controllers()
+    world.scheduler("--no-leader-elect")
+    document = yaml.safe_load((ROOT / "examples" / "kubernetes" / "vcjob.yaml").read_text())
+    document["metadata"]["namespace"] = world.namespace
+    place.bed.create(document)
+    place.reaches("train", "Running")
+    until(lambda: world.kubelet() or place.status("train").get("running") == 3, 20, "all run")
+    place.ends("Succeeded", "train-master-0")
+    status = place.reaches("train", "Completed")
+    assert status["conditions"][-2]["status"] == "Completing"
+    until(lambda: world.kubelet() or [*world.pods()] == ["train-master-0"], 20, "the workers are gone")

@@ -116,7 +116,7 @@ class Command(AnyObject):
 for _cls in (OwnedPod, VcJob, FollowedQueue, Command):
     declare(_cls)
 
-JOBS = Resource("Job", f"/apis/{BATCH}", "jobs", needed=False)
+JOBS = Resource("Job", f"/apis/{BATCH}", "jobs")
 COMMANDS = Resource("Command", "/apis/bus.volcano.sh/v1alpha1", "commands", needed=False)
 PODS = Resource("OwnedPod", RESOURCES["Pod"].prefix, RESOURCES["Pod"].plural)
 QUEUES = Resource("FollowedQueue", RESOURCES["Queue"].prefix, RESOURCES["Queue"].plural)

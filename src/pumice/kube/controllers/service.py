@@ -126,7 +126,8 @@ class Controllers:
 
     async def _work(self, client: KubeClient, left: Callable[[], float]) -> None:
         self._leads = True
-        store = self._store = Store()
+        followed = [r for r in FOLLOWED if r is not JOBS or "job" in self._settings.enabled]
+        store = self._store = Store(followed)
         hand = Hand(client, left)
         notes = NoteWriter(Writer(client, left), self._clock, "pumice-controllers", also=[JOBS])
         enabled, names = self._settings.enabled, self._settings.schedulers
@@ -145,7 +146,7 @@ class Controllers:
 
         async with asyncio.TaskGroup() as group:
             group.create_task(notes.run())
-            for resource in FOLLOWED:
+            for resource in followed:
                 chosen = accept if resource.kind == OwnedPod.kind_name else None
                 group.create_task(Reflector(client, resource, store, accept=chosen).run())
             await store.synced.wait()

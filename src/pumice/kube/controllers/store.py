@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from pumice.kube.controllers.objects import FOLLOWED, Command, FollowedQueue, OwnedPod, VcJob
-from pumice.kube.kinds import AnyObject
+from pumice.kube.kinds import AnyObject, Resource
 from pumice.model.api import NamespaceObject, PodGroup, PriorityClass
 from pumice.model.events import ClusterEvent, Gone, Seen
 
@@ -18,9 +18,9 @@ Changed = Callable[[AnyObject], None]
 class Store:
     """Objects as last seen. What we wrote ourselves counts as seen, so a late watch takes nothing back."""
 
-    def __init__(self) -> None:
+    def __init__(self, followed: Iterable[Resource] = FOLLOWED) -> None:
         self._objects: dict[str, dict[str, AnyObject]] = {r.kind: {} for r in FOLLOWED}
-        self._unlisted = set(self._objects)
+        self._unlisted = {r.kind for r in followed}
         self._pods_of: dict[str, dict[str, OwnedPod]] = {}
         self._groups_in: dict[str, dict[str, PodGroup]] = {}
         self._listeners: list[Changed] = []
