@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pumice import Arguments, Node, Plugin, Scope, Task, Unfit, scope
+from pumice import Arguments, Job, Node, Plugin, Scope, Task, Unfit, scope
 from pumice.testing import Scenario
 
 
@@ -74,3 +74,31 @@ def test_a_reservation_does_not_hide_jobs_that_ask_for_another_pool(scenario: Sc
     scenario.assert_pending("wide")
     scenario.assert_pending("lost")
     scenario.assert_bound("short", to="n1")
+
+
+def test_a_gang_that_cannot_fit_as_a_whole_says_how_much_of_it_would(scenario: Scenario) -> None:
+    """Five could be placed one by one; all nodes are full then, and the sixth has no place."""
+    scenario.node("n1", cpu=3).node("n2", cpu=3, memory="2Gi")
+    scenario.job("big", tasks=7, min_available=7, cpu=1, memory="1Gi")
+    scenario.run(plugins=["gang"])
+    scenario.assert_pending("big", because="there is room for 5 of the 7 tasks it still needs")
+    scenario.assert_pending("big", because="0/2 nodes are unavailable: 1 Insufficient cpu, 1 Insufficient memory")
+
+
+class WaitsWithLess(Plugin):
+    """Lets every job keep what it was given."""
+
+    name = "waits-with-less"
+
+    def job_pipelined(self, job: Job) -> int:
+        return 1
+
+
+def test_a_gang_is_tried_where_a_plugin_lets_it_wait_with_less(scenario: Scenario) -> None:
+    """It holds what it can get: nobody behind it takes the room."""
+    scenario.node("n1", cpu=3)
+    scenario.job("big", tasks=4, min_available=4, cpu=1)
+    scenario.job("little", tasks=2, min_available=2, cpu=1)
+    scenario.run(plugins=[[WaitsWithLess], ["gang"]])
+    scenario.assert_pending("big")
+    scenario.assert_pending("little")

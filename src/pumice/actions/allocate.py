@@ -56,13 +56,12 @@ class Allocate(Action):
                 if hopeless is not None:
                     visit.pass_over(ssn.refusals, job, hopeless)
             elif not ssn.job_ready(job):
-                behind = Refusal("queue", f"waits behind {job.uid} (strict FIFO)")
-                ssn.refusals.add_group(visit.rest, behind, queue.name)
+                _hold_back(ssn, queue, visit, job)
                 continue
             queues.push(queue)
 
     def _next(self, ssn: Session, queue: Queue, visit: Visit) -> Job | None:
-        """The next job of a queue that is worth trying. Jobs of a class that fits nowhere are passed over together."""
+        """The next job of a queue that is worth trying; jobs for which there cannot be room are refused on the way."""
         strict = queue.dequeue_strategy == "fifo"
         while visit:
             job = visit.pop()
@@ -70,11 +69,22 @@ class Allocate(Action):
             if not valid:
                 ssn.refuse(job, "valid", valid.text, valid.plugin)
                 continue
-            error = None if strict or not visit.of_class else ssn.chooser.known_hopeless(_first(job))
-            if error is None:
+            if not visit.of_class:
                 return job
-            ssn.unfit(job, _first(job), error)
-            visit.pass_over(ssn.refusals, job, Refusal("nodes", error=error))
+            task = _first(job)
+            error = ssn.chooser.known_hopeless(task)
+            whole_class = error is not None
+            refusal = Refusal("nodes", error=error) if error is not None else _too_little(ssn, job, task)
+            if refusal is None or refusal.error is None:
+                return job
+            ssn.unfit(job, task, refusal.error)
+            if whole_class and not strict:
+                visit.pass_over(ssn.refusals, job, refusal)
+                continue
+            ssn.refusals.add(job, refusal)
+            if strict and not ssn.job_ready(job):
+                _hold_back(ssn, queue, visit, job)
+                return None
         return None
 
     def _hopeless(self, ssn: Session, queue: Queue, job: Job) -> Refusal | None:
@@ -106,6 +116,21 @@ class Allocate(Action):
         statement.keep()
         ssn.refuse(job, "ready", ready.text or "waits for resources that are being released", ready.plugin)
         return False
+
+
+def _too_little(ssn: Session, job: Job, task: Task) -> Refusal | None:
+    """Why a gang cannot start, where the room on all nodes together is too little for what it still needs."""
+    needed = ssn.needed_to_keep(job)
+    short = ssn.chooser.short_of(task, needed) if needed > 1 else None
+    if short is None:
+        return None
+    room, error = short
+    return Refusal("ready", f"there is room for {room} of the {needed} tasks it still needs", error=error)
+
+
+def _hold_back(ssn: Session, queue: Queue, visit: Visit, job: Job) -> None:
+    """Nobody in the queue is served before this job is."""
+    ssn.refusals.add_group(visit.rest, Refusal("queue", f"waits behind {job.uid} (strict FIFO)"), queue.name)
 
 
 def _first(job: Job) -> Task:

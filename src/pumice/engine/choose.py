@@ -265,6 +265,15 @@ class Chooser:
             return self._remember_hopeless(key, task)
         return self.hopeless(task)
 
+    def short_of(self, task: Task, wanted: int) -> tuple[int, FitError] | None:
+        """How many of *wanted* tasks of this class there is room for at most, and why not more; None if for all."""
+        if not self.evaluator.fits_by_class or self.evaluator.table.in_flux:
+            return None
+        room = self.evaluator.room(task)
+        if room >= wanted:
+            return None
+        return room, FitError(count=lambda: self._count(task, self.evaluator.view(task), None, full=True))
+
     def forget(self) -> None:
         """Let go of the errors that lead back here."""
         self._hopeless = {}
@@ -275,14 +284,17 @@ class Chooser:
         self._hopeless[key] = (table.touched.position, table.changed.position, error)
         return error
 
-    def _count(self, task: Task, view: ClassView, within: Bools | None) -> tuple[dict[int, int], int]:
+    def _count(
+        self, task: Task, view: ClassView, within: Bools | None, *, full: bool = False
+    ) -> tuple[dict[int, int], int]:
         evaluator = self.evaluator
         valid = evaluator.table.valid[: view.size]
         scope_rows = np.flatnonzero(valid if within is None else valid & within[: view.size])
         codes = view.code[scope_rows].copy()
-        short = scope_rows[~evaluator.future_ok(view)[scope_rows]]
+        without = ~evaluator.future_ok(view)[scope_rows]
+        short = scope_rows[without | (codes == 0) if full else without]
         if len(short):
-            shortage = evaluator.first_shortage(view, short)
+            shortage = evaluator.first_shortage(view, short, full=full)
             where = np.searchsorted(scope_rows, short)
             codes[where] = shortage
         open_rows = np.flatnonzero(codes == 0)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.imagine import ImaginedNode
+from pumice.engine.room import ClassRoom
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.trace import TracedTask, values
@@ -168,6 +169,18 @@ class Evaluator:
             else:
                 return False
         return True
+
+    def room(self, task: Task) -> int:
+        """How many tasks of this class there is room for now, at most."""
+        view = self.cache.views.get(self.key_of(task))
+        if view is not None and view.room is not None and view.room.follow(self.table):
+            return view.room.total
+        view = self.view(task)
+        open_rows = self.table.valid[: view.size].copy()
+        for code in view.static_code:
+            open_rows &= code == 0
+        view.room = ClassRoom(task._class, self.table, open_rows)
+        return view.room.total
 
     def _evaluate_all(self, view: ClassView, task: Task) -> None:
         size = self.table.size
@@ -484,12 +497,23 @@ class Evaluator:
             view.future_at = view.touched_at
         return view.future_ok
 
-    def first_shortage(self, view: ClassView, index: Index) -> Reasons:
-        """For rows that do not fit even in future: the reason naming the first resource that is short."""
+    def first_shortage(self, view: ClassView, index: Index, *, full: bool = False) -> Reasons:
+        """For rows that do not fit even in future: the reason naming the first resource that is short.
+
+        *full*: after as many tasks of the class were put there as fit.
+        """
         table = self.table
+        klass = view.task._class
         out = np.zeros(len(index), dtype=np.int32)
-        for d, v in zip(view.task._class.fit_dims, view.task._class.fit_values, strict=True):
-            free = table.idle[d, index] + table.releasing[d, index] - table.pipelined[d, index]
+        asked = list(zip(klass.fit_dims, klass.fit_values, strict=True))
+        frees = [table.idle[d, index] for d, _ in asked]
+        if table.in_flux:
+            frees = [table.releasing[d, index] - table.pipelined[d, index] + frees[n] for n, (d, _) in enumerate(asked)]
+        if full:
+            rooms = [f // v for f, (_, v) in zip(frees, asked, strict=True) if v > 0]
+            most = np.maximum(np.minimum.reduce(rooms), 0) if rooms else 0
+            frees = [f - most * v for f, (_, v) in zip(frees, asked, strict=True)]
+        for free, (d, v) in zip(frees, asked, strict=True):
             out = np.where((out == 0) & (free < v), insufficient(d), out)
         rest = NO_DEVICE if view.task._class.gpu is not None else TAKEN
         return np.where(out == 0, rest, out).astype(np.int32)

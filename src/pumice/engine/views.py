@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.course import Course
+from pumice.engine.room import ClassRoom
 from pumice.engine.scope import Scope
 from pumice.model.reason import Code, reason_count, reason_id, reason_of
 from pumice.model.resources import dim_name
@@ -98,7 +99,7 @@ class ClassView:
         *("changed_at", "code", "filters", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
-        *("any_stale", "flat", "hopeless", "scalar_filters", "scalar_scorers", "stale"),
+        *("any_stale", "flat", "hopeless", "room", "scalar_filters", "scalar_scorers", "stale"),
     )
 
     task: Task
@@ -133,6 +134,7 @@ class ClassView:
         self.hopeless = False
         """Did it fit nowhere when that was last asked?"""
         self.raws: list[Floats | None] = []
+        self.room: ClassRoom | None = None
 
 
 @dataclass(slots=True)

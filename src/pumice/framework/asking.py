@@ -65,6 +65,16 @@ class Asking(Orders, NodeQuestions):
         """How many more tasks must be placed, at least, before `job_ready` can be a yes; 1 when nobody can say."""
         return max((c.needs(job) for tier in self.chain("job_ready") for c in tier if c.needs), default=1)
 
+    def needed_to_keep(self, job: Job) -> int:
+        """How many more tasks must be placed, at least, before anything of the job is kept; 1 when nobody can say.
+
+        A plugin that lets jobs wait with less than they need (sla does) is asked, so nobody can say.
+        """
+        known = {c.plugin for tier in self.chain("job_ready") for c in tier if c.needs}
+        if any(c.plugin not in known for tier in self.chain("job_pipelined") for c in tier):
+            return 1
+        return self.more_needed(job)
+
     def sub_job_ready(self, job: Job, sub_job: SubJob | None) -> Verdict:
         """May the sub-job's placements be kept? Jobs without policies are asked as a whole."""
         return self.job_ready(job) if sub_job is None else self._verdict("sub_job_ready", sub_job)
