@@ -20,6 +20,8 @@ log = logging.getLogger("pumice.kube")
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
+GOODBYE = 0.25
+"""Seconds in which encrypted connections say goodbye after their session was closed."""
 _BUFFER = 2**21
 _UNHEARD = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
@@ -45,6 +47,8 @@ class KubeClient:
         for session in (*self._retired, *((self._session,) if self._session else ())):
             await session.close()
         self._session = None
+        if self._access is not None and self._access.host.startswith("https:"):
+            await asyncio.sleep(GOODBYE)
 
     async def request(
         self,
