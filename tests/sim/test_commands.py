@@ -162,6 +162,64 @@ def test_the_job_of_the_plugin_guide_goes_where_it_prefers(tmp_path: Path) -> No
     assert all(node.startswith("gpu-a100-") for _, node in binds)
 
 
+def test_on_a_bad_day_everything_happens_and_is_counted(tmp_path: Path) -> None:
+    day = ROOT / "examples" / "scenarios" / "bad-day.yaml"
+    code, out, err = run("simulate", day, "--only", "reclaim", "--log", tmp_path / "log", "--json")
+    assert code == 0, err
+    log = (tmp_path / "log").read_text()
+    for happened in (
+        r"^7200.000 node gpu-0 fails$",
+        r"^12600.000 node gpu-0 joins$",
+        r"^18000.000 node gpu-1 drains$",
+        r"^21600.000 node gpu-1 returns$",
+        r"^21600.000 node spare joins$",
+        r" bind \S+ \S+ fails$",
+        r" evict default/tuning-\S+ .*training",
+        r" fail default/parameter-server-worker-0\n\S+ restart default/parameter-server$",
+        r" end default/parameter-server completed$",
+        r" end default/sweep completed$",
+    ):
+        assert re.search(happened, log, re.MULTILINE), happened
+    victim = re.search(r" evict (default/tuning-\S+)", log)
+    assert victim is not None
+    assert f" bind {victim[1]} " in log[victim.end() :]  # it comes back
+    [figures] = json.loads(out)["runs"]
+    assert (figures["nodes"], figures["gpus"]) == (5, 40)
+    total = figures["total"]
+    assert total["evictions"] > 0
+    assert total["lost_gpu_hours"] > 0
+    assert {group["name"] for group in figures["by_queue"]} == {"default", "gold", "silver"}
+    assert [group["name"] for group in figures["by_size"]] == ["no GPU", "2 to 4 GPUs", "5 to 8 GPUs", "9 to 32 GPUs"]
+    for part in ("fragmentation", "fairness_service", "fairness_share"):
+        assert 0 < figures[part] < 1
+
+
+def test_a_run_can_be_saved_at_its_end_explained_and_played_on(scenario: Path, tmp_path: Path) -> None:
+    scenario.write_text(scenario.read_text().replace("4: 1}", "4: 3}").replace("every: 2m", "every: 20s"))
+    saved = tmp_path / "end.cycle"
+    code, _, err = run("simulate", scenario, "--only", "plain", "--horizon", "10m", "--save", saved)
+    assert code == 0, err
+    code, out, err = run("job", "list", saved, "--json")
+    waiting = [job["Name"] for job in json.loads(out) if job["Pending"]]
+    assert waiting
+    code, out, err = run("explain", waiting[0], saved, "--json")
+    assert (code, json.loads(out)["stage"]) == (0, "nodes"), err
+    assert run("replay", saved)[0] == 0
+    (tmp_path / "on.yaml").write_text("horizon: 1h\ncluster: {manifests: [end.cycle]}\nworkload: {}\n")
+    code, out, err = run("simulate", tmp_path / "on.yaml", "--json")
+    assert code == 0, err
+    assert json.loads(out)["runs"][0]["total"]["running"] > 0
+    code, _, err = run("simulate", scenario, "--save", saved)
+    assert (code, err) == (1, "error: --save: must say with --only which of the 2 configurations is saved\n")
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_run(scenario: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, out, err = run("simulate", scenario, "--report", tmp_path / "file" / "r.html")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: --report ")
+
+
 def test_a_saved_cycle_can_be_played_on(tmp_path: Path) -> None:
     demo = ROOT / "examples" / "demo"
     code, _, err = run("cycle", demo, "--conf", demo / "scheduler.conf", "--save", tmp_path / "now.cycle")
