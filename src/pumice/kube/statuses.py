@@ -38,7 +38,8 @@ class StatusWriter:
         self._writer, self._groups, self._clock = writer, groups, clock
         self._versions = versions if versions is not None else {}
         self._pending: dict[tuple[str, str], dict[str, Any]] = {}
-        self._written: dict[tuple[str, str], tuple[dict[str, Any], float]] = {}
+        self._written: dict[tuple[str, str], tuple[dict[str, Any], float, str]] = {}
+        """What was written, when, and to which object of that name."""
         self._some = asyncio.Event()
         self._since = 0.0
         self.busy: Callable[[], bool] = lambda: False
@@ -90,7 +91,8 @@ class StatusWriter:
 
     async def _write(self, kind: str, key: str, status: dict[str, Any], gate: asyncio.Semaphore) -> None:
         last = self._written.get((kind, key))
-        if last is not None and last[0] == status and time.monotonic() - last[1] < ECHO:
+        uid = self._groups[key].metadata.uid if kind == "PodGroup" and key in self._groups else ""
+        if last is not None and (last[0], last[2]) == (status, uid) and time.monotonic() - last[1] < ECHO:
             return
         body = dict(status)
         if "conditions" in body:
@@ -107,7 +109,7 @@ class StatusWriter:
                 log.exception("status of %s %s", kind, key)
                 return
         if done:
-            self._written[kind, key] = (status, time.monotonic())
+            self._written[kind, key] = (status, time.monotonic(), uid)
 
     def _conditions(self, kind: str, key: str, fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The whole list to write: a merge patch replaces lists, so conditions of other types go along."""

@@ -287,6 +287,18 @@ def test_changes_of_one_status_in_a_moment_are_one_write(tmp_path: Path) -> None
     asyncio.run(story())
 
 
+def test_a_new_group_of_the_same_name_is_told_what_the_old_one_was(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            for uid in ("old", "old", "new"):
+                out.groups["ns/g"] = PodGroup(metadata=Metadata(name="g", namespace="ns", uid=uid))
+                box.put([StatusUpdate("PodGroup", "ns/g", {"phase": "Inqueue"})])
+                await box.finish()
+            assert api.sent("PATCH", GROUP_STATUS) == [{"status": {"phase": "Inqueue"}}] * 2
+
+    asyncio.run(story())
+
+
 def test_conditions_of_other_types_stay_and_unchanged_ones_keep_their_time(tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
