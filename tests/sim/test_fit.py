@@ -91,7 +91,7 @@ def test_the_message_names_the_line_of_the_manifest_the_generator_and_the_trace(
     (tmp_path / "jobs.yaml").write_text(
         "kind: List\nitems:\n" + "- " + document % ("small", 1) + "\n- " + document % ("written", 10) + "\n"
     )
-    (tmp_path / "jobs.csv").write_text("job,submit_s,duration_s,cpu\n# a comment\nsmall,0,1,1\ntraced,5,1,11\n")
+    (tmp_path / "jobs.csv").write_text("job,submit_s,duration_s,cpu\n# a comment\nlittle,0,1,1\ntraced,5,1,11\n")
     registry = default_registry()
     scenario = read_scenario(tmp_path / "s.yaml", catalogue_of(registry))
     run = Simulation(scenario.setting_of("default"), assemble(scenario.configurations["default"], registry))
