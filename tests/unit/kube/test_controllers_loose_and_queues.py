@@ -133,3 +133,18 @@ def test_a_child_is_marked_before_it_is_closed_and_after_it_was_opened(tmp_path:
         assert b.api.sent("PATCH")[0]["metadata"]["annotations"] == {"volcano.sh/closed-by-parent": "true"}
 
     bench(tmp_path, body)
+
+
+def test_another_pod_of_the_same_name_is_not_put_into_the_group_of_the_one_that_was(tmp_path: Path) -> None:
+    async def body(b: Bench) -> None:
+        b.store.take(some.loose_pod("a"))
+        refusal = {"reason": "Invalid", "message": 'Pod "a" is invalid: metadata.uid: field is immutable'}
+        b.api.answers["PATCH", "/api/v1/namespaces/ns/pods/a"] = [(422, refusal)]
+        await b.loose.look("ns/podgroup-uid-a")
+        assert len(b.api.sent("PATCH", "pods/a")) == 1
+        b.store.take(some.loose_pod("b"))
+        b.api.answers["PATCH", "/api/v1/namespaces/ns/pods/b"] = [(422, {"reason": "Invalid", "message": "no"})]
+        with pytest.raises(Refused):
+            await b.loose.look("ns/podgroup-uid-b")
+
+    bench(tmp_path, body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 import msgspec
@@ -19,6 +20,13 @@ AT_ONCE = 16
 
 class NotLeading(PumiceError):
     """Another replica leads now."""
+
+
+async def all_of(requests: Iterable[Coroutine[Any, Any, object]]) -> None:
+    """Send them all, then raise the first failure."""
+    for outcome in await asyncio.gather(*requests, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
 
 
 class Hand:
@@ -61,7 +69,8 @@ class Hand:
         try:
             return await self._send("PATCH", resource.path(key, sub), body, MERGE)
         except Refused as no:
-            if no.code in (404, 409):
+            another = no.code == 422 and "metadata.uid" in str(no)  # a uid in a patch is a value that cannot change
+            if another or no.code in (404, 409):
                 return None
             raise
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from pumice.clock import Clock
 from pumice.errors import InvalidInput
 from pumice.kube.controllers.groups import create_group, group_key, group_of, mend_group
-from pumice.kube.controllers.hand import Hand
+from pumice.kube.controllers.hand import Hand, all_of
 from pumice.kube.controllers.job_status import phase_of, refused_status, status_body, status_of
 from pumice.kube.controllers.objects import COMMANDS, GROUPS, JOBS, PODS, Command, OwnedPod, VcJob, owner_of
 from pumice.kube.controllers.services import JobServices
@@ -184,11 +182,11 @@ class JobController:
 
     async def _carry_out(self, job: VcJob, plan: Plan) -> None:
         for last in (False, True):
-            await _all(self._remove(job, pod) for pod in plan.remove if (pod.phase == "Failed") is last)
+            await all_of(self._remove(job, pod) for pod in plan.remove if (pod.phase == "Failed") is last)
         if not plan.create:
             return
         try:
-            await _all(self._create(job, plan, role, index) for role, index in plan.create)
+            await all_of(self._create(job, plan, role, index) for role, index in plan.create)
         except Refused as no:
             self._note(job, "FailedCreate", f"Error creating pods: {no}")
             raise
@@ -252,10 +250,3 @@ class JobController:
 
     def _note(self, job: VcJob, reason: str, message: str, kind: str = "Warning") -> None:
         self._say(Note("Job", job.key, kind, reason, message), job.metadata.uid)
-
-
-async def _all(jobs: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Do them all, then raise the first failure."""
-    for outcome in await asyncio.gather(*jobs, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome

@@ -9,7 +9,7 @@ import msgspec
 
 from pumice.errors import InvalidInput
 from pumice.kube.controllers.groups import create_group, written
-from pumice.kube.controllers.hand import Hand
+from pumice.kube.controllers.hand import Hand, all_of
 from pumice.kube.controllers.objects import PODS, OwnedPod, Owner
 from pumice.kube.controllers.store import Store
 from pumice.kube.controllers.work import WorkQueue
@@ -70,9 +70,11 @@ class LoosePodController:
         try:
             if self._store.group(key) is None:
                 await self._make(pods[0])
-            for pod in pods:
-                note = {"uid": pod.metadata.uid, "annotations": {GROUP_ANNOTATION: key.partition("/")[2]}}
-                await self._hand.patch(PODS, pod.key, {"metadata": note})
+            note = {GROUP_ANNOTATION: key.partition("/")[2]}
+            await all_of(
+                self._hand.patch(PODS, pod.key, {"metadata": {"uid": pod.metadata.uid, "annotations": note}})
+                for pod in pods
+            )
         except Exception:
             self._members.setdefault(key, set()).update(members)
             raise
