@@ -90,9 +90,9 @@ def _in_words(comparison: Comparison) -> str:
 def _headlines(comparison: Comparison, colours: Sequence[str]) -> list[Markup]:
     """The figures that come first, each with all runs."""
     rows = {row.key: row for row in comparison.overall}
-    keys = ["wait_mean", "jct_mean", "gpu_utilisation" if "gpu_utilisation" in rows else "cpu_utilisation"]
-    keys.append("fragmentation" if rows.get("fragmentation") else "completed")
-    keys += ["evictions"] if any(rows["evictions"].values) else []
+    keys = ["wait_mean", "evictions" if any(rows["evictions"].values) else "jct_mean"]
+    keys.append("gpu_utilisation" if "gpu_utilisation" in rows else "cpu_utilisation")
+    keys.append("fragmentation" if "fragmentation" in rows else "completed")
     return [_headline(rows[key], comparison.runs, colours) for key in keys if key in rows]
 
 
