@@ -1,4 +1,4 @@
-"""Names a plugin that does not return, or that takes too much of a cycle.
+"""Names a plugin that does not return, or that takes too much of a cycle, and a cycle that does not end.
 
 A thread looks at the scheduler's stack now and then and finds out which plugin's callback stands in it. Cycles pay
 nothing for it: no field is set per call, and a cycle that is over before the next look is never seen.
@@ -24,7 +24,10 @@ log = logging.getLogger("pumice.framework")
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A plugin's callback on the stack: who, at which point, and the line that is being executed."""
+    """A plugin's callback on the stack: who, at which point, and the line that is being executed.
+
+    Plugin and point are empty where no plugin is being asked.
+    """
 
     plugin: str
     point: str
@@ -33,7 +36,7 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Overrun:
-    """A plugin that took too long: at one callback (*stuck*), or in all of a cycle together."""
+    """A plugin that took too long: at one callback (*stuck*), or in all of a cycle together; or a whole cycle."""
 
     sighting: Sighting
     seconds: float
@@ -41,6 +44,8 @@ class Overrun:
 
     def __str__(self) -> str:
         s = self.sighting
+        if not s.plugin:
+            return f"a cycle has not ended for {self.seconds:.1f} s; it is at {s.where}"
         if self.stuck:
             return f"plugin {s.plugin!r} has not returned from {s.point} for {self.seconds:.1f} s; it is at {s.where}"
         return f"plugin {s.plugin!r} has used about {self.seconds:.1f} s of this cycle, last at {s.point}, {s.where}"
@@ -51,10 +56,11 @@ def _warn(overrun: Overrun) -> None:
 
 
 class Watchdog:
-    """Watches the thread that runs cycles. *budget*: seconds for one callback; *plugin_budget*: for a plugin's cycle.
+    """Watches the thread that runs cycles. *budget*: seconds for one callback; *plugin_budget*: for a plugin's cycle;
+    *cycle_budget*: for a whole cycle.
 
-    `stuck` is the overrun of a callback that is still running; liveness should fail while there is one. Each overrun
-    is reported once per cycle.
+    `stuck` is the overrun of a callback or a cycle that is still running; liveness should fail while there is one. Each
+    overrun is reported once per cycle.
     """
 
     def __init__(
@@ -62,10 +68,12 @@ class Watchdog:
         *,
         budget: float = 10.0,
         plugin_budget: float = 5.0,
+        cycle_budget: float = 300.0,
         interval: float = 0.1,
         report: Callable[[Overrun], None] = _warn,
     ) -> None:
         self._budget, self._plugin_budget, self._interval, self._report = budget, plugin_budget, interval, report
+        self._cycle_budget = cycle_budget
         self._watched: tuple[int, float] | None = None
         self._cycle: tuple[int, float] | None = None
         self._since = 0.0
@@ -104,23 +112,27 @@ class Watchdog:
         if watched is None:
             return
         top = sys._current_frames().get(watched[0])
-        found = locate(top) if top is not None else None
+        if top is None:
+            return
+        found = locate(top)
         now = time.monotonic()
+        late: Overrun | None = None
+        if now - watched[1] >= self._cycle_budget:
+            late = Overrun(Sighting("", "", _line(top)), now - watched[1], True)
         if found is None:
             self._frame = None
-            self.stuck = None
-            return
-        sighting, frame = found
-        if frame is not self._frame:
-            self._frame, self._since, self.stuck = frame, now, None
-        used = self._used[sighting.plugin] = self._used.get(sighting.plugin, 0.0) + self._interval
-        if now - self._since >= self._budget:
-            overrun = Overrun(sighting, now - self._since, True)
-            if self._watched == watched:
-                self.stuck = overrun
-            self._tell(overrun)
-        elif used >= self._plugin_budget:
-            self._tell(Overrun(sighting, used, False))
+        else:
+            sighting, frame = found
+            if frame is not self._frame:
+                self._frame, self._since = frame, now
+            used = self._used[sighting.plugin] = self._used.get(sighting.plugin, 0.0) + self._interval
+            if now - self._since >= self._budget:
+                late = Overrun(sighting, now - self._since, True)
+            elif used >= self._plugin_budget:
+                self._tell(Overrun(sighting, used, False))
+        self.stuck = late if self._watched == watched else None
+        if late is not None:
+            self._tell(late)
 
     def _tell(self, overrun: Overrun) -> None:
         key = (overrun.sighting.plugin, overrun.stuck)
@@ -143,8 +155,12 @@ def locate(top: FrameType) -> tuple[Sighting, FrameType] | None:
     for frame in frames:
         known = codes.get(frame.f_code)
         if known is not None:
-            return Sighting(*known, f"{top.f_code.co_filename}:{top.f_lineno}"), frame
+            return Sighting(*known, _line(top)), frame
     return None
+
+
+def _line(frame: FrameType) -> str:
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _session_in(frame: FrameType) -> Session | None:

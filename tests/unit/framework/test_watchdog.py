@@ -196,3 +196,14 @@ def test_a_loop_is_watched_while_it_decides() -> None:
         assert loop.step().binds == {"default/a-0": "n1"}
     assert gate.reports[0].sighting.plugin == "slow"
     assert backend.intents
+
+
+def test_a_cycle_that_does_not_end_is_reported_with_its_line_also_where_no_plugin_is_asked() -> None:
+    gate = Gate()
+    with watching(gate, cycle_budget=0.03) as watchdog, watchdog.cycle():
+        gate.hold()
+        assert watchdog.stuck is not None
+    (overrun,) = gate.reports
+    assert str(overrun).startswith("a cycle has not ended for 0.")
+    assert "threading.py:" in overrun.sighting.where
+    assert watchdog.stuck is None
