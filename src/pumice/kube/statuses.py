@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from pumice.clock import Clock
@@ -23,8 +24,10 @@ LINGER = 0.1
 ECHO = 10.0
 """Seconds within which a status is not written again: the watch has not shown the first yet."""
 AT_ONCE = 16
+SLICE = 256
+"""Statuses that are written before it is looked what is urgent."""
 GIVES_WAY = 10.0
-"""Seconds for which statuses wait at most while binds wait too: a bind is what somebody waits for."""
+"""Seconds for which statuses wait while binds wait too, for a bind is what somebody waits for; then they trickle."""
 _URGENT = "Inqueue"
 """The phase that controllers wait for before they make pods; it never gives way."""
 
@@ -76,18 +79,19 @@ class StatusWriter:
             batch = self._due()
             await asyncio.gather(*(self._write(kind, key, status, gate) for (kind, key), status in batch.items()))
             if not self._pending:
+                self._some.clear()
                 self.idle.set()
                 self._forget()
 
     def _due(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """What is to be written now: everything, or what is urgent while binds wait."""
+        """What is to be written now: what is urgent, and a slice of the rest, unless it gives way to binds."""
         pending = self._pending
-        if self.busy() and time.monotonic() - self._since < GIVES_WAY:
-            self._pending = {k: v for k, v in pending.items() if v.get("phase") != _URGENT}
-            return {k: v for k, v in pending.items() if v.get("phase") == _URGENT}
-        self._some.clear()
-        self._pending = {}
-        return pending
+        room = SLICE
+        if self.busy():
+            room = AT_ONCE if time.monotonic() - self._since >= GIVES_WAY else 0
+        urgent = [key for key, status in pending.items() if status.get("phase") == _URGENT]
+        rest = islice((key for key, status in pending.items() if status.get("phase") != _URGENT), room)
+        return {key: pending.pop(key) for key in (*urgent, *rest)}
 
     async def _write(self, kind: str, key: str, status: dict[str, Any], gate: asyncio.Semaphore) -> None:
         last = self._written.get((kind, key))
