@@ -28,6 +28,8 @@ PAUSE = 0.5
 """Seconds that pass at least between two lists, or two watches, however soon they end."""
 ABSENT = 60.0
 """How often it is looked whether a kind that the cluster does not have came."""
+DOUBT = 30.0
+"""Seconds for which a kind that was there is not given up when the server refuses it."""
 _BIG = 500
 """Lists with more objects than this, of about a kilobyte each, are taken in with the collector at rest."""
 
@@ -67,6 +69,7 @@ class Reflector:
         self._known: dict[str, str] = {}
         self._listed = False
         self._complained = ""
+        self._refused = 0.0
         self._backoff = Backoff(0.2, 10.0)
         self._keep = keep
         self.objects: dict[str, AnyObject] = {}
@@ -98,7 +101,7 @@ class Reflector:
             except Refused as no:
                 if no.code == 404 and self._other_version():
                     continue
-                if not self._resource.needed and no.code in (403, 404):
+                if not self._resource.needed and no.code in (403, 404) and not self._doubtful():
                     self._absent(no)
                     await asyncio.sleep(ABSENT)
                     continue
@@ -229,6 +232,12 @@ class Reflector:
             events.append(Gone(self._resource.kind, key))
 
     # -- trouble ----------------------------------------------------------------------------------------------------
+    def _doubtful(self) -> bool:
+        """Whether a kind that was there may be back soon: a server that starts refuses what it allows in a moment."""
+        now = time.monotonic()
+        self._refused = self._refused or now
+        return self.lists > 0 and now - self._refused < DOUBT
+
     def _absent(self, no: Refused) -> None:
         if self._complained != str(no):
             self._complained = str(no)
@@ -247,7 +256,7 @@ class Reflector:
         await asyncio.sleep(self._backoff.again(getattr(trouble, "retry_after", 0.0)))
 
     def _mended(self) -> None:
-        self._complained = ""
+        self._complained, self._refused = "", 0.0
         self._backoff.reset()
 
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from scripted_api import CUT, ScriptedApi, serving, until, write_kubeconfig
 
 from pumice.kube.client import KubeClient
@@ -174,6 +175,38 @@ def test_a_kind_that_the_cluster_lacks_does_not_hold_up_the_start(tmp_path: Path
         async with serving(tmp_path) as (_, client), following(client, "HyperNode") as (inbox, _):
             await until(inbox.synced.is_set)
             assert inbox.drain() == []
+
+    asyncio.run(story())
+
+
+def test_a_kind_that_was_there_is_not_forgotten_when_a_starting_server_refuses_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            budgets = RESOURCES["PodDisruptionBudget"].collection
+            first = {"metadata": {"resourceVersion": "5"}, "items": [node("a", "1")]}
+            again = {"metadata": {"resourceVersion": "9"}, "items": [node("a", "1"), node("b", "8")]}
+            api.answers["GET", budgets] = [(200, first), (403, {}), (404, {}), (200, again)]
+            async with following(client, "PodDisruptionBudget") as (inbox, reflector):
+                assert await next_events(inbox) == ["a"]
+                api.watches[budgets].put_nowait({"type": "ERROR", "object": {"code": 410}})
+                assert await next_events(inbox) == ["b"]
+                assert reflector.lists == 2
+
+    asyncio.run(story())
+
+
+def test_a_kind_that_stays_refused_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pumice.kube.reflector.DOUBT", 0.3)
+
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            budgets = RESOURCES["PodDisruptionBudget"].collection
+            first = {"metadata": {"resourceVersion": "5"}, "items": [node("a", "1")]}
+            api.answers["GET", budgets] = [(200, first), (403, {})]
+            async with following(client, "PodDisruptionBudget") as (inbox, _):
+                assert await next_events(inbox) == ["a"]
+                api.watches[budgets].put_nowait({"type": "ERROR", "object": {"code": 410}})
+                assert await next_events(inbox) == ["-a"]
 
     asyncio.run(story())
 
