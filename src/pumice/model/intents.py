@@ -64,7 +64,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Room on a node is being freed for this pod."""
+    """Room on a node is being freed for this pod; without a node: on none any more."""
 
     pod: str
     uid: str

@@ -43,4 +43,4 @@ class CycleReport:
     @property
     def nominations(self) -> dict[str, str]:
         """Pod -> node that is being freed for it."""
-        return {i.pod: i.node for i in self.intents if isinstance(i, Nominate)}
+        return {i.pod: i.node for i in self.intents if isinstance(i, Nominate) and i.node}
