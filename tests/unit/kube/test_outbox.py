@@ -383,3 +383,39 @@ def test_statuses_do_not_give_way_for_ever(tmp_path: Path, monkeypatch: pytest.M
             await until(lambda: bool(api.sent("PATCH", GROUP_STATUS)))
 
     asyncio.run(story())
+
+
+class Claims:
+    """A binder that says that it bound everything."""
+
+    name = "claims"
+
+    def bind(self, intent: Bind) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("pods", "why"),
+    [
+        ([bound_to("n1")], ""),
+        ([bound_to(""), bound_to("n1")], ""),
+        ([bound_to("")], "binder 'claims' says that it is bound, but the pod has no node"),
+        ([bound_to("n2")], "binder 'claims' says that it is bound, but the pod is on n2"),
+        ([bound_to("n1", uid="another")], "binder 'claims' says that it is bound, but the pod has no node"),
+    ],
+)
+def test_what_a_binder_says_counts_when_the_pod_says_so_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pods: list[Any], why: str
+) -> None:
+    monkeypatch.setattr("pumice.kube.sink.BOUND_WITHIN", (0.01, 0.01))
+
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            out.binders["claims"] = Claims()
+            api.answers["GET", POD] = list(pods)
+            box.put([Bind("ns/p", "u", "n1", binder="claims")])
+            await box.finish()
+            assert [e.message for e in out.events if isinstance(e, BindFailed)] == ([why] if why else [])
+            assert api.sent("POST") == []
+
+    asyncio.run(story())
