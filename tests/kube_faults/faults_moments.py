@@ -46,9 +46,9 @@ class Kept:
         self._thread.join(30)
 
     @property
-    def log(self) -> str:
-        """What all of them said."""
-        return "".join(process.log for process in self._world.processes)
+    def led(self) -> int:
+        """How many of them led so far."""
+        return sum(" leads " in process.log for process in self._world.processes)
 
     def _start(self) -> Scheduler:
         return self._world.scheduler(*self._flags, kubeconfig=self._kubeconfig)

@@ -14,8 +14,7 @@ from typing import Any
 from kube_bed import ADMIN, until
 from kube_world import GROUPS, World
 
-HALF = 60.0
-"""Seconds after which no gang may be half any more: what docs/kubernetes.md states."""
+from pumice.kube.gangs import HALF
 
 
 @dataclass(frozen=True)

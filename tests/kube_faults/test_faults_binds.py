@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Literal
 
 import pytest
@@ -68,6 +69,23 @@ def test_a_gang_with_a_member_that_is_always_refused_gives_its_room_back(
     for i in range(3):
         world.pod(f"g-{i}", "g")
     witness.check(half=25.0)
+
+
+def test_a_gang_that_was_whole_and_lost_a_pod_keeps_its_room(world: World, witness: Witness) -> None:
+    world.node("n1", cpu="4")
+    world.scheduler("--no-leader-elect", "--half-gang-timeout=2s")
+    world.gang("g", 4)
+    witness.check()
+    time.sleep(1.1)  # the server counts in seconds; the next pod is to be younger than the last bind
+    world.pod("other", "", scheduler="nobody")
+    world.delete("g-3")
+    world.bed.call("POST", world.path("other", "binding"), {"metadata": {"name": "other"}, "target": {"name": "n1"}})
+    world.pod("g-3", "g")
+    time.sleep(5.0)
+    assert sorted(world.bound()) == ["g-0", "g-1", "g-2", "other"]
+    assert not any("deletionTimestamp" in pod["metadata"] for pod in world.pods().values())
+    world.delete("other")
+    witness.check(contested=True)
 
 
 def test_a_pod_that_is_deleted_while_its_bind_is_under_way_leaves_room_for_the_next_of_its_name(

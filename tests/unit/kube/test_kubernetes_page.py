@@ -10,6 +10,7 @@ import typer.main
 
 from pumice.cli.app import app
 from pumice.cli.run import IDLE
+from pumice.kube.gangs import HALF
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
@@ -39,6 +40,11 @@ def test_the_defaults_on_the_page_are_those_of_the_flags(line: tuple[str, str]) 
     known = options()
     said = [d for d in defaults if d not in ("pumice", "pumice-system")]
     assert said == [str(known[f]) for f in flags if said and not isinstance(known[f], (bool, list, type(None)))]
+
+
+def test_the_page_says_how_long_a_gang_may_be_half() -> None:
+    assert f"after **{HALF:g} seconds** (`--half-gang-timeout`)" in TEXT
+    assert options()["--half-gang-timeout"] == f"{HALF:g}s"
 
 
 def test_no_flag_both_works_and_changes_nothing() -> None:
