@@ -68,7 +68,7 @@ test-kube-smoke: $(STAMP)  ## A small part of test-kube, as CI runs it; builds t
 	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube -m smoke
 
 test-kube-faults: $(STAMP)  ## Let servers, networks, nodes and schedulers fail, on a real API server (after `make kube`)
-	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube_faults -v --durations=5
+	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube_faults -v --durations=5 --timeout=300
 
 manifests: $(STAMP)  ## Write deploy/manifests from the Helm chart
 	@helm=$$(tools/kube/helm.sh) && $(BIN)/python tools/manifests.py "$$helm"

@@ -31,6 +31,8 @@ class HalfGangs:
     def __init__(self, grace: float = HALF) -> None:
         self._grace = grace
         self._since: dict[str, float] = {}
+        self._whole: set[str] = set()
+        """Gangs that were seen whole while more of their pods waited: what they lose later is another matter."""
         self._next = float("-inf")
 
     def release(self, state: ClusterState) -> list[Intent]:
@@ -38,7 +40,7 @@ class HalfGangs:
         if not self._grace or state.now < self._next:
             return []
         self._next = state.now + min(self._grace / 10, 5.0)
-        half = {job._uid: job for job in _half(state)}
+        half = {job._uid: job for job in self._broken(state)}
         self._since = {uid: self._since.get(uid, state.now) for uid in half}
         intents: list[Intent] = []
         for uid, since in self._since.items():
@@ -47,18 +49,24 @@ class HalfGangs:
                 intents += _released(state, job, self._grace)
         return intents
 
+    def _broken(self, state: ClusterState) -> list[Job]:
+        """Gangs whose binding was broken off; only those with pods that wait are looked at."""
+        found: list[Job] = []
+        whole: set[str] = set()
+        for queue in state.queues.values():
+            for job in queue._waiting.values():
+                placed = job.count(*_PLACED)
+                if job._uid in self._whole or placed >= job._min_available:
+                    whole.add(job._uid)
+                elif placed and _broken_off(job):
+                    found.append(job)
+        self._whole = whole
+        return found
 
-def _half(state: ClusterState) -> Iterator[Job]:
-    """Gangs whose binding was broken off; only those with pods that wait are looked at."""
-    for queue in state.queues.values():
-        for job in queue._waiting.values():
-            placed = [task for status in _PLACED for task in job._by_status[status].values()]
-            if 0 < len(placed) < job._min_available and _broken_off(job, placed):
-                yield job
 
-
-def _broken_off(job: Job, placed: list[Task]) -> bool:
+def _broken_off(job: Job) -> bool:
     """Whether the gang was never whole: enough pods to make it so were there already when the last one was bound."""
+    placed = [task for status in _PLACED for task in job._by_status[status].values()]
     last = max(filter(None, map(_bound_at, placed)), default=None)
     if last is None:
         return False

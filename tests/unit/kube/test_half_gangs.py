@@ -8,7 +8,7 @@ import pytest
 
 from pumice.kube.gangs import HalfGangs
 from pumice.model.api import Condition, Pod, PodGroup
-from pumice.model.events import EvictFailed, Seen
+from pumice.model.events import EvictFailed, Gone, Seen
 from pumice.model.intents import Evict, Note
 from pumice.model.status import TaskStatus
 from pumice.state.cluster import ClusterState
@@ -103,6 +103,15 @@ def test_nothing_is_released_while_the_last_member_is_being_bound() -> None:
 )
 def test_a_gang_keeps_its_room_when(pods: list[Pod], why: str) -> None:
     assert released(gang(*pods), HalfGangs(60), 0, 100) == []
+
+
+def test_an_elastic_gang_that_was_whole_keeps_its_room_when_it_falls_below_its_minimum() -> None:
+    state = gang(*(member(i, on="n1") for i in range(3)), member(3), member(4))
+    half = HalfGangs(60)
+    assert released(state, half, 0) == []
+    for i in range(2):
+        state.apply(Gone("Pod", f"default/g-{i}"))
+    assert released(state, half, 10, 100) == []
 
 
 def test_an_eviction_that_is_refused_is_tried_again() -> None:
