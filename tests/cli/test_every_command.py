@@ -27,6 +27,8 @@ from cli_runs import DEMO, DEMO_CONF, ROOT, Ran
 
 from pumice.cli.app import app
 
+pytestmark = pytest.mark.timeout(300)  # some twenty processes, on a machine that may be busy
+
 PUMICE = Path(sys.executable).with_name("pumice")
 GUIDE = ROOT / "examples" / "scenarios" / "guide.yaml"
 SERVERS = {"run", "controllers", "extender serve", "extender record"}

@@ -146,6 +146,7 @@ def test_a_plugin_that_crashes_in_the_middle_is_named_and_partial_results_are_ke
     assert (tmp_path / "r.html").exists()
 
 
+@pytest.mark.timeout(300)  # the whole demo
 def test_the_readme_quotes_the_demo() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     [quote] = [text for text in re.findall(r"```text\n(.*?)```", readme, re.DOTALL) if text.startswith("three teams")]

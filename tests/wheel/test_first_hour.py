@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -71,6 +73,7 @@ def served(*words: object, cwd: Path) -> Iterator[int]:
     assert process.returncode in (0, -signal.SIGTERM)
 
 
+@pytest.mark.timeout(300)  # it takes some ten seconds, on a machine that is not busy
 def test_a_new_plugin_decides_the_same_in_a_cycle_in_the_simulator_and_behind_http(tmp_path: Path) -> None:
     scripts = installed(tmp_path)
     pumice, home = scripts / "pumice", tmp_path / "home"
