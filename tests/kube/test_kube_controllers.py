@@ -17,6 +17,16 @@ from kube_world import GROUPS, Scheduler, World
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1"
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1"
+PREEMPT = """\
+actions: "enqueue, allocate, preempt, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+  - name: proportion
+"""
 
 
 class Controllers(Scheduler):
@@ -69,7 +79,7 @@ class Place:
 
     def controllers(self, *flags: str) -> Controllers:
         log = self.bed.folder / f"{self.world.namespace}-c{len(self.world.processes)}.log"
-        made = Controllers(log, str(self.bed.controllers), *(flags or ("--no-leader-elect",)))
+        made = Controllers(log, str(self.bed.controllers), *(flags or ("--leader-elect=false",)))
         self.world.processes.append(made)
         return made
 
@@ -400,3 +410,32 @@ def test_the_example_runs_and_its_master_ends_it(place: Place) -> None:
     status = place.reaches("train", "Completed")
     assert status["conditions"][-2]["status"] == "Completing"
     until(lambda: world.kubelet() or [*world.pods()] == ["train-master-0"], 20, "the workers are gone")
+
+
+@pytest.mark.usefixtures("kubelets")
+def test_a_job_that_is_preempted_begins_again_and_completes(place: Place, tmp_path: Path) -> None:
+    world = place.world
+    conf = tmp_path / "scheduler.conf"
+    conf.write_text(PREEMPT)
+    for name, value in (("vcjob-low", 10), ("vcjob-high", 1000)):
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        place.bed.create({**kind, "value": value})
+    world.node("n1", cpu="2")
+    place.controllers()
+    world.scheduler("--no-leader-elect", f"--scheduler-conf={conf}")
+
+    def task(priority: str, replicas: int, seconds: int) -> list[dict[str, Any]]:
+        container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+        spec = {"restartPolicy": "Never", "priorityClassName": priority, "containers": [container]}
+        notes = {"pumice.test/run-for": f"{seconds}s"}
+        template = {"metadata": {"annotations": notes}, "spec": spec}
+        return [{"name": "w", "replicas": replicas, "minAvailable": 1, "template": template}]
+
+    policies = [{"event": "PodEvicted", "action": "RestartJob"}]
+    place.job("low", {}, tasks=task("vcjob-low", 2, 8), priorityClassName="vcjob-low", policies=policies)
+    until(lambda: place.status("low").get("running") == 2, 30, "the first job runs")
+    place.job("high", {}, tasks=task("vcjob-high", 1, 1), priorityClassName="vcjob-high")
+    until(lambda: place.phase("high") == "Completed", 60, "the second is done first")
+    assert place.status("low")["retryCount"] >= 1
+    until(lambda: place.phase("low") == "Completed", 60, "the first is done too")
+    assert place.status("low")["succeeded"] == 2
