@@ -16,6 +16,8 @@ from pumice.model.task import Task
 
 S = TaskStatus
 _UNADMITTED = ("", JobPhase.PENDING)
+_MADE_ROOM = ("PreemptionByScheduler", "EvictionByEvictionAPI")
+"""Why pods are disrupted that a scheduler had evicted: written by the scheduler itself, or by the server for it."""
 
 
 class StarvingJobs:
@@ -110,5 +112,5 @@ def _evicted_before(ssn: Session, victim: Task) -> bool:
         return False
     conditions = victim._pod.status.conditions or ()
     return victim._uid in ssn.state.assumed or any(
-        c.type == "DisruptionTarget" and c.reason == "PreemptionByScheduler" for c in conditions
+        c.type == "DisruptionTarget" and c.reason in _MADE_ROOM for c in conditions
     )

@@ -1,0 +1,45 @@
+"""Nobody else is evicted for a task while the pods that were evicted for it are still terminating."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from pumice.model.api import Condition, PodSpec
+from pumice.testing import Scenario
+
+HOST = "kubernetes.io/hostname"
+APART = msgspec.convert(
+    {
+        "affinity": {
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "noisy"}}}
+                ]
+            }
+        }
+    },
+    PodSpec,
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "evicted"),
+    [("EvictionByEvictionAPI", 0), ("PreemptionByScheduler", 0), ("DeletionByTaintManager", 1)],
+)
+def test_a_pod_that_was_evicted_for_a_task_is_waited_for(scenario: Scenario, reason: str, evicted: int) -> None:
+    """The node is no good while the noisy pod terminates; the server says who is to blame for its end."""
+    for name in ("n1", "n2"):
+        scenario.node(name, cpu=4, labels={HOST: name})
+    scenario.job("low", tasks=2, min_available=0, on=["n1", "n2"], priority=1, task_labels={"app": "noisy"})
+    leaving = scenario.task("low-0").pod
+    leaving.metadata.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
+    leaving.status.conditions = [Condition(type="DisruptionTarget", status="True", reason=reason)]
+    scenario.add(leaving).job("quiet", priority=5, spec=APART)
+    waiting = scenario.task("quiet-0").pod
+    waiting.status.nominated_node_name = "n1"
+    scenario.add(waiting)
+    cycle = scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang", "predicates"])
+    assert len(cycle.evictions) == evicted
