@@ -154,7 +154,7 @@ class Evaluator:
         table = self.table
         if view.size != table.size or view.changed_at != table.changed.position:
             return False
-        touched = table.touched.since(view.touched_at)
+        touched = table.touched.since(max(view.touched_at, view.short_at))
         if touched is None or len(touched) > _FEW_ROWS:
             return False
         klass = task._class
@@ -168,6 +168,7 @@ class Evaluator:
                     break
             else:
                 return False
+        view.short_at = table.touched.position
         return True
 
     def room(self, task: Task) -> int:

@@ -99,7 +99,7 @@ class ClassView:
         *("changed_at", "code", "filters", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
-        *("any_stale", "flat", "hopeless", "room", "scalar_filters", "scalar_scorers", "stale"),
+        *("any_stale", "flat", "hopeless", "room", "scalar_filters", "scalar_scorers", "short_at", "stale"),
     )
 
     task: Task
@@ -133,6 +133,8 @@ class ClassView:
         self.touched_at = self.changed_at = self.future_at = -1
         self.hopeless = False
         """Did it fit nowhere when that was last asked?"""
+        self.short_at = -1
+        """Up to where in the log of touched rows those that changed were found to have no room."""
         self.raws: list[Floats | None] = []
         self.room: ClassRoom | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pumice.model.api import NetworkTopology, PodGroup, SubGroupPolicy
@@ -284,11 +284,17 @@ class Job(TaskGroup):
     # -- sums -----------------------------------------------------------------------------------------------------
     def elastic(self) -> Resources:
         """Held beyond its minimum."""
-        return self.allocated.exceeding(self._min_resources or EMPTY)
+        least = dict((self._min_resources or EMPTY).items())
+        out: dict[int, Number] = dict.fromkeys(least, 0)
+        for d, v in self._allocated.items():
+            out[d] = max(v - least.get(d, 0), 0)
+        return Resources(out)
 
     def without_gated(self, resources: Resources) -> Resources:
         """*resources* less what its gated tasks ask for, never below 0."""
-        gated: Iterable[Task] = (t for t in self._by_status[S.PENDING].values() if t._gates and t.gated)
+        gated = [t for t in self._by_status[S.PENDING].values() if t._gates and t.gated]
+        if not gated:
+            return resources
         out = dict(resources.items())
         for task in gated:
             for d, v in task._class.items:

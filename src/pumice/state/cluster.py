@@ -464,7 +464,7 @@ def _contribution(job: Job) -> tuple[str, Resources, Resources, Resources]:
         admitted = job._phase == JobPhase.INQUEUE
         running = job._phase == JobPhase.RUNNING and job.allocated_count() >= job._min_available
         if admitted or running:
-            rest = minimum.exceeding(job.allocated).only(d for d, _ in minimum.items())
-            inqueue = job.without_gated(rest)
+            held = job._allocated
+            inqueue = job.without_gated(Resources({d: max(v - held.get(d, 0), 0) for d, v in minimum.items()}))
             overcommit = job.without_gated(minimum) if admitted else inqueue
     return job._queue, inqueue, job.elastic(), overcommit
