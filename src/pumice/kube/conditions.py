@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from pumice.engine.choose import FitError
 from pumice.model.intents import StatusUpdate
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
@@ -23,14 +25,11 @@ class PodConditions:
 
     def updates(self, report: CycleReport, state: ClusterState) -> list[StatusUpdate]:
         """The conditions to write after a cycle; none for pods that have them already."""
-        if not report.fit_errors:
-            self._told.clear()
-            return []
         found: list[StatusUpdate] = []
         told: dict[str, tuple[float, int]] = {}
-        for uid, errors in report.fit_errors.items():
+        for uid, errors in _unfit(report):
             job = state.jobs.get(uid)
-            if job is None or not errors:
+            if job is None:
                 continue
             pending = job.with_status(TaskStatus.PENDING)
             before = self._told.get(uid)
@@ -44,6 +43,16 @@ class PodConditions:
                     found.extend(_update(task, str(errors.get(task.uid, first)), state.now))
         self._told = told
         return found
+
+
+def _unfit(report: CycleReport) -> Iterator[tuple[str, Mapping[str, FitError]]]:
+    """Jobs of which something fits nowhere, with the errors by task; those refused with others of their class too."""
+    for uid, errors in report.fit_errors.items():
+        if errors:
+            yield uid, errors
+    for uid, refusal in report.refusals.items():
+        if refusal.error is not None and not report.fit_errors.get(uid):
+            yield uid, {"": refusal.error}
 
 
 def _update(task: Task, why: str, now: float) -> list[StatusUpdate]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from pumice.engine.choose import FitError
+from pumice.framework.refusals import Refusal
 from pumice.kube.conditions import AGAIN, PodConditions
 from pumice.model.api import Condition, Metadata, Pod, PodGroup, PodGroupSpec, PodSpec, PodStatus, QueueObject
 from pumice.model.events import Seen
@@ -40,6 +41,14 @@ def test_every_pending_pod_of_the_job_is_told() -> None:
         ("Pod", "ns/p1", "no room"),
     ]
     assert found[0].status["conditions"][0]["reason"] == "Unschedulable"
+
+
+def test_pods_of_a_job_that_was_refused_with_others_of_its_class_are_told() -> None:
+    report = cycle()
+    report.refusals = {"ns/g": Refusal("nodes", error=FitError(text="no room"))}
+    assert [u.status["conditions"][0]["message"] for u in PodConditions().updates(report, cluster())] == ["no room"] * 2
+    report.refusals = {"ns/g": Refusal("queue", "above its share")}
+    assert PodConditions().updates(report, cluster()) == []
 
 
 def test_a_pod_that_says_so_already_is_left_alone() -> None:
