@@ -6,17 +6,19 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from kube_bed import ROOT, Bed, Refusal, until
+from kube_bed import ACCOUNT, ROOT, Bed, Refusal, free_port, until
 from kube_world import GROUPS, Scheduler, World
 
 JOBS = "/apis/batch.volcano.sh/v1alpha1"
 COMMANDS = "/apis/bus.volcano.sh/v1alpha1"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/pumice-system/leases/pumice-controllers"
 PREEMPT = """\
 actions: "enqueue, allocate, preempt, backfill"
 tiers:
@@ -361,10 +363,38 @@ def test_controllers_that_are_killed_go_on_where_they_were(place: Place) -> None
     third = place.controllers(*short)
     until(lambda: place.status("long").get("retryCount") == 1, 40, "what happened meanwhile is answered once")
     third.kill()
-    place.controllers(*short)
+    health = f"127.0.0.1:{free_port()}"
+    last = place.controllers(*short, "--enable-healthz", f"--healthz-address={health}")
     place.reaches("long", "Running", 60)
+    with urllib.request.urlopen(f"http://{health}/readyz", timeout=10) as answer:
+        assert answer.read() == b"ok"
     assert place.status("long")["retryCount"] == 1
     assert not set(before.values()) & set(place.uids().values())
+    assert last.stop() == 0
+    assert place.bed.call("GET", LEASE)["spec"]["holderIdentity"] == "", "the lease was given back"
+
+
+@pytest.mark.parametrize(
+    ("verb", "group", "resource"),
+    [
+        *(
+            ("get", "", "secrets"),
+            ("get", "", "configmaps"),
+            ("create", "", "pods/exec"),
+            ("create", "", "pods/binding"),
+        ),
+        *(("patch", "", "pods/status"), ("patch", "", "nodes"), ("delete", "", "services"), ("list", "batch", "jobs")),
+        *(("create", "batch.volcano.sh", "jobs"), ("update", "batch.volcano.sh", "jobs")),
+        *(("delete", "scheduling.volcano.sh", "queues"), ("patch", "scheduling.volcano.sh", "podgroups/status")),
+    ],
+)
+def test_the_rights_of_the_controllers_stop_at_what_is_needed(bed: Bed, verb: str, group: str, resource: str) -> None:
+    name, _, sub = resource.partition("/")
+    asked = {"verb": verb, "group": group, "resource": name, "subresource": sub, "namespace": "default"}
+    user = ACCOUNT.replace("-scheduler", "-controllers")
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {}}
+    found = bed.create({**review, "spec": {"user": user, "resourceAttributes": asked}})
+    assert found["status"]["allowed"] is False
 
 
 def test_pods_of_others_are_left_alone(place: Place) -> None:
