@@ -126,6 +126,8 @@ def next_step(job: JobSeen, asked: Reaction | None = None) -> Plan:
     if asked is Reaction.RESUME_JOB and job.phase in (ABORTING, ABORTED):
         return _changed(job, RESTARTING, "ResumeJob", retries=job.retries + 1, version=job.version + 1)
     if job.phase == RESTARTING:
+        if asked in _BEGINS and asked is not Reaction.RESTART_JOB:
+            return _changed(job, _BEGINS[asked], f"command: {asked.value}", version=job.version + 1)
         return _restarting(job)
     return _ending(job)
 

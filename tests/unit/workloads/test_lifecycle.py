@@ -175,6 +175,8 @@ def test_a_task_waits_until_the_others_are_up(iteration: str, pods: str, made: s
         ("Pending", Reaction.TERMINATE_JOB, "Terminating"),
         ("Running", Reaction.RESTART_JOB, "Restarting"),
         ("Aborted", Reaction.RESUME_JOB, "Restarting"),
+        ("Restarting", Reaction.ABORT_JOB, "Aborting"),
+        ("Restarting", Reaction.RESTART_JOB, "Pending"),
         ("Running", Reaction.RESUME_JOB, "Running"),
         ("Completed", Reaction.RESTART_JOB, "Completed"),
         ("Failed", Reaction.RESUME_JOB, "Failed"),
