@@ -10,6 +10,7 @@ import numpy as np
 from pumice.engine.rows import NodeRows
 from pumice.extender.server.knowledge import Knowledge
 from pumice.extender.server.untold import NotTold, StateView
+from pumice.framework.budgets import Budgets
 from pumice.framework.compat import Compat
 from pumice.framework.runtime import Runtime
 from pumice.framework.session import Session
@@ -30,6 +31,8 @@ class ServedSession(Session):
         self._knowledge = knowledge
         view = StateView(knowledge.state, knowledge.table, knowledge.complete)
         super().__init__(cast("ClusterState", view), runtime=runtime, compat=compat)
+        if not knowledge.complete:  # who asks knows the cluster's disruption budgets, and minds them
+            self.budgets = Budgets(self.state, as_volcano=True)
 
     @property
     def jobs(self) -> Mapping[str, Job]:
