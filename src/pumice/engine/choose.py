@@ -11,6 +11,7 @@ import numpy as np
 
 from pumice.engine.course import plan_along
 from pumice.engine.evaluate import Evaluator
+from pumice.engine.room import first_shortage, still_short
 from pumice.engine.rows import NodeRows
 from pumice.engine.views import Bools, ClassView, Floats, Index
 from pumice.model.node import Node
@@ -261,7 +262,7 @@ class Chooser:
         view = evaluator.cache.views.get(key)
         if view is None or not view.hopeless:
             return None
-        if evaluator.fits_by_class and evaluator.still_short(view, task):
+        if evaluator.fits_by_class and still_short(view, table, task._class):
             return self._remember_hopeless(key, task)
         return self.hopeless(task)
 
@@ -294,7 +295,7 @@ class Chooser:
         without = ~evaluator.future_ok(view)[scope_rows]
         short = scope_rows[without | (codes == 0) if full else without]
         if len(short):
-            shortage = evaluator.first_shortage(view, short, full=full)
+            shortage = first_shortage(view.task._class, evaluator.table, short, full=full)
             where = np.searchsorted(scope_rows, short)
             codes[where] = shortage
         open_rows = np.flatnonzero(codes == 0)

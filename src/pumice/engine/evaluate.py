@@ -31,7 +31,6 @@ from pumice.engine.views import (
     Reasons,
     Scorer,
     ViewCache,
-    insufficient,
     same_class,
 )
 from pumice.model.node import Node
@@ -39,13 +38,8 @@ from pumice.model.reason import Code, Unfit, reason_id
 from pumice.model.task import Task
 from pumice.state.table import NodeTable
 
-NO_DEVICE: Final = reason_id("resources", "Insufficient free GPU devices")
-TAKEN: Final = reason_id("resources", "had no room when it was asked for")
-"""Of a node on which nothing is short any more: what the task did not get was given back later in the cycle."""
 GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
 _NEG_INF: Final = float("-inf")
-_FEW_ROWS: Final = 32
-"""Up to so many rows are looked at one by one faster than as columns."""
 
 
 class Evaluator:
@@ -148,28 +142,6 @@ class Evaluator:
             if rows:
                 self._evaluate_rows(view, task, np.fromiter(rows, dtype=np.intp, count=len(rows)))
         view.touched_at, view.changed_at = touched_at, changed_at
-
-    def still_short(self, view: ClassView, task: Task) -> bool:
-        """Has no row that changed since the view was up to date room for the task? Looks at a few rows only."""
-        table = self.table
-        if view.size != table.size or view.changed_at != table.changed.position:
-            return False
-        touched = table.touched.since(max(view.touched_at, view.short_at))
-        if touched is None or len(touched) > _FEW_ROWS:
-            return False
-        klass = task._class
-        idle, releasing, pipelined = table.idle, table.releasing, table.pipelined
-        for row in touched:
-            for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-                free = idle.item(d, row)
-                if table.in_flux:
-                    free += releasing.item(d, row) - pipelined.item(d, row)
-                if free < v:
-                    break
-            else:
-                return False
-        view.short_at = table.touched.position
-        return True
 
     def room(self, task: Task) -> int:
         """How many tasks of this class there is room for now, at most."""
@@ -497,27 +469,6 @@ class Evaluator:
                 view.future_ok = view.future_ok & table.devices.fits(np.arange(view.size), gpu, future=True)
             view.future_at = view.touched_at
         return view.future_ok
-
-    def first_shortage(self, view: ClassView, index: Index, *, full: bool = False) -> Reasons:
-        """For rows that do not fit even in future: the reason naming the first resource that is short.
-
-        *full*: after as many tasks of the class were put there as fit.
-        """
-        table = self.table
-        klass = view.task._class
-        out = np.zeros(len(index), dtype=np.int32)
-        asked = list(zip(klass.fit_dims, klass.fit_values, strict=True))
-        frees = [table.idle[d, index] for d, _ in asked]
-        if table.in_flux:
-            frees = [table.releasing[d, index] - table.pipelined[d, index] + frees[n] for n, (d, _) in enumerate(asked)]
-        if full:
-            rooms = [f // v for f, (_, v) in zip(frees, asked, strict=True) if v > 0]
-            most = np.maximum(np.minimum.reduce(rooms), 0) if rooms else 0
-            frees = [f - most * v for f, (_, v) in zip(frees, asked, strict=True)]
-        for free, (d, v) in zip(frees, asked, strict=True):
-            out = np.where((out == 0) & (free < v), insufficient(d), out)
-        rest = NO_DEVICE if view.task._class.gpu is not None else TAKEN
-        return np.where(out == 0, rest, out).astype(np.int32)
 
     def imagine(self, view: ClassView, index: Index, extra: npt.NDArray[np.int64]) -> tuple[Bools, Floats]:
         """Rows as they would be after *extra* more tasks of the class: (fits, score), scalar callbacks left out."""

@@ -1,18 +1,28 @@
-"""How many tasks of a class there is room for, all nodes together: what a gang needs to know before it is tried."""
+"""How much room there is for tasks of a class, and what is short where there is none."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from pumice.model.reason import reason_id
+from pumice.model.resources import dim_name
 from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
 
+if TYPE_CHECKING:
+    from pumice.engine.views import ClassView
+
+NO_DEVICE: Final = reason_id("resources", "Insufficient free GPU devices")
+TAKEN: Final = reason_id("resources", "had no room when it was asked for")
+"""Of a node on which nothing is short any more: what the task did not get was given back later in the cycle."""
 _PLENTY: Final = 1 << 40
 _MANY_ROWS: Final = 256
 """Beyond so many changed rows, counting anew is faster."""
+_FEW_ROWS: Final = 32
+"""Up to so many rows are looked at one by one faster than as columns."""
 
 
 class ClassRoom:
@@ -48,3 +58,51 @@ class ClassRoom:
                 rows[row] = room
         self._touched_at = table.touched.position
         return True
+
+
+def still_short(view: ClassView, table: NodeTable, klass: TaskClass) -> bool:
+    """Has no row that changed since the view was up to date room for the class? Looks at a few rows only."""
+    if view.size != table.size or view.changed_at != table.changed.position:
+        return False
+    touched = table.touched.since(max(view.touched_at, view.short_at))
+    if touched is None or len(touched) > _FEW_ROWS:
+        return False
+    idle, releasing, pipelined = table.idle, table.releasing, table.pipelined
+    for row in touched:
+        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+            free = idle.item(d, row)
+            if table.in_flux:
+                free += releasing.item(d, row) - pipelined.item(d, row)
+            if free < v:
+                break
+        else:
+            return False
+    view.short_at = table.touched.position
+    return True
+
+
+def insufficient(d: int) -> int:
+    """The reason number for too little of a resource."""
+    return reason_id("resources", f"Insufficient {dim_name(d)}")
+
+
+def first_shortage(
+    klass: TaskClass, table: NodeTable, index: npt.NDArray[np.intp], *, full: bool = False
+) -> npt.NDArray[np.int32]:
+    """For rows that do not fit even in future: the reason naming the first resource that is short.
+
+    *full*: after as many tasks of the class were put there as fit.
+    """
+    out = np.zeros(len(index), dtype=np.int32)
+    asked = list(zip(klass.fit_dims, klass.fit_values, strict=True))
+    frees = [table.idle[d, index] for d, _ in asked]
+    if table.in_flux:
+        frees = [table.releasing[d, index] - table.pipelined[d, index] + frees[n] for n, (d, _) in enumerate(asked)]
+    if full:
+        rooms = [f // v for f, (_, v) in zip(frees, asked, strict=True) if v > 0]
+        most = np.maximum(np.minimum.reduce(rooms), 0) if rooms else 0
+        frees = [f - most * v for f, (_, v) in zip(frees, asked, strict=True)]
+    for free, (d, v) in zip(frees, asked, strict=True):
+        out = np.where((out == 0) & (free < v), insufficient(d), out)
+    rest = NO_DEVICE if klass.gpu is not None else TAKEN
+    return np.where(out == 0, rest, out).astype(np.int32)

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from pumice.engine.course import Course
 from pumice.engine.room import ClassRoom
 from pumice.engine.scope import Scope
-from pumice.model.reason import Code, reason_count, reason_id, reason_of
-from pumice.model.resources import dim_name
+from pumice.model.reason import Code, reason_count, reason_of
 from pumice.model.task import Task
 from pumice.state.kinds import RowKinds
 from pumice.state.table import NodeTable
@@ -85,11 +84,6 @@ def _severity(code: Code) -> int:
 
 
 SEVERITY: Final = Severity()
-
-
-def insufficient(d: int) -> int:
-    """The reason number for too little of a resource."""
-    return reason_id("resources", f"Insufficient {dim_name(d)}")
 
 
 class ClassView:

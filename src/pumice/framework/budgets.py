@@ -8,9 +8,9 @@ not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 from pumice.model.api import Pod, PodDisruptionBudget
 from pumice.model.selectors import label_selector_matches
@@ -29,49 +29,77 @@ class Budgets:
     labels, and names everybody it would let go when `shuffle` asks who should.
     """
 
-    def __init__(self, state: ClusterState, *, as_volcano: bool = False) -> None:
+    def __init__(self, state: ClusterState, *, as_volcano: bool = False, kept: dict[str, Any] | None = None) -> None:
+        """*kept* outlives the session."""
         self._state, self._as_volcano = state, as_volcano
+        self._kept: dict[str, Any] = kept if kept is not None else {}
         self._refused = frozenset(uid for uid, no in state.refused.items() if state.now < no.until)
-        self._by_namespace: dict[str, list[PodDisruptionBudget]] | None = None
+        self._index: _Index | None = None
         self._of: dict[str, tuple[PodDisruptionBudget, ...]] = {}
+        self._members: dict[str, list[Task]] = {}
+        """Budget -> the tasks under it that somebody asked about."""
         self._before: dict[str, int] | None = None
-        self._now: tuple[int, dict[str, int]] = (-1, {})
+        """Budget -> how many evictions that cannot be taken back draw on it, and are not shown by its status."""
+        self._tried: dict[str, int] = {}
+        """Budget -> how many evictions that can be taken back draw on it at the moment."""
 
     @cached_property
     def _watched(self) -> bool:
         """Is there a budget at all? Looked up when a plan asks: a served policy knows no cluster, and plans nothing."""
         return not self._as_volcano and bool(self._state.objects.get(KIND))
 
+    # -- what plans do ----------------------------------------------------------------------------------------------
+    def count(self, task: Task, sign: int) -> None:
+        """A task is being evicted (1), or is not after all (-1)."""
+        if self._watched:
+            for budget in self._drawn(task):
+                self._tried[budget.key] = self._tried.get(budget.key, 0) + sign
+
+    def commit(self, task: Task) -> None:
+        """The eviction of a task cannot be taken back any more."""
+        for budget in self._drawn(task) if self._watched else ():
+            standing = self._standing()
+            self._tried[budget.key] -= 1
+            standing[budget.key] = standing.get(budget.key, 0) + 1
+            if self._left_before(budget) <= 0:  # whoever adds up what could be evicted must look again
+                self._state.table.touched.extend(t._row for t in self._members[budget.key] if t._row >= 0)
+
     # -- what plans ask ---------------------------------------------------------------------------------------------
     def closed(self, task: Task) -> bool:
         """Can the task not be evicted in this session, whatever else is or is not?"""
         if task._uid in self._refused:
             return True
-        return self._watched and not _allows(self.needed(task), self._left_before())
+        if not self._watched:
+            return False
+        needed = self.needed(task)
+        return bool(needed) and (len(needed) > 1 or self._left_before(needed[0]) <= 0)
 
     def open(self, tasks: Sequence[Task]) -> Sequence[Task]:
         """Those whose budget has something left now, each for itself."""
         if self._refused:
             tasks = [t for t in tasks if t._uid not in self._refused]
-        if not self._watched:
-            return tasks
-        left = self._left_now()
-        return [t for t in tasks if _allows(self.needed(t), left)]
+        return [t for t in tasks if self._allows(t, {})] if self._watched else tasks
 
     def together(self, tasks: Sequence[Task]) -> list[Task]:
         """Those who may go together: the first ones, as long as their budgets last."""
         if not self._watched:
             return list(tasks)
-        left = dict(self._left_now())
-        return [t for t in tasks if self._spend(t, left)]
+        taken: dict[str, int] = {}
+        return [t for t in tasks if self._spend(t, taken)]
 
-    def _spend(self, task: Task, left: dict[str, int]) -> bool:
-        needed = self.needed(task)
-        if not _allows(needed, left):
+    def _spend(self, task: Task, taken: dict[str, int]) -> bool:
+        if not self._allows(task, taken):
             return False
-        for budget in needed:
-            left[budget.key] -= 1
+        for budget in self.needed(task):
+            taken[budget.key] = taken.get(budget.key, 0) + 1
         return True
+
+    def _allows(self, task: Task, taken: Mapping[str, int]) -> bool:
+        needed = self.needed(task)
+        if not needed:
+            return True
+        budget = needed[0]
+        return len(needed) == 1 and self._left_now(budget) > taken.get(budget.key, 0)
 
     # -- what the pdb plugin asks -----------------------------------------------------------------------------------
     def permitted(self, tasks: Sequence[Task]) -> list[Task]:
@@ -101,14 +129,21 @@ class Budgets:
         """The budgets that a task falls under, by name."""
         known = self._of.get(task._uid)
         if known is None:
-            if self._by_namespace is None:
-                self._by_namespace = {}
-                for _, budget in self._all():
-                    self._by_namespace.setdefault(budget.metadata.namespace, []).append(budget)
-            mine = self._by_namespace.get(task._namespace, ())
-            known = tuple([b for b in mine if label_selector_matches(b.spec.selector, task._labels)])
-            self._of[task._uid] = known
+            if self._index is None:
+                self._index = self._indexed()
+            known = self._of[task._uid] = self._index.matching(task)
+            for budget in known:
+                self._members.setdefault(budget.key, []).append(task)
         return known
+
+    def _indexed(self) -> _Index:
+        now = (id(self._state), self._state.versions.get(KIND, 0))
+        at, index = self._kept.get("budgets", (None, None))
+        if at != now or index is None:
+            index = _Index(budget for _, budget in self._all())
+            self._kept["budgets"] = (now, index)
+        found: _Index = index
+        return found
 
     def needed(self, task: Task) -> tuple[PodDisruptionBudget, ...]:
         """The budgets that its eviction would draw on; more than one is a refusal."""
@@ -122,7 +157,7 @@ class Budgets:
         needed = self.needed(task) if self._watched else ()
         if len(needed) > 1:
             return f"disruption budgets {', '.join(b.key for b in needed)} together (a pod may have one)"
-        if _allows(needed, self._left_now() if needed else {}):
+        if not needed or self._left_now(needed[0]) > 0:
             return ""
         return f"disruption budget {needed[0].key}, which allows no more evictions now"
 
@@ -131,32 +166,50 @@ class Budgets:
         kept = self._state.objects.get(KIND, {})
         return [(key, cast(PodDisruptionBudget, kept[key])) for key in sorted(kept)]
 
-    def _left_before(self) -> dict[str, int]:
-        """What is left by budget, less the evictions of earlier sessions that are still under way."""
+    def _standing(self) -> dict[str, int]:
+        """Evictions that cannot be taken back, by budget; at first those of earlier sessions."""
         if self._before is None:
-            left = {key: b.status.disruptions_allowed for key, b in self._all()}
-            earlier = (t for t in self._state.assumed.values() if t._status is S.RELEASING and not t._evicted)
-            self._before = self._less(left, earlier)
+            self._before = {}
+            for task in self._state.assumed.values():
+                if task._status is S.RELEASING and not task._evicted:
+                    for drawn in self._drawn(task):
+                        self._before[drawn.key] = self._before.get(drawn.key, 0) + 1
         return self._before
 
-    def _left_now(self) -> dict[str, int]:
-        """… and less the evictions of this session that stand at the moment."""
-        at = self._state.table.touched.position
-        if self._now[0] != at:
-            gone = {t._uid: t for t in self._state.evicted_now if t._evicted}
-            self._now = (at, self._less(dict(self._left_before()), gone.values()))
-        return self._now[1]
+    def _left_before(self, budget: PodDisruptionBudget) -> int:
+        """What is left of a budget, less the evictions that cannot be taken back."""
+        return budget.status.disruptions_allowed - self._standing().get(budget.key, 0)
 
-    def _less(self, left: dict[str, int], tasks: Iterable[Task]) -> dict[str, int]:
-        for task in tasks:
-            for budget in self.needed(task):
-                if task.name not in (budget.status.disrupted_pods or {}):
-                    left[budget.key] -= 1
-        return left
+    def _left_now(self, budget: PodDisruptionBudget) -> int:
+        """… and less those that stand at the moment."""
+        return self._left_before(budget) - self._tried.get(budget.key, 0)
+
+    def _drawn(self, task: Task) -> Iterator[PodDisruptionBudget]:
+        """The budgets that the eviction of a task draws on, and whose status does not show it yet."""
+        return (b for b in self.needed(task) if task._name not in (b.status.disrupted_pods or {}))
 
 
-def _allows(needed: Sequence[PodDisruptionBudget], left: dict[str, int]) -> bool:
-    return not needed or (len(needed) == 1 and left[needed[0].key] > 0)
+class _Index:
+    """Budgets by a label that their pods must have, so that few selectors are looked at for a pod."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._by_label: dict[tuple[str, str, str], list[PodDisruptionBudget]] = {}
+        self._others: dict[str, list[PodDisruptionBudget]] = {}
+        for budget in budgets:
+            namespace, selector = budget.metadata.namespace, budget.spec.selector
+            label = min((selector.match_labels or {}).items(), default=None) if selector is not None else None
+            if label is not None:
+                self._by_label.setdefault((namespace, *label), []).append(budget)
+            elif selector is not None:
+                self._others.setdefault(namespace, []).append(budget)
+
+    def matching(self, task: Task) -> tuple[PodDisruptionBudget, ...]:
+        """The budgets of a task, by name."""
+        namespace, labels = task._namespace, task._labels
+        near = [b for label in labels.items() for b in self._by_label.get((namespace, *label), ())]
+        near += self._others.get(namespace, ())
+        found = [b for b in near if label_selector_matches(b.spec.selector, labels)]
+        return tuple(sorted(found, key=lambda b: b.key)) if len(found) > 1 else tuple(found)
 
 
 def _leaves_freely(pod: Pod) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-from pumice.framework.session import Metrics
+from pumice.framework.metrics import Metrics
 from pumice.model.intents import Note
 from pumice.model.queue import Queue
 from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim_name, share

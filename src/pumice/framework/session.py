@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pumice.engine.choose import FitError
@@ -15,17 +15,20 @@ from pumice.framework.asking import Asking
 from pumice.framework.budgets import Budgets
 from pumice.framework.callbacks import Callback, adapted
 from pumice.framework.compat import PUMICE, Compat
+from pumice.framework.failures import Failures
 from pumice.framework.holds import hold_rooms, holds, nominate
 from pumice.framework.hypernodes import HyperNodeTree, tree_of
-from pumice.framework.plugin import Arguments, Event, EventHandler
+from pumice.framework.metrics import Metrics
+from pumice.framework.plugin import Arguments, EventHandler
 from pumice.framework.points import POINTS
 from pumice.framework.problems import tell_problems
 from pumice.framework.refusals import Refusal, Refusals
 from pumice.framework.refused import learn_refusals
 from pumice.framework.registration import Fn, Registration
-from pumice.framework.runtime import QUARANTINE_AFTER, Health, Runtime
+from pumice.framework.runtime import Runtime
 from pumice.framework.statement import Kind, Operation, Statement
-from pumice.model.intents import Bind, Choice, Evict, Intent, Nominate, Note, StatusUpdate
+from pumice.framework.telling import Telling
+from pumice.model.intents import Bind, Choice, Evict, Intent, Nominate, StatusUpdate
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -56,24 +59,7 @@ class Shard:
     nodes: frozenset[str]
 
 
-@dataclass(slots=True)
-class Metrics:
-    """Numbers that plugins publish; read after the cycle."""
-
-    gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = field(default_factory=dict)
-    counters: dict[tuple[str, tuple[tuple[str, str], ...]], float] = field(default_factory=dict)
-
-    def gauge(self, name: str, value: float, **labels: str) -> None:
-        """Set a gauge."""
-        self.gauges[name, tuple(sorted(labels.items()))] = value
-
-    def counter(self, name: str, by: float = 1, **labels: str) -> None:
-        """Count something."""
-        key = (name, tuple(sorted(labels.items())))
-        self.counters[key] = self.counters.get(key, 0) + by
-
-
-class Session(Registration, Asking):
+class Session(Registration, Asking, Failures, Telling):
     """One scheduling session.
 
     Built by hand without tiers, every registration counts as one enabled tier in order: open a plugin on it with
@@ -104,7 +90,7 @@ class Session(Registration, Asking):
         self._tiers = tiers
         self._action_arguments = action_arguments
         self.metrics = Metrics()
-        self.budgets = Budgets(state, as_volcano=compat.disruption_budgets)
+        self.budgets = Budgets(state, as_volcano=compat.disruption_budgets, kept=self.runtime.kept)
         self.intents: list[Intent] = []
         self.handlers: list[EventHandler] = []
         self.binders: dict[str, Any] = {}
@@ -337,83 +323,6 @@ class Session(Registration, Asking):
                 self.state.set_phase(job, status["phase"])
         self.state.changed_jobs.clear()
 
-    def _judge(self) -> None:
-        """Count failing cycles; quarantine a plugin that fails again and again."""
-        for name, health in self.runtime.health.items():
-            if name in self._failed:
-                health.failing_cycles += 1
-                if health.failing_cycles >= QUARANTINE_AFTER and not health.quarantined:
-                    health.quarantined = True
-                    self.intents.append(
-                        Note(
-                            "Plugin",
-                            name,
-                            "Warning",
-                            "Quarantined",
-                            f"failed in {QUARANTINE_AFTER} cycles: {health.last}",
-                        )
-                    )
-                    log.error("plugin %r is quarantined: %s", name, health.last)
-            else:
-                health.failing_cycles = 0
-
-    # -- failures ---------------------------------------------------------------------------------------------------
-    def contain(
-        self, plugin: str, point: str, exc: Exception, task: Task | None = None, node: Node | None = None
-    ) -> None:
-        """A plugin raised: attribute it, log it once with its traceback, count it, go on."""
-        about = "".join(
-            (f" for task {task.key}" if task is not None else "", f" on node {node.name}" if node is not None else "")
-        )
-        error = PluginError(plugin, point, f"{type(exc).__name__}: {exc}{about}", _raised_at(exc))
-        health = self.runtime.health.setdefault(plugin, Health())
-        health.failures += 1
-        if health.last != f"{point}: {exc}":
-            log.error("%s", error, exc_info=exc)
-            health.last = f"{point}: {exc}"
-        self._failed.add(plugin)
-        self.metrics.counter("pumice_plugin_failures_total", plugin=plugin, point=point)
-        if len(self.errors) < 1000:
-            self.errors.append(error)
-
-    def tell_allocated(self, task: Task) -> None:
-        """Tell handlers of an undone eviction; objections have no effect."""
-        for handler in self.handlers:
-            self._tell(handler, handler.allocate, handler.allocate_many, task, "allocate handler")
-
-    def tell_deallocated(self, task: Task, node: Node | None = None) -> None:
-        """Tell handlers that a task gave its place back; they still see which place that was (*node*)."""
-        if not self.handlers:
-            return
-        gone = task._node is None
-        if gone:
-            task._node = node
-        try:
-            for handler in self.handlers:
-                self._tell(handler, handler.deallocate, handler.deallocate_many, task, "deallocate handler")
-        finally:
-            if gone:
-                task._node = None
-
-    def _tell(
-        self,
-        handler: EventHandler,
-        one: Callable[[Event], None] | None,
-        many: Callable[[Sequence[Task]], None] | None,
-        task: Task,
-        point: str,
-    ) -> None:
-        try:
-            if one is not None:
-                event = Event(task)
-                one(event)
-                if event.err is not None:
-                    log.warning("plugin %s: %s: %s", handler.plugin, point, event.err)
-            elif many is not None:
-                many([task])
-        except Exception as exc:
-            self.contain(handler.plugin, point, exc, task, task.node)
-
     # -- deciding ---------------------------------------------------------------------------------------------------
     def statement(self) -> Statement:
         """A new, empty statement."""
@@ -435,6 +344,7 @@ class Session(Registration, Asking):
                     Bind(task.key, task._uid, op.node.name, task._job_key, notes, binder, claims, needed)
                 )
             elif op.kind is Kind.EVICT:
+                self.budgets.commit(task)
                 state.assume(task)
                 helped = op.for_task
                 self.intents.append(
@@ -517,16 +427,6 @@ class Session(Registration, Asking):
 def _still_needed(job: Job) -> int:
     """How many tasks of a job must still be bound to complete its minimum."""
     return max(0, job._min_available - job.count(S.BOUND, S.RUNNING, S.SUCCEEDED))
-
-
-def _raised_at(exc: Exception) -> str:
-    """File and line of the code that raised."""
-    trace = exc.__traceback__
-    if trace is None:
-        return ""
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
 
 
 def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:

@@ -125,6 +125,7 @@ class Statement:
         assert node is not None, f"task {task.key} is on no node"
         before = task._status
         self._ssn.state.set_status(task, S.RELEASING, node, evicted=True)
+        self._ssn.budgets.count(task, 1)
         self._ssn.tell_deallocated(task)
         self.operations.append(Operation(Kind.EVICT, task, node, before, reason=reason, for_task=for_task))
 
@@ -167,6 +168,7 @@ class Statement:
         if op.kind is Kind.EVICT:
             before = S.RUNNING if ssn.compat.undone_evictions else op.before
             ssn.state.set_status(op.task, before, op.node)
+            ssn.budgets.count(op.task, -1)
             ssn.tell_allocated(op.task)
         else:
             ssn.state.set_status(op.task, op.before, None)
