@@ -158,3 +158,32 @@ def test_in_compat_only_the_pdb_plugin_looks_at_budgets(scenario: Scenario, plug
     tier = [{"name": name} for name in ["priority", *plugins]]
     conf = {"actions": "allocate, preempt", "tiers": [{"plugins": [*tier, {"name": "gang"}]}]}
     assert len(scenario.run(conf=conf, compat="volcano").evictions) == gone
+
+
+@pytest.mark.parametrize(
+    ("selector", "gone"),
+    [
+        ({"matchLabels": {"app": "web", "tier": "front"}}, []),
+        ({"matchLabels": {"app": "web", "tier": "back"}}, ["web-0"]),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "db"]}]}, []),
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web"]}]}, ["web-0"]),
+        ({}, []),
+        (None, ["web-0"]),
+    ],
+)
+def test_any_selector_finds_its_pods(scenario: Scenario, selector: dict[str, Any] | None, gone: list[str]) -> None:
+    """An empty selector matches every pod of the namespace, a missing one none."""
+    labels = {"app": "web", "tier": "front"}
+    scenario.node("n1", cpu=1).job("web", on="n1", min_available=0, task_labels=labels).job("urgent", priority=5)
+    meta = {"name": "keep", "namespace": "default"}
+    scenario.add(decode("PodDisruptionBudget", {"metadata": meta, "spec": {"selector": selector}}))
+    scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"])
+    scenario.assert_evicted(*gone)
+
+
+def test_a_changed_budget_counts_in_the_next_cycle(scenario: Scenario) -> None:
+    crowded(scenario).add(budget("web", 0))
+    wanting(scenario, "preempt", cpu=1)
+    assert scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"]).evictions == []
+    scenario.add(budget("web", 1))
+    assert len(scenario.run().evictions) == 1
