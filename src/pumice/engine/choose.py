@@ -305,8 +305,10 @@ class Chooser:
             own = evaluator.ask_filter(f, task, NodeRows(evaluator.table, scope_rows[open_rows]))
             codes[open_rows] = own
             open_rows = open_rows[own == 0]
-        numbers, counts = np.unique(codes[codes != 0], return_counts=True)
-        return dict(zip(numbers.tolist(), counts.tolist(), strict=True)), len(scope_rows)
+        nodes = np.bincount(codes)
+        nodes[:1] = 0
+        numbers = np.flatnonzero(nodes)
+        return dict(zip(numbers.tolist(), nodes[numbers].tolist(), strict=True)), len(scope_rows)
 
     # -- many at once ---------------------------------------------------------------------------------------------
     def can_plan(self, view: ClassView) -> bool:

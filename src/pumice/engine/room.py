@@ -93,7 +93,6 @@ def first_shortage(
 
     *full*: after as many tasks of the class were put there as fit.
     """
-    out = np.zeros(len(index), dtype=np.int32)
     asked = list(zip(klass.fit_dims, klass.fit_values, strict=True))
     frees = [table.idle[d, index] for d, _ in asked]
     if table.in_flux:
@@ -102,7 +101,7 @@ def first_shortage(
         rooms = [f // v for f, (_, v) in zip(frees, asked, strict=True) if v > 0]
         most = np.maximum(np.minimum.reduce(rooms), 0) if rooms else 0
         frees = [f - most * v for f, (_, v) in zip(frees, asked, strict=True)]
-    for free, (d, v) in zip(frees, asked, strict=True):
-        out = np.where((out == 0) & (free < v), insufficient(d), out)
-    rest = NO_DEVICE if klass.gpu is not None else TAKEN
-    return np.where(out == 0, rest, out).astype(np.int32)
+    out = np.full(len(index), NO_DEVICE if klass.gpu is not None else TAKEN, dtype=np.int32)
+    for free, (d, v) in zip(reversed(frees), reversed(asked), strict=True):
+        out[free < v] = insufficient(d)
+    return out
