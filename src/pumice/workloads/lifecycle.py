@@ -79,6 +79,8 @@ class JobSeen:
     retries: int = 0
     counted: Mapping[str, int] = field(default_factory=dict)
     """Task -> pods that were there when the status was written."""
+    lost: Sequence[PodSeen] = ()
+    """Pods that were seen to go since the last look, and not because of us."""
     group_phase: str = ""
     """Nothing if there is no PodGroup."""
 
@@ -166,10 +168,7 @@ def _trouble(job: JobSeen) -> tuple[str, Reaction | None, str | None, PodSeen | 
                 if reaction is not None:
                     return POD_FAILED, reaction, role.name, pod
         found = [
-            (
-                POD_EVICTED,
-                sum(p.index < role.replicas for p in pods) < min(job.counted.get(role.name, 0), role.replicas),
-            ),
+            (POD_EVICTED, _evicted(job, role, pods)),
             (TASK_FAILED, 0 <= role.retries < sum(p.restarts for p in pods if not p.over)),
             (TASK_COMPLETED, 0 < role.replicas <= sum(p.phase == "Succeeded" for p in pods)),
         ]
@@ -180,6 +179,13 @@ def _trouble(job: JobSeen) -> tuple[str, Reaction | None, str | None, PodSeen | 
     if job.group_phase == "Unknown":
         return JOB_UNKNOWN, reaction_to(JOB_UNKNOWN, job.answers), None, None
     return "", None, None, None
+
+
+def _evicted(job: JobSeen, role: Role, alive: Sequence[PodSeen]) -> bool:
+    """Whether a pod of a task went: one was seen to, or fewer are there than were counted."""
+    if any(p.role == role.name and p.version == job.version and p.index < role.replicas for p in job.lost):
+        return True
+    return sum(p.index < role.replicas for p in alive) < min(job.counted.get(role.name, 0), role.replicas)
 
 
 def _sync(job: JobSeen) -> Plan:

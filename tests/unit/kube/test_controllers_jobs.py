@@ -281,3 +281,53 @@ def test_a_job_with_names_gets_what_it_needs_once_and_nothing_of_others_is_touch
         ]
 
     bench(tmp_path, body)
+
+
+def test_a_pod_that_goes_while_another_comes_was_evicted_all_the_same(tmp_path: Path) -> None:
+    async def body(b: Bench) -> None:
+        policies = [{"event": "PodEvicted", "action": "AbortJob"}]
+        b.store.synced.set()
+        b.sees(some.job(replicas=3, minAvailable=2, policies=policies, status=RUNNING), some.group())
+        b.sees(some.pod("j-w-0"), some.pod("j-w-1"))
+        b.store.drop("OwnedPod", "ns/j-w-1")
+        b.sees(some.pod("j-w-2", "Pending"))
+        await b.look()
+        assert b.api.sent("PUT")[0]["status"]["state"]["phase"] == "Aborting"
+
+    bench(tmp_path, body)
+
+
+def test_a_pod_that_we_sent_away_ourselves_was_not_evicted(tmp_path: Path) -> None:
+    async def body(b: Bench) -> None:
+        policies = [{"event": "PodEvicted", "action": "AbortJob"}, {"event": "PodFailed", "action": "RestartPod"}]
+        b.store.synced.set()
+        b.sees(
+            some.job(policies=policies, status=RUNNING), some.group(), some.pod("j-w-0"), some.pod("j-w-1", "Failed")
+        )
+        await b.look()
+        assert b.wrote()[-1] == "DELETE pods/j-w-1"
+        b.store.drop("OwnedPod", "ns/j-w-1")
+        for _ in range(4):
+            await b.look()
+        phases = [body["status"]["state"]["phase"] for body in b.api.sent("PUT")]
+        assert "Aborting" not in phases
+        assert phases[:2] == ["Restarting", "Pending"]
+
+    bench(tmp_path, body)
+
+
+def test_an_eviction_is_answered_once_though_it_is_seen_twice(tmp_path: Path) -> None:
+    async def body(b: Bench) -> None:
+        policies = [{"event": "PodEvicted", "action": "RestartTask"}]
+        b.store.synced.set()
+        b.sees(some.job(policies=policies, status=RUNNING), some.group(), some.pod("j-w-0"), some.pod("j-w-1"))
+        b.sees(some.pod("j-w-1", deletionTimestamp="2026-01-01T00:00:00Z"))
+        await b.look()
+        b.store.drop("OwnedPod", "ns/j-w-0")
+        await b.look()
+        b.store.drop("OwnedPod", "ns/j-w-1")
+        for _ in range(4):
+            await b.look()
+        assert b.store.job("ns/j").status["retryCount"] == 1  # type: ignore[union-attr]
+
+    bench(tmp_path, body)

@@ -49,6 +49,10 @@ class JobController:
         self._store, self._hand, self._say, self._clock, self._scheduler = store, hand, say, clock, scheduler
         self._removed: set[str] = set()
         """UIDs of pods that we deleted and that are still to be seen."""
+        self._noticed: set[str] = set()
+        """UIDs of pods that are leaving, which was noticed."""
+        self._lost: dict[str, list[PodSeen]] = {}
+        """Job's uid -> pods that went by themselves since it was looked at."""
         self._obeyed: set[str] = set()
         """UIDs of commands that were carried out and are still to be seen."""
         self._told: set[str] = set()
@@ -64,11 +68,10 @@ class JobController:
                 if self._store.job(obj.key) is None:
                     self._services.forget(obj.metadata.uid)
                     self._told.discard(obj.metadata.uid)
+                    self._lost.pop(obj.metadata.uid, None)
                 self.queue.add(obj.key)
             case OwnedPod() if obj.job is not None:
-                now = self._store.pod(obj.key)
-                if now is None or now.metadata.uid != obj.metadata.uid:
-                    self._removed.discard(obj.metadata.uid)
+                self._notice(obj, obj.job.uid)
                 self.queue.add(f"{namespace}/{obj.job.name}")
             case PodGroup():
                 for owner in obj.metadata.owner_references or ():
@@ -76,6 +79,18 @@ class JobController:
                         self.queue.add(f"{namespace}/{owner.name}")
             case Command() if obj.target.kind == "Job":
                 self.queue.add(f"{namespace}/{obj.target.name}")
+
+    def _notice(self, pod: OwnedPod, job: str) -> None:
+        """Remember a pod that goes, once, unless we sent it away. What went before we began shows in the counters."""
+        uid, now = pod.metadata.uid, self._store.pod(pod.key)
+        gone = now is None or now.metadata.uid != uid
+        if (gone or pod.metadata.deletion_timestamp is not None) and uid not in self._noticed:
+            self._noticed.add(uid)
+            if uid not in self._removed and self._store.synced.is_set():
+                self._lost.setdefault(job, []).append(pod.seen(_role(pod), True))
+        if gone:
+            self._removed.discard(uid)
+            self._noticed.discard(uid)
 
     async def look(self, key: str) -> None:
         """Look at one job and do what is next."""
@@ -95,11 +110,13 @@ class JobController:
         minimum = minimum_of(job.spec, roles)
         group = await self._group(job, roles, minimum)
         command, asked = self._asked(job)
-        plan = next_step(self._seen(job, roles, minimum, group), asked)
+        seen = self._seen(job, roles, minimum, group)
+        plan = next_step(seen, asked)
         if phase_of(job) in (PENDING, RUNNING, RESTARTING):
             await self._services.ensure(job, roles)
         if not await self._write(job, plan, minimum):
             return
+        del self._lost.get(job.metadata.uid, [])[: len(seen.lost)]
         await self._carry_out(job, plan)
         if command is not None:
             self._obeyed.add(command.metadata.uid)
@@ -114,8 +131,7 @@ class JobController:
             roles=roles,
             minimum=minimum,
             pods=[
-                pod.seen((pod.metadata.annotations or {}).get(ROLE_KEY, ""), pod.metadata.uid in self._removed)
-                for pod in self._store.pods_of(job.metadata.uid)
+                pod.seen(_role(pod), pod.metadata.uid in self._removed) for pod in self._store.pods_of(job.metadata.uid)
             ],
             answers=answers_of(job.spec.policies),
             min_success=job.spec.min_success,
@@ -124,6 +140,7 @@ class JobController:
             version=int(job.status.get("version") or 0),
             retries=int(job.status.get("retryCount") or 0),
             counted={role: sum((state.get("phase") or {}).values()) for role, state in counted.items()},
+            lost=tuple(self._lost.get(job.metadata.uid, ())),
             group_phase=(group.status.phase or PENDING) if group is not None else "",
         )
 
@@ -250,3 +267,7 @@ class JobController:
 
     def _note(self, job: VcJob, reason: str, message: str, kind: str = "Warning") -> None:
         self._say(Note("Job", job.key, kind, reason, message), job.metadata.uid)
+
+
+def _role(pod: OwnedPod) -> str:
+    return (pod.metadata.annotations or {}).get(ROLE_KEY, "")
