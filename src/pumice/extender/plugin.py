@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pumice.extender.binder import ExtenderBinder
-from pumice.extender.client import Client
 from pumice.extender.conversation import Conversation
 from pumice.extender.hooks.jobs import JobHooks, OrderHooks
 from pumice.extender.hooks.nodes import NodeHooks
@@ -106,6 +105,8 @@ class Extender(Plugin):
             callers: Mapping[str, Caller] = ssn.environment.get(CALLERS, {})
             caller = callers.get(self.name)
             if caller is None:
+                from pumice.extender.client import Client  # slow to load: only who asks over HTTP pays for it
+
                 caller = Client(transport, dict(paths), DIALECTS[dialect], guarded=reading.guarded)
             kept = memory[_KEPT] = (key, caller, Writer(dialect, names_only=settings.names_only))
         return kept[1], kept[2]
@@ -141,8 +142,9 @@ class Extender(Plugin):
 
 
 def _close(caller: Caller) -> None:
-    if isinstance(caller, Client):
-        caller.close()
+    closing = getattr(caller, "close", None)
+    if closing is not None:
+        closing()
 
 
 def close_clients(memory: Mapping[str, Mapping[str, Any]]) -> None:
