@@ -81,7 +81,7 @@ def test_a_gang_that_cannot_fit_as_a_whole_says_how_much_of_it_would(scenario: S
     scenario.node("n1", cpu=3).node("n2", cpu=3, memory="2Gi")
     scenario.job("big", tasks=7, min_available=7, cpu=1, memory="1Gi")
     scenario.run(plugins=["gang"])
-    scenario.assert_pending("big", because="there is room for 5 of the 7 tasks it still needs")
+    scenario.assert_pending("big", because="5 of 7 required tasks have a place")
     scenario.assert_pending("big", because="0/2 nodes are unavailable: 1 Insufficient cpu, 1 Insufficient memory")
 
 

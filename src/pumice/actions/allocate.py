@@ -125,7 +125,7 @@ def _too_little(ssn: Session, job: Job, task: Task) -> Refusal | None:
     if short is None:
         return None
     room, error = short
-    return Refusal("ready", f"there is room for {room} of the {needed} tasks it still needs", error=error)
+    return Refusal("ready", f"{room} of {needed} required tasks have a place", error=error)
 
 
 def _hold_back(ssn: Session, queue: Queue, visit: Visit, job: Job) -> None:
