@@ -21,6 +21,8 @@ from pumice.ports import Binder
 log = logging.getLogger("pumice.kube")
 
 
+LET_IN = "Inqueue"
+"""The phase that controllers wait for before they make pods: it is written at once, unless the pods are there."""
 BOUND_WITHIN = (0.1, 0.4, 1.5)
 """Seconds between looks whether a pod has the node that an extender says it bound it to."""
 
@@ -76,6 +78,7 @@ class Outbox:
         """Take over a batch of intents."""
         evictions: list[Evict] = []
         binds: list[Bind] = []
+        placed = {intent.job for intent in intents if isinstance(intent, Bind)}
         for intent in intents:
             match intent:
                 case Bind():
@@ -89,7 +92,7 @@ class Outbox:
                         self._nominated[intent.uid] = intent.node
                         self._nominations.put_nowait(intent)
                 case StatusUpdate():
-                    self._statuses.put(intent)
+                    self._statuses.put(intent, urgent=intent.status.get("phase") == LET_IN and intent.key not in placed)
                 case Note():
                     self._notes.put(intent)
         self._put_binds(binds)

@@ -28,8 +28,6 @@ SLICE = 256
 """Statuses that are written before it is looked what is urgent."""
 GIVES_WAY = 10.0
 """Seconds for which statuses wait while binds wait too, for a bind is what somebody waits for; then they trickle."""
-_URGENT = "Inqueue"
-"""The phase that controllers wait for before they make pods; it never gives way."""
 
 
 class StatusWriter:
@@ -44,6 +42,7 @@ class StatusWriter:
         self._written: dict[tuple[str, str], tuple[dict[str, Any], float, str]] = {}
         """What was written, when, and to which object of that name."""
         self._some = asyncio.Event()
+        self._urgent: set[tuple[str, str]] = set()
         self._since = 0.0
         self.busy: Callable[[], bool] = lambda: False
         """Whether there is more urgent work."""
@@ -51,8 +50,8 @@ class StatusWriter:
         """Nothing is waiting or being written."""
         self.idle.set()
 
-    def put(self, update: StatusUpdate) -> None:
-        """A status is to be written; it joins what is waiting for the same object."""
+    def put(self, update: StatusUpdate, *, urgent: bool = False) -> None:
+        """A status is to be written; it joins what is waiting for the same object. An urgent one never gives way."""
         if update.kind not in RESOURCES:
             log.warning("status of %s %s: a kind that is not written", update.kind, update.key)
             return
@@ -63,6 +62,8 @@ class StatusWriter:
         waiting.update(update.status)
         if conditions:
             waiting["conditions"] = list(conditions.values())
+        if urgent:
+            self._urgent.add((update.kind, update.key))
         self.idle.clear()
         self._some.set()
 
@@ -89,8 +90,9 @@ class StatusWriter:
         room = SLICE
         if self.busy():
             room = AT_ONCE if time.monotonic() - self._since >= GIVES_WAY else 0
-        urgent = [key for key, status in pending.items() if status.get("phase") == _URGENT]
-        rest = islice((key for key, status in pending.items() if status.get("phase") != _URGENT), room)
+        urgent = [key for key in pending if key in self._urgent]
+        rest = list(islice((key for key in pending if key not in self._urgent), room))
+        self._urgent.clear()
         return {key: pending.pop(key) for key in (*urgent, *rest)}
 
     async def _write(self, kind: str, key: str, status: dict[str, Any], gate: asyncio.Semaphore) -> None:

@@ -356,17 +356,20 @@ def test_statuses_give_way_to_binds_unless_somebody_waits_for_them(tmp_path: Pat
                 await released.wait()
                 return 201, {}
 
-            binds = [Bind(f"ns/p{i}", f"u{i}", "n1") for i in range(6)]
+            binds = [Bind(f"ns/p{i}", f"u{i}", "n1", "ns/placed") for i in range(6)]
             for bind in binds:
                 api.answers["POST", f"/api/v1/namespaces/{bind.pod.replace('/', '/pods/')}/binding"] = [slowly]
             placed = StatusUpdate("PodGroup", "ns/g", {"phase": "Running"})
-            box.put([*binds, placed, StatusUpdate("PodGroup", "ns/next", {"phase": "Inqueue"})])
+            let_in = [StatusUpdate("PodGroup", f"ns/{name}", {"phase": "Inqueue"}) for name in ("placed", "next")]
+            box.put([*binds, placed, *let_in])
             await until(lambda: bool(api.sent("PATCH", "podgroups/next/status")))
-            assert api.sent("PATCH", GROUP_STATUS) == []
+            assert len(api.sent("PATCH")) == 1
+            box.put([StatusUpdate("PodGroup", "ns/placed", {"phase": "Running"})])
             released.set()
             await box.finish()
             assert api.sent("PATCH", GROUP_STATUS) == [{"status": {"phase": "Running"}}]
-            assert len(api.sent("PATCH")) == 2
+            assert api.sent("PATCH", "podgroups/placed/status") == [{"status": {"phase": "Running"}}]
+            assert len(api.sent("PATCH")) == 3
 
     asyncio.run(story())
 
