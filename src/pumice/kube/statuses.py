@@ -51,19 +51,22 @@ class StatusWriter:
         self.idle.set()
 
     def put(self, update: StatusUpdate, *, urgent: bool = False) -> None:
-        """A status is to be written; it joins what is waiting for the same object. An urgent one never gives way."""
+        """A status is to be written; it joins what is waiting for the same object.
+
+        An urgent one never gives way, unless its phase waits already and was not urgent.
+        """
         if update.kind not in RESOURCES:
             log.warning("status of %s %s: a kind that is not written", update.kind, update.key)
             return
         if not self._pending:
             self._since = time.monotonic()
         waiting = self._pending.setdefault((update.kind, update.key), {})
+        if urgent and waiting.get("phase") != update.status.get("phase"):
+            self._urgent.add((update.kind, update.key))
         conditions = {c["type"]: c for c in (*waiting.get("conditions", ()), *update.status.get("conditions", ()))}
         waiting.update(update.status)
         if conditions:
             waiting["conditions"] = list(conditions.values())
-        if urgent:
-            self._urgent.add((update.kind, update.key))
         self.idle.clear()
         self._some.set()
 
