@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from pumice.framework.plugin import Action
+from pumice.framework.refusals import Refusal
 from pumice.framework.session import Session
 from pumice.model.job import Job
 from pumice.model.reason import Verdict
@@ -19,43 +20,40 @@ class Enqueue(Action):
     name = "enqueue"
 
     def execute(self, ssn: Session) -> None:
-        """Ask for every pending job once, best first."""
-        unadmitted = ssn.state.unadmitted
-        if not unadmitted:
+        """Ask for every pending job, best first; of those that get equal votes only the first, until one is let in."""
+        if not ssn.state.unadmitted:
+            ssn.forget_admissions()
             return
-        by_queue: dict[str, list[Job]] = {}
-        for job in unadmitted.values():
-            by_queue.setdefault(job._queue, []).append(job)
-        for jobs in by_queue.values():
-            jobs.sort(key=ssn.job_key(), reverse=True)
-        queues = ssn.queue_heap(ssn.queues[name] for name in by_queue)
-        votes: dict[Hashable, Verdict] = {}
+
+        def group(job: Job) -> Hashable:
+            key = None if self._let_in(ssn, job) else ssn.enqueue_key(job)
+            return key if key is not None else job._uid
+
+        admissions = ssn.admissions(group, lasts=ssn.enqueue_keys_last())
+        visits = {name: admissions.visit(name) for name in admissions.queues()}
+        queues = ssn.queue_heap(ssn.queues[name] for name in visits)
         while queues:
             queue = queues.pop()
-            jobs = by_queue[queue.name]
-            if not jobs:
+            visit = visits[queue.name]
+            if not visit:
                 continue
-            job = jobs.pop()
-            verdict = self._vote(ssn, job, votes)
+            job = visit.pop()
+            verdict = Verdict(True) if self._let_in(ssn, job) else ssn.job_enqueueable(job)
             if verdict:
                 ssn.job_enqueued(job)
                 ssn.set_phase(job, JobPhase.INQUEUE)
-                votes.clear()
+                for other in visits.values():  # votes may be other now; other queues that were passed over are done
+                    other.go_on(ssn.refusals, visit.key if other is visit else None)
             else:
-                ssn.refuse(job, "enqueue", verdict.text or "not let into the queue", verdict.plugin)
+                refusal = Refusal("enqueue", verdict.text or "not let into the queue", verdict.plugin)
+                ssn.refusals.add(job, refusal)
+                visit.park(refusal)
             queues.push(queue)
+        for visit in visits.values():
+            visit.go_on(ssn.refusals)
 
-    def _vote(self, ssn: Session, job: Job, votes: dict[Hashable, Verdict]) -> Verdict:
+    def _let_in(self, ssn: Session, job: Job) -> bool:
+        """Is there nothing to vote about?"""
         if (job._by_status[S.BOUND] or job._by_status[S.RUNNING]) and not ssn.compat.begun_jobs:
-            return Verdict(True)  # it was let in before, and whoever noted that was cut short
-        if job._min_resources is None and ssn.compat.enqueue_without_min_resources:
-            return Verdict(True)
-        key = ssn.enqueue_key(job) if votes else None
-        known = votes.get(key) if key is not None else None
-        if known is None:
-            known = ssn.job_enqueueable(job)
-            if not known:  # equal jobs will hear the same until somebody is let in
-                key = key if key is not None else ssn.enqueue_key(job)
-                if key is not None:
-                    votes[key] = known
-        return known
+            return True  # it was let in before, and whoever noted that was cut short
+        return job._min_resources is None and ssn.compat.enqueue_without_min_resources

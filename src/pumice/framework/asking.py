@@ -107,6 +107,10 @@ class Asking(Orders, NodeQuestions):
                 keys.append(c.key(job))
         return tuple(keys)
 
+    def enqueue_keys_last(self) -> bool:
+        """Do the `enqueue_key`s of jobs hold until the jobs change?"""
+        return all(c.lasting for tier in self.chain("job_enqueueable") for c in tier)
+
     def job_enqueued(self, job: Job) -> None:
         """The job was let into its queue."""
         self._broadcast("job_enqueued", job)

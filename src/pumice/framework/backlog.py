@@ -8,7 +8,7 @@ order is made anew for each session.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -16,35 +16,43 @@ from pumice.framework.refusals import Refusal, Refusals
 from pumice.model.job import Job
 from pumice.model.status import JobPhase
 from pumice.model.task import Task
-from pumice.state.cluster import ClusterState
 
 Entry = tuple[Any, Job]
+Grouping = Callable[[Job], Hashable]
 
 
 class Backlog:
-    """All waiting jobs, by queue and group."""
+    """Waiting jobs, by queue and group."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Hashable, list[Entry]]] = {}
         self._where: dict[str, tuple[str, Hashable, Any]] = {}
         self._signature: object = None
 
-    def sync(self, state: ClusterState, key: Callable[[Job], Any], signature: object) -> None:
-        """Bring the order up to date. A *signature* of None, or another than before, makes it anew."""
-        if signature is None or signature != self._signature:
-            self._groups, self._where = {}, {}
-            state.backlog_changes = dict(state.session_jobs)
-            self._signature = signature
-        changes, state.backlog_changes = state.backlog_changes, {}
-        for uid, job in changes.items():
+    def stands(self, signature: object) -> bool:
+        """Does the order still hold but for jobs that changed? If not, it is empty now and made anew of all jobs.
+
+        A *signature* of None holds for one session only.
+        """
+        if signature is not None and signature == self._signature:
+            return True
+        self._groups, self._where = {}, {}
+        self._signature = signature
+        return False
+
+    def sync(
+        self, changed: Iterable[Job], waits: Callable[[Job], bool], group: Grouping, key: Callable[[Job], Any]
+    ) -> None:
+        """Look at jobs again: those that wait get their place."""
+        for job in changed:
+            uid = job._uid
             old = self._where.pop(uid, None)
             if old is not None:
                 self._remove(*old)
-            if job.in_session and len(job._by_status[0]) > job._pending_best_effort and job._phase not in _UNADMITTED:
-                group = group_of(job)
-                place = (job._queue, group, key(job))
+            if waits(job):
+                place = (job._queue, group(job), key(job))
                 self._where[uid] = place
-                insort(self._groups.setdefault(job._queue, {}).setdefault(group, []), (place[2], job))
+                insort(self._groups.setdefault(job._queue, {}).setdefault(place[1], []), (place[2], job))
 
     def forget(self) -> None:
         """Have the order made anew by the next `sync`."""
@@ -76,6 +84,16 @@ class Backlog:
 _UNADMITTED = ("", JobPhase.PENDING)
 
 
+def waits_for_room(job: Job) -> bool:
+    """Was it let in, and has it tasks that ask for something and have no place?"""
+    return job.in_session and len(job._by_status[0]) > job._pending_best_effort and job._phase not in _UNADMITTED
+
+
+def waits_for_admission(job: Job) -> bool:
+    """Has it still to be let into its queue?"""
+    return job.in_session and job._phase in _UNADMITTED
+
+
 def group_of(job: Job) -> Hashable:
     """What makes waiting jobs hopeless together: the one class of all their waiting tasks; else the job itself."""
     first: Task | None = None
@@ -94,7 +112,7 @@ def group_of(job: Job) -> Hashable:
 class Visit:
     """One pass over the waiting jobs of a queue."""
 
-    __slots__ = ("_groups", "_heap", "_keys", "_queue", "last")
+    __slots__ = ("_groups", "_heap", "_keys", "_parked", "_queue", "last")
 
     def __init__(self, queue: str, keys: list[Hashable], groups: list[list[Entry]]) -> None:
         self._queue, self._keys, self._groups = queue, keys, groups
@@ -102,6 +120,8 @@ class Visit:
             (entries[0][0], n, 0, entries[0][1]) for n, entries in enumerate(groups)
         ]
         heapify(self._heap)
+        self._parked: dict[int, tuple[int, Refusal]] = {}
+        """Group -> the first of it that is passed over, and why."""
         self.last: tuple[int, int] = (-1, 0)
         """Group and place of the job that was taken last."""
 
@@ -118,6 +138,12 @@ class Visit:
                 key, following = entries[place + 1]
                 heappush(self._heap, (key, group, place + 1, following))
         return job
+
+    @property
+    def key(self) -> Any:
+        """The sort key of the job that was taken last, if it stands in a group."""
+        group, place = self.last
+        return self._groups[group][place][0] if group >= 0 else None
 
     @property
     def shared(self) -> bool:
@@ -152,9 +178,42 @@ class Visit:
             key = self._keys[self.last[0]]
             refusals.add_class(self._queue, key, lambda: [j for _, j in passed], refusal)
 
+    def park(self, refusal: Refusal) -> None:
+        """Pass over those behind the job taken last in its group, until `go_on` says that things have changed."""
+        group, place = self.last
+        if group >= 0 and place + 1 < len(self._groups[group]):
+            self._heap = [e for e in self._heap if e[1] != group]
+            heapify(self._heap)
+            self._parked[group] = place + 1, refusal
+
+    def go_on(self, refusals: Refusals, after: Any = None) -> None:
+        """Those of the parked groups who come before *after* are refused for good, the others are to be taken again.
+
+        Without *after* all are refused.
+        """
+        for group, (first, refusal) in self._parked.items():
+            entries = self._groups[group]
+            until = len(entries) if after is None else bisect_left(entries, (after,), lo=first)
+            if until > first:
+                passed = _between(entries, first, until)
+                if until == len(entries):
+                    refusals.add_class(self._queue, self._keys[group], passed, refusal)
+                else:
+                    refusals.add_group(passed, refusal)
+            if until < len(entries):
+                key, job = entries[until]
+                heappush(self._heap, (key, group, until, job))
+        self._parked = {}
+
     def rest(self) -> Iterator[Job]:
         """Every job that is left, in no order."""
         for _, group, place, job in self._heap:
             yield job
             if group >= 0:
                 yield from (j for _, j in self._groups[group][place + 1 :])
+
+
+def _between(entries: list[Entry], first: int, until: int) -> Callable[[], list[Job]]:
+    """The jobs of a stretch of a group, taken now: the group changes once the session is over."""
+    part = entries[first:until]
+    return lambda: [job for _, job in part]

@@ -27,6 +27,8 @@ class Callback:
     """job_ready: how many more tasks must be placed, at least, before the answer can be yes."""
     room: Callable[..., int] | None = None
     """allocatable: how many equal tasks in a row the queue would take."""
+    lasting: bool = False
+    """job_enqueueable: the key depends on nothing but the job, so it holds until the job changes."""
     sort_key: bool = False
     amounts_only: bool = False
     """batch, scope NODE: reads nothing of a row but its amounts."""

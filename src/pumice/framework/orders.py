@@ -8,7 +8,7 @@ from typing import Any
 
 from pumice.engine.goheap import OrderedQueue
 from pumice.framework import answers, folds
-from pumice.framework.backlog import Backlog
+from pumice.framework.backlog import Backlog, Grouping, group_of, waits_for_admission, waits_for_room
 from pumice.framework.callbacks import Callback
 from pumice.framework.chains import Chains, identity
 from pumice.model.job import Job, SubJob
@@ -74,13 +74,34 @@ class Orders(Chains):
     def reorder_jobs(self) -> None:
         """What the sort keys of jobs are made of has changed (not the jobs): order all waiting jobs anew."""
         self.runtime.backlog.forget()
+        self.runtime.admissions.forget()
 
     def backlog(self) -> Backlog:
-        """The waiting jobs of every queue, in order and up to date."""
-        keyed = self._sort_key("job_order", _job_fallback) is not None
-        backlog = self.runtime.backlog
-        backlog.sync(self.state, self.job_key(), (id(self.state), self.signature) if keyed else None)
+        """The jobs of every queue that wait for room, in order and up to date."""
+        state, backlog = self.state, self.runtime.backlog
+        changed, state.backlog_changes = state.backlog_changes, {}
+        stands = backlog.stands(self._order_signature(lasts=True))
+        jobs = changed.values() if stands else state.session_jobs.values()
+        backlog.sync(jobs, waits_for_room, group_of, self.job_key())
         return backlog
+
+    def admissions(self, group: Grouping, *, lasts: bool) -> Backlog:
+        """The jobs of every queue that wait to be let in, in order; *lasts*: their groups hold until they change."""
+        state, admissions = self.state, self.runtime.admissions
+        changed, state.admission_changes = state.admission_changes, {}
+        stands = admissions.stands(self._order_signature(lasts=lasts)) and changed is not None
+        jobs = changed.values() if stands and changed is not None else state.unadmitted.values()
+        admissions.sync(jobs, waits_for_admission, group, self.job_key())
+        return admissions
+
+    def forget_admissions(self) -> None:
+        """Nobody waits to be let in: follow no job until somebody does."""
+        self.runtime.admissions.forget()
+        self.state.admission_changes = None
+
+    def _order_signature(self, *, lasts: bool) -> object:
+        keyed = lasts and self._sort_key("job_order", _job_fallback) is not None
+        return (id(self.state), self.signature) if keyed else None
 
     def task_order(self, left: Task, right: Task) -> int:
         """Below 0: left first. 0: no plugin tells them apart."""

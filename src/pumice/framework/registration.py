@@ -163,9 +163,14 @@ class Registration:
     def add_job_valid_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("job_valid", name, fn)
 
-    def add_job_enqueueable_fn(self, name: str | Fn, fn: Fn | None = None, *, key: Fn | None = None) -> None:
-        """*key(job)*: jobs of equal keys get equal answers until the next job is let in."""
-        self.add("job_enqueueable", name, fn, key=key)
+    def add_job_enqueueable_fn(
+        self, name: str | Fn, fn: Fn | None = None, *, key: Fn | None = None, lasting: bool = False
+    ) -> None:
+        """*key(job)*: jobs of equal keys get equal answers until the next job is let in.
+
+        *lasting*: the key depends on nothing but the job, so it holds until the job changes.
+        """
+        self.add("job_enqueueable", name, fn, key=key, lasting=lasting)
 
     def add_job_enqueued_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("job_enqueued", name, fn)

@@ -42,6 +42,9 @@ class Runtime:
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
     health: dict[str, Health] = field(default_factory=dict)
     backlog: Backlog = field(default_factory=Backlog)
+    """Jobs that wait for room."""
+    admissions: Backlog = field(default_factory=Backlog)
+    """Jobs that wait to be let into their queue."""
     nominations: dict[str, Nomination] = field(default_factory=dict)
     cycle: int = 0
     hyper_nodes: tuple[object, HyperNodeTree] | None = None
@@ -60,5 +63,6 @@ class Runtime:
         """A new configuration: drop what was kept for the old one."""
         self.cache = ViewCache()
         self.backlog = Backlog()
+        self.admissions = Backlog()
         self.orders = {}
         self.health.clear()

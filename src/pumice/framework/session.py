@@ -410,7 +410,8 @@ class Session(Registration, Asking, Failures, Telling):
 
     def refusal_of(self, job: Job) -> Refusal | None:
         """Why a waiting job was not served in this cycle."""
-        return self.refusals.of(job, self.runtime.backlog.group_of(job))
+        runtime = self.runtime
+        return self.refusals.of(job, runtime.backlog.group_of(job) or runtime.admissions.group_of(job))
 
     def unfit(self, job: Job, task: Task, error: FitError) -> None:
         """Remember why a task fits nowhere, and in which state of the nodes."""

@@ -33,7 +33,7 @@ class Overcommit(Plugin):
         self._ssn = ssn
         total, used = ssn.state.total, ssn.state.used_total
         self._idle: dict[int, Number] = {d: v * self._factor - used.get(d, 0) for d, v in total.items()}
-        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_minimum)
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_minimum, lasting=True)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
     def _admitted(self) -> dict[int, Number]:

@@ -56,6 +56,7 @@ class Loop:
         """Decide by another configuration from the next cycle on; what was kept for the old one is dropped."""
         self._assembly = assembly
         self.runtime.forget()
+        self.state.admission_changes = None
 
     def take_in(self) -> int:
         """Apply everything that happened since the last call; returns how many events there were."""

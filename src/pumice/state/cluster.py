@@ -70,6 +70,8 @@ class ClusterState:
         """Jobs that changed since the last session closed."""
         self.backlog_changes: dict[str, Job] = {}
         """Jobs whose place among the waiting ones must be looked at again."""
+        self.admission_changes: dict[str, Job] | None = None
+        """The same for those that have to be let in; None until somebody looks."""
         self.unadmitted: dict[str, Job] = {}
         """Jobs that have not been let into their queue yet."""
         self.queue_version = 0
@@ -299,6 +301,8 @@ class ClusterState:
         uid = job._uid
         self.dirty[uid] = job
         self.backlog_changes[uid] = job
+        if self.admission_changes is not None:
+            self.admission_changes[uid] = job
 
     # -- held room ------------------------------------------------------------------------------------------------
     def hold(self, task: Task, node: Node) -> None:

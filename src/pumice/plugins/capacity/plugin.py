@@ -69,7 +69,8 @@ class Capacity(Plugin):
         ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_unified_evictable_fn(self.name, self._evictable)
-        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question)
+        lasting = self._claims is None
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=lasting)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
     def _current_tree(self, ssn: Session) -> Tree:

@@ -48,7 +48,7 @@ class Proportion(Plugin):
         ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
         ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
-        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_question)
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_question, lasting=True)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
     # -- order ----------------------------------------------------------------------------------------------------
