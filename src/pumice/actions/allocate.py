@@ -73,16 +73,15 @@ class Allocate(Action):
                 return job
             task = _first(job)
             error = ssn.chooser.known_hopeless(task)
-            whole_class = error is not None
             refusal = Refusal("nodes", error=error) if error is not None else _too_little(ssn, job, task)
             if refusal is None or refusal.error is None:
                 return job
             ssn.unfit(job, task, refusal.error)
-            if whole_class and not strict:
+            if not strict:
                 visit.pass_over(ssn.refusals, job, refusal)
                 continue
             ssn.refusals.add(job, refusal)
-            if strict and not ssn.job_ready(job):
+            if not ssn.job_ready(job):
                 _hold_back(ssn, queue, visit, job)
                 return None
         return None

@@ -1,8 +1,8 @@
 """The waiting jobs of every queue in order, kept across sessions and looked at again only where a job changed.
 
-Jobs whose waiting tasks are all of one class share a *group*: when the class fits nowhere, the whole group is passed
-over at once. The order is made of sort keys that depend on the job alone; where a plugin compares pairs instead, the
-order is made anew for each session.
+Jobs whose waiting tasks are all of one class, and which need equally many of them, share a *group*: when it fits
+nowhere, the whole group is passed over at once. The order is made of sort keys that depend on the job alone; where a
+plugin compares pairs instead, the order is made anew for each session.
 """
 
 from __future__ import annotations
@@ -95,7 +95,10 @@ def waits_for_admission(job: Job) -> bool:
 
 
 def group_of(job: Job) -> Hashable:
-    """What makes waiting jobs hopeless together: the one class of all their waiting tasks; else the job itself."""
+    """What makes waiting jobs hopeless together: the one class of all their waiting tasks, and how many they need.
+
+    Of a job of several classes, or with places of its own, the job itself.
+    """
     first: Task | None = None
     for task in job._by_status[0].values():
         if task._best_effort:
@@ -106,7 +109,7 @@ def group_of(job: Job) -> Hashable:
             return job._uid
     if first is None or job._sub_jobs or job.topology is not None:
         return job._uid
-    return first._class.id
+    return first._class.id, job._min_available, job.ready_count, job._pending_best_effort
 
 
 class Visit:

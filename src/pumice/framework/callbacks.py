@@ -24,7 +24,8 @@ class Callback:
     normalize: Callable[..., Any] | None = None
     applies: Callable[..., bool] | None = None
     needs: Callable[..., int] | None = None
-    """job_ready: how many more tasks must be placed, at least, before the answer can be yes."""
+    """job_ready: how many more tasks must be placed, at least, before the answer can be yes. It follows from the job's
+    minimum and from how many of its tasks have a place or ask for nothing."""
     room: Callable[..., int] | None = None
     """allocatable: how many equal tasks in a row the queue would take."""
     lasting: bool = False

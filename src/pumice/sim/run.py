@@ -29,7 +29,7 @@ from pumice.sim.results.records import Reason, RunRecord
 
 INTERRUPTED = "interrupted"
 """The failure of a run that the user ended."""
-CYCLES_BETWEEN_COLLECTIONS = 1024
+CYCLES_BETWEEN_COLLECTIONS = 4096
 MOST_CYCLES_AT_ONCE = 100
 """Cycles at one instant before the next one has to wait for the period."""
 
