@@ -12,6 +12,18 @@ from typing import Annotated, Any
 
 import typer
 
+from pumice.cli.cluster_options import (
+    Context,
+    Healthz,
+    HealthzAddress,
+    Kubeconfig,
+    LeaseDuration,
+    LeaseNamespace,
+    Master,
+    RenewDeadline,
+    RetryPeriod,
+    Verbosity,
+)
 from pumice.cli.goflags import GoFlags
 from pumice.cli.run import SchedulerNames, election_of
 from pumice.errors import InvalidInput
@@ -50,42 +62,22 @@ def controllers(
         list[str] | None,
         typer.Option("--controllers", metavar="NAME", help=f"Only these: {', '.join(NAMES)} (repeatable)."),
     ] = None,
-    kubeconfig: Annotated[
-        str | None, typer.Option("--kubeconfig", metavar="FILE", help="Else the pod's account, else the default file.")
-    ] = None,
-    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig.")] = None,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="The API server, if not the kubeconfig's.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    master: Master = None,
     leader_elect: Annotated[
         bool, typer.Option("--leader-elect/--no-leader-elect", help="Only one replica at a time works.")
     ] = True,
     lease_name: Annotated[
         str, typer.Option("--leader-elect-resource-name", metavar="NAME", help="The Lease.")
     ] = "pumice-controllers",
-    lease_namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--leader-elect-resource-namespace",
-            "--lock-object-namespace",
-            metavar="NAMESPACE",
-            help="Else the pod's own, else pumice-system.",
-        ),
-    ] = None,
-    lease_duration: Annotated[
-        str, typer.Option("--leader-elect-lease-duration", metavar="DURATION", help="Others wait so long.")
-    ] = "15s",
-    renew_deadline: Annotated[
-        str, typer.Option("--leader-elect-renew-deadline", metavar="DURATION", help="We stop after so long.")
-    ] = "10s",
-    retry_period: Annotated[
-        str, typer.Option("--leader-elect-retry-period", metavar="DURATION", help="Between two tries.")
-    ] = "2s",
-    enable_healthz: Annotated[
-        bool, typer.Option("--enable-healthz/--no-enable-healthz", help="Serve /healthz, /livez and /readyz.")
-    ] = False,
-    healthz_address: Annotated[str, typer.Option("--healthz-address", metavar="HOST:PORT")] = ":11252",
-    verbosity: Annotated[int, typer.Option("-v", "--v", metavar="N", help="0 warnings, 1 to 3 more, 4 all.")] = 1,
+    lease_namespace: LeaseNamespace = None,
+    lease_duration: LeaseDuration = "15s",
+    renew_deadline: RenewDeadline = "10s",
+    retry_period: RetryPeriod = "2s",
+    enable_healthz: Healthz = False,
+    healthz_address: HealthzAddress = ":11252",
+    verbosity: Verbosity = 1,
 ) -> None:
     """Look after vcjobs, PodGroups and queues in a cluster without Volcano, until stopped."""
     logging.getLogger("pumice").setLevel(

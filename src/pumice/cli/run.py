@@ -14,6 +14,18 @@ from typing import Annotated, Any
 
 import typer
 
+from pumice.cli.cluster_options import (
+    Context,
+    Healthz,
+    HealthzAddress,
+    Kubeconfig,
+    LeaseDuration,
+    LeaseNamespace,
+    Master,
+    RenewDeadline,
+    RetryPeriod,
+    Verbosity,
+)
 from pumice.cli.goflags import GoFlags
 from pumice.cli.options import CompatOption, load_conf
 from pumice.clock import SystemClock
@@ -99,13 +111,9 @@ def run(
         list[str] | None,
         typer.Option("--node-selector", metavar="KEY:VALUE", help="Only nodes with one of these labels (repeatable)."),
     ] = None,
-    kubeconfig: Annotated[
-        str | None, typer.Option("--kubeconfig", metavar="FILE", help="Else the pod's account, else the default file.")
-    ] = None,
-    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig.")] = None,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="The API server, if not the kubeconfig's.")
-    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    master: Master = None,
     leader_elect: Annotated[
         bool, typer.Option("--leader-elect/--no-leader-elect", help="Only one replica at a time decides.")
     ] = True,
@@ -113,24 +121,10 @@ def run(
         str | None,
         typer.Option("--leader-elect-resource-name", metavar="NAME", help="Else named after the scheduler."),
     ] = None,
-    lease_namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--leader-elect-resource-namespace",
-            "--lock-object-namespace",
-            metavar="NAMESPACE",
-            help="Else the pod's own, else pumice-system.",
-        ),
-    ] = None,
-    lease_duration: Annotated[
-        str, typer.Option("--leader-elect-lease-duration", metavar="DURATION", help="Others wait so long.")
-    ] = "15s",
-    renew_deadline: Annotated[
-        str, typer.Option("--leader-elect-renew-deadline", metavar="DURATION", help="We stop after so long.")
-    ] = "10s",
-    retry_period: Annotated[
-        str, typer.Option("--leader-elect-retry-period", metavar="DURATION", help="Between two tries.")
-    ] = "2s",
+    lease_namespace: LeaseNamespace = None,
+    lease_duration: LeaseDuration = "15s",
+    renew_deadline: RenewDeadline = "10s",
+    retry_period: RetryPeriod = "2s",
     priority_class: Annotated[
         bool, typer.Option("--priority-class/--no-priority-class", help="Read PriorityClasses.")
     ] = True,
@@ -138,10 +132,8 @@ def run(
         bool, typer.Option("--enable-metrics/--no-enable-metrics", help="Serve /metrics on --listen-address.")
     ] = False,
     listen_address: Annotated[str, typer.Option("--listen-address", metavar="HOST:PORT")] = ":8080",
-    enable_healthz: Annotated[
-        bool, typer.Option("--enable-healthz/--no-enable-healthz", help="Serve /healthz, /livez and /readyz.")
-    ] = False,
-    healthz_address: Annotated[str, typer.Option("--healthz-address", metavar="HOST:PORT")] = ":11251",
+    enable_healthz: Healthz = False,
+    healthz_address: HealthzAddress = ":11251",
     debug_endpoints: Annotated[
         bool,
         typer.Option("--debug-endpoints/--no-debug-endpoints", help="Serve /debug/cycle beside /metrics."),
@@ -155,7 +147,7 @@ def run(
         ),
     ] = "60s",
     binds_in_flight: Annotated[int, typer.Option("--binds-in-flight", min=1, max=1000)] = 64,
-    verbosity: Annotated[int, typer.Option("-v", "--v", metavar="N", help="0 warnings, 1 to 3 more, 4 all.")] = 1,
+    verbosity: Verbosity = 1,
 ) -> None:
     """Schedule the pods of a cluster, until stopped. Takes the command line of Volcano's scheduler."""
     logging.getLogger("pumice").setLevel(
