@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from pumice.framework.backlog import Visit
 from pumice.framework.plugin import Action
 from pumice.framework.refusals import Refusal
 from pumice.framework.session import Session
@@ -32,24 +33,27 @@ class Enqueue(Action):
         admissions = ssn.admissions(group, lasts=ssn.enqueue_keys_last())
         visits = {name: admissions.visit(name) for name in admissions.queues()}
         queues = ssn.queue_heap(ssn.queues[name] for name in visits)
+        since: dict[str, Visit] = {}  # the queues of whom somebody was asked since a job was last let in
         while queues:
             queue = queues.pop()
             visit = visits[queue.name]
             if not visit:
                 continue
+            since[queue.name] = visit
             job = visit.pop()
             verdict = Verdict(True) if self._let_in(ssn, job) else ssn.job_enqueueable(job)
             if verdict:
                 ssn.job_enqueued(job)
                 ssn.set_phase(job, JobPhase.INQUEUE)
-                for other in visits.values():  # votes may be other now; other queues that were passed over are done
+                for other in since.values():  # votes may be other now; queues that came before this one are done
                     other.go_on(ssn.refusals, visit.key if other is visit else None)
+                since.clear()
             else:
                 refusal = Refusal("enqueue", verdict.text or "not let into the queue", verdict.plugin)
                 ssn.refusals.add(job, refusal)
                 visit.park(refusal)
             queues.push(queue)
-        for visit in visits.values():
+        for visit in since.values():
             visit.go_on(ssn.refusals)
 
     def _let_in(self, ssn: Session, job: Job) -> bool:

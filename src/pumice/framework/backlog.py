@@ -115,7 +115,7 @@ def group_of(job: Job) -> Hashable:
 class Visit:
     """One pass over the waiting jobs of a queue."""
 
-    __slots__ = ("_groups", "_heap", "_keys", "_parked", "_queue", "last")
+    __slots__ = ("_groups", "_heap", "_keys", "_parked", "_queue", "last", "shared")
 
     def __init__(self, queue: str, keys: list[Hashable], groups: list[list[Entry]]) -> None:
         self._queue, self._keys, self._groups = queue, keys, groups
@@ -127,32 +127,35 @@ class Visit:
         """Group -> the first of it that is passed over, and why."""
         self.last: tuple[int, int] = (-1, 0)
         """Group and place of the job that was taken last."""
+        self.shared = False
+        """Do other jobs stand behind that one in its group, to be taken or passed over?"""
 
     def __bool__(self) -> bool:
-        return bool(self._heap)
+        return self.shared or bool(self._heap)
 
     def pop(self) -> Job:
         """The first job that is left."""
+        self._line_up()
         _, group, place, job = heappop(self._heap)
         self.last = (group, place)
-        if group >= 0:
-            entries = self._groups[group]
-            if place + 1 < len(entries):
-                key, following = entries[place + 1]
-                heappush(self._heap, (key, group, place + 1, following))
+        self.shared = group >= 0 and place + 1 < len(self._groups[group])
         return job
+
+    def _line_up(self) -> None:
+        """The one behind the job that was taken last may be taken."""
+        if self.shared:
+            self.shared = False
+            self._enter(self.last[0], self.last[1] + 1)
+
+    def _enter(self, group: int, place: int) -> None:
+        key, job = self._groups[group][place]
+        heappush(self._heap, (key, group, place, job))
 
     @property
     def key(self) -> Any:
         """The sort key of the job that was taken last, if it stands in a group."""
         group, place = self.last
         return self._groups[group][place][0] if group >= 0 else None
-
-    @property
-    def shared(self) -> bool:
-        """Do other jobs stand behind the one taken last in its group?"""
-        group, place = self.last
-        return group >= 0 and place + 1 < len(self._groups[group])
 
     @property
     def of_class(self) -> bool:
@@ -164,29 +167,17 @@ class Visit:
         """Put a job back that was served and wants more."""
         heappush(self._heap, (key, -1, 0, job))
 
-    def drop(self) -> list[Entry]:
-        """Pass over the rest of the group of the job that was taken last; returns what was passed over."""
-        group, place = self.last
-        if group < 0 or place + 1 >= len(self._groups[group]):
-            return []
-        self._heap = [e for e in self._heap if e[1] != group]
-        heapify(self._heap)
-        return self._groups[group][place + 1 :]
-
     def pass_over(self, refusals: Refusals, job: Job, refusal: Refusal) -> None:
         """Refuse the job taken last and those behind it in its group, for what their common class alone decides."""
-        passed = self.drop()
         refusals.add(job, refusal)
-        if passed:
-            key = self._keys[self.last[0]]
-            refusals.add_class(self._queue, key, lambda: [j for _, j in passed], refusal)
+        self.park(refusal)
+        self.go_on(refusals)
 
     def park(self, refusal: Refusal) -> None:
         """Pass over those behind the job taken last in its group, until `go_on` says that things have changed."""
-        group, place = self.last
-        if group >= 0 and place + 1 < len(self._groups[group]):
-            self._heap = [e for e in self._heap if e[1] != group]
-            heapify(self._heap)
+        if self.shared:
+            self.shared = False
+            group, place = self.last
             self._parked[group] = place + 1, refusal
 
     def go_on(self, refusals: Refusals, after: Any = None) -> None:
@@ -204,12 +195,12 @@ class Visit:
                 else:
                     refusals.add_group(passed, refusal)
             if until < len(entries):
-                key, job = entries[until]
-                heappush(self._heap, (key, group, until, job))
+                self._enter(group, until)
         self._parked = {}
 
     def rest(self) -> Iterator[Job]:
         """Every job that is left, in no order."""
+        self._line_up()
         for _, group, place, job in self._heap:
             yield job
             if group >= 0:
