@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 import typer
@@ -32,3 +33,9 @@ Healthz = Annotated[
 ]
 HealthzAddress = Annotated[str, typer.Option("--healthz-address", metavar="HOST:PORT")]
 Verbosity = Annotated[int, typer.Option("-v", "--v", metavar="N", help="0 warnings, 1 to 3 more, 4 all.")]
+
+
+def set_verbosity(verbosity: int) -> None:
+    """Log as much as ``-v`` asks for."""
+    level = logging.WARNING if verbosity <= 0 else logging.INFO if verbosity < 4 else logging.DEBUG
+    logging.getLogger("pumice").setLevel(level)

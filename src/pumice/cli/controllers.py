@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from pumice.cli.cluster_options import (
     RenewDeadline,
     RetryPeriod,
     Verbosity,
+    set_verbosity,
 )
 from pumice.cli.goflags import GoFlags
 from pumice.cli.run import SchedulerNames, election_of
@@ -80,9 +80,7 @@ def controllers(
     verbosity: Verbosity = 1,
 ) -> None:
     """Look after vcjobs, PodGroups and queues in a cluster without Volcano, until stopped."""
-    logging.getLogger("pumice").setLevel(
-        logging.WARNING if verbosity <= 0 else logging.INFO if verbosity < 4 else logging.DEBUG
-    )
+    set_verbosity(verbosity)
     enabled = frozenset(name for text in chosen or NAMES for name in text.split(",") if name)
     for name in sorted(enabled - set(NAMES)):
         raise InvalidInput(f"--controllers {name!r}: must be one of {', '.join(NAMES)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -25,6 +24,7 @@ from pumice.cli.cluster_options import (
     RenewDeadline,
     RetryPeriod,
     Verbosity,
+    set_verbosity,
 )
 from pumice.cli.goflags import GoFlags
 from pumice.cli.options import CompatOption, load_conf
@@ -150,9 +150,7 @@ def run(
     verbosity: Verbosity = 1,
 ) -> None:
     """Schedule the pods of a cluster, until stopped. Takes the command line of Volcano's scheduler."""
-    logging.getLogger("pumice").setLevel(
-        logging.WARNING if verbosity <= 0 else logging.INFO if verbosity < 4 else logging.DEBUG
-    )
+    set_verbosity(verbosity)
     names = scheduler_name or ["pumice"]
     conf_map = ConfMap.parse(scheduler_conf_map) if scheduler_conf_map is not None else None
     if conf_map is not None and scheduler_conf is not None:

@@ -27,6 +27,18 @@ class Unprepared(PumiceError):
     """A claim is not, and will not be, as a pod needs it; says why."""
 
 
+def check_claim(kind: str, claim: Object, key: str, uid: str) -> None:
+    """Is this the claim that was chosen for, and does it stay?
+
+    :raises Unprepared: it is not, or is being deleted.
+    """
+    meta = claim["metadata"]
+    if uid and meta.get("uid") != uid:
+        raise Unprepared(f"{kind} {key}: it is gone, and another one has its name")
+    if meta.get("deletionTimestamp"):
+        raise Unprepared(f"{kind} {key}: it is being deleted")
+
+
 class Editor:
     """Edits single objects, some at once. *where* tells where the server keeps a kind."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from pumice.kube.editing import Editor, Object, Unprepared
+from pumice.kube.editing import Editor, Object, Unprepared, check_claim
 from pumice.model.intents import Bind, DeviceChoice
 
 log = logging.getLogger("pumice.kube")
@@ -30,12 +30,12 @@ class DeviceClaims:
         me = {"resource": "pods", "name": bind.pod.partition("/")[2], "uid": bind.uid}
 
         def protect(claim: Object) -> Object | None:
-            _same(claim, choice)
+            check_claim(_KIND, claim, choice.claim, choice.uid)
             present = claim["metadata"].get("finalizers") or []
             return None if PROTECTION in present else {"metadata": {"finalizers": [*present, PROTECTION]}}
 
         def reserve(claim: Object) -> Object | None:
-            _same(claim, choice)
+            check_claim(_KIND, claim, choice.claim, choice.uid)
             allocation, users = _status(claim)
             if allocation is None:
                 if choice.allocation is None:
@@ -77,14 +77,6 @@ class DeviceClaims:
             await self._editor.edit(_KIND, choice.claim, release, "status")
         except Unprepared as exc:
             log.warning("the devices of claim %s are not given back: %s", choice.claim, exc)
-
-
-def _same(claim: Object, choice: DeviceChoice) -> None:
-    meta = claim["metadata"]
-    if choice.uid and meta.get("uid") != choice.uid:
-        raise Unprepared(f"{_KIND} {choice.claim}: it is gone, and another one has its name")
-    if meta.get("deletionTimestamp"):
-        raise Unprepared(f"{_KIND} {choice.claim}: it is being deleted")
 
 
 def _status(claim: Object) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:

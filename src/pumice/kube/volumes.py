@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.kube.editing import Editor, Object, Unprepared
+from pumice.kube.editing import Editor, Object, Unprepared, check_claim
 from pumice.model.api import AnyObject, NodeSelector, PersistentVolume, PersistentVolumeClaim
 from pumice.model.intents import Bind, VolumeChoice
 from pumice.model.selectors import node_selector_matches
@@ -57,7 +57,7 @@ class VolumeClaims:
         wanted = choice.node or bind.node
 
         def select(claim: Object) -> Object | None:
-            _same(claim, choice)
+            check_claim(_PVC, claim, choice.claim, choice.uid)
             if _is_bound(claim):
                 return None
             node = (claim["metadata"].get("annotations") or {}).get(SELECTED, "")
@@ -164,14 +164,6 @@ class VolumeClaims:
                 await self._editor.edit(_PVC, written.claim, deselect)
         except Unprepared as exc:
             log.warning("what was chosen for claim %s is not taken back: %s", written.claim, exc)
-
-
-def _same(claim: Object, choice: VolumeChoice) -> None:
-    meta = claim["metadata"]
-    if choice.uid and meta.get("uid") != choice.uid:
-        raise Unprepared(f"{_PVC} {choice.claim}: it is gone, and another one has its name")
-    if meta.get("deletionTimestamp"):
-        raise Unprepared(f"{_PVC} {choice.claim}: it is being deleted")
 
 
 def _is_bound(claim: Object) -> bool:
