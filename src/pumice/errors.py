@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+_SHOWN: Final = 80
+
+
+def shown(value: object) -> str:
+    """A value from outside as a message quotes it: its beginning, where it is long."""
+    text = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
+    return text if len(text) <= _SHOWN + 2 else f"{text[:_SHOWN]}…{text[0]}"
+
 
 class PumiceError(Exception):
     """Base of all deliberate failures. The message names the thing, the value and the rule."""

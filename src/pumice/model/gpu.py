@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Final, NamedTuple
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, shown
 from pumice.model.resources import Resources, dim
 
 WHOLE: Final = 1000
@@ -61,17 +61,22 @@ def gpu_request(requests: Resources, annotations: Sequence[str | None]) -> GpuRe
     return GpuRequest(-(-whole // 1000), WHOLE) if whole else None
 
 
+_SHARE: Final = re.compile(r"0?\.([0-9]{1,18})", re.ASCII)
+_NUMBER: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
+"""A number of MiB or devices: 12 digits are more than any node has, and far from what the ledgers overflow at."""
+
+
 def _share(text: str) -> int:
-    try:
-        share = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        share = Fraction(0)
-    if not 0 < share < 1:
-        raise InvalidInput(f"annotation gpu-fraction: must lie between 0 and 1, got {text!r}")
-    return -(-share.numerator * WHOLE // share.denominator)
+    """Thousandths of a device, rounded up; a plain decimal, so that reading it costs nothing whatever it says."""
+    found = _SHARE.fullmatch(text)
+    digits = found[1] if found is not None else "0"
+    milli: int = -(-int(digits) * WHOLE // 10 ** len(digits))
+    if not milli or int(digits) == 0:
+        raise InvalidInput(f"annotation gpu-fraction: must be a decimal between 0 and 1 such as 0.5, got {shown(text)}")
+    return milli
 
 
 def _whole_number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise InvalidInput(f"annotation {name}: must be a whole number above 0, got {text!r}")
+    if _NUMBER.fullmatch(text) is None or not int(text):
+        raise InvalidInput(f"annotation {name}: must be a whole number above 0 of at most 12 digits, got {shown(text)}")
     return int(text)

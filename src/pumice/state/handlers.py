@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, shown
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, PriorityClass, QueueObject, ResourceQuota
 from pumice.model.resources import EMPTY, Resources
 from pumice.state.groups import group_gone, group_seen, queue_gone, queue_seen, reprioritise
@@ -13,6 +14,8 @@ from pumice.state.pods import bind_failed, evict_failed, pod_gone, pod_seen, una
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
+
+log = logging.getLogger("pumice.state")
 
 __all__ = ["bind_failed", "evict_failed", "gone", "seen", "unassume"]
 
@@ -34,6 +37,9 @@ def seen(state: ClusterState, obj: AnyObject) -> None:
                 other_seen(state, obj)
     except InvalidInput as exc:
         state.problems[obj.kind_name, obj.key] = str(exc)
+    except Exception as exc:  # whatever one object holds is that object's problem, and nobody else's
+        state.problems[obj.kind_name, obj.key] = f"cannot be taken in: {type(exc).__name__}: {shown(str(exc))}"
+        log.exception("%s %s cannot be taken in", obj.kind_name, obj.key)
     state.versions[obj.kind_name] = state.versions.get(obj.kind_name, 0) + 1
 
 

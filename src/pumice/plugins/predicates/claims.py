@@ -48,6 +48,11 @@ class Claim:
         return any(mode in ("ReadWriteMany", "ReadOnlyMany") for mode in self.spec.get("accessModes") or ())
 
     @property
+    def for_one_pod(self) -> bool:
+        """May only one pod use it at a time?"""
+        return "ReadWriteOncePod" in (self.spec.get("accessModes") or ())
+
+    @property
     def uid(self) -> str:
         return self.object.metadata.uid if self.object is not None else ""
 

@@ -83,6 +83,7 @@ class Predicates(Plugin):
         volumes.promised = ssn.memory.setdefault("volumes", {})
         volumes.forget_settled()
         add = partial(ssn.add_batch_predicate_fn, self.name, applies=has_claims, also=True)
+        add(volumes.once_pod.filter)
         if self._on["NodeVolumeLimits"]:
             add(volumes.attachments.filter)
         if self._on["VolumeZone"]:

@@ -19,6 +19,7 @@ from pumice.plugins.predicates import claims as c
 from pumice.plugins.predicates.attachments import Attachments
 from pumice.plugins.predicates.claims import Claim
 from pumice.plugins.predicates.offers import Offers
+from pumice.plugins.predicates.once_pod import OncePod
 from pumice.plugins.predicates.storage import StorageRoom
 from pumice.state.cluster import ClusterState
 
@@ -41,6 +42,7 @@ class Volumes:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.attachments = Attachments(state)
+        self.once_pod = OncePod(state)
         self._room = StorageRoom(state)
         self._offers = Offers(state)
         self.promised: dict[str, tuple[str, str, str]] = {}
