@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 from pathlib import Path
 
 import pytest
 from cli_runs import DEMO, DEMO_CONF, ROOT, Pumice
+
+from pumice.cli.options import load_conf
+from pumice.framework.registry import Registry
+from pumice.framework.runtime import Runtime
+from pumice.scheduler.recording import record
+from pumice.state import saved
+from pumice.testing.scenario import Scenario
 
 
 def test_the_demo_places_whole_gangs_and_explains_the_rest(pumice: Pumice) -> None:
@@ -186,3 +196,37 @@ def test_a_job_whose_pods_are_there_is_not_expanded_once_more(pumice: Pumice, tm
     )
     rows = pumice("job", "list", tmp_path, "--json").data
     assert {row["Name"]: row["Pending"] for row in rows if row["Name"] != "ns/j"} == {"ns/k": 2}
+
+
+@pytest.mark.parametrize("command", [("replay",), ("cycle",), ("explain", "default/j")])
+def test_a_saved_cycle_opens_no_connection_and_reads_no_token(
+    pumice: Pumice, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    asked: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        token = tmp_path / "token"
+        token.write_text("a secret of whoever runs the replay")
+        conf = tmp_path / "conf.yaml"
+        conf.write_text(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: extender\n    arguments:\n"
+            f"      extender.urlPrefix: {url}\n      extender.predicateVerb: predicate\n"
+            f"      extender.tokenFile: {token}\n      extender.httpTimeout: 200ms\n"
+        )
+        scenario = Scenario()
+        scenario.node("n0", cpu=8).job("j", cpu=1)
+        registry = Registry()
+        cycle = record(scenario.state, load_conf(conf, registry), Runtime())
+        saved.write(tmp_path / "strange.cycle", cycle, "test")
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                peer, _ = server.accept()
+                asked.append(peer.recv(100))
+
+        server.settimeout(1.0)
+        waiting = threading.Thread(target=accept)
+        waiting.start()
+        pumice(*command, tmp_path / "strange.cycle")
+        waiting.join()
+    assert asked == []

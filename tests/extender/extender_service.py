@@ -21,6 +21,7 @@ class Reply:
 
     body: bytes = b"{}"
     status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
     delay: float = 0.0
     cut: bool = False
     """Close the connection in the middle of the body."""
@@ -75,6 +76,8 @@ class Service:
                 try:
                     self.send_response(reply.status)
                     self.send_header("Content-Length", str(len(reply.body)))
+                    for name, value in reply.headers:
+                        self.send_header(name, value)
                     self.end_headers()
                     self.wfile.write(reply.body[: len(reply.body) // 2] if reply.cut else reply.body)
                 except OSError:

@@ -23,6 +23,7 @@ ELEVEN_MEGABYTES = b'{"status": "' + b"x" * (11 * 2**20) + b'"}'
 REPLIES: dict[str, Reply] = {
     "reset": Reply(reset=True),
     "slow": Reply(delay=0.4),
+    "redirected": Reply(b"{}", 307, (("Location", "http://127.0.0.1:9/predicate"),)),
     "500": Reply(b'{"errorMessage": "out of order"}', 500),
     "202": Reply(b"{}", 202),
     "garbage": Reply(b"<<not json>>"),
@@ -311,3 +312,15 @@ def test_large_questions_are_compressed_when_asked_for() -> None:
         assert _asked(service, compression=True)
     assert service.asked[0].headers["Content-Encoding"] == "gzip"
     assert service.of("predicate")[0]["task"]["name"] == "train-worker-0"
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_takes_the_question_nowhere_else(status: int) -> None:
+    with Service(lambda verb, body: {"code": 0}) as elsewhere:
+        there = (("Location", f"{elsewhere.url}/predicate"),)
+        with (
+            Service(lambda verb, body: Reply(b"", status, there)) as service,
+            Opened(small(), arguments(service.url, "predicate")) as session,
+        ):
+            assert not _fits(session)
+        assert elsewhere.asked == []

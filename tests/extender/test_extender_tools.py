@@ -17,7 +17,7 @@ from pumice.cli.policies import policy_builders
 from pumice.config import from_data
 from pumice.errors import InvalidInput
 from pumice.extender.conversation import EXCHANGES
-from pumice.extender.exchanges import replay_callers
+from pumice.extender.exchanges import ReplayCallers
 from pumice.extender.plugin import CALLERS, close_clients
 from pumice.extender.server import app
 from pumice.extender.settings import Transport
@@ -129,7 +129,7 @@ def test_the_exchanges_of_a_cycle_run_it_again_without_the_extender() -> None:
     with Serving(app([Odd])) as serving:
         first = run(serving.url, {EXCHANGES: exchanges})
     assert first == {"ml/train-worker-0": "n2", "ml/train-worker-1": "n2"}
-    again = run("http://127.0.0.1:9", {CALLERS: replay_callers(json.loads(json.dumps(exchanges)))})
+    again = run("http://127.0.0.1:9", {CALLERS: ReplayCallers(json.loads(json.dumps(exchanges)))})
     assert again == first
 
 

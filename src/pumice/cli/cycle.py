@@ -20,7 +20,7 @@ from pumice.cli.options import (
     load_conf,
     registry_with,
 )
-from pumice.cli.sources import PathsArgument, cycle_of, find_job
+from pumice.cli.sources import PathsArgument, cycle_of, find_job, is_saved
 from pumice.config import SchedulerConf
 from pumice.framework.explain import Explanation, NearMiss
 from pumice.framework.explain import explain as explain_job
@@ -48,7 +48,7 @@ def cycle(
     registry = registry_with(plugins_dir)
     begun = cycle_of(paths, _conf(conf, compat, registry), registry)
     waiting = outcome.Waiting(limit)
-    ran = run_again(begun, registry, inspect=waiting.inspect)
+    ran = run_again(begun, registry, inspect=waiting.inspect, live=not is_saved(paths[0]))
     if as_json(output, json):
         render.data(outcome.as_data(ran.report, waiting))
     else:
@@ -77,7 +77,8 @@ def explain(
     def inspect(ssn: Session) -> None:
         found.append(explain_job(ssn, find_job(ssn.state, job)))
 
-    run_again(cycle_of(paths, _conf(conf, compat, registry), registry), registry, inspect=inspect)
+    begun = cycle_of(paths, _conf(conf, compat, registry), registry)
+    run_again(begun, registry, inspect=inspect, live=not is_saved(paths[0]))
     if as_json(output, json):
         render.data(found[0])
     else:

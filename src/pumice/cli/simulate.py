@@ -207,7 +207,7 @@ def _save(path: Path, run: sim.Simulation, registry: Registry) -> None:
     """Write the cycle that would follow the end of a run."""
     run.loop.take_in()
     cycle = begun(run.loop.state, run.loop.assembly.conf, run.loop.runtime)
-    cycle.decisions = replay(cycle, registry).decisions
+    cycle.decisions = replay(cycle, registry, live=True).decisions
     saved.write(path, cycle, f"pumice {version('pumice')}")
     render.note(f"The cluster at the end is saved to {path}")
 

@@ -74,10 +74,20 @@ class ReplayCaller:
         return answers.decode_value(verb, one["response"])
 
 
-def replay_callers(exchanges: Sequence[dict[str, Any]]) -> dict[str, ReplayCaller]:
-    """Extender name -> what answers for it; for ``plugin.CALLERS`` in a session's environment."""
-    names = dict.fromkeys(one["extender"] for one in exchanges)
-    return {name: ReplayCaller([one for one in exchanges if one["extender"] == name]) for name in names}
+class ReplayCallers:
+    """Extender name -> what answers for it; for ``plugin.CALLERS`` in a session's environment.
+
+    Every name has one: an extender of which nothing was recorded gets no connection, its calls fail.
+    """
+
+    def __init__(self, exchanges: Iterable[dict[str, Any]]) -> None:
+        self._by_name: dict[str, list[dict[str, Any]]] = {}
+        for one in exchanges:
+            self._by_name.setdefault(one["extender"], []).append(one)
+
+    def get(self, name: str) -> ReplayCaller:
+        """What answers for an extender."""
+        return ReplayCaller(self._by_name.get(name, ()))
 
 
 def canonical(value: Any) -> bytes:

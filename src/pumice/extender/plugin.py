@@ -7,6 +7,7 @@ from typing import Any
 
 from pumice.extender.binder import ExtenderBinder
 from pumice.extender.conversation import Conversation
+from pumice.extender.exchanges import ReplayCallers
 from pumice.extender.hooks.jobs import JobHooks, OrderHooks
 from pumice.extender.hooks.nodes import NodeHooks
 from pumice.extender.hooks.talk import Talk
@@ -102,7 +103,7 @@ class Extender(Plugin):
         if kept is None or kept[0] != key:
             if kept is not None:
                 _close(kept[1])
-            callers: Mapping[str, Caller] = ssn.environment.get(CALLERS, {})
+            callers: ReplayCallers | Mapping[str, Caller] = ssn.environment.get(CALLERS, {})
             caller = callers.get(self.name)
             if caller is None:
                 from pumice.extender.client import Client  # slow to load: only who asks over HTTP pays for it

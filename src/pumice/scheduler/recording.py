@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pumice.config import SchedulerConf, from_data
-from pumice.extender.exchanges import replay_callers
+from pumice.extender.exchanges import ReplayCallers
 from pumice.extender.plugin import CALLERS
 from pumice.framework.registry import Registry
 from pumice.framework.runtime import Health, Nomination, Runtime
@@ -94,8 +94,13 @@ def replay(
     *,
     conf: SchedulerConf | None = None,
     inspect: Callable[[Session], None] | None = None,
+    live: bool = False,
 ) -> Replay:
-    """Run a saved cycle again, with its own conf or another one. *inspect*: see `run_cycle`."""
+    """Run a saved cycle again, with its own conf or another one. *inspect*: see `run_cycle`.
+
+    Extenders answer from what they answered then, and no connection is opened: a file from a stranger may name any
+    service and any token. Only with *live* (a cycle that was made here and now) are they really asked.
+    """
     used = conf if conf is not None else conf_of(saved, registry)
     state = files.restore(saved)
     runtime = Runtime(
@@ -116,14 +121,14 @@ def replay(
         assemble(used, registry),
         runtime,
         shard=shard,
-        environment=_environment(saved),
+        environment=_environment(saved, live),
         details=True,
         inspect=inspect,
     )
     return Replay(state, used, report, decisions_of(report.intents))
 
 
-def _environment(saved: SavedCycle) -> dict[str, Any]:
-    """What plugins may know beside the cluster's objects; extenders answer from what they answered then."""
+def _environment(saved: SavedCycle, live: bool) -> dict[str, Any]:
+    """What plugins may know beside the cluster's objects, and who answers for extenders."""
     environment: dict[str, Any] = files.unpack(saved.environment) if saved.environment else {}
-    return {**environment, CALLERS: replay_callers(saved.exchanges)} if saved.exchanges else environment
+    return environment if live else {**environment, CALLERS: ReplayCallers(saved.exchanges)}

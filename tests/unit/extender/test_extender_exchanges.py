@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.errors import InvalidInput
-from pumice.extender.exchanges import ReplayCaller, exchange, replay_callers
+from pumice.extender.exchanges import ReplayCaller, ReplayCallers, exchange
 from pumice.extender.port import CallFailed
 from pumice.extender.tools import cassette
 from pumice.extender.wire.messages import PredicateResponse, VictimsResponse, WireTask
@@ -55,14 +55,14 @@ def test_a_question_that_was_not_asked_gets_the_next_answer_of_its_verb() -> Non
 
 def test_each_extender_answers_for_itself() -> None:
     victims = VictimsResponse(status=1, victims=[WireTask(uid="a")])
-    callers = replay_callers(
+    callers = ReplayCallers(
         [
             exchange("extender/a", PREEMPTABLE, b"{}", victims),
             exchange("extender/b", PREEMPTABLE, b"{}", VictimsResponse(status=0, victims=[])),
         ]
     )
-    assert callers["extender/a"].call(PREEMPTABLE, b"{}") == victims
-    assert callers["extender/b"].call(PREEMPTABLE, b"{}").status == 0
+    assert callers.get("extender/a").call(PREEMPTABLE, b"{}") == victims
+    assert callers.get("extender/b").call(PREEMPTABLE, b"{}").status == 0
 
 
 @given(JSON, JSON, st.integers(100, 599))

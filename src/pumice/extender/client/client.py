@@ -163,7 +163,7 @@ class Client:
             headers = {**headers, "Content-Encoding": "gzip"}
             body = _gzip(body)
         url = self._urls[verb.name]
-        async with session.post(url, data=body, headers=headers) as response:
+        async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:
             if response.status != 200:
                 said = await _limited(response, 64 * 1024)
                 raise CallFailed(verb.name, "status", f"{url} answered {response.status}{_message(said[0])}")
