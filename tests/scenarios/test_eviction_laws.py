@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pumice.framework.session import Session
@@ -109,9 +109,18 @@ def test_whoever_is_preempted_has_a_lower_priority_and_the_same_queue(conf: Mapp
             assert victim.queue == helped.queue
 
 
+HALF_BOUND = Given(
+    nodes=[2, 5, 2, 6],
+    running=[(1, 1, [0], "a"), (1, 1, [2], "a"), (1, 1, [3], "b"), (10, 1, [0, 3], "a"), (1, 1, [3], "b")],
+    waiting=[(100, 4, 2, 1, "a")],
+)
+"""A gang that is made whole in the very cycle in which the rest of it would be evicted."""
+
+
 @pytest.mark.parametrize("conf", [PREEMPT, RECLAIM, GANGS], ids=["preempt", "reclaim", "gangpreempt"])
 @settings(max_examples=25, deadline=None)
 @given(world=clusters())
+@example(world=HALF_BOUND)
 def test_evictions_settle_even_when_evicted_pods_come_back(conf: Mapping[str, object], world: Given) -> None:
     scenario = world.scenario(recreate=True)
     scenario.run(12, **conf)  # type: ignore[arg-type]

@@ -18,7 +18,10 @@ from pumice.framework.worksheet import worksheet_of
 from pumice.model.job import Job, SubJob, parse_bool
 from pumice.model.queue import Queue
 from pumice.model.resources import Resources
+from pumice.model.status import TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, Task
+
+S = TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,8 @@ class GangEviction:
         """Permitted victims in the domain, in the order in which they are taken."""
         ssn, rules = self._ssn, self._rules
         split = bundles_of(self._candidates(job, domain))
+        if self._spares:  # a gang that is being bound in this cycle cannot go as a whole: half of it would stay
+            split = [b for b in split if b.safe or not b.job.count(S.ALLOCATED, S.BINDING)]
         ordered = in_order(ssn, split, need, queue, by_queue=rules.by_queue)
         context = EvictionContext(rules.kind, job, task, domain.name)
         asked = [t for b in ordered for t in b.tasks]
