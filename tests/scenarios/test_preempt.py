@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pumice.framework.holds import HOLD_SECONDS
+from pumice.framework.nominations import HOLD_SECONDS
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.session import Session
 from pumice.framework.victims import Scenario as EvictionPlan
 from pumice.model.api import NetworkTopology, PodGroup, PodSpec
 from pumice.model.intents import Evict, Nominate
 from pumice.model.job import Job
+from pumice.model.status import TaskStatus
 from pumice.testing.builders import job, node, pod, queue
 from pumice.testing.scenario import Scenario
 
@@ -182,10 +183,40 @@ def preempted() -> Scenario:
     return scenario
 
 
-def test_freed_room_is_kept_from_a_job_that_comes_later_and_goes_first() -> None:
-    scenario = preempted().job("urgent", cpu=1, priority=100)
+@pytest.mark.parametrize("priority", [1, 10])
+def test_freed_room_is_kept_from_those_who_come_after_its_holder(priority: int) -> None:
+    scenario = preempted().job("later", cpu=1, priority=priority)
     scenario.run()
     assert scenario.last.binds == {"default/high-0": "n0"}
+
+
+def test_freed_room_is_free_to_a_job_that_comes_before_its_holder_and_the_holder_is_told() -> None:
+    scenario = preempted().job("urgent", cpu=1, priority=100)
+    scenario.run()
+    assert scenario.last.binds == {"default/urgent-0": "n0"}
+    assert Nominate("default/high-0", "default/high-0", "") in scenario.last.intents
+    assert scenario.last.evictions == ["default/low-0"]  # its own room is freed for it once more
+    scenario.run()
+    assert scenario.last.binds == {"default/high-0": "n0"}
+
+
+def test_a_job_that_comes_first_looks_for_other_room_before_it_takes_held_room() -> None:
+    scenario = preempted().node("n1", cpu=1).job("urgent", cpu=1, priority=100)
+    scenario.run()
+    assert scenario.last.binds == {"default/urgent-0": "n1", "default/high-0": "n0"}
+
+
+def test_a_job_is_not_evicted_twice_for_the_same_waiting_one() -> None:
+    """Its order puts the victim first, its priority last: it does not get the room back that was taken from it."""
+    scenario = Scenario(queue("q1", capability={"cpu": 2}), recreate=True).node("n0", cpu=8)
+    scenario.job("low", queue="q1", on="n0", cpu=2, priority=1, annotations={"pumice.dev/run-time": "1m"})
+    scenario.job("high", queue="q1", cpu=2, priority=10)
+    actions = ["enqueue", "allocate", "preempt", "backfill"]
+    scenario.run(actions=actions, plugins=[["sjf", "priority", "gang"], ["predicates", "proportion"]])
+    assert scenario.last.evictions == ["default/low-0"]
+    for _ in range(20):
+        assert scenario.run().evictions == []
+    assert scenario.task("high-0").status is TaskStatus.RUNNING
 
 
 def test_without_the_hold_the_urgent_job_takes_the_freed_room() -> None:
@@ -224,7 +255,7 @@ def test_a_whole_gang_keeps_its_room_until_the_last_victim_is_gone() -> None:
     scenario.job("low", tasks=4, on=["n0", "n0", "n1", "n1"], priority=1, min_available=1)
     preempt(scenario.job("high", tasks=3, cpu=1, priority=10))
     assert len(scenario.last.evictions) == 3
-    scenario.job("urgent", tasks=1, cpu=1, priority=100).run()
+    scenario.job("urgent", tasks=1, cpu=1, priority=10).run()
     assert {p for p in scenario.last.binds if "high" in p} == {f"default/high-{n}" for n in range(3)}
 
 

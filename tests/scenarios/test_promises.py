@@ -48,7 +48,7 @@ def test_a_device_that_is_promised_is_not_given_to_another(scenario: Scenario) -
     scenario.job("high", priority=5, task_annotations={"gpu-fraction": "0.6"})
     first = scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang", "predicates"])
     assert len(first.evictions) == 1
-    scenario.job("quick", gpu=1, priority=9).run()
+    scenario.job("quick", gpu=1, priority=5).run()
     scenario.assert_bound("high")
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pumice.framework.backlog import Visit
+from pumice.framework.nominations import held_by_others, spared, that_give_way
 from pumice.framework.plugin import Action
 from pumice.framework.refusals import Refusal
 from pumice.framework.session import Session
-from pumice.framework.topology import place_by_topology
-from pumice.framework.worksheet import Worksheet, place_tasks, worksheet_of
+from pumice.framework.turns import Turns, place_job
+from pumice.framework.worksheet import Worksheet
 from pumice.model.job import Job
 from pumice.model.queue import Queue
-from pumice.model.status import JobPhase
 from pumice.model.task import Task
 
 
@@ -23,42 +25,22 @@ class Allocate(Action):
     def execute(self, ssn: Session) -> None:
         """Try every waiting job, best queue and best job first."""
         remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
-        if "enqueue" not in ssn.actions:
-            for waiting in list(ssn.state.unadmitted.values()):
-                ssn.set_phase(waiting, JobPhase.INQUEUE)
-        backlog = ssn.backlog()
-        key = ssn.job_key()
-        visits = {name: backlog.visit(name) for name in backlog.queues()}
-        queues = ssn.queue_heap(ssn.queues[name] for name in visits)
-        sheets: dict[str, Worksheet] = {}
-        while queues:
-            queue = queues.pop()
-            visit = visits[queue.name]
-            if not visit:
-                continue
-            over = ssn.overused(queue)
-            if over:
-                refusal = Refusal("queue", f"queue {queue.name} is above its share", over)
-                ssn.refusals.add_group(visit.rest, refusal, queue.name)
-                continue
+        turns = Turns(ssn)
+        while (turn := turns.next()) is not None:
+            queue, visit = turn
             job = self._next(ssn, queue, visit)
             if job is None:
                 continue
-            sheet = sheets.get(job._uid)
-            if sheet is None:
-                sheet = worksheet_of(ssn, job)
-            if sheet and self._serve(ssn, queue, job, sheet, remember):
-                if sheet:
-                    sheets[job._uid] = sheet
-                    visit.push(key(job), job)
+            if turns.serve(queue, visit, job, partial(self._place, ssn, queue, job, remember)):
+                pass
             elif queue.dequeue_strategy != "fifo":
                 hopeless = self._hopeless(ssn, queue, job) if visit.of_class else None
-                if hopeless is not None:
+                if hopeless is not None and not spared(ssn, job):
                     visit.pass_over(ssn.refusals, job, hopeless)
             elif not ssn.job_ready(job):
                 _hold_back(ssn, queue, visit, job)
                 continue
-            queues.push(queue)
+            turns.put_back(queue)
 
     def _next(self, ssn: Session, queue: Queue, visit: Visit) -> Job | None:
         """The next job of a queue that is worth trying; jobs for which there cannot be room are refused on the way."""
@@ -74,7 +56,7 @@ class Allocate(Action):
             task = _first(job)
             error = ssn.chooser.known_hopeless(task)
             refusal = Refusal("nodes", error=error) if error is not None else _too_little(ssn, job, task)
-            if refusal is None or refusal.error is None:
+            if refusal is None or refusal.error is None or that_give_way(ssn, queue, job):
                 return job
             ssn.unfit(job, task, refusal.error)
             if not strict:
@@ -92,20 +74,17 @@ class Allocate(Action):
             return None  # all have a promised place
         task = _first(job)
         if ssn.allocatable_by_class():
-            verdict = ssn.allocatable(queue, task)
+            with held_by_others(ssn, queue, job):
+                verdict = ssn.allocatable(queue, task)
             if not verdict:
                 text = verdict.text or f"queue {queue.name} may not take it"
                 return Refusal("queue", text, verdict.plugin)
         error = ssn.chooser.hopeless(task)
         return Refusal("nodes", error=error) if error is not None else None
 
-    def _serve(self, ssn: Session, queue: Queue, job: Job, sheet: Worksheet, remember: bool) -> bool:
-        """One visit of a job; True if something was committed."""
-        ssn.pre_job_allocation(job)
-        if job.policies or sheet.by_topology:
-            statement = place_by_topology(ssn, queue, job, sheet, remember)
-        else:
-            statement = place_tasks(ssn, queue, job, None, sheet.tasks, remember)
+    def _place(self, ssn: Session, queue: Queue, job: Job, remember: bool, sheet: Worksheet) -> bool:
+        """Place what waits of a job; True if something was committed."""
+        statement = place_job(ssn, queue, job, sheet, remember)
         if statement is None:
             return False
         ready = ssn.job_ready(job)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from pumice.framework.backlog import Visit
+from pumice.framework.nominations import that_give_way
 from pumice.framework.plugin import Action
 from pumice.framework.refusals import Refusal
 from pumice.framework.run_times import declared_run_time, started_at
 from pumice.framework.session import Session
 from pumice.framework.statement import Statement
-from pumice.framework.worksheet import Worksheet, place_tasks, worksheet_of
+from pumice.framework.turns import Turns, place_job
+from pumice.framework.worksheet import Worksheet
 from pumice.model.job import Job
 from pumice.model.queue import Queue
-from pumice.model.status import JobPhase, TaskStatus
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 Ints = npt.NDArray[np.int64]
@@ -38,39 +41,20 @@ class EasyBackfill(Action):
 
     def execute(self, ssn: Session) -> None:
         """Try every waiting job once, best queue and best job first."""
-        if "enqueue" not in ssn.actions:
-            for waiting in list(ssn.state.unadmitted.values()):
-                ssn.set_phase(waiting, JobPhase.INQUEUE)
-        backlog = ssn.backlog()
-        visits = {name: backlog.visit(name) for name in backlog.queues()}
-        queues = ssn.queue_heap(ssn.queues[name] for name in visits)
-        key = ssn.job_key()
-        sheets: dict[str, Worksheet] = {}
         held: Reservation | None = None
-        while queues:
-            queue = queues.pop()
-            visit = visits[queue.name]
-            if not visit:
-                continue
-            over = ssn.overused(queue)
-            if over:
-                refusal = Refusal("queue", f"queue {queue.name} is above its share", over)
-                ssn.refusals.add_group(visit.rest, refusal, queue.name)
-                continue
-            job = _next(ssn, visit, held)
+        turns = Turns(ssn)
+        while (turn := turns.next()) is not None:
+            queue, visit = turn
+            job = _next(ssn, queue, visit, held)
             if job is None:
                 continue
-            sheet = sheets.get(job._uid) or worksheet_of(ssn, job)
-            if sheet and _serve(ssn, queue, job, sheet, held):
-                if sheet:
-                    sheets[job._uid] = sheet
-                    visit.push(key(job), job)
-            elif held is None and not job.is_ready:
+            served = turns.serve(queue, visit, job, partial(_place, ssn, queue, job, held))
+            if not served and held is None and not job.is_ready:
                 held = reserve(ssn, job)
-            queues.push(queue)
+            turns.put_back(queue)
 
 
-def _next(ssn: Session, visit: Visit, held: Reservation | None) -> Job | None:
+def _next(ssn: Session, queue: Queue, visit: Visit, held: Reservation | None) -> Job | None:
     """The next job that is worth trying. Once there is a reservation, those that are known to be in vain are not."""
     while visit:
         job = visit.pop()
@@ -79,7 +63,7 @@ def _next(ssn: Session, visit: Visit, held: Reservation | None) -> Job | None:
                 ssn.refusals.add(job, held.refusal)
                 continue
             error = ssn.chooser.hopeless(task) if (task := _first(job)) is not None and visit.shared else None
-            if error is not None:
+            if error is not None and not that_give_way(ssn, queue, job):
                 refusal = Refusal("nodes", error=error)
                 visit.pass_over(ssn.refusals, job, refusal)
                 continue
@@ -94,10 +78,9 @@ def _first(job: Job) -> Task | None:
     return next((t for t in job._by_status[S.PENDING].values() if not t._best_effort), None)
 
 
-def _serve(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, held: Reservation | None) -> bool:
-    """One visit of a job; True if something was committed."""
-    ssn.pre_job_allocation(job)
-    statement = place_tasks(ssn, queue, job, None, sheet.tasks, True)
+def _place(ssn: Session, queue: Queue, job: Job, held: Reservation | None, sheet: Worksheet) -> bool:
+    """Place what waits of a job; True if something was committed."""
+    statement = place_job(ssn, queue, job, sheet, True)
     if statement is None:
         return False
     ready = ssn.job_ready(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pumice.framework.dryrun import DryRun, Width
 from pumice.framework.eviction import RoomMaker
+from pumice.framework.nominations import held_by_others
 from pumice.framework.plugin import Action
 from pumice.framework.session import Session
 from pumice.framework.starving import StarvingJobs, may_preempt, waiting_tasks
@@ -49,9 +50,12 @@ class Preempt(Action):
             served = starving.of(queue)
             jobs = ssn.job_heap(served)
             while jobs:
-                self._between_jobs(ssn, maker, search, queue, jobs.pop())
+                job = jobs.pop()
+                with held_by_others(ssn, queue, job):
+                    self._between_jobs(ssn, maker, search, queue, job)
             for job in served:
-                self._within_job(ssn, maker, search, queue, job)
+                with held_by_others(ssn, queue, job):
+                    self._within_job(ssn, maker, search, queue, job)
 
     def _between_jobs(self, ssn: Session, maker: RoomMaker, search: RoomMaker | DryRun, queue: Queue, job: Job) -> None:
         """Make room for a job at the cost of other jobs of its queue; all of it or nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pumice.framework.eviction import RoomMaker
+from pumice.framework.nominations import held_by_others
 from pumice.framework.plans import spares
 from pumice.framework.plugin import Action
 from pumice.framework.session import Session
@@ -41,7 +42,9 @@ class Reclaim(Action):
                 continue
             jobs = ssn.job_heap(starving.of(queue))
             while jobs:
-                self._serve(ssn, maker, queue, jobs.pop())
+                job = jobs.pop()
+                with held_by_others(ssn, queue, job):
+                    self._serve(ssn, maker, queue, job)
 
     def _serve(self, ssn: Session, maker: RoomMaker, queue: Queue, job: Job) -> None:
         """Make room for a job; all of it or nothing."""

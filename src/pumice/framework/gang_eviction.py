@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pumice.engine.choose import Choice
 from pumice.framework.bundles import Bundle, allowed_only, bundles_of, in_order, sum_of
 from pumice.framework.hypernodes import HyperNode
+from pumice.framework.nominations import held_by_others
 from pumice.framework.plans import commit_plan, spares
 from pumice.framework.search import NodeSearch
 from pumice.framework.session import Session
@@ -58,10 +59,11 @@ class GangEviction:
         if not wanted or not may_evict(wanted):
             return False
         need = sum_of(wanted)
-        for domain in self._domains(job):
-            statement = ssn.statement()
-            if self._in_domain(queue, job, wanted[0], sheets, need, domain, statement):
-                return commit_plan(ssn, self._rules.action, statement, job)
+        with held_by_others(ssn, queue, job):
+            for domain in self._domains(job):
+                statement = ssn.statement()
+                if self._in_domain(queue, job, wanted[0], sheets, need, domain, statement):
+                    return commit_plan(ssn, self._rules.action, statement, job)
         return False
 
     def _domains(self, job: Job) -> list[HyperNode]:

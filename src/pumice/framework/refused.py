@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.model.intents import Nominate, Note
+from pumice.framework.nominations import end_nomination
+from pumice.model.intents import Note
 from pumice.model.job import Job
 from pumice.state.refused import FORGOTTEN_AFTER, RefusedEviction
 
@@ -40,9 +41,7 @@ def _take_back_nominations(ssn: Session, fresh: dict[str, RefusedEviction]) -> N
     for uid in sorted(nominations):
         task = ssn.state.tasks.get(uid)
         if task is not None and not kept.get((task._job_key, nominations[uid].node), True):
-            del nominations[uid]
-            task._nominated = ""
-            ssn.intents.append(Nominate(task.key, uid, ""))
+            end_nomination(ssn, task)
 
 
 def refusal_for(ssn: Session, job: Job) -> str:

@@ -29,7 +29,10 @@ class Nomination:
     """Room on a node that is kept for a task until a time."""
 
     node: str
+    """Nothing where it ended while the task waits: then only who was evicted for it is remembered."""
     until: float
+    evicted: frozenset[str] = frozenset()
+    """The jobs that lost tasks for the task's job since it waits."""
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from pumice.engine.choose import Choice, FitError
 from pumice.engine.views import ClassView
+from pumice.framework.nominations import holds
 from pumice.framework.session import Session
 from pumice.model.node import Node
 from pumice.model.task import Task
@@ -41,12 +42,13 @@ class NodeSearch:
     def choose(self, task: Task) -> Choice | FitError:
         """The best node, or why there is none."""
         ssn = self._ssn
-        chooser = ssn.chooser
         if task._nominated:
-            choice = self._nominated(task)
-            if choice is not None:
-                return choice
-        within = self._within
+            with ssn.state.lifted(task):
+                return self._for_nominated(task)
+        return self._anywhere(task)
+
+    def _anywhere(self, task: Task) -> Choice | FitError:
+        chooser, within = self._ssn.chooser, self._within
         role = task._role
         if self._remember and role:
             known = self._failed.get(role)
@@ -57,15 +59,20 @@ class NodeSearch:
             return found
         return chooser.choose(task, within, self._soft)
 
-    def _nominated(self, task: Task) -> Choice | None:
+    def _for_nominated(self, task: Task) -> Choice | FitError:
+        """Idle room on the nominated node, else idle room anywhere, else what is being released on that node."""
         node = self._ssn.nodes.get(task._nominated)
         if node is None or (self._within is not None and not self._within[node.row]):
-            return None
+            return self._anywhere(task)
         only = np.zeros(self._ssn.state.table.size, dtype=np.bool_)
         only[node.row] = True
-        with self._ssn.state.lifted(task):
-            choice = self._ssn.chooser.choose(task, only)
-        return choice if isinstance(choice, Choice) else None
+        there = self._ssn.chooser.choose(task, only)
+        if isinstance(there, Choice) and (there.idle or not holds(self._ssn)):
+            return there
+        elsewhere = self._anywhere(task)
+        return (
+            there if isinstance(there, Choice) and not (isinstance(elsewhere, Choice) and elsewhere.idle) else elsewhere
+        )
 
     def _note(self, role: str, task: Task, within: Bools | None) -> None:
         view = self._ssn.evaluator.view(task)

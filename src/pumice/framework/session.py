@@ -16,9 +16,9 @@ from pumice.framework.budgets import Budgets
 from pumice.framework.callbacks import Callback, adapted
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.failures import Failures
-from pumice.framework.holds import hold_rooms, holds, nominate
 from pumice.framework.hypernodes import HyperNodeTree, tree_of
 from pumice.framework.metrics import Metrics
+from pumice.framework.nominations import hold_rooms, holds, nominate
 from pumice.framework.plugin import Arguments, EventHandler
 from pumice.framework.points import POINTS
 from pumice.framework.problems import tell_problems
@@ -331,7 +331,7 @@ class Session(Registration, Asking, Failures, Telling):
     def commit(self, operations: Sequence[Operation]) -> None:
         """Turn operations into intents (called by `Statement.commit`)."""
         state = self.state
-        freed = any(op.kind is Kind.EVICT for op in operations)
+        freed = {op.task._job_key for op in operations if op.kind is Kind.EVICT}
         for op in operations:
             task = op.task
             if op.kind is Kind.ALLOCATE:
@@ -361,7 +361,7 @@ class Session(Registration, Asking, Failures, Telling):
             else:
                 self._pipelines.append(op)
                 if freed:
-                    nominate(self, task, op.node)
+                    nominate(self, task, op.node, freed)
                 if op.evicted:
                     self.intents.append(Nominate(task.key, task._uid, op.node.name))
 

@@ -33,6 +33,17 @@ class Worksheet:
     def __bool__(self) -> bool:
         return bool(self.tasks) or any(self.sub_jobs.values())
 
+    def copy(self) -> Worksheet:
+        """One that stays as this is now."""
+        return Worksheet(
+            self.tasks.copy(), {uid: tasks.copy() for uid, tasks in self.sub_jobs.items()}, self.by_topology
+        )
+
+    def become(self, other: Worksheet) -> None:
+        """List what the other lists."""
+        fresh = other.copy()
+        self.tasks, self.sub_jobs = fresh.tasks, fresh.sub_jobs
+
 
 class Denied(FitError):
     """A task that its queue may not take. It says nothing about nodes, so it does not keep equal tasks back."""

@@ -48,7 +48,10 @@ def record(
         seed=runtime.seed,
         random_ties=runtime.random_ties,
         cycle=runtime.cycle,
-        nominations={k: SavedNomination(node=n.node, until=n.until) for k, n in runtime.nominations.items()},
+        nominations={
+            k: SavedNomination(node=n.node, until=n.until, evicted=sorted(n.evicted))
+            for k, n in runtime.nominations.items()
+        },
         refused=files.refused_of(state),
         health={
             k: SavedHealth(failures=h.failures, failing_cycles=h.failing_cycles, quarantined=h.quarantined, last=h.last)
@@ -112,7 +115,7 @@ def replay(
             for k, h in saved.health.items()
             if conf is None
         },
-        nominations={k: Nomination(n.node, n.until) for k, n in saved.nominations.items()},
+        nominations={k: Nomination(n.node, n.until, frozenset(n.evicted)) for k, n in saved.nominations.items()},
         cycle=saved.cycle,
     )
     shard = Shard(saved.shard.hard, frozenset(saved.shard.nodes)) if saved.shard is not None else None

@@ -315,6 +315,27 @@ class ClusterState:
         if task._status == 0:
             self._hold_follows(task, 1)
 
+    def lift(self, task: Task) -> Node:
+        """Hold no room for a task any more; the node on which it was held."""
+        node = self.rooms[task._uid][1]
+        if task._status == 0:
+            self._hold_follows(task, -1)
+        del self.rooms[task._uid]
+        return node
+
+    def nominate(self, task: Task, node: str) -> None:
+        """Name the node that a task is to look at before the others; nothing for none."""
+        task._nominated = node
+        if task._job is not None:
+            self.mark(task._job)
+
+    def count_in_queue(self, queue: Queue, tasks: Iterable[Task], sign: int) -> None:
+        """Count (+1) or no longer count (-1) requests as held by a queue; for a moment, while a question is put."""
+        for task in tasks:
+            queue.version += 1
+            for d, v in task._class.items:
+                queue._held[d] = queue._held.get(d, 0) + sign * v
+
     def _hold_follows(self, task: Task, sign: int) -> None:
         node = self.rooms[task._uid][1]
         row = node._row
@@ -329,17 +350,14 @@ class ClusterState:
     @contextmanager
     def lifted(self, task: Task) -> Iterator[None]:
         """The room held for a task is free within the block, for the task itself to take."""
-        held = self.rooms.get(task._uid)
-        if held is None:
+        if task._uid not in self.rooms:
             yield
             return
-        if task._status == 0:
-            self._hold_follows(task, -1)
-        del self.rooms[task._uid]
+        node = self.lift(task)
         try:
             yield
         finally:
-            self.hold(*held)
+            self.hold(task, node)
 
     def release_rooms(self) -> None:
         """Hold nothing any more."""

@@ -52,6 +52,8 @@ def redacted(saved: SavedCycle) -> SavedCycle:
         task.uid = uids.get(task.uid, task.uid)
     out.devices = {uids.get(uid, uid): held for uid, held in out.devices.items()}
     out.nominations = {uids.get(uid, uid): room for uid, room in out.nominations.items()}
+    for room in out.nominations.values():
+        room.evicted = [names.job_key(uid) for uid in room.evicted]
     out.refused = {uids.get(uid, uid): no for uid, no in out.refused.items()}
     for no in out.refused.values():
         no.pod, no.beneficiary, no.message = names.pod_key(no.pod), names.job_key(no.beneficiary), ""

@@ -53,6 +53,8 @@ class SavedNomination(_Record):
 
     node: str
     until: float
+    evicted: list[str] = []
+    """The jobs that lost tasks for the task's job since it waits."""
 
 
 class SavedRefusal(_Record):
