@@ -32,9 +32,9 @@ def test_nodes_score_by_how_much_of_their_gpus_is_taken(plugin: Callable[..., An
 def test_a_device_that_is_shared_already_is_better_than_an_untouched_one(plugin: Callable[..., Any]) -> None:
     ssn = session(cluster("1x2gpu"), job("sharing", gpu=1, on="node-0"), job("gpu", gpu=1))
     ssn.open_plugin(plugin("gpu-placement"))
-    task_of(ssn, "sharing-0")._devices = (1,)
+    assert task_of(ssn, "sharing-0").devices == (0,)
     scores = [ssn.gpu_order(task_of(ssn, "gpu-0"), ssn.nodes["node-0"], gpu) for gpu in ("0", "1")]
-    assert scores == [0.0, 1.0]
+    assert scores == [1.0, 0.0]
 
 
 def test_gpu_jobs_are_packed_node_by_node(scenario: Scenario) -> None:

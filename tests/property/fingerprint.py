@@ -35,12 +35,12 @@ def fingerprint(state: ClusterState) -> dict[str, Any]:
         },
         "jobs": {
             uid: (
-                sums(job._allocated),
-                sums(job._held),
-                sums(job._pending),
-                sums(job._total),
+                sums(job.allocated.amounts),
+                sums(job.held.amounts),
+                sums(job.pending.amounts),
+                sums(job.total_request.amounts),
                 [sorted(job.with_status(s)) for s in range(10)],
-                {role: list(counts) for role, counts in job.role_counts.items() if any(counts)},
+                {role: list(counts) for role, counts in job._role_counts.items() if any(counts)},
                 job.pending_best_effort_count,
                 job.in_session,
                 job.phase,
@@ -48,10 +48,18 @@ def fingerprint(state: ClusterState) -> dict[str, Any]:
             for uid, job in sorted(state.jobs.items())
         },
         "queues": {
-            name: (sums(q._allocated), sums(q._held), sums(q._pending), sorted(q._waiting), sorted(q.jobs))
+            name: (
+                sums(q.allocated.amounts),
+                sums(q.held.amounts),
+                sums(q.pending.amounts),
+                sorted(q.waiting),
+                sorted(q.jobs),
+            )
             for name, q in sorted(state.queues.items())
         },
-        "namespaces": {name: sums(n._allocated) for name, n in state.namespaces.items() if sums(n._allocated)},
+        "namespaces": {
+            name: sums(n.allocated.amounts) for name, n in state.namespaces.items() if sums(n.allocated.amounts)
+        },
         "orphans": {name: sorted(tasks) for name, tasks in sorted(state.orphans.items()) if tasks},
         "total": sums(state.total),
         "used": sums(state.used_total),

@@ -66,7 +66,7 @@ class Story:
         """Run one cycle, check the laws, carry out what it decided."""
         self.tell(self.world.settle())
         before = self.state.table.idle.copy()
-        held = {name: dict(q._held) for name, q in self.state.queues.items()}
+        held = {name: dict(q.held.amounts) for name, q in self.state.queues.items()}
         again = self.decided_afresh()
         report = run_cycle(self.state, self.assembly, self.runtime, details=True)
         decided = [i for i in report.intents if isinstance(i, DECISIONS)]
@@ -137,7 +137,7 @@ class Story:
                 isinstance(i, Bind) and self.drawn.queue_of[i.job] in names and self.drawn.jobs[i.job].cpu
                 for i in report.intents
             )
-            total = sum(int(self.state.queues[q]._allocated.get(0, 0)) for q in names)
+            total = sum(int(self.state.queues[q].allocated.amounts.get(0, 0)) for q in names)
             assert not grows or total <= draw.capability * 1000, f"q{n} holds {total}m of {draw.capability}"
 
     def at_or_below(self, n: int) -> set[str]:

@@ -139,11 +139,12 @@ def digest(state: ClusterState) -> object:
         for name in ("idle", "used", "releasing", "pipelined", "evicted", "assumed")
     )
     jobs = {
-        uid: ({s: sorted(j.with_status(s)) for s in TaskStatus}, j.allocated, j.held, dict(j._pending))
+        uid: ({s: sorted(j.with_status(s)) for s in TaskStatus}, j.allocated, j.held, dict(j.pending.amounts))
         for uid, j in state.jobs.items()
     }
     queues = {
-        name: (q.allocated, q.held, {d: v for d, v in q._pending.items() if v}) for name, q in state.queues.items()
+        name: (q.allocated, q.held, {d: v for d, v in q.pending.amounts.items() if v})
+        for name, q in state.queues.items()
     }
     tasks = {uid: (t.status, t.node_name, t.evicted) for uid, t in state.tasks.items()}
     nodes = {n.name: sorted(n.tasks) for n in table.by_name.values()}

@@ -13,6 +13,7 @@ from pumice.framework.turns import Turns, place_job
 from pumice.framework.worksheet import Worksheet
 from pumice.model.job import Job
 from pumice.model.queue import Queue
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 
@@ -70,7 +71,7 @@ class Allocate(Action):
 
     def _hopeless(self, ssn: Session, queue: Queue, job: Job) -> Refusal | None:
         """Why nothing of the class of the job's tasks can be placed for this queue, if that is certain."""
-        if len(job._by_status[0]) <= job._pending_best_effort:
+        if len(job.with_status(TaskStatus.PENDING)) <= job.pending_best_effort_count:
             return None  # all have a promised place
         task = _first(job)
         if ssn.allocatable_by_class():
@@ -113,4 +114,4 @@ def _hold_back(ssn: Session, queue: Queue, visit: Visit, job: Job) -> None:
 
 def _first(job: Job) -> Task:
     """A waiting task that asks for something; a job in the backlog has one."""
-    return next(t for t in job._by_status[0].values() if not t._best_effort)
+    return next(t for t in job.with_status(TaskStatus.PENDING).values() if not t.best_effort)

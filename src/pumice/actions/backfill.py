@@ -10,6 +10,7 @@ from pumice.framework.statement import Statement
 from pumice.framework.worksheet import placeable
 from pumice.model.job import Job
 from pumice.model.reason import reason_id
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 
@@ -56,8 +57,8 @@ class Backfill(Action):
     def _jobs(self, ssn: Session) -> list[tuple[Job, list[Task]]]:
         by_queue: dict[str, list[Job]] = {}
         for queue in ssn.queues.values():
-            for job in queue._waiting.values():
-                if job._pending_best_effort and not job.is_pending and ssn.job_valid(job):
+            for job in queue.waiting.values():
+                if job.pending_best_effort_count and not job.is_pending and ssn.job_valid(job):
                     by_queue.setdefault(queue.name, []).append(job)
         if not by_queue:
             return []
@@ -65,6 +66,6 @@ class Backfill(Action):
         queues = ssn.queue_heap(ssn.queues[name] for name in by_queue)
         while queues:
             for job in sorted(by_queue[queues.pop().name], key=ssn.job_key()):
-                waiting = [t for t in job._by_status[0].values() if t._best_effort and placeable(t)]
+                waiting = [t for t in job.with_status(TaskStatus.PENDING).values() if t.best_effort and placeable(t)]
                 out.append((job, ssn.sorted_tasks(waiting)))
         return out

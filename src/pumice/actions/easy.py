@@ -75,7 +75,7 @@ def _next(ssn: Session, queue: Queue, visit: Visit, held: Reservation | None) ->
 
 
 def _first(job: Job) -> Task | None:
-    return next((t for t in job._by_status[S.PENDING].values() if not t._best_effort), None)
+    return next((t for t in job.with_status(S.PENDING).values() if not t.best_effort), None)
 
 
 def _place(ssn: Session, queue: Queue, job: Job, held: Reservation | None, sheet: Worksheet) -> bool:
@@ -108,7 +108,7 @@ class Reservation:
 
     def _shape(self, job: Job) -> tuple[int, int]:
         first = _first(job)
-        return (first._class.id if first is not None else 0, len(job._by_status[S.PENDING]))
+        return (first.klass.id if first is not None else 0, len(job.with_status(S.PENDING)))
 
     def ends_in_time(self, job: Job) -> bool:
         """Would the job be over before the reservation begins?"""
@@ -122,12 +122,12 @@ class Reservation:
         """May the job start where it was placed? What it takes beyond the reserved time is noted."""
         if self.ends_in_time(job):
             return True
-        shape = (placed.operations[0].task._class.id, len(placed.operations) + len(job._by_status[S.PENDING]))
+        shape = (placed.operations[0].task.klass.id, len(placed.operations) + len(job.with_status(S.PENDING)))
         for sign in (-1, 1):
             for op in placed.operations:
-                for d, v in op.task._class.items:
+                for d, v in op.task.klass.items:
                     if d < len(self._free):
-                        self._free[d, op.node._row] += sign * v
+                        self._free[d, op.node.row] += sign * v
             if sign < 0 and self._fits(self._free):
                 return True
         self._too_long.add(shape)
@@ -140,7 +140,7 @@ class _Fit:
     def __init__(self, ssn: Session, wanted: Sequence[tuple[Task, int]]) -> None:
         self._classes = []
         for task, count in wanted:
-            klass = task._class
+            klass = task.klass
             amounts = [(d, v) for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
             may = ssn.evaluator.view(task).code == 0
             self._classes.append((amounts, count, may & ssn.state.table.valid[: len(may)]))
@@ -176,11 +176,11 @@ def reserve(ssn: Session, job: Job) -> Reservation | None:
     wanted: list[tuple[Task, int]] = []
     counts: Counter[int] = Counter()
     firsts: dict[int, Task] = {}
-    for task in ssn.sorted_tasks(t for t in job._by_status[S.PENDING].values() if not t._best_effort)[:needed]:
-        firsts.setdefault(task._class.id, task)
-        counts[task._class.id] += 1
+    for task in ssn.sorted_tasks(t for t in job.with_status(S.PENDING).values() if not t.best_effort)[:needed]:
+        firsts.setdefault(task.klass.id, task)
+        counts[task.klass.id] += 1
     wanted = [(firsts[number], count) for number, count in counts.items()]
-    wanted.sort(key=lambda pair: (-max(pair[0]._class.fit_values, default=0), pair[0]._class.id))
+    wanted.sort(key=lambda pair: (-max(pair[0].klass.fit_values, default=0), pair[0].klass.id))
     if not wanted:
         return None
     ends = sorted(_ends(ssn), key=lambda end: end[0])
@@ -190,8 +190,8 @@ def reserve(ssn: Session, job: Job) -> Reservation | None:
     def freed(count: int) -> Ints:
         free = idle.copy()
         for _, task in ends[:count]:
-            for d, v in task._class.items:
-                free[d, task._row] += v
+            for d, v in task.klass.items:
+                free[d, task.row] += v
         return free
 
     low, high = 0, len(ends)
@@ -214,13 +214,13 @@ def _ends(ssn: Session) -> list[tuple[float, Task]]:
     now = ssn.now
     out: list[tuple[float, Task]] = []
     for node in ssn.nodes.values():
-        for task in node._tasks.values():
-            if task._status is S.RELEASING:
+        for task in node.tasks.values():
+            if task.status is S.RELEASING:
                 out.append((now, task))
                 continue
-            job = task._job
+            job = task.job
             length = declared_run_time(job) if job is not None else math.inf
-            if length < math.inf and task._status is not S.PIPELINED:
+            if length < math.inf and task.status is not S.PIPELINED:
                 since = started_at(task)
                 out.append((max(now, (now if since is None else since) + length), task))
     return out

@@ -28,7 +28,7 @@ class Enqueue(Action):
 
         def group(job: Job) -> Hashable:
             key = None if self._let_in(ssn, job) else ssn.enqueue_key(job)
-            return key if key is not None else job._uid
+            return key if key is not None else job.uid
 
         admissions = ssn.admissions(group, lasts=ssn.enqueue_keys_last())
         visits = {name: admissions.visit(name) for name in admissions.queues()}
@@ -58,6 +58,6 @@ class Enqueue(Action):
 
     def _let_in(self, ssn: Session, job: Job) -> bool:
         """Is there nothing to vote about?"""
-        if (job._by_status[S.BOUND] or job._by_status[S.RUNNING]) and not ssn.compat.begun_jobs:
+        if (job.with_status(S.BOUND) or job.with_status(S.RUNNING)) and not ssn.compat.begun_jobs:
             return True  # it was let in before, and whoever noted that was cut short
-        return job._min_resources is None and ssn.compat.enqueue_without_min_resources
+        return job.min_resources is None and ssn.compat.enqueue_without_min_resources

@@ -38,4 +38,4 @@ class GangPreempt(Action):
 
 def _permits(victim: Task, job: Job) -> bool:
     other = victim.job
-    return victim._status in (S.BOUND, S.RUNNING) and other._queue == job._queue and other._priority < job._priority
+    return victim.status in (S.BOUND, S.RUNNING) and other.queue == job.queue and other.priority < job.priority

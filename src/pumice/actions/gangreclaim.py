@@ -24,10 +24,10 @@ class GangReclaim(Action):
 
         def permits(victim: Task, job: Job) -> bool:
             other = victim.job
-            queue = ssn.queues.get(other._queue)
+            queue = ssn.queues.get(other.queue)
             return (
-                victim._status is TaskStatus.RUNNING
-                and other._queue != job._queue
+                victim.status is TaskStatus.RUNNING
+                and other.queue != job.queue
                 and queue is not None
                 and queue.reclaimable
             )

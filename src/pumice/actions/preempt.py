@@ -95,10 +95,10 @@ class Preempt(Action):
 
         def permits(victim: Task) -> bool:
             """Placed by us, in the same queue, and of no more worth than a task that asks for nothing."""
-            other = victim._job
-            if victim._status not in (S.BOUND, S.RUNNING) or (task._best_effort and not victim._best_effort):
+            other = victim.job
+            if victim.status not in (S.BOUND, S.RUNNING) or (task.best_effort and not victim.best_effort):
                 return False
-            if other is None or not other.in_session or other._queue != queue.name:
+            if other is None or not other.in_session or other.queue != queue.name:
                 return False
             return (other is job) == same_job
 

@@ -29,7 +29,7 @@ class Reclaim(Action):
         maker = RoomMaker(ssn, self.name, "reclaimable", asks_queue=spares(ssn), anywhere=False)
 
         def worth(job: Job, queue: Queue) -> bool:
-            waiting = job._by_status[S.PENDING].values()
+            waiting = job.with_status(S.PENDING).values()
             return maker.could_help(job, queue, _others(ssn, queue)) and any(
                 ssn.preemptive(queue, [t]) for t in waiting
             )
@@ -52,8 +52,8 @@ class Reclaim(Action):
         from_queue = _others(ssn, queue)
 
         def permits(victim: Task) -> bool:
-            other = victim._job
-            return victim._status is S.RUNNING and other is not None and other.in_session and from_queue(other._queue)
+            other = victim.job
+            return victim.status is S.RUNNING and other is not None and other.in_session and from_queue(other.queue)
 
         for task in waiting_tasks(ssn, job):
             if not ssn.job_starving(job):

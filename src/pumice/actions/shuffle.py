@@ -16,9 +16,9 @@ class Shuffle(Action):
         """Ask once about all running tasks and evict those named."""
         if not ssn.chain("victim_tasks"):
             return
-        running = [t for job in ssn.jobs.values() for t in job._by_status[TaskStatus.RUNNING].values()]
+        running = [t for job in ssn.jobs.values() for t in job.with_status(TaskStatus.RUNNING).values()]
         statement = ssn.statement()
-        for task in ssn.victim_tasks(sorted(running, key=lambda t: t._uid)):
-            if task._status is TaskStatus.RUNNING:
+        for task in ssn.victim_tasks(sorted(running, key=lambda t: t.uid)):
+            if task.status is TaskStatus.RUNNING:
                 statement.evict(task, self.name)
         statement.commit()

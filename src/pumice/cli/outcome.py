@@ -91,7 +91,7 @@ def _title(text: str, style: str) -> None:
 def _placed(state: ClusterState, report: CycleReport) -> None:
     by_job: dict[str, Counter[str]] = {}
     for pod, node in report.binds.items():
-        by_job.setdefault(state.task_by_key[pod]._job_key, Counter())[node] += 1
+        by_job.setdefault(state.task_by_key[pod].job_key, Counter())[node] += 1
     if not by_job:
         _title("Nobody was placed", "yellow")
         return

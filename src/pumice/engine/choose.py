@@ -262,7 +262,7 @@ class Chooser:
         view = evaluator.cache.views.get(key)
         if view is None or not view.hopeless:
             return None
-        if evaluator.fits_by_class and still_short(view, table, task._class):
+        if evaluator.fits_by_class and still_short(view, table, task.klass):
             return self._remember_hopeless(key, task)
         return self.hopeless(task)
 
@@ -295,7 +295,7 @@ class Chooser:
         without = ~evaluator.future_ok(view)[scope_rows]
         short = scope_rows[without | (codes == 0) if full else without]
         if len(short):
-            shortage = first_shortage(view.task._class, evaluator.table, short, full=full)
+            shortage = first_shortage(view.task.klass, evaluator.table, short, full=full)
             where = np.searchsorted(scope_rows, short)
             codes[where] = shortage
         open_rows = np.flatnonzero(codes == 0)
@@ -333,7 +333,7 @@ class Chooser:
         top, outside = self._top(view.masked, most)
         if not len(top):
             return []
-        klass = view.task._class
+        klass = view.task.klass
         room = np.full(len(top), wanted, dtype=np.int64)
         for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
             if v > 0:

@@ -63,7 +63,7 @@ def plan_along(chooser: Chooser, view: ClassView, task: Task, wanted: int) -> li
 def _score_after(chooser: Chooser, view: ClassView, row: int, more: int) -> float:
     """The score of a row that holds so many more tasks of the class; minus infinity where one more has no room."""
     table = chooser.evaluator.table
-    klass = view.task._class
+    klass = view.task.klass
     for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
         free = int(table.idle[d, row])
         if table.in_flux:

@@ -18,7 +18,7 @@ from pumice.engine.imagine import ImaginedNode
 from pumice.engine.room import ClassRoom
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.engine.trace import TracedTask, values
+from pumice.engine.trace import traced, values
 from pumice.engine.views import (
     SEVERITY,
     Answer,
@@ -68,7 +68,7 @@ class Evaluator:
     # -- views ----------------------------------------------------------------------------------------------------
     def key_of(self, task: Task) -> Hashable:
         """Tasks of equal keys get equal kept answers."""
-        key: Hashable = task._class.id
+        key: Hashable = task.klass.id
         if self._traces or self._extra_keys:
             read = values(task, self.cache.reads) if self._traces else ()
             key = (key, read, *(k(task) for k in self._extra_keys))
@@ -120,7 +120,7 @@ class Evaluator:
         view.scalar_filters = [f for group in view.groups for f in group.node if not f.batch]
         follows: list[Filter | Scorer] = [f for group in view.groups for f in group.node]
         follows += [*view.node_scorers, *(s for s in view.normalized if s.scope is Scope.NODE)]
-        view.by_amounts = all(c.amounts_only for c in follows) and task._class.gpu is None
+        view.by_amounts = all(c.amounts_only for c in follows) and task.klass.gpu is None
         if len(view.raws) != len(view.normalized):
             view.raws = [None] * len(view.normalized)
             view.size = -1
@@ -153,7 +153,7 @@ class Evaluator:
         open_rows = self.table.valid[: view.size].copy()
         for code in view.static_code:
             open_rows &= code == 0
-        view.room = ClassRoom(task._class, self.table, open_rows)
+        view.room = ClassRoom(task.klass, self.table, open_rows)
         return view.room.total
 
     def _evaluate_all(self, view: ClassView, task: Task) -> None:
@@ -319,7 +319,7 @@ class Evaluator:
 
     def _fits(self, task: Task, rows: NodeRows) -> Bools:
         """Per row: is there room now, and will there be?"""
-        klass = task._class
+        klass = task.klass
         free = rows.idle
         flux = self.table.in_flux
         fits: Bools | None = None
@@ -375,7 +375,7 @@ class Evaluator:
     def ask_filter(self, f: Filter, task: Task, rows: NodeRows) -> Reasons:
         """One filter about some rows: a reason number per row, 0 where it has no objection."""
         if f.key is None and f.scope is not Scope.SESSION:
-            task = TracedTask(task, self.cache.reads)
+            task = traced(task, self.cache.reads)
         if f.batch:
             try:
                 return self._checked(f, f.call(task, rows), len(rows))
@@ -432,7 +432,7 @@ class Evaluator:
 
     def _ask(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
         if s.key is None and s.scope is not Scope.SESSION:
-            task = TracedTask(task, self.cache.reads)
+            task = traced(task, self.cache.reads)
         if s.batch:
             try:
                 array = np.asarray(s.call(task, rows), dtype=np.float64)
@@ -461,11 +461,11 @@ class Evaluator:
             return view.idle_ok
         if view.future_at != view.touched_at:
             fits: Bools | None = None
-            for d, v in zip(view.task._class.fit_dims, view.task._class.fit_values, strict=True):
+            for d, v in zip(view.task.klass.fit_dims, view.task.klass.fit_values, strict=True):
                 free = table.idle[d, : view.size] + table.releasing[d, : view.size] - table.pipelined[d, : view.size]
                 fits = free >= v if fits is None else fits & (free >= v)
             view.future_ok = np.ones(view.size, dtype=np.bool_) if fits is None else fits
-            gpu = view.task._class.gpu
+            gpu = view.task.klass.gpu
             if gpu is not None and table.devices is not None:
                 view.future_ok = view.future_ok & table.devices.fits(np.arange(view.size), gpu, future=True)
             view.future_at = view.touched_at
@@ -474,15 +474,15 @@ class Evaluator:
     def imagine(self, view: ClassView, index: Index, extra: npt.NDArray[np.int64]) -> tuple[Bools, Floats]:
         """Rows as they would be after *extra* more tasks of the class: (fits, score), scalar callbacks left out."""
         task = view.task
-        rows = NodeRows(self.table, index, extra, task._class)
+        rows = NodeRows(self.table, index, extra, task.klass)
         answers: list[Answer | None] = []
         for group in view.groups:
             batch = [f for f in group.node if f.batch]
             answers.append(self._ask_filters(batch, task, rows) if batch else None)
         code, _ = self._combine(view, index, answers, len(index))
         fits = code == 0
-        if task._class.gpu is not None and self.table.devices is not None:
-            fits = fits & self.table.devices.fits(index, task._class.gpu, extra)
+        if task.klass.gpu is not None and self.table.devices is not None:
+            fits = fits & self.table.devices.fits(index, task.klass.gpu, extra)
         score = view.static_score[index]
         batch_scorers = view.node_scorers[: len(view.node_scorers) - len(view.scalar_scorers)]
         if batch_scorers:
@@ -492,7 +492,7 @@ class Evaluator:
     def imagine_scalars(self, view: ClassView, row: int, extra: int, score: float) -> float:
         """Add what scalar callbacks say of one imagined row to its *score*; minus infinity where one objects."""
         task = view.task
-        rows = NodeRows(self.table, np.array([row], dtype=np.intp), np.array([extra], dtype=np.int64), task._class)
+        rows = NodeRows(self.table, np.array([row], dtype=np.intp), np.array([extra], dtype=np.int64), task.klass)
         for f in view.scalar_filters:
             if self.ask_filter(f, task, rows)[0]:
                 return _NEG_INF

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pumice.model.node import LedgerRow, Node
 from pumice.model.resources import CPU, MEMORY, Number, Resources
-from pumice.model.task import Task
+from pumice.model.task import Task, TaskMap
 
 
 class ImaginedRow(LedgerRow):
@@ -42,19 +42,19 @@ class ImaginedRow(LedgerRow):
 class ImaginedNode(Node):
     """A node with *extra* more tasks like *task* on it. Everything else is the node's own."""
 
-    __slots__ = ("_extra", "_task")
+    __slots__ = ("_extra", "_node", "_task")
 
     def __init__(self, node: Node, task: Task, extra: int) -> None:
-        self._table, self._row, self._name = node._table, node._row, node._name
-        self._labels, self._annotations, self._taints = node._labels, node._annotations, node._taints
-        self._tasks, self._object, self._dims = node._tasks, node._object, node._dims
-        self._extra, self._task = extra, task
+        self._table, self.row, self.name = node._table, node.row, node.name
+        self.labels, self.annotations, self.taints = node.labels, node.annotations, node.taints
+        self.object, self._dims = node.object, node._dims
+        self._node, self._extra, self._task = node, extra, task
 
     def _ledger(self, matrix: npt.NDArray[np.int64]) -> LedgerRow:
         if matrix is self._table.used:
-            return ImaginedRow(matrix, self._row, self._dims, self._task, self._extra)
+            return ImaginedRow(matrix, self.row, self._dims, self._task, self._extra)
         if matrix is self._table.idle:
-            return ImaginedRow(matrix, self._row, self._dims, self._task, -self._extra)
+            return ImaginedRow(matrix, self.row, self._dims, self._task, -self._extra)
         return super()._ledger(matrix)
 
     @property
@@ -62,7 +62,7 @@ class ImaginedNode(Node):
         return super().future_idle - self._task.requests.scaled(self._extra)
 
     @property
-    def tasks(self) -> Mapping[str, Task]:  # type: ignore[override]
+    def tasks(self) -> TaskMap:  # type: ignore[override]
         """The node's tasks and so many more like the one that is asked about."""
         more = {f"{self._task.uid}+{n}": self._task for n in range(self._extra)}
-        return {**self._tasks, **more}
+        return TaskMap({**self._node.tasks, **more})

@@ -87,10 +87,10 @@ def _field_matches(requirement: Requirement, rows: NodeRows) -> Bools:
 
 def toleration_key(task: Task) -> Hashable:
     """Tasks of equal keys tolerate the same taints."""
-    memo = task._class.memo
+    memo = task.klass.memo
     key: Hashable = memo.get("toleration_key")
     if key is None:
-        wanted = task._class.spec.tolerations or ()
+        wanted = task.klass.spec.tolerations or ()
         key = memo["toleration_key"] = tuple((t.key, t.operator, t.value, t.effect) for t in wanted)
     return key
 

@@ -128,19 +128,19 @@ class Neighbours:
         node = self.table.nodes[row]
         before = self._rows.get(row)
         if before is None:
-            if node is None or not node._tasks:
+            if node is None or not node.tasks:
                 return
             before = {}
         after: dict[Task, Kin] = {}
         if node is not None:
-            for task in node._tasks.values():
+            for task in node.tasks.values():
                 kin = before.get(task)
-                if task._evicted:
+                if task.evicted:
                     if keeps and kin is not None:
                         self._stuck.add(row)
                         after[task] = kin
                     continue
-                if kin is None or kin.leaving is not (task._status is _RELEASING):
+                if kin is None or kin.leaving is not (task.status is _RELEASING):
                     kin = self.kin(task)
                     self._move(kin, row, 1)
                 after[task] = kin
@@ -165,13 +165,13 @@ class Neighbours:
     # -- kins and terms -------------------------------------------------------------------------------------------
     def kin(self, task: Task) -> Kin:
         """The kin of a task, made when first seen."""
-        klass = task._class
+        klass = task.klass
         terms = own_terms(task)
-        leaving = task._status is _RELEASING
-        key = (task._namespace, frozenset(task._labels.items()), leaving, klass.id if terms is not NO_TERMS else 0)
+        leaving = task.status is _RELEASING
+        key = (task.namespace, frozenset(task.labels.items()), leaving, klass.id if terms is not NO_TERMS else 0)
         kin = self._kins.get(key)
         if kin is None:
-            kin = self._kins[key] = Kin(task._namespace, task._labels, leaving, terms)
+            kin = self._kins[key] = Kin(task.namespace, task.labels, leaving, terms)
             for pair in kin.labels.items():
                 self._kins_by_label.setdefault(pair, []).append(kin)
             for needed in (None, *kin.labels.items()):
@@ -255,8 +255,8 @@ class Neighbours:
 
 def own_terms(task: Task) -> Terms:
     """The affinity terms of a task, read once per class."""
-    memo = task._class.memo
+    memo = task.klass.memo
     terms: Terms | None = memo.get("engine.terms")
     if terms is None:
-        terms = memo["engine.terms"] = terms_of(task._class)
+        terms = memo["engine.terms"] = terms_of(task.klass)
     return terms

@@ -19,8 +19,8 @@ Bools = npt.NDArray[np.bool_]
 
 def spreads(task: Task, when: str) -> tuple[Spread, ...]:
     """The constraints of a task with one *whenUnsatisfiable*, read once per class (and per labels they look at)."""
-    klass = task._class
-    labels = task._labels
+    klass = task.klass
+    labels = task.labels
     memo: dict[object, tuple[Spread, ...]] = klass.memo.setdefault(("engine.spreads", when), {})
     keys: list[str] | None = klass.memo.get("engine.spread_keys")
     if keys is None:

@@ -8,30 +8,51 @@ tasks of one job (name, UID, pod) counts as the job itself: answers are kept per
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from pumice.model.job import Job
 from pumice.model.task import Task
 
-_OF_CLASS = frozenset({"requests", "klass", "best_effort", "requires_gpu", "_class", "_best_effort"})
+_OF_CLASS = frozenset({"requests", "klass", "best_effort", "requires_gpu"})
 _BY_VALUE = frozenset({"labels", "annotations", "priority", "role", "namespace", "preemptable", "preemptible", "gated"})
 _UID = "job.uid"
 
 
-class TracedTask(Task):
-    """A task that notes what is read of it."""
+class _Traced:
+    """Wraps an object and notes what is read of it; it passes for the object itself."""
 
     __slots__ = ("_reads", "_real")
 
-    def __init__(self, task: Task, reads: dict[str, None]) -> None:
-        object.__setattr__(self, "_real", task)
+    def __init__(self, real: object, reads: dict[str, None]) -> None:
+        object.__setattr__(self, "_real", real)
         object.__setattr__(self, "_reads", reads)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(object.__getattribute__(self, "_real"), name, value)  # refused there
+
+    def __delattr__(self, name: str) -> None:
+        delattr(object.__getattribute__(self, "_real"), name)
+
+    def __repr__(self) -> str:
+        object.__getattribute__(self, "_reads")[_UID] = None
+        return repr(object.__getattribute__(self, "_real"))
+
+    def __hash__(self) -> int:
+        object.__getattribute__(self, "_reads")[_UID] = None
+        return hash(object.__getattribute__(self, "_real"))
+
+    def __eq__(self, other: object) -> bool:
+        object.__getattribute__(self, "_reads")[_UID] = None
+        return bool(object.__getattribute__(self, "_real") == other)
+
+
+class _TracedTask(_Traced):
+    __slots__ = ()
 
     def __getattribute__(self, name: str) -> Any:
         real: Task = object.__getattribute__(self, "_real")
         reads: dict[str, None] = object.__getattribute__(self, "_reads")
-        if name in ("job", "_job"):
-            return TracedJob(real._job, reads) if real._job is not None else None
+        if name == "job":
+            return _TracedJob(real.job, reads) if real.job is not None else None
         if name in _BY_VALUE:
             reads[name] = None
         elif name not in _OF_CLASS and name != "__class__":
@@ -39,20 +60,18 @@ class TracedTask(Task):
         return getattr(real, name)
 
 
-class TracedJob(Job):
-    """A job that notes what is read of it."""
-
-    __slots__ = ("_reads", "_real")
-
-    def __init__(self, job: Job, reads: dict[str, None]) -> None:
-        object.__setattr__(self, "_real", job)
-        object.__setattr__(self, "_reads", reads)
+class _TracedJob(_Traced):
+    __slots__ = ()
 
     def __getattribute__(self, name: str) -> Any:
-        real: Job = object.__getattribute__(self, "_real")
         if name != "__class__":
             object.__getattribute__(self, "_reads")[f"job.{name}"] = None
-        return getattr(real, name)
+        return getattr(object.__getattribute__(self, "_real"), name)
+
+
+def traced(task: Task, reads: dict[str, None]) -> Task:
+    """The task, as one that notes in *reads* what is read of it."""
+    return cast("Task", _TracedTask(task, reads))
 
 
 def values(task: Task, reads: Mapping[str, None]) -> tuple[Hashable, ...]:
@@ -61,7 +80,7 @@ def values(task: Task, reads: Mapping[str, None]) -> tuple[Hashable, ...]:
 
 
 def _value(task: Task, path: str) -> Hashable:
-    job = task._job
+    job = task.job
     if path.startswith("job."):
         value = getattr(job, path[4:], None)
     else:
@@ -73,4 +92,4 @@ def _value(task: Task, path: str) -> Hashable:
             return frozenset(value.items())
         except TypeError:
             pass
-    return job._uid if job is not None else task._uid
+    return job.uid if job is not None else task.uid

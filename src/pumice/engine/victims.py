@@ -40,14 +40,14 @@ class EvictableRoom(Generic[G]):
         group_of = self._group_of
         for task in tasks:
             group = group_of(task)
-            if group is None or task._row < 0:
+            if group is None or task.row < 0:
                 continue
-            klass = task._class
+            klass = task.klass
             number = classes.get(klass.id)
             if number is None:
                 number = classes[klass.id] = len(items)
                 items.append(klass.items)
-            rows.setdefault(group, []).append(task._row)
+            rows.setdefault(group, []).append(task.row)
             numbers.setdefault(group, []).append(number)
         dims = sorted({d for item in items for d, _ in item})
         amounts = np.zeros((len(dims), len(items)))
@@ -90,11 +90,11 @@ class EvictableRoom(Generic[G]):
             node = table.nodes[row]
             if node is None:
                 continue
-            for task in node._tasks.values():
+            for task in node.tasks.values():
                 group = self._group_of(task)
                 if group is not None:
                     matrix = self._matrix(group)
-                    for d, v in task._class.items:
+                    for d, v in task.klass.items:
                         matrix[d, row] += v
 
     def could_fit(self, klass: TaskClass, groups: frozenset[G]) -> Bools:

@@ -48,7 +48,7 @@ def wire_task(task: Task) -> WireTask:
         uid=task.uid,
         namespace=task.namespace,
         name=task.name,
-        job=task._job_key,
+        job=task.job_key,
         queue=job.queue if job is not None else "",
         role=task.role,
         requests=_requests(task),
@@ -79,7 +79,7 @@ def named_task(task: Task) -> WireTask:
         uid=task.uid,
         namespace=task.namespace,
         name=task.name,
-        job=task._job_key,
+        job=task.job_key,
         node_name=task.node_name,
         status=task.status.title,
     )

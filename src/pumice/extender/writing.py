@@ -151,12 +151,12 @@ class Writer:
 
     def _node(self, node: Node) -> bytes:
         """A node's JSON; written anew when its row changed, or one of the pods that it lists did."""
-        pods = [task._pod for task in node._tasks.values()] if self._whole else []
-        known = self._nodes.get(node._row)
+        pods = [task.pod for task in node.tasks.values()] if self._whole else []
+        known = self._nodes.get(node.row)
         if known is not None and len(pods) == len(known[1]) and all(map(is_, pods, known[1])):
             return known[0]
         body = self._write_node(node)
-        self._nodes[node._row] = (body, pods)
+        self._nodes[node.row] = (body, pods)
         return body
 
     def _write_node(self, node: Node) -> bytes:

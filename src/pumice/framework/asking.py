@@ -89,8 +89,8 @@ class Asking(Orders, NodeQuestions):
 
     def job_valid(self, job: Job) -> Verdict:
         """Is the job worth trying?"""
-        if job._problem:
-            return Verdict(False, job._problem, "pumice", "Invalid")
+        if job.problem:
+            return Verdict(False, job.problem, "pumice", "Invalid")
         return self._verdict("job_valid", job)
 
     def job_enqueueable(self, job: Job) -> Verdict:
@@ -156,7 +156,7 @@ class Asking(Orders, NodeQuestions):
             self._preemptive.clear()
             self._preemptive_at = position
         task = tasks[0]
-        known = queue._name, task._class.id, *(c.key(task) for tier in chain for c in tier if c.key)
+        known = queue.name, task.klass.id, *(c.key(task) for tier in chain for c in tier if c.key)
         answer = self._preemptive.get(known)
         if answer is None:
             answer = self._preemptive[known] = self._verdict("preemptive", queue, tasks)

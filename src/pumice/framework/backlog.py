@@ -14,7 +14,7 @@ from typing import Any
 
 from pumice.framework.refusals import Refusal, Refusals
 from pumice.model.job import Job
-from pumice.model.status import JobPhase
+from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import Task
 
 Entry = tuple[Any, Job]
@@ -45,14 +45,14 @@ class Backlog:
     ) -> None:
         """Look at jobs again: those that wait get their place."""
         for job in changed:
-            uid = job._uid
+            uid = job.uid
             old = self._where.pop(uid, None)
             if old is not None:
                 self._remove(*old)
             if waits(job):
-                place = (job._queue, group(job), key(job))
+                place = (job.queue, group(job), key(job))
                 self._where[uid] = place
-                insort(self._groups.setdefault(job._queue, {}).setdefault(place[1], []), (place[2], job))
+                insort(self._groups.setdefault(job.queue, {}).setdefault(place[1], []), (place[2], job))
 
     def forget(self) -> None:
         """Have the order made anew by the next `sync`."""
@@ -77,7 +77,7 @@ class Backlog:
 
     def group_of(self, job: Job) -> Hashable:
         """The group in which a waiting job stands; None for others."""
-        where = self._where.get(job._uid)
+        where = self._where.get(job.uid)
         return where[1] if where is not None else None
 
 
@@ -86,12 +86,16 @@ _UNADMITTED = ("", JobPhase.PENDING)
 
 def waits_for_room(job: Job) -> bool:
     """Was it let in, and has it tasks that ask for something and have no place?"""
-    return job.in_session and len(job._by_status[0]) > job._pending_best_effort and job._phase not in _UNADMITTED
+    return (
+        job.in_session
+        and len(job.with_status(TaskStatus.PENDING)) > job.pending_best_effort_count
+        and job.phase not in _UNADMITTED
+    )
 
 
 def waits_for_admission(job: Job) -> bool:
     """Has it still to be let into its queue?"""
-    return job.in_session and job._phase in _UNADMITTED
+    return job.in_session and job.phase in _UNADMITTED
 
 
 def group_of(job: Job) -> Hashable:
@@ -100,16 +104,16 @@ def group_of(job: Job) -> Hashable:
     Of a job of several classes, or with places of its own, the job itself.
     """
     first: Task | None = None
-    for task in job._by_status[0].values():
-        if task._best_effort:
+    for task in job.with_status(TaskStatus.PENDING).values():
+        if task.best_effort:
             continue
         if first is None:
             first = task
-        if task._class is not first._class or task._gates or task._invalid or task._nominated:
-            return job._uid
-    if first is None or job._sub_jobs or job.topology is not None:
-        return job._uid
-    return first._class.id, job._min_available, job.ready_count, job._pending_best_effort
+        if task.klass is not first.klass or task.gates or task.invalid or task.nominated_node:
+            return job.uid
+    if first is None or job.sub_jobs or job.topology is not None:
+        return job.uid
+    return first.klass.id, job.min_available, job.ready_count, job.pending_best_effort_count
 
 
 class Visit:

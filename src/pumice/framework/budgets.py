@@ -62,12 +62,12 @@ class Budgets:
             self._tried[budget.key] -= 1
             standing[budget.key] = standing.get(budget.key, 0) + 1
             if self._left_before(budget) <= 0:  # whoever adds up what could be evicted must look again
-                self._state.table.touched.extend(t._row for t in self._members[budget.key] if t._row >= 0)
+                self._state.table.touched.extend(t.row for t in self._members[budget.key] if t.row >= 0)
 
     # -- what plans ask ---------------------------------------------------------------------------------------------
     def closed(self, task: Task) -> bool:
         """Can the task not be evicted in this session, whatever else is or is not?"""
-        if task._uid in self._refused:
+        if task.uid in self._refused:
             return True
         if not self._watched:
             return False
@@ -77,7 +77,7 @@ class Budgets:
     def open(self, tasks: Sequence[Task]) -> Sequence[Task]:
         """Those whose budget has something left now, each for itself."""
         if self._refused:
-            tasks = [t for t in tasks if t._uid not in self._refused]
+            tasks = [t for t in tasks if t.uid not in self._refused]
         return [t for t in tasks if self._allows(t, {})] if self._watched else tasks
 
     def together(self, tasks: Sequence[Task]) -> list[Task]:
@@ -127,11 +127,11 @@ class Budgets:
     # -- which budgets ----------------------------------------------------------------------------------------------
     def matching(self, task: Task) -> tuple[PodDisruptionBudget, ...]:
         """The budgets that a task falls under, by name."""
-        known = self._of.get(task._uid)
+        known = self._of.get(task.uid)
         if known is None:
             if self._index is None:
                 self._index = self._indexed()
-            known = self._of[task._uid] = self._index.matching(task)
+            known = self._of[task.uid] = self._index.matching(task)
             for budget in known:
                 self._members.setdefault(budget.key, []).append(task)
         return known
@@ -148,9 +148,9 @@ class Budgets:
     def needed(self, task: Task) -> tuple[PodDisruptionBudget, ...]:
         """The budgets that its eviction would draw on; more than one is a refusal."""
         found = self.matching(task)
-        if not found or _leaves_freely(task._pod):
+        if not found or _leaves_freely(task.pod):
             return ()
-        return () if len(found) == 1 and _lets_go_of_unready(found[0], task._pod) else found
+        return () if len(found) == 1 and _lets_go_of_unready(found[0], task.pod) else found
 
     def spent(self, task: Task) -> str:
         """Which budget keeps the task from being evicted now, in words; nothing if none does."""
@@ -171,7 +171,7 @@ class Budgets:
         if self._before is None:
             self._before = {}
             for task in self._state.assumed.values():
-                if task._status is S.RELEASING and not task._evicted:
+                if task.status is S.RELEASING and not task.evicted:
                     for drawn in self._drawn(task):
                         self._before[drawn.key] = self._before.get(drawn.key, 0) + 1
         return self._before
@@ -186,7 +186,7 @@ class Budgets:
 
     def _drawn(self, task: Task) -> Iterator[PodDisruptionBudget]:
         """The budgets that the eviction of a task draws on, and whose status does not show it yet."""
-        return (b for b in self.needed(task) if task._name not in (b.status.disrupted_pods or {}))
+        return (b for b in self.needed(task) if task.name not in (b.status.disrupted_pods or {}))
 
 
 class _Index:
@@ -205,7 +205,7 @@ class _Index:
 
     def matching(self, task: Task) -> tuple[PodDisruptionBudget, ...]:
         """The budgets of a task, by name."""
-        namespace, labels = task._namespace, task._labels
+        namespace, labels = task.namespace, task.labels
         near = [b for label in labels.items() for b in self._by_label.get((namespace, *label), ())]
         near += self._others.get(namespace, ())
         found = [b for b in near if label_selector_matches(b.spec.selector, labels)]

@@ -28,11 +28,11 @@ def bundles_of(tasks: Iterable[Task]) -> list[Bundle]:
     """Candidates split job by job into what its gang can spare and the rest."""
     by_job: dict[str, list[Task]] = {}
     for task in tasks:
-        by_job.setdefault(task._job_key, []).append(task)
+        by_job.setdefault(task.job_key, []).append(task)
     out = []
     for uid in sorted(by_job):
         job = by_job[uid][0].job
-        safe, whole = _split(job, sorted(by_job[uid], key=lambda t: (t._priority, t._uid)))
+        safe, whole = _split(job, sorted(by_job[uid], key=lambda t: (t.priority, t.uid)))
         out += [Bundle(job, part, is_safe) for part, is_safe in ((safe, True), (whole, False)) if part]
     return out
 
@@ -48,15 +48,15 @@ def _split(job: Job, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
     safe: list[Task] = []
     whole: list[Task] = []
     for task in tasks:
-        sub_job = task._sub_job
+        sub_job = task.sub_job
         bound = sub_job is not None and sub_job.group in spare and sub_job.uid not in broken
-        if surplus <= 0 or roles.get(task._role, 1) <= 0 or (bound and sub_job and spare[sub_job.group] <= 0):
+        if surplus <= 0 or roles.get(task.role, 1) <= 0 or (bound and sub_job and spare[sub_job.group] <= 0):
             whole.append(task)
             continue
         safe.append(task)
         surplus -= 1
-        if task._role in roles:
-            roles[task._role] -= 1
+        if task.role in roles:
+            roles[task.role] -= 1
         if bound and sub_job is not None:
             spare[sub_job.group] -= 1
             broken.add(sub_job.uid)
@@ -106,8 +106,8 @@ def _comparison(ssn: Session, preemptor: Queue, by_queue: bool) -> Callable[[Bun
         if left.safe != right.safe:
             return -1 if left.safe else 1
         if by_queue:
-            if left.job._queue != right.job._queue:
-                a, b = ssn.queues[left.job._queue], ssn.queues[right.job._queue]
+            if left.job.queue != right.job.queue:
+                a, b = ssn.queues[left.job.queue], ssn.queues[right.job.queue]
                 return -1 if ssn.victim_queue_less(a, b, preemptor) else 1
         elif left.job is not right.job:
             return 1 if ssn.job_less()(left.job, right.job) else -1
@@ -118,24 +118,24 @@ def _comparison(ssn: Session, preemptor: Queue, by_queue: bool) -> Callable[[Bun
 
 
 def _last_resort(bundle: Bundle) -> tuple[float, str, str, int]:
-    return -bundle.worth, bundle.job.uid, bundle.tasks[0]._uid, len(bundle.tasks)
+    return -bundle.worth, bundle.job.uid, bundle.tasks[0].uid, len(bundle.tasks)
 
 
 def sum_of(tasks: Iterable[Task]) -> Resources:
     """What tasks ask for together."""
     total: dict[int, int | float] = {}
     for task in tasks:
-        for d, v in task._class.items:
+        for d, v in task.klass.items:
             total[d] = total.get(d, 0) + v
     return Resources(total)
 
 
 def allowed_only(bundles: Iterable[Bundle], allowed: Iterable[Task], *, whole: bool) -> list[Bundle]:
     """Bundles of permitted tasks: a safe one without the others, a whole one only if all of it is permitted."""
-    names = {t._uid for t in allowed}
+    names = {t.uid for t in allowed}
     out = []
     for bundle in bundles:
-        tasks = [t for t in bundle.tasks if t._uid in names]
+        tasks = [t for t in bundle.tasks if t.uid in names]
         if bundle.safe and tasks:
             out.append(Bundle(bundle.job, tasks, True))
         elif not bundle.safe and whole and len(tasks) == len(bundle.tasks):

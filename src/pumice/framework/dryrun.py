@@ -33,10 +33,10 @@ class _Candidate:
 
     def cost(self) -> tuple[int, int, int, float]:
         """Least first: highest priority of a victim, sum of priorities, number, and how long the oldest has run."""
-        priorities = [v._pod.spec.priority or 0 for v in self.victims]
+        priorities = [v.pod.spec.priority or 0 for v in self.victims]
         top = priorities[0]
         started = [
-            v._pod.status.start_time for v, p in zip(self.victims, priorities, strict=True) if p == max(priorities)
+            v.pod.status.start_time for v, p in zip(self.victims, priorities, strict=True) if p == max(priorities)
         ]
         earliest = min((s.timestamp() for s in started if s is not None), default=0.0)
         return top, sum(p + 2**31 for p in priorities), len(self.victims), -earliest

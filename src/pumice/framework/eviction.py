@@ -80,7 +80,7 @@ class RoomMaker:
         """As `make`, with *try_nodes* to settle which of the nodes that are worth a closer look is taken."""
         ssn = self._ssn
         position = ssn.state.table.touched
-        known = (task._job_key, task._class.id, task._priority, from_queue is None)
+        known = (task.job_key, task.klass.id, task.priority, from_queue is None)
         if self._failed.get(known) == position.position:
             return False
         with ssn.state.lifted(task):
@@ -113,7 +113,7 @@ class RoomMaker:
 
     def objects(self, task: Task, node: Node, plugins: Collection[str]) -> bool:
         """Does a filter of one of these plugins keep the task off the node as it is?"""
-        rows = NodeRows(self._ssn.state.table, np.array([node._row], dtype=np.intp))
+        rows = NodeRows(self._ssn.state.table, np.array([node.row], dtype=np.intp))
         evaluator = self._ssn.evaluator
         filters = [f for f in evaluator.filters if f.plugin in plugins and (f.applies is None or f.applies(task))]
         return any(evaluator.ask_filter(f, task, rows)[0] for f in filters)
@@ -134,42 +134,42 @@ class RoomMaker:
             known.clear()
             self._worth_at = table.touched.position
         profiles = tuple([profile(job) for profile, _ in self._profiles])
-        for task in job._by_status[S.PENDING].values():
-            key = (queue.name, profiles, task._class.id)
+        for task in job.with_status(S.PENDING).values():
+            key = (queue.name, profiles, task.klass.id)
             answer = known.get(key)
             if answer is None:
                 view = self._ssn.evaluator.view(task)
-                could = self.room.could_fit(task._class, self._groups(task, from_queue))
+                could = self.room.could_fit(task.klass, self._groups(task, from_queue))
                 answer = known[key] = bool(((view.severity <= 1) & could).any())
-            if answer or task._nominated:
+            if answer or task.nominated_node:
                 return True
         return False
 
     def could_fit(self, task: Task, from_queue: FromQueue | None) -> Bools:
         """Per node: could the task ever fit, were every possible victim gone?"""
         if from_queue is not None:
-            return self.room.could_fit(task._class, self._groups(task, from_queue))
-        own = [t for s in (S.RUNNING, S.BOUND) for t in task.job._by_status[s].values()]
-        room = EvictableRoom(self._ssn.state.table, own, lambda t: "own" if t._preemptable else None)
-        return room.could_fit(task._class, frozenset(("own",)))
+            return self.room.could_fit(task.klass, self._groups(task, from_queue))
+        own = [t for s in (S.RUNNING, S.BOUND) for t in task.job.with_status(s).values()]
+        room = EvictableRoom(self._ssn.state.table, own, lambda t: "own" if t.preemptable else None)
+        return room.could_fit(task.klass, frozenset(("own",)))
 
     @property
     def room(self) -> EvictableRoom[Group]:
         """What could be freed on each node; added up when first needed."""
         if self._room is None:
             jobs = self._ssn.jobs.values()
-            tasks = (t for j in jobs for s in (S.RUNNING, S.BOUND) for t in j._by_status[s].values())
+            tasks = (t for j in jobs for s in (S.RUNNING, S.BOUND) for t in j.with_status(s).values())
             self._room = EvictableRoom(self._ssn.state.table, tasks, self._group_of)
         return self._room
 
     def _group_of(self, task: Task) -> Group | None:
         """The group that a possible victim is counted in: its queue and what plugins go by."""
-        job = task._job
-        if job is None or not task._preemptable or task._status not in (S.RUNNING, S.BOUND) or not job.in_session:
+        job = task.job
+        if job is None or not task.preemptable or task.status not in (S.RUNNING, S.BOUND) or not job.in_session:
             return None
         if self._ssn.budgets.closed(task):
             return None
-        return job._queue, tuple([profile(job) for profile, _ in self._profiles])
+        return job.queue, tuple([profile(job) for profile, _ in self._profiles])
 
     def _groups(self, task: Task, from_queue: FromQueue) -> frozenset[Group]:
         admitted = []
@@ -228,12 +228,12 @@ class RoomMaker:
     # -- one node ---------------------------------------------------------------------------------------------------
     def candidates(self, task: Task, node: Node, permits: Permits) -> list[Task]:
         """Tasks on the node that may be victims, before plugins are asked, first to go first."""
-        found = [v for v in node._tasks.values() if v._preemptable and permits(v)]
+        found = [v for v in node.tasks.values() if v.preemptable and permits(v)]
         if self._filters and found:
             job = task.job
-            jobs = {v._job_key: v.job for v in found}
+            jobs = {v.job_key: v.job for v in found}
             allowed = {key for key, victim in jobs.items() if self._ssn.victim_filter(job, victim)}
-            found = [v for v in found if v._job_key in allowed]
+            found = [v for v in found if v.job_key in allowed]
         return victim_order(self._ssn, found, task)
 
     def allowed(self, task: Task, candidates: Sequence[Task]) -> list[Task]:
@@ -242,8 +242,8 @@ class RoomMaker:
             return []
         ssn = self._ssn
         ask = ssn.preemptable if self._point == "preemptable" else ssn.reclaimable
-        on_node = {t._uid for t in candidates}
-        return [t for t in ask(task, candidates) or () if t._uid in on_node]
+        on_node = {t.uid for t in candidates}
+        return [t for t in ask(task, candidates) or () if t.uid in on_node]
 
     def on_node(self, task: Task, node: Node, queue: Queue, statement: Statement, permits: Permits) -> bool:
         """Evict on one node until the task fits, and pipeline it there; False with nothing changed if it does not."""
@@ -310,11 +310,11 @@ class RoomMaker:
     def _comes_back(self, task: Task, node: Node, victim: Task, statement: Statement) -> bool:
         """Could the victim, now evicted, reclaim the place from the task at once? Then both would take turns."""
         ssn = self._ssn
-        queue = ssn.queues.get(victim.job._queue)
+        queue = ssn.queues.get(victim.job.queue)
         if queue is None or ssn.overused(queue) or not ssn.preemptive(queue, [victim]):
             return False
-        own = ssn.queues.get(task.job._queue)
-        if own is None or not own.reclaimable or not task._preemptable:
+        own = ssn.queues.get(task.job.queue)
+        if own is None or not own.reclaimable or not task.preemptable:
             return False
         mark = statement.checkpoint()
         if statement.pipeline(task, node):
@@ -345,8 +345,8 @@ class RoomMaker:
         ssn = self._ssn
         if not _roomy(ssn, task, node):
             return False
-        row = node._row
-        gpu, devices = task._class.gpu, ssn.state.devices
+        row = node.row
+        gpu, devices = task.klass.gpu, ssn.state.devices
         if gpu is not None and not devices.fits(np.array([row], dtype=np.intp), gpu, future=True)[0]:
             return False
         view = ssn.evaluator.view(task)
@@ -368,19 +368,19 @@ class RoomMaker:
 
 def _enough(ssn: Session, task: Task, node: Node, victims: Sequence[Task]) -> bool:
     """Is there room for the task were all these gone?"""
-    table, row = ssn.state.table, node._row
-    for d, v in zip(task._class.fit_dims, task._class.fit_values, strict=True):
+    table, row = ssn.state.table, node.row
+    for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
         free = int(table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row])
-        if free < v and free + sum(int(t._class.requests.get(d)) for t in victims) < v:
+        if free < v and free + sum(int(t.klass.requests.get(d)) for t in victims) < v:
             return False
     return True
 
 
 def _roomy(ssn: Session, task: Task, node: Node, less: Task | None = None) -> bool:
     """Is there room for the task once what is leaving is gone, *less* staying?"""
-    table, row = ssn.state.table, node._row
-    for d, v in zip(task._class.fit_dims, task._class.fit_values, strict=True):
-        stays = int(less._class.requests.get(d)) if less is not None else 0
+    table, row = ssn.state.table, node.row
+    for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
+        stays = int(less.klass.requests.get(d)) if less is not None else 0
         if table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row] < v + stays:
             return False
     return True

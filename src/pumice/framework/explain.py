@@ -20,7 +20,7 @@ from pumice.framework.refused import refusal_for
 from pumice.framework.session import Session
 from pumice.model.job import Job
 from pumice.model.reason import reason_of
-from pumice.model.resources import MEMORY, PODS, Number, Resources, dim_name, unit
+from pumice.model.resources import MEMORY, PODS, Number, dim_name, unit
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
@@ -327,7 +327,7 @@ def _queue_sums(ssn: Session, job: Job) -> str:
     """What the queue holds of what the job asks for."""
     asked = {d for task in job.with_status(S.PENDING).values() for d, _ in task.klass.items if d != PODS}
     scarce = {d for d in asked if "/" in dim_name(d)} or asked
-    held, pending = ssn.queues[job.queue].held, Resources(job._pending)
+    held, pending = ssn.queues[job.queue].held, job.pending
     return ", ".join(
         f"it holds {_amount(d, held.get(d))} {dim_name(d)}, the job asks for {_amount(d, pending.get(d))}"
         for d in sorted(scarce, key=dim_name)

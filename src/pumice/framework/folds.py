@@ -88,8 +88,8 @@ def victims(
             if chosen is None:
                 chosen = list(allowed)
             else:
-                names = {t._uid for t in allowed}
-                chosen = [t for t in chosen if t._uid in names]
+                names = {t.uid for t in allowed}
+                chosen = [t for t in chosen if t.uid in names]
                 if not chosen:
                     if not as_volcano:
                         return []
@@ -105,7 +105,7 @@ def union(tiers: Tiers, ask: Callable[[Callback], Iterable[Task]]) -> list[Task]
         found: dict[str, Task] = {}
         for callback in tier:
             for task in ask(callback):
-                found.setdefault(task._uid, task)
+                found.setdefault(task.uid, task)
         if found:
             return list(found.values())
     return []

@@ -105,7 +105,7 @@ class GangEviction:
     def _free(self, domain: HyperNode) -> Resources:
         """What is idle or being released in the domain."""
         table = self._ssn.state.table
-        rows = [n._row for n in domain.nodes.values()]
+        rows = [n.row for n in domain.nodes.values()]
         total = (table.idle[:, rows] + table.releasing[:, rows]).sum(axis=1)
         return Resources({d: int(v) for d, v in enumerate(total.tolist()) if v})
 
@@ -125,9 +125,9 @@ class GangEviction:
     def _candidates(self, job: Job, domain: HyperNode) -> Iterator[Task]:
         filters = bool(self._ssn.chain("victim_filter"))
         for node in domain.nodes.values():
-            for victim in node._tasks.values():
-                other = victim._job
-                if other is None or other is job or not other.in_session or not victim._preemptable:
+            for victim in node.tasks.values():
+                other = victim.job
+                if other is None or other is job or not other.in_session or not victim.preemptable:
                     continue
                 if not _gang_preemptable(other) or not self._rules.permits(victim, job):
                     continue
@@ -244,5 +244,5 @@ def _smaller(chosen: Sequence[Bundle]) -> Iterator[Callable[[list[Bundle]], list
 
 def _gang_preemptable(job: Job) -> bool:
     """May the job be a victim as a gang? What its PodGroup says, else yes."""
-    said = job._annotations.get(PREEMPTABLE_KEY, job._labels.get(PREEMPTABLE_KEY))
+    said = job.annotations.get(PREEMPTABLE_KEY, job.labels.get(PREEMPTABLE_KEY))
     return said is None or parse_bool(said)

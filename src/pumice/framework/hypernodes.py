@@ -144,7 +144,7 @@ class HyperNodeTree:
     def holding(self, tasks: Iterable[Task]) -> str:
         """The lowest hyper-node that holds all tasks that have a place; nothing if none has."""
         found = ""
-        for node in sorted({t._node.name for t in tasks if t._node is not None and IS_ALLOCATED[t._status]}):
+        for node in sorted({t.node.name for t in tasks if t.node is not None and IS_ALLOCATED[t.status]}):
             found = self.lca(found, self.lowest(node))
         return found
 
@@ -155,7 +155,7 @@ class HyperNodeTree:
         mask = self._masks.get(hyper.name)
         if mask is None or len(mask) != size:
             mask = np.zeros(size, dtype=np.bool_)
-            mask[[n._row for n in hyper.nodes.values()]] = True
+            mask[[n.row for n in hyper.nodes.values()]] = True
             self._masks[hyper.name] = mask
         return mask
 

@@ -44,7 +44,7 @@ def nominate(ssn: Session, task: Task, node: Node, evicted: Iterable[str]) -> No
     if holds(ssn):
         known = ssn.runtime.nominations
         before = (known[uid].evicted for uid in task.job.tasks if uid in known)
-        known[task._uid] = Nomination(node.name, ssn.now + HOLD_SECONDS, frozenset(evicted).union(*before))
+        known[task.uid] = Nomination(node.name, ssn.now + HOLD_SECONDS, frozenset(evicted).union(*before))
 
 
 def hold_rooms(ssn: Session) -> None:
@@ -62,27 +62,27 @@ def hold_rooms(ssn: Session) -> None:
         else:
             del nominations[uid]
             if task is not None:
-                ssn.state.nominate(task, task._pod.status.nominated_node_name)
+                ssn.state.nominate(task, task.pod.status.nominated_node_name)
 
 
 def end_nomination(ssn: Session, task: Task) -> None:
     """Hold nothing for the task any more, and tell it; who was evicted for it is remembered while it waits."""
     known = ssn.runtime.nominations
-    known[task._uid] = Nomination("", 0.0, known[task._uid].evicted)
+    known[task.uid] = Nomination("", 0.0, known[task.uid].evicted)
     ssn.state.nominate(task, "")
-    ssn.intents.append(Nominate(task.key, task._uid, ""))
+    ssn.intents.append(Nominate(task.key, task.uid, ""))
 
 
 def _waits(task: Task) -> bool:
     """Does the task still wait for a place, in a job that can be scheduled?"""
-    return task._status is TaskStatus.PENDING and task._job is not None and task._job.in_session
+    return task.status is TaskStatus.PENDING and task.job is not None and task.job.in_session
 
 
 @contextmanager
 def held_by_others(ssn: Session, queue: Queue, job: Job) -> Iterator[None]:
     """Within the block room that is held for other jobs of the queue counts as the queue's, as it does on its nodes."""
-    others = [t for t, _ in ssn.state.rooms.values() if t._job is not job and t.job._queue == queue._name]
-    others = [t for t in others if t._status is TaskStatus.PENDING]
+    others = [t for t, _ in ssn.state.rooms.values() if t.job is not job and t.job.queue == queue.name]
+    others = [t for t in others if t.status is TaskStatus.PENDING]
     ssn.state.count_in_queue(queue, others, 1)
     try:
         yield
@@ -100,12 +100,12 @@ def that_give_way(ssn: Session, queue: Queue, job: Job) -> list[Task]:
     found = []
     for uid, (task, _) in rooms.items():
         other = task.job
-        if other is job or task._status is not TaskStatus.PENDING or job._uid in nominations[uid].evicted:
+        if other is job or task.status is not TaskStatus.PENDING or job.uid in nominations[uid].evicted:
             continue
-        name = other._queue
+        name = other.queue
         if name not in first:
-            first[name] = name == queue._name or ssn.queue_less(queue, ssn.queues[name])
-        if first[name] and (name != queue._name or less(job, other)):
+            first[name] = name == queue.name or ssn.queue_less(queue, ssn.queues[name])
+        if first[name] and (name != queue.name or less(job, other)):
             found.append(task)
     return found
 
@@ -113,7 +113,7 @@ def that_give_way(ssn: Session, queue: Queue, job: Job) -> list[Task]:
 def spared(ssn: Session, job: Job) -> bool:
     """Does room that is held for somebody after the job not give way to it, because it was evicted for him?"""
     nominations = ssn.runtime.nominations
-    return any(job._uid in nominations[uid].evicted for uid in ssn.state.rooms)
+    return any(job.uid in nominations[uid].evicted for uid in ssn.state.rooms)
 
 
 @contextmanager
@@ -133,11 +133,11 @@ def giving_way(ssn: Session, tasks: Iterable[Task]) -> Iterator[None]:
 
 def _still_there(ssn: Session, task: Task, node: Node) -> bool:
     """Would the task have its room on the node, once what is leaving is gone, and may its queue still take it?"""
-    table, row, klass = ssn.state.table, node._row, task._class
+    table, row, klass = ssn.state.table, node.row, task.klass
     for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
         if table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row] < v:
             return False
     if klass.gpu is not None and not ssn.state.devices.fits(np.array([row], dtype=np.intp), klass.gpu, future=True)[0]:
         return False
-    queue = ssn.queues.get(task.job._queue)
+    queue = ssn.queues.get(task.job.queue)
     return queue is not None and bool(ssn.allocatable(queue, task))

@@ -50,9 +50,9 @@ class Orders(Chains):
             cache = self._job_keys
 
             def keyed(job: Job) -> Any:
-                held = cache.get(job._uid)
+                held = cache.get(job.uid)
                 if held is None or held[0] != job.version:
-                    held = cache[job._uid] = (job.version, key(job))
+                    held = cache[job.uid] = (job.version, key(job))
                 return held[1]
 
             return lambda left, right: keyed(left) < keyed(right)
@@ -135,7 +135,7 @@ class Orders(Chains):
     def queue_less(self, left: Queue, right: Queue) -> bool:
         """The order of queues, with creation time and name as last resort."""
         c = self.queue_order(left, right)
-        return c < 0 if c else (left._creation, left._name) < (right._creation, right._name)
+        return c < 0 if c else (left.creation, left.name) < (right.creation, right.name)
 
     def victim_queue_less(self, left: Queue, right: Queue, preemptor: Queue) -> bool:
         """From which queue victims are taken first."""
@@ -166,15 +166,15 @@ def _joined(functions: Sequence[Callable[[Any], Any]], fallback: Callable[[Any],
 
 
 def _job_fallback(job: Job) -> tuple[float, bytes]:
-    return job._creation, job._uid.encode()
+    return job.creation, job.uid.encode()
 
 
 def _task_key(task: Task) -> tuple[int, float, str]:
-    return task.order if task.order is not None else 0, task._creation, task._uid
+    return task.order if task.order is not None else 0, task.creation, task.uid
 
 
 def _task_fallback(left: Task, right: Task) -> int:
     if left.order is not None and right.order is not None and left.order != right.order:
         return -1 if left.order < right.order else 1
-    a, b = (left._creation, left._uid), (right._creation, right._uid)
+    a, b = (left.creation, left.uid), (right.creation, right.uid)
     return (a > b) - (a < b)

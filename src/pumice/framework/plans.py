@@ -68,20 +68,20 @@ def spare_more(ssn: Session, statement: Statement) -> None:
 
 
 def _surplus(ssn: Session, node: Node, victim: Task) -> bool:
-    table, row = ssn.state.table, node._row
+    table, row = ssn.state.table, node.row
     return all(
-        int(table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row]) >= v for d, v in victim._class.items
+        int(table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row]) >= v for d, v in victim.klass.items
     )
 
 
 def _still_fit(ssn: Session, statement: Statement, placed: Sequence[Task], node: Node) -> bool:
     """Do tasks that a statement pipelined on a node pass all filters there as things are now, devices and queue too?"""
-    row = np.array([node._row], dtype=np.intp)
+    row = np.array([node.row], dtype=np.intp)
     for task in placed:
-        gpu = task._class.gpu
+        gpu = task.klass.gpu
         with statement.aside(task):
             fits = ssn.predicate_reason(task, node) is None and bool(
-                ssn.allocatable(ssn.queues[task.job._queue], task)
+                ssn.allocatable(ssn.queues[task.job.queue], task)
                 and (gpu is None or ssn.state.devices.fits(row, gpu, future=True)[0])
             )
         if not fits:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pumice.errors import InvalidInput
+from pumice.model.node import Node
 from pumice.model.task import Task
 
 if TYPE_CHECKING:
@@ -112,6 +113,11 @@ class Event:
 
     task: Task
     err: str | Exception | None = None
+
+    @property
+    def node(self) -> Node | None:
+        """The place that the task took or gave back."""
+        return self.task.node
 
 
 @dataclass(slots=True)

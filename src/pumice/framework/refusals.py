@@ -48,7 +48,7 @@ class Refusals(Mapping[str, Refusal]):
 
     def add(self, job: Job, refusal: Refusal) -> None:
         """One job was refused; a later refusal replaces an earlier one."""
-        self._known[job._uid] = refusal
+        self._known[job.uid] = refusal
 
     def add_group(self, jobs: Callable[[], Iterable[Job]], refusal: Refusal, rest_of: str = "") -> None:
         """Several jobs were refused for one reason. *rest_of*: they are all who are left in that queue."""
@@ -66,26 +66,26 @@ class Refusals(Mapping[str, Refusal]):
 
         *group*: where the job stands in the backlog.
         """
-        known = self._known.get(job._uid) or self._classes.get((job._queue, group))
+        known = self._known.get(job.uid) or self._classes.get((job.queue, group))
         if known is not None:
             return known
-        if len(self._groups) == 1 and job._queue in self._rest:
-            return self._rest[job._queue]
-        return self._spell_out().get(job._uid)
+        if len(self._groups) == 1 and job.queue in self._rest:
+            return self._rest[job.queue]
+        return self._spell_out().get(job.uid)
 
     def tells(self, job: Job) -> bool:
         """Was this job refused by itself?"""
-        return job._uid in self._known
+        return job.uid in self._known
 
     def discard(self, job: Job) -> None:
         """The job was served after all."""
-        self._known.pop(job._uid, None)
+        self._known.pop(job.uid, None)
 
     def _spell_out(self) -> dict[str, Refusal]:
         groups, self._groups = self._groups, []
         for jobs, refusal in groups:
             for job in jobs():
-                self._known.setdefault(job._uid, refusal)
+                self._known.setdefault(job.uid, refusal)
         return self._known
 
     def __getitem__(self, uid: str) -> Refusal:

@@ -40,13 +40,13 @@ def _take_back_nominations(ssn: Session, fresh: dict[str, RefusedEviction]) -> N
     nominations = ssn.runtime.nominations
     for uid in sorted(nominations):
         task = ssn.state.tasks.get(uid)
-        if task is not None and not kept.get((task._job_key, nominations[uid].node), True):
+        if task is not None and not kept.get((task.job_key, nominations[uid].node), True):
             end_nomination(ssn, task)
 
 
 def refusal_for(ssn: Session, job: Job) -> str:
     """Why the last plan for a job was stopped, in words; nothing if none was, or it may be tried again."""
-    standing = (no for no in ssn.state.refused.values() if no.beneficiary == job._uid and ssn.now < no.until)
+    standing = (no for no in ssn.state.refused.values() if no.beneficiary == job.uid and ssn.now < no.until)
     return "; ".join(_text(no) for no in sorted(standing, key=lambda no: no.pod))
 
 

@@ -24,11 +24,11 @@ def _seconds(text: str) -> float:
 
 def declared_run_time(job: Job) -> float:
     """The declared run time in seconds; infinite where none is declared, or none that can be read."""
-    text = job._annotations.get(RUN_TIME_ANNOTATION)
+    text = job.annotations.get(RUN_TIME_ANNOTATION)
     return math.inf if text is None else _seconds(text)
 
 
 def started_at(task: Task) -> float | None:
     """When a task began to run, as the cluster says; None if it does not say."""
-    since = task._pod.status.start_time
+    since = task.pod.status.start_time
     return since.timestamp() if since is not None else None

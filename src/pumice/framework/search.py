@@ -42,14 +42,14 @@ class NodeSearch:
     def choose(self, task: Task) -> Choice | FitError:
         """The best node, or why there is none."""
         ssn = self._ssn
-        if task._nominated:
+        if task.nominated_node:
             with ssn.state.lifted(task):
                 return self._for_nominated(task)
         return self._anywhere(task)
 
     def _anywhere(self, task: Task) -> Choice | FitError:
         chooser, within = self._ssn.chooser, self._within
-        role = task._role
+        role = task.role
         if self._remember and role:
             known = self._failed.get(role)
             if known is not None:
@@ -61,7 +61,7 @@ class NodeSearch:
 
     def _for_nominated(self, task: Task) -> Choice | FitError:
         """Idle room on the nominated node, else idle room anywhere, else what is being released on that node."""
-        node = self._ssn.nodes.get(task._nominated)
+        node = self._ssn.nodes.get(task.nominated_node)
         if node is None or (self._within is not None and not self._within[node.row]):
             return self._anywhere(task)
         only = np.zeros(self._ssn.state.table.size, dtype=np.bool_)
@@ -93,11 +93,11 @@ class NodeSearch:
 
     def plan(self, task: Task, wanted: int) -> Sequence[int]:
         """Rows for several equal tasks, where they can be placed in bulk."""
-        if self._within is not None or self._soft is not None or task._nominated:
+        if self._within is not None or self._soft is not None or task.nominated_node:
             return []
-        if self._remember and task._role:
+        if self._remember and task.role:
             filters = self._ssn.evaluator.view(task).session_filters
-            if filters or task._role in self._failed:
+            if filters or task.role in self._failed:
                 return []
         return self._ssn.chooser.plan(task, wanted)
 

@@ -280,7 +280,7 @@ class Session(Registration, Asking, Failures, Telling):
         for statement in reversed(self.kept):
             statement.discard()
         for op in reversed(self._pipelines):
-            if op.task._status is S.PIPELINED:
+            if op.task.status is S.PIPELINED:
                 self.state.set_status(op.task, S.PENDING, None)
         self.state.end_session()
         self._judge()
@@ -331,18 +331,16 @@ class Session(Registration, Asking, Failures, Telling):
     def commit(self, operations: Sequence[Operation]) -> None:
         """Turn operations into intents (called by `Statement.commit`)."""
         state = self.state
-        freed = {op.task._job_key for op in operations if op.kind is Kind.EVICT}
+        freed = {op.task.job_key for op in operations if op.kind is Kind.EVICT}
         for op in operations:
             task = op.task
             if op.kind is Kind.ALLOCATE:
                 notes = self.bind_annotations(task, op.node)
                 claims = tuple(c for fn in self._preparing for c in fn(task)) if self._preparing else ()
-                needed = _still_needed(task._job) if claims and task._job is not None else 0
+                needed = _still_needed(task.job) if claims and task.job is not None else 0
                 state.confirm(task)
                 binder = self.binder_of(task)
-                self.intents.append(
-                    Bind(task.key, task._uid, op.node.name, task._job_key, notes, binder, claims, needed)
-                )
+                self.intents.append(Bind(task.key, task.uid, op.node.name, task.job_key, notes, binder, claims, needed))
             elif op.kind is Kind.EVICT:
                 self.budgets.commit(task)
                 state.assume(task)
@@ -350,11 +348,11 @@ class Session(Registration, Asking, Failures, Telling):
                 self.intents.append(
                     Evict(
                         task.key,
-                        task._uid,
+                        task.uid,
                         op.node.name,
                         op.reason,
-                        task._job_key,
-                        helped._job_key if helped is not None else "",
+                        task.job_key,
+                        helped.job_key if helped is not None else "",
                         helped.key if helped is not None else "",
                     )
                 )
@@ -363,7 +361,7 @@ class Session(Registration, Asking, Failures, Telling):
                 if freed:
                     nominate(self, task, op.node, freed)
                 if op.evicted:
-                    self.intents.append(Nominate(task.key, task._uid, op.node.name))
+                    self.intents.append(Nominate(task.key, task.uid, op.node.name))
 
     def reopen_best_effort(self) -> None:
         """Take back committed promises to tasks that ask for nothing: backfill finds them a place now.
@@ -371,7 +369,7 @@ class Session(Registration, Asking, Failures, Telling):
         Where somebody was evicted for the task, the promise stands.
         """
         kept = holds(self)
-        for op in [op for op in self._pipelines if op.task._best_effort and op.task._status is S.PIPELINED]:
+        for op in [op for op in self._pipelines if op.task.best_effort and op.task.status is S.PIPELINED]:
             if kept and op.evicted:
                 continue
             self._pipelines.remove(op)
@@ -416,7 +414,7 @@ class Session(Registration, Asking, Failures, Telling):
     def unfit(self, job: Job, task: Task, error: FitError) -> None:
         """Remember why a task fits nowhere, and in which state of the nodes."""
         error.at = self.state.table.touched.position
-        self.fit_errors.setdefault(job.uid, {})[task._uid] = error
+        self.fit_errors.setdefault(job.uid, {})[task.uid] = error
 
     def set_condition(self, job: Job, kind: str, status: str, reason: str, message: str) -> None:
         """Write a condition of a job's PodGroup when the session closes."""
@@ -427,7 +425,7 @@ class Session(Registration, Asking, Failures, Telling):
 
 def _still_needed(job: Job) -> int:
     """How many tasks of a job must still be bound to complete its minimum."""
-    return max(0, job._min_available - job.count(S.BOUND, S.RUNNING, S.SUCCEEDED))
+    return max(0, job.min_available - job.count(S.BOUND, S.RUNNING, S.SUCCEEDED))
 
 
 def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:

@@ -35,10 +35,10 @@ class StarvingJobs:
         if not ssn.chain("job_starving"):
             return
         for queue in ssn.queues.values():
-            for job in queue._waiting.values():
-                if job._phase in _UNADMITTED or (job.has_topology and not topology):
+            for job in queue.waiting.values():
+                if job.phase in _UNADMITTED or (job.has_topology and not topology):
                     continue
-                if worth is not None and not job._by_status[S.RUNNING] and not job._by_status[S.BOUND]:
+                if worth is not None and not job.with_status(S.RUNNING) and not job.with_status(S.BOUND):
                     self._unasked.setdefault(queue.name, []).append(job)
                 elif self._starves(job):
                     self._found.setdefault(queue.name, []).append(job)
@@ -65,22 +65,22 @@ class StarvingJobs:
     def _head(self, queue: Queue) -> Job | None:
         """The first job of a strict FIFO queue that is not ready: nobody behind it is served."""
         ssn = self._ssn
-        waiting = (j for j in queue._waiting.values() if j._phase not in _UNADMITTED)
+        waiting = (j for j in queue.waiting.values() if j.phase not in _UNADMITTED)
         blocked = [j for j in waiting if ssn.job_valid(j) and not ssn.job_ready(j)]
         return min(blocked, key=ssn.job_key()) if blocked else None
 
 
 def waiting_tasks(ssn: Session, job: Job) -> list[Task]:
     """The job's tasks that wait for a place, in order; those that ask for nothing only if somebody will bind them."""
-    waiting = (t for t in job._by_status[S.PENDING].values() if placeable(t))
+    waiting = (t for t in job.with_status(S.PENDING).values() if placeable(t))
     if spares(ssn) and "backfill" not in ssn.actions:
-        waiting = (t for t in waiting if not t._best_effort)
+        waiting = (t for t in waiting if not t.best_effort)
     return ssn.sorted_tasks(waiting)
 
 
 def never_preempts(task: Task) -> bool:
     """Does the pod say that nobody is to be evicted for it?"""
-    return task._pod.spec.preemption_policy == "Never"
+    return task.pod.spec.preemption_policy == "Never"
 
 
 def may_preempt(ssn: Session, task: Task) -> bool:
@@ -91,9 +91,9 @@ def may_preempt(ssn: Session, task: Task) -> bool:
     """
     if never_preempts(task):
         return False
-    if not task._nominated:
+    if not task.nominated_node:
         return True
-    node = ssn.nodes.get(task._nominated)
+    node = ssn.nodes.get(task.nominated_node)
     if node is None:
         return True
     with ssn.state.lifted(task):
@@ -103,14 +103,14 @@ def may_preempt(ssn: Session, task: Task) -> bool:
         return not fits or spares(ssn)
     if reason.code is Code.UNRESOLVABLE:
         return True
-    return not any(v._priority < task._priority and _evicted_before(ssn, v) for v in node.tasks.values())
+    return not any(v.priority < task.priority and _evicted_before(ssn, v) for v in node.tasks.values())
 
 
 def _evicted_before(ssn: Session, victim: Task) -> bool:
     """Is the task terminating because a scheduler evicted it?"""
-    if victim._status is not S.RELEASING:
+    if victim.status is not S.RELEASING:
         return False
-    conditions = victim._pod.status.conditions or ()
-    return victim._uid in ssn.state.assumed or any(
+    conditions = victim.pod.status.conditions or ()
+    return victim.uid in ssn.state.assumed or any(
         c.type == "DisruptionTarget" and c.reason in _MADE_ROOM for c in conditions
     )

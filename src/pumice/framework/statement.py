@@ -71,10 +71,9 @@ class Statement:
 
     def _place(self, kind: Kind, task: Task, node: Node, status: TaskStatus, evicted: bool) -> str:
         ssn = self._ssn
-        before = task._status
-        if task._class.gpu is not None and status is S.ALLOCATED:
-            task._wanted_devices = ssn.pick_devices(task, node)
-        ssn.state.move(task, status, node)
+        before = task.status
+        devices = ssn.pick_devices(task, node) if task.klass.gpu is not None and status is S.ALLOCATED else ()
+        ssn.state.move(task, status, node, devices=devices)
         if ssn.handlers:
             error = self._tell(task)
             if error:
@@ -121,9 +120,9 @@ class Statement:
 
     def evict(self, task: Task, reason: str, for_task: Task | None = None) -> None:
         """Mark a task as being evicted, for the good of *for_task*."""
-        node = task._node
+        node = task.node
         assert node is not None, f"task {task.key} is on no node"
-        before = task._status
+        before = task.status
         self._ssn.state.set_status(task, S.RELEASING, node, evicted=True)
         self._ssn.budgets.count(task, 1)
         self._ssn.tell_deallocated(task)
@@ -155,7 +154,7 @@ class Statement:
     def aside(self, task: Task) -> Iterator[None]:
         """Within the block *task*, which this statement gave a place, does not have it."""
         op = next(op for op in self.operations if op.task is task)
-        status = task._status
+        status = task.status
         self._undo(op)
         try:
             yield

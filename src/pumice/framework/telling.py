@@ -27,15 +27,9 @@ class Telling(Chains):
         """Tell handlers that a task gave its place back; they still see which place that was (*node*)."""
         if not self.handlers:
             return
-        gone = task._node is None
-        if gone:
-            task._node = node
-        try:
+        with self.state.shown_at(task, node):
             for handler in self.handlers:
                 self._tell(handler, handler.deallocate, handler.deallocate_many, task, "deallocate handler")
-        finally:
-            if gone:
-                task._node = None
 
     def _tell(
         self,

@@ -143,7 +143,7 @@ class _Placing:
         errors = self._ssn.fit_errors.get(self._job.uid)
         if errors:
             for task in tasks:
-                errors.pop(task._uid, None)
+                errors.pop(task.uid, None)
 
 
 def gradient(ssn: Session, point: str, subject: Job | SubJob, within: HyperNode, purpose: str) -> list[list[HyperNode]]:

@@ -54,7 +54,7 @@ class Turns:
 
         Room that is held for others is taken only where there is no other, and only from those who come after the job.
         """
-        sheet = self._sheets.get(job._uid)
+        sheet = self._sheets.get(job.uid)
         if sheet is None:
             sheet = worksheet_of(self._ssn, job)
         if not sheet:
@@ -65,7 +65,7 @@ class Turns:
         else:
             served = self._beside_holds(queue, job, place, sheet)
         if served and sheet:
-            self._sheets[job._uid] = sheet
+            self._sheets[job.uid] = sheet
             visit.push(self._key(job), job)
         return served
 

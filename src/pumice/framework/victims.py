@@ -40,7 +40,7 @@ def scenario_of(action: str, job: Job, operations: Iterable[Operation], task: Ta
     scenario = Scenario(action, job, task)
     for op in operations:
         if op.kind is Kind.EVICT:
-            scenario.victims.setdefault(op.task._job_key, []).append(op.task)
+            scenario.victims.setdefault(op.task.job_key, []).append(op.task)
     return scenario
 
 
@@ -56,8 +56,8 @@ def victim_order(ssn: Session, tasks: Iterable[Task], preemptor: Task) -> list[T
     queue = _queue_of(ssn, preemptor)
     by_queue: dict[str, list[Task]] = {}
     for task in listed:
-        job = task._job
-        by_queue.setdefault(job._queue if job is not None and job.in_session else "", []).append(task)
+        job = task.job
+        by_queue.setdefault(job.queue if job is not None and job.in_session else "", []).append(task)
     ordered = ssn.sorted_tasks(by_queue.pop("", ()))[::-1]
     if queue is None:
         return ordered + _by_job(ssn, [t for group in by_queue.values() for t in group])
@@ -74,15 +74,15 @@ def victim_order(ssn: Session, tasks: Iterable[Task], preemptor: Task) -> list[T
 
 
 def _queue_of(ssn: Session, preemptor: Task) -> Queue | None:
-    job = preemptor._job
-    return ssn.queues.get(job._queue) if job is not None and job.in_session else None
+    job = preemptor.job
+    return ssn.queues.get(job.queue) if job is not None and job.in_session else None
 
 
 def _by_job(ssn: Session, tasks: list[Task]) -> list[Task]:
     """Tasks of one queue: those of the worst job first, the last task of a job first."""
     tasks = ssn.sorted_tasks(tasks)[::-1]
-    if len({t._job_key for t in tasks}) > 1:
-        tasks.sort(key=cmp_to_key(lambda a, b: 0 if a._job is b._job else -ssn.job_order(a.job, b.job)))
+    if len({t.job_key for t in tasks}) > 1:
+        tasks.sort(key=cmp_to_key(lambda a, b: 0 if a.job is b.job else -ssn.job_order(a.job, b.job)))
     return tasks
 
 
@@ -91,16 +91,16 @@ def victim_less(ssn: Session, preemptor: Task) -> Callable[[Task, Task], bool]:
     queue = _queue_of(ssn, preemptor)
 
     def less(left: Task, right: Task) -> bool:
-        a, b = left._job, right._job
+        a, b = left.job, right.job
         if a is b:
             return not ssn.task_less(left, right)
         known_a, known_b = a is not None and a.in_session, b is not None and b.in_session
         if a is None or b is None or not (known_a and known_b):
             return not known_a if known_a != known_b else not ssn.task_less(left, right)
-        if queue is None or a._queue == b._queue:
+        if queue is None or a.queue == b.queue:
             c = ssn.job_order(a, b)
             return c > 0 if c else not ssn.task_less(left, right)
-        return ssn.victim_queue_less(ssn.queues[a._queue], ssn.queues[b._queue], queue)
+        return ssn.victim_queue_less(ssn.queues[a.queue], ssn.queues[b.queue], queue)
 
     return less
 
@@ -108,7 +108,7 @@ def victim_less(ssn: Session, preemptor: Task) -> Callable[[Task, Task], bool]:
 def victim_queue(ssn: Session, victims: Sequence[Task], preemptor: Task) -> OrderedQueue[Task]:
     """Victims to be popped one by one; the order follows what the evictions change (shares of jobs)."""
     less = victim_less(ssn, preemptor)
-    if len({t._job_key for t in victims}) == 1:
-        place = {t._uid: n for n, t in enumerate(victim_order(ssn, victims, preemptor))}
-        return OrderedQueue(lambda a, b: place[a._uid] < place[b._uid], victims)
+    if len({t.job_key for t in victims}) == 1:
+        place = {t.uid: n for n, t in enumerate(victim_order(ssn, victims, preemptor))}
+        return OrderedQueue(lambda a, b: place[a.uid] < place[b.uid], victims)
     return OrderedQueue(less, victims)

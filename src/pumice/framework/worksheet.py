@@ -53,16 +53,16 @@ class Denied(FitError):
 
 def placeable(task: Task) -> bool:
     """May the task be given a place: no foreign gate, a readable request?"""
-    return not task._invalid and not (task._gates and task.gated)
+    return not task.invalid and not (task.gates and task.gated)
 
 
 def worksheet_of(ssn: Session, job: Job) -> Worksheet:
     """The waiting tasks of a job, best-effort ones left to backfill; what is wrong with a pod is its reason to wait."""
     pending = []
-    for task in job._by_status[0].values():
-        if task._invalid:
-            ssn.unfit(job, task, FitError(text=f"pod {task.key}: {task._invalid}"))
-        elif not task._best_effort and placeable(task):
+    for task in job.with_status(S.PENDING).values():
+        if task.invalid:
+            ssn.unfit(job, task, FitError(text=f"pod {task.key}: {task.invalid}"))
+        elif not task.best_effort and placeable(task):
             pending.append(task)
     sheet = Worksheet(by_topology=ssn.wants_topology(job))
     if not job.policies:
@@ -70,8 +70,8 @@ def worksheet_of(ssn: Session, job: Job) -> Worksheet:
         return sheet
     groups: dict[str, list[Task]] = {}
     for task in pending:
-        sub_job = task._sub_job
-        groups.setdefault(sub_job._uid if sub_job is not None else job.uid, []).append(task)
+        sub_job = task.sub_job
+        groups.setdefault(sub_job.uid if sub_job is not None else job.uid, []).append(task)
     sheet.sub_jobs = {uid: deque(ssn.sorted_tasks(tasks)) for uid, tasks in groups.items()}
     return sheet
 
@@ -169,7 +169,7 @@ def _place_many(
     for task in tasks:
         if task is first:
             continue
-        if equal >= wanted or task._class is not first._class or task._nominated or task._labels != first._labels:
+        if equal >= wanted or task.klass is not first.klass or task.nominated_node or task.labels != first.labels:
             break
         equal += 1
     if equal < 2:
@@ -195,14 +195,14 @@ def _failed_before(ssn: Session, job: Job, sub_job: SubJob | None, task: Task) -
     if not failed:
         return False
     if ssn.compat.role_failure:
-        if not task._role:
+        if not task.role:
             return False
-        return any(t._role == task._role and t._sub_job is sub_job for t in failed)
+        return any(t.role == task.role and t.sub_job is sub_job for t in failed)
     view = ssn.evaluator.view(task)
     if view.session_filters:
         return False
     errors, now = ssn.fit_errors[job.uid], ssn.state.table.touched.position
-    return any(t._class is task._class and errors[t._uid].at == now for t in failed)
+    return any(t.klass is task.klass and errors[t.uid].at == now for t in failed)
 
 
 def _unfit_tasks(ssn: Session, job: Job) -> list[Task]:
@@ -210,7 +210,7 @@ def _unfit_tasks(ssn: Session, job: Job) -> list[Task]:
     errors = ssn.fit_errors.get(job.uid)
     if not errors:
         return []
-    return [job._tasks[uid] for uid, error in errors.items() if uid in job._tasks and not isinstance(error, Denied)]
+    return [job.tasks[uid] for uid, error in errors.items() if uid in job.tasks and not isinstance(error, Denied)]
 
 
 def goes_on(ssn: Session, job: Job, sub_job: SubJob | None) -> bool:
@@ -220,9 +220,9 @@ def goes_on(ssn: Session, job: Job, sub_job: SubJob | None) -> bool:
         return False
     if job.policies:
         return True
-    failed = {t._role for t in _unfit_tasks(ssn, job)}
+    failed = {t.role for t in _unfit_tasks(ssn, job)}
     if job.min_available < job.role_total:
-        left = sum(1 for t in job._by_status[S.PENDING].values() if t._role not in failed)
+        left = sum(1 for t in job.with_status(S.PENDING).values() if t.role not in failed)
         return job.ready_count + left >= job.min_available
     for role in failed:
         minimum = job.role_minimums.get(role, 0)

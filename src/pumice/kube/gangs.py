@@ -40,12 +40,12 @@ class HalfGangs:
         if not self._grace or state.now < self._next:
             return []
         self._next = state.now + min(self._grace / 10, 5.0)
-        half = {job._uid: job for job in self._broken(state)}
+        half = {job.uid: job for job in self._broken(state)}
         self._since = {uid: self._since.get(uid, state.now) for uid in half}
         intents: list[Intent] = []
         for uid, since in self._since.items():
             job = half[uid]
-            if state.now - since >= self._grace and not job._by_status[S.BINDING]:
+            if state.now - since >= self._grace and not job.with_status(S.BINDING):
                 intents += _released(state, job, self._grace)
         return intents
 
@@ -54,10 +54,10 @@ class HalfGangs:
         found: list[Job] = []
         whole: set[str] = set()
         for queue in state.queues.values():
-            for job in queue._waiting.values():
+            for job in queue.waiting.values():
                 placed = job.count(*_PLACED)
-                if job._uid in self._whole or placed >= job._min_available:
-                    whole.add(job._uid)
+                if job.uid in self._whole or placed >= job.min_available:
+                    whole.add(job.uid)
                 elif placed and _broken_off(job):
                     found.append(job)
         self._whole = whole
@@ -66,32 +66,32 @@ class HalfGangs:
 
 def _broken_off(job: Job) -> bool:
     """Whether the gang was never whole: enough pods to make it so were there already when the last one was bound."""
-    placed = [task for status in _PLACED for task in job._by_status[status].values()]
+    placed = [task for status in _PLACED for task in job.with_status(status).values()]
     last = max(filter(None, map(_bound_at, placed)), default=None)
     if last is None:
         return False
-    waiting = (*job._by_status[S.PENDING].values(), *job._by_status[S.BINDING].values())
-    made = (task._pod.metadata.creation_timestamp for task in waiting)
-    return len(placed) + sum(at is not None and at <= last for at in made) >= job._min_available
+    waiting = (*job.with_status(S.PENDING).values(), *job.with_status(S.BINDING).values())
+    made = (task.pod.metadata.creation_timestamp for task in waiting)
+    return len(placed) + sum(at is not None and at <= last for at in made) >= job.min_available
 
 
 def _bound_at(task: Task) -> datetime | None:
-    for condition in task._pod.status.conditions or ():
+    for condition in task.pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "True":
             return condition.last_transition_time
     return None
 
 
 def _released(state: ClusterState, job: Job, grace: float) -> Iterator[Intent]:
-    holding = [task for status in (S.BOUND, S.RUNNING) for task in job._by_status[status].values()]
+    holding = [task for status in (S.BOUND, S.RUNNING) for task in job.with_status(status).values()]
     text = (
-        f"{len(holding)} of {job._min_available} members were bound, and the rest could not be within {grace:g} s: "
+        f"{len(holding)} of {job.min_available} members were bound, and the rest could not be within {grace:g} s: "
         "their room is given back"
     )
-    log.warning("gang %s: %s", job._uid, text)
-    yield Note("PodGroup", job._uid, "Warning", "HalfGangReleased", text)
+    log.warning("gang %s: %s", job.uid, text)
+    yield Note("PodGroup", job.uid, "Warning", "HalfGangReleased", text)
     for task in holding:
-        node = task._node
+        node = task.node
         state.set_status(task, S.RELEASING, node)
         state.assume(task)
-        yield Evict(task.key, task._uid, node.name if node is not None else "", "half gang", job._uid)
+        yield Evict(task.key, task.uid, node.name if node is not None else "", "half gang", job.uid)

@@ -25,7 +25,7 @@ class QueueStatuses:
         self._looked = state.now
         found = []
         for name, held in _sums(state).items():
-            written = state.queues[name]._object.status.allocated or {}
+            written = state.queues[name].object.status.allocated or {}
             if _written(written) != {d: v for d, v in held.items() if v}:
                 allocated = {**dict.fromkeys(written, "0"), **{dim_name(d): quantity(d, v) for d, v in held.items()}}
                 found.append(StatusUpdate("Queue", name, {"allocated": dict(sorted(allocated.items()))}))

@@ -2,36 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from pumice.model.api import NetworkTopology, PodGroup, SubGroupPolicy
+from pumice.model.mapping import NOTHING, ReadOnlyMap
 from pumice.model.resources import EMPTY, Number, Resources
+from pumice.model.sealed import Sealed
 from pumice.model.selectors import label_selector_matches
-from pumice.model.status import IS_ALLOCATED, IS_READY, STATUS_COUNT, JobPhase, TaskStatus
-from pumice.model.task import PREEMPTABLE_KEY, Task, reader
+from pumice.model.status import IS_ALLOCATED, READY_STATUSES, STATUS_COUNT, JobPhase, TaskStatus
+from pumice.model.task import PREEMPTABLE_KEY, Task, TaskMap
 
 PREEMPTIBILITY_LABEL: Final = "kai.scheduler/preemptibility"
 S = TaskStatus
+READY: Final = tuple(sorted(int(s) for s in READY_STATUSES))
+"""The statuses that count towards a gang."""
+_ALLOCATED, _BINDING, _BOUND, _RUNNING, _SUCCEEDED = READY
 
 
-class TaskGroup:
+class TaskGroup(Sealed):
     """Tasks with their counts by status; what `Job` and `SubJob` share."""
 
-    __slots__ = ("_by_status", "_min_available", "_pending_best_effort", "_tasks", "role_counts", "version")
+    __slots__ = (
+        "_by_status",
+        "_role_counts",
+        "_tasks",
+        "min_available",
+        "pending_best_effort_count",
+        "tasks",
+        "version",
+    )
 
-    tasks: Mapping[str, Task] = reader("_tasks")
-    min_available: int = reader("_min_available")
+    tasks: TaskMap
+    min_available: int
+    pending_best_effort_count: int
+    """Pending tasks that ask for nothing."""
+    version: int
+    """Grows with every change."""
 
-    def __init__(self) -> None:
-        self._tasks: dict[str, Task] = {}
-        self._by_status: list[dict[str, Task]] = [{} for _ in range(STATUS_COUNT)]
-        self._min_available = 0
-        self._pending_best_effort = 0
-        self.role_counts: dict[str, list[int]] = {}
+    def __init__(self, shared: TaskGroup | None = None) -> None:
+        """*shared*: have the tasks of another group, and follow them."""
+        self._tasks: TaskMap = shared._tasks if shared is not None else TaskMap()
+        self._by_status: tuple[TaskMap, ...] = (
+            shared._by_status if shared is not None else tuple(TaskMap() for _ in range(STATUS_COUNT))
+        )
+        self._role_counts: dict[str, list[int]] = shared._role_counts if shared is not None else {}
+        self.tasks = self._tasks
+        self.min_available = 0
+        self.pending_best_effort_count = 0
         self.version = 0
 
-    def with_status(self, status: TaskStatus) -> Mapping[str, Task]:
+    def with_status(self, status: TaskStatus) -> TaskMap:
         """The tasks in one status, by UID."""
         return self._by_status[status]
 
@@ -43,17 +64,12 @@ class TaskGroup:
     def ready_count(self) -> int:
         """Tasks that have a place or are done: Bound, Binding, Running, Allocated, Succeeded."""
         b = self._by_status
-        return len(b[1]) + len(b[3]) + len(b[4]) + len(b[5]) + len(b[7])
+        return len(b[_BOUND]) + len(b[_BINDING]) + len(b[_RUNNING]) + len(b[_ALLOCATED]) + len(b[_SUCCEEDED])
 
     @property
     def waiting_count(self) -> int:
         """Tasks that wait for room which is being released."""
         return len(self._by_status[S.PIPELINED])
-
-    @property
-    def pending_best_effort_count(self) -> int:
-        """Pending tasks that ask for nothing."""
-        return self._pending_best_effort
 
     @property
     def valid_count(self) -> int:
@@ -63,158 +79,141 @@ class TaskGroup:
     @property
     def is_ready(self) -> bool:
         """Enough tasks have a place."""
-        return self.ready_count + self._pending_best_effort >= self._min_available
+        return self.ready_count + self.pending_best_effort_count >= self.min_available
 
     @property
     def is_pipelined(self) -> bool:
         """Enough tasks have a place or a promised one."""
-        return self.waiting_count + self.ready_count + self._pending_best_effort >= self._min_available
+        return self.waiting_count + self.ready_count + self.pending_best_effort_count >= self.min_available
 
     @property
     def is_starving(self) -> bool:
         """Too few tasks have a place or a promised one."""
-        return self.waiting_count + self.ready_count < self._min_available
-
-    def _index(self, task: Task, status: TaskStatus, sign: int) -> None:
-        """Add (+1) or remove (-1) a task from the counts of one status."""
-        if sign > 0:
-            self._by_status[status][task._uid] = task
-        else:
-            del self._by_status[status][task._uid]
-        counts = self.role_counts.get(task._role)
-        if counts is None:
-            counts = self.role_counts[task._role] = [0] * (STATUS_COUNT + 1)
-        counts[status] += sign
-        if status == 0 and task._best_effort:
-            self._pending_best_effort += sign
-            counts[STATUS_COUNT] += sign
-        self.version += 1
+        return self.waiting_count + self.ready_count < self.min_available
 
 
 class SubJob(TaskGroup):
     """The part of a job that one sub-group policy sets apart, or all the rest of it."""
 
-    __slots__ = ("_job", "_uid", "allocated_hypernode", "group", "match_index", "nominated_hypernode", "topology")
+    __slots__ = ("group", "job", "match_index", "topology", "uid")
 
-    job: Job = reader("_job")
-    uid: str = reader("_uid")
+    job: Job
+    uid: str
+    group: str
+    match_index: int
+    topology: NetworkTopology | None
 
-    def __init__(self, job: Job, uid: str, group: str, match_index: int) -> None:
-        super().__init__()
-        self._job, self._uid = job, uid
-        self.group = group
-        self.match_index = match_index
-        self.topology: NetworkTopology | None = None
-        self.allocated_hypernode = ""
-        self.nominated_hypernode = ""
+    def __init__(self, job: Job, uid: str, group: str, match_index: int, *, whole: bool = False) -> None:
+        """*whole*: the job with all its tasks, as one."""
+        super().__init__(job if whole else None)
+        self.job, self.uid = job, uid
+        self.group, self.match_index = group, match_index
+        self.topology = job.topology if whole else None
+        self.min_available = job.min_available if whole else 0
 
     @property
     def priority(self) -> int:
         """The highest priority of its tasks, at least 0."""
-        return max((t.priority for t in self._tasks.values()), default=0) if self._tasks else 0
+        return max((t.priority for t in self.tasks.values()), default=0) if self.tasks else 0
 
     @property
     def is_default(self) -> bool:
         """Holds the tasks that no policy sets apart."""
-        return self._uid == self._job.uid
+        return self.uid == self.job.uid
 
     def __repr__(self) -> str:
-        return f"<SubJob {self._uid}>"
+        return f"<SubJob {self.uid}>"
 
 
 class Job(TaskGroup):
     """A job as plugins see it. Read-only: everything is changed by the state alone."""
 
     __slots__ = (
-        *("_allocated", "_annotations", "_contribution", "_creation", "_group", "_held", "_labels", "_min_resources"),
-        *("_name", "_namespace", "_pending", "_phase", "_priority", "_problem", "_queue", "_sub_jobs", "_total"),
-        *("_uid", "allocated_hypernode", "in_session", "role_minimums", "role_total", "unschedulable_now"),
+        *("_allocated", "_contribution", "_held", "_pending", "_sub_jobs", "_total", "allocated", "annotations"),
+        *("creation", "group", "held", "in_session", "labels", "min_resources", "name", "namespace", "pending"),
+        *("phase", "priority", "problem", "queue", "role_minimums", "role_total", "sub_jobs", "total_request", "uid"),
     )
 
-    uid: str = reader("_uid")
-    name: str = reader("_name")
-    namespace: str = reader("_namespace")
-    queue: str = reader("_queue")
+    uid: str
+    name: str
+    namespace: str
+    queue: str
     """The name of its queue."""
-    priority: int = reader("_priority")
-    creation: float = reader("_creation")
-    labels: Mapping[str, str] = reader("_labels")
-    annotations: Mapping[str, str] = reader("_annotations")
-    phase: str = reader("_phase")
+    priority: int
+    creation: float
+    labels: ReadOnlyMap[str, str]
+    annotations: ReadOnlyMap[str, str]
+    phase: str
     """The phase of its PodGroup, or nothing."""
-    min_resources: Resources | None = reader("_min_resources")
+    min_resources: Resources | None
     """What the PodGroup says it needs at least; None where it says nothing."""
-    sub_jobs: Mapping[str, SubJob] = reader("_sub_jobs")
-    group: PodGroup | None = reader("_group")
-    problem: str = reader("_problem")
+    sub_jobs: SubJobMap
+    group: PodGroup | None
+    problem: str
     """What is wrong with its PodGroup, or nothing; a job with a problem is not scheduled."""
+    in_session: bool
+    """Can it be scheduled: has it a PodGroup and a queue?"""
+    role_minimums: ReadOnlyMap[str, int]
+    role_total: int
+    allocated: Resources
+    """Held by its tasks now."""
+    held: Resources
+    """Held by its tasks now, or promised to them in this session."""
+    pending: Resources
+    """Asked for by its waiting tasks."""
+    total_request: Resources
+    """Asked for by all its tasks."""
 
     def __init__(self, namespace: str, name: str) -> None:
         super().__init__()
-        self._uid = f"{namespace}/{name}"
-        self._namespace, self._name = namespace, name
-        self._group: PodGroup | None = None
-        self._queue = ""
-        self._priority = 0
-        self._creation = 0.0
-        self._labels: Mapping[str, str] = {}
-        self._annotations: Mapping[str, str] = {}
-        self._phase: str = ""
-        self._min_resources: Resources | None = None
+        self.uid = f"{namespace}/{name}"
+        self.namespace, self.name = namespace, name
+        self.group = None
+        self.queue = ""
+        self.priority = 0
+        self.creation = 0.0
+        self.labels = self.annotations = NOTHING
+        self.phase = ""
+        self.min_resources = None
         self._allocated: dict[int, Number] = {}
         self._held: dict[int, Number] = {}
         self._pending: dict[int, Number] = {}
         self._total: dict[int, Number] = {}
-        self._sub_jobs: dict[str, SubJob] = {}
-        self._problem = ""
+        self.allocated, self.held = Resources(self._allocated), Resources(self._held)
+        self.pending, self.total_request = Resources(self._pending), Resources(self._total)
+        self._sub_jobs = self.sub_jobs = SubJobMap()
+        self.problem = ""
         self._contribution: tuple[str, Resources, Resources, Resources] = ("", EMPTY, EMPTY, EMPTY)
-        self.role_minimums: dict[str, int] = {}
+        self.role_minimums = ReadOnlyMap()
         self.role_total = 0
-        self.allocated_hypernode = ""
         self.in_session = False
-        self.unschedulable_now = False
 
     # -- what it is -----------------------------------------------------------------------------------------------
     @property
     def preemptible(self) -> bool:
         """May its tasks be victims? Said by the job, else by its tasks (which may, unless they say otherwise)."""
-        said = self._annotations.get(PREEMPTABLE_KEY, self._labels.get(PREEMPTABLE_KEY))
+        said = self.annotations.get(PREEMPTABLE_KEY, self.labels.get(PREEMPTABLE_KEY))
         if said is not None:
             return parse_bool(said)
-        kai = self._labels.get(PREEMPTIBILITY_LABEL, self._annotations.get(PREEMPTIBILITY_LABEL))
+        kai = self.labels.get(PREEMPTIBILITY_LABEL, self.annotations.get(PREEMPTIBILITY_LABEL))
         if kai is not None:
             return kai == "preemptible"
-        return all(t._preemptable for t in self._tasks.values())
-
-    @property
-    def allocated(self) -> Resources:
-        """Held by its tasks now."""
-        return Resources(self._allocated)
-
-    @property
-    def held(self) -> Resources:
-        """Held by its tasks now, or promised to them in this session."""
-        return Resources(self._held)
-
-    @property
-    def total_request(self) -> Resources:
-        """Asked for by all its tasks."""
-        return Resources(self._total)
+        return all(t.preemptable for t in self.tasks.values())
 
     @property
     def is_pending(self) -> bool:
         """Not yet let into its queue."""
-        return self._group is None or self._phase in ("", JobPhase.PENDING)
+        return self.group is None or self.phase in ("", JobPhase.PENDING)
 
     @property
     def policies(self) -> list[SubGroupPolicy]:
         """Its sub-group policies."""
-        return (self._group.spec.sub_group_policy if self._group else None) or []
+        return (self.group.spec.sub_group_policy if self.group else None) or []
 
     @property
     def topology(self) -> NetworkTopology | None:
         """Its network topology request."""
-        return self._group.spec.network_topology if self._group else None
+        return self.group.spec.network_topology if self.group else None
 
     @property
     def has_topology(self) -> bool:
@@ -223,11 +222,7 @@ class Job(TaskGroup):
 
     def whole(self) -> SubJob:
         """The whole job as one sub-job: what a job without policies is to those who ask by sub-job."""
-        sub_job = SubJob(self, self._uid, self._uid, 0)
-        sub_job._tasks, sub_job._by_status, sub_job.role_counts = self._tasks, self._by_status, self.role_counts
-        sub_job._min_available, sub_job.topology = self._min_available, self.topology
-        sub_job.allocated_hypernode = self.allocated_hypernode
-        return sub_job
+        return SubJob(self, self.uid, self.uid, 0, whole=True)
 
     # -- gang checks ----------------------------------------------------------------------------------------------
     def roles_valid(self) -> bool:
@@ -243,23 +238,21 @@ class Job(TaskGroup):
         return self._roles(lambda c: c[S.PIPELINED] + c[STATUS_COUNT])
 
     def _roles(self, more: Callable[[list[int]], int]) -> bool:
-        if not self.role_minimums or self._min_available < self.role_total:
+        if not self.role_minimums or self.min_available < self.role_total:
             return True
         for role, minimum in self.role_minimums.items():
-            counts = self.role_counts.get(role)
+            counts = self._role_counts.get(role)
             if counts is None:
                 if minimum > 0:
                     return False
-            elif counts[1] + counts[3] + counts[4] + counts[5] + counts[7] + more(counts) < minimum:
+            elif sum([counts[s] for s in READY]) + more(counts) < minimum:
                 return False
         return True
 
     def role_ready_count(self, role: str) -> int:
         """Tasks of a role that count as placed, waiting best-effort ones included."""
-        counts = self.role_counts.get(role)
-        return (
-            sum(n for s, n in enumerate(counts[:STATUS_COUNT]) if IS_READY[s]) + counts[STATUS_COUNT] if counts else 0
-        )
+        counts = self._role_counts.get(role)
+        return sum([counts[s] for s in READY]) + counts[STATUS_COUNT] if counts else 0
 
     def sub_jobs_valid(self) -> bool:
         """Every policy has enough sub-jobs."""
@@ -275,8 +268,8 @@ class Job(TaskGroup):
 
     def _policies(self, counts: Callable[[SubJob], bool]) -> bool:
         for policy in self.policies:
-            group = f"{self._uid}/{policy.name}"
-            have = sum(1 for sj in self._sub_jobs.values() if sj.group == group and counts(sj))
+            group = f"{self.uid}/{policy.name}"
+            have = sum(1 for sj in self.sub_jobs.values() if sj.group == group and counts(sj))
             if have < (policy.min_sub_groups or 0):
                 return False
         return True
@@ -284,7 +277,7 @@ class Job(TaskGroup):
     # -- sums -----------------------------------------------------------------------------------------------------
     def elastic(self) -> Resources:
         """Held beyond its minimum."""
-        least = dict((self._min_resources or EMPTY).items())
+        least = dict((self.min_resources or EMPTY).items())
         out: dict[int, Number] = dict.fromkeys(least, 0)
         for d, v in self._allocated.items():
             out[d] = max(v - least.get(d, 0), 0)
@@ -292,12 +285,12 @@ class Job(TaskGroup):
 
     def without_gated(self, resources: Resources) -> Resources:
         """*resources* less what its gated tasks ask for, never below 0."""
-        gated = [t for t in self._by_status[S.PENDING].values() if t._gates and t.gated]
+        gated = [t for t in self._by_status[S.PENDING].values() if t.gates and t.gated]
         if not gated:
             return resources
         out = dict(resources.items())
         for task in gated:
-            for d, v in task._class.items:
+            for d, v in task.klass.items:
                 if d in out:
                     out[d] = max(out[d] - v, 0)
         return Resources(out)
@@ -307,7 +300,21 @@ class Job(TaskGroup):
         return sum(len(tasks) for s, tasks in enumerate(self._by_status) if IS_ALLOCATED[s])
 
     def __repr__(self) -> str:
-        return f"<Job {self._uid} {self._phase or '-'} {len(self._tasks)} tasks>"
+        return f"<Job {self.uid} {self.phase or '-'} {len(self.tasks)} tasks>"
+
+
+class SubJobMap(ReadOnlyMap[str, SubJob]):
+    """Sub-jobs by UID."""
+
+    __slots__ = ()
+    holds = SubJob
+
+
+class JobMap(ReadOnlyMap[str, Job]):
+    """Jobs by UID."""
+
+    __slots__ = ()
+    holds = Job
 
 
 def sub_job_of(job: Job, task: Task) -> tuple[str, str, int, SubGroupPolicy | None]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from pumice.model.api import ResourceQuota
+from pumice.model.mapping import ReadOnlyMap
 from pumice.model.resources import Number, Resources
-from pumice.model.task import reader
+from pumice.model.sealed import Sealed
 
 
-class Namespace:
+class Namespace(Sealed):
     """A namespace as plugins see it."""
 
-    __slots__ = ("_allocated", "_name", "quotas")
+    __slots__ = ("_allocated", "allocated", "name", "quotas")
 
-    name: str = reader("_name")
+    name: str
+    allocated: Resources
+    """Held by its tasks now."""
+    quotas: ReadOnlyMap[str, ResourceQuota]
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._allocated: dict[int, Number] = {}
-        self.quotas: dict[str, ResourceQuota] = {}
-
-    @property
-    def allocated(self) -> Resources:
-        """Held by its tasks now."""
-        return Resources(self._allocated)
+        self.allocated = Resources(self._allocated)
+        self.quotas = ReadOnlyMap()

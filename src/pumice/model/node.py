@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.model.api import NodeObject, Taint
+from pumice.model.mapping import NOTHING, ReadOnlyMap
 from pumice.model.resources import CPU, MEMORY, Number, Resources, dim
-from pumice.model.task import GPU_RESOURCES, Task, reader
+from pumice.model.sealed import Sealed
+from pumice.model.task import GPU_RESOURCES, TaskMap
 
 if TYPE_CHECKING:
     from pumice.state.table import NodeTable
@@ -42,31 +44,31 @@ class LedgerRow(Resources):
         return int(self._matrix[dimension, self._row])
 
 
-class Node:
+class Node(Sealed):
     """One node. Read-only: everything is changed by the state alone."""
 
-    __slots__ = ("_annotations", "_dims", "_labels", "_name", "_object", "_row", "_table", "_taints", "_tasks")
+    __slots__ = ("_dims", "_table", "annotations", "labels", "name", "object", "row", "taints", "tasks")
 
-    name: str = reader("_name")
-    labels: Mapping[str, str] = reader("_labels")
-    annotations: Mapping[str, str] = reader("_annotations")
-    taints: tuple[Taint, ...] = reader("_taints")
-    tasks: Mapping[str, Task] = reader("_tasks")
+    name: str
+    labels: ReadOnlyMap[str, str]
+    annotations: ReadOnlyMap[str, str]
+    taints: tuple[Taint, ...]
+    tasks: TaskMap
     """Everything that is on it, by UID, pods of other schedulers included."""
-    object: NodeObject = reader("_object")
-    row: int = reader("_row")
+    object: NodeObject
+    row: int
+    """Its row in the node table."""
 
     def __init__(self, table: NodeTable, row: int, name: str) -> None:
-        self._table, self._row, self._name = table, row, name
-        self._labels: Mapping[str, str] = {}
-        self._annotations: Mapping[str, str] = {}
-        self._taints: tuple[Taint, ...] = ()
-        self._tasks: dict[str, Task] = {}
-        self._object = NodeObject()
+        self._table, self.row, self.name = table, row, name
+        self.labels = self.annotations = NOTHING
+        self.taints = ()
+        self.tasks = TaskMap()
+        self.object = NodeObject()
         self._dims: frozenset[int] = frozenset()
 
     def _ledger(self, matrix: npt.NDArray[np.int64]) -> LedgerRow:
-        return LedgerRow(matrix, self._row, self._dims)
+        return LedgerRow(matrix, self.row, self._dims)
 
     @property
     def allocatable(self) -> Resources:
@@ -101,13 +103,13 @@ class Node:
     @property
     def future_idle(self) -> Resources:
         """Free once everything that is being released is gone, less what is promised."""
-        t, r = self._table, self._row
+        t, r = self._table, self.row
         return Resources({d: int(t.idle[d, r] + t.releasing[d, r] - t.pipelined[d, r]) for d in self._dims})
 
     @property
     def unschedulable(self) -> bool:
         """Cordoned."""
-        return self._object.spec.unschedulable
+        return self.object.spec.unschedulable
 
     @property
     def gpus(self) -> Number:
@@ -131,4 +133,12 @@ class Node:
         return self.idle_gpus >= 1
 
     def __repr__(self) -> str:
-        return f"<Node {self._name}>"
+        return f"<Node {self.name}>"
+
+
+class NodeMap(ReadOnlyMap[str, Node]):
+    """Nodes by name."""
+
+    __slots__ = ()
+    holds = Node
+    keyed_by = "name"

@@ -2,121 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
 from pumice.model.api import QueueObject
+from pumice.model.job import JobMap
+from pumice.model.mapping import ReadOnlyMap, labels_of
 from pumice.model.resources import EMPTY, Number, Resources
-from pumice.model.task import reader
-
-if TYPE_CHECKING:
-    from pumice.model.job import Job
+from pumice.model.sealed import Sealed
 
 
-class Queue:
+class Queue(Sealed):
     """A queue as plugins see it. Read-only: everything is changed by the state alone."""
 
     __slots__ = (
-        *("_allocated", "_annotations", "_capability", "_creation", "_deserved", "_elastic", "_guarantee", "_held"),
-        *("_inqueue", "_jobs", "_labels", "_name", "_object", "_pending", "_problem", "_waiting", "version"),
+        *("_allocated", "_elastic", "_held", "_inqueue", "_jobs", "_pending", "allocated", "annotations"),
+        *("capability", "creation", "deserved", "elastic", "guarantee", "held", "inqueue", "jobs", "labels", "name"),
+        *("object", "pending", "problem", "version", "waiting"),
     )
 
-    name: str = reader("_name")
-    uid: str = reader("_name")
-    annotations: Mapping[str, str] = reader("_annotations")
-    labels: Mapping[str, str] = reader("_labels")
-    capability: Resources = reader("_capability")
+    name: str
+    annotations: ReadOnlyMap[str, str]
+    labels: ReadOnlyMap[str, str]
+    capability: Resources
     """The most it may ever hold; a name it lacks is unlimited."""
-    deserved: Resources = reader("_deserved")
-    guarantee: Resources = reader("_guarantee")
-    creation: float = reader("_creation")
-    object: QueueObject = reader("_object")
-    jobs: Mapping[str, Job] = reader("_jobs")
-    problem: str = reader("_problem")
+    deserved: Resources
+    guarantee: Resources
+    creation: float
+    object: QueueObject
+    jobs: JobMap
+    waiting: JobMap
+    """Those of its jobs that have pending tasks."""
+    problem: str
     """What is wrong with the queue's object, or nothing."""
+    version: int
+    """Grows with every change."""
+    allocated: Resources
+    """Held by its tasks now."""
+    held: Resources
+    """Held by its tasks now, or promised to them in this session."""
+    pending: Resources
+    """Asked for by its waiting tasks."""
+    inqueue: Resources
+    """Still to come for jobs that were let in, as of the session's opening."""
+    elastic: Resources
+    """Held by its jobs beyond their minimum, as of the session's opening."""
 
     def __init__(self, obj: QueueObject) -> None:
-        self._jobs: dict[str, Job] = {}
-        self._waiting: dict[str, Job] = {}
+        """A queue without jobs.
+
+        :raises InvalidInput: a quantity that is none.
+        """
+        self._jobs = self.jobs = JobMap()
+        self.waiting = JobMap()
         self._allocated: dict[int, Number] = {}
         self._held: dict[int, Number] = {}
         self._pending: dict[int, Number] = {}
         self._inqueue: dict[int, Number] = {}
         self._elastic: dict[int, Number] = {}
-        self._problem = ""
+        self.allocated, self.held = Resources(self._allocated), Resources(self._held)
+        self.pending = Resources(self._pending)
+        self.inqueue, self.elastic = Resources(self._inqueue), Resources(self._elastic)
+        self.problem = ""
         self.version = 0
-        self.update(obj)
+        self._take_over(obj)
 
-    def update(self, obj: QueueObject) -> None:
-        """Take over a changed object.
+    def _take_over(self, obj: QueueObject) -> None:
+        """Be what a changed object says. For the state.
 
-        :raises InvalidInput: a quantity that is none.
+        :raises InvalidInput: a quantity that is none; nothing was changed.
         """
         capability = Resources.parse(obj.spec.capability)
         deserved = Resources.parse(obj.spec.deserved)
         guarantee = Resources.parse(obj.spec.guarantee.resource) if obj.spec.guarantee else EMPTY
         meta = obj.metadata
-        self._object = obj
-        self._name = meta.name
-        self._annotations = meta.annotations or {}
-        self._labels = meta.labels or {}
-        self._creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
-        self._capability, self._deserved, self._guarantee = capability, deserved, guarantee
+        self.object = obj
+        self.name = meta.name
+        self.annotations, self.labels = labels_of(meta.annotations), labels_of(meta.labels)
+        self.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
+        self.capability, self.deserved, self.guarantee = capability, deserved, guarantee
+
+    @property
+    def uid(self) -> str:
+        """Its name."""
+        return self.name
 
     @property
     def weight(self) -> int:
         """Its part of what is shared by weight."""
-        return self._object.spec.weight
+        return self.object.spec.weight
 
     @property
     def priority(self) -> int:
         """Higher goes first."""
-        return self._object.spec.priority
+        return self.object.spec.priority
 
     @property
     def parent(self) -> str:
         """The queue above; ``root`` when unset; root itself has none."""
-        return "" if self._name == "root" else self._object.spec.parent or "root"
+        return "" if self.name == "root" else self.object.spec.parent or "root"
 
     @property
     def state(self) -> str:
         """``Open``, ``Closing``, ``Closed`` or ``Unknown``; nothing when no controller has set it."""
-        return self._object.status.state
+        return self.object.status.state
 
     @property
     def reclaimable(self) -> bool:
         """May others reclaim what it holds beyond its share?"""
-        return self._object.spec.reclaimable is not False
+        return self.object.spec.reclaimable is not False
 
     @property
     def dequeue_strategy(self) -> str:
         """``traverse`` or ``fifo``."""
-        return self._object.spec.dequeue_strategy or "traverse"
-
-    @property
-    def allocated(self) -> Resources:
-        """Held by its tasks now."""
-        return Resources(self._allocated)
-
-    @property
-    def held(self) -> Resources:
-        """Held by its tasks now, or promised to them in this session."""
-        return Resources(self._held)
-
-    @property
-    def pending(self) -> Resources:
-        """Asked for by its waiting tasks."""
-        return Resources(self._pending)
-
-    @property
-    def inqueue(self) -> Resources:
-        """Still to come for jobs that were let in, as of the session's opening."""
-        return Resources(self._inqueue)
-
-    @property
-    def elastic(self) -> Resources:
-        """Held by its jobs beyond their minimum, as of the session's opening."""
-        return Resources(self._elastic)
+        return self.object.spec.dequeue_strategy or "traverse"
 
     def __repr__(self) -> str:
-        return f"<Queue {self._name}>"
+        return f"<Queue {self.name}>"
+
+
+class QueueMap(ReadOnlyMap[str, Queue]):
+    """Queues by name."""
+
+    __slots__ = ()
+    holds = Queue
+    keyed_by = "name"

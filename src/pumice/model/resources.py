@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from pumice.errors import InvalidInput
@@ -150,6 +151,11 @@ class Resources:
     def items(self) -> Iterator[tuple[int, Number]]:
         """Dimension and ledger value of every name that is present."""
         return iter(self._values.items())
+
+    @property
+    def amounts(self) -> Mapping[int, Number]:
+        """Dimension to ledger value of every name that is present; of a sum that is kept, as it is at each moment."""
+        return MappingProxyType(self._values)
 
     def dims(self) -> set[int]:
         """The dimensions that count in a comparison: cpu, memory and every present one."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pumice.model.api import Pod, PodSpec
-from pumice.model.gpu import gpu_request
+from pumice.model.gpu import GpuRequest, gpu_request
+from pumice.model.mapping import ReadOnlyMap, labels_of
 from pumice.model.request import pod_request
 from pumice.model.resources import CPU, MEMORY, Resources
+from pumice.model.sealed import Sealed
 from pumice.model.status import TaskStatus
 
 if TYPE_CHECKING:
@@ -28,12 +28,7 @@ GPU_ANNOTATIONS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
-def reader(slot: str) -> Any:
-    """A read-only attribute over a private slot: plugins read, only the state writes."""
-    return property(attrgetter(slot))
-
-
-class TaskClass:
+class TaskClass(Sealed):
     """Everything about a task that a built-in filter or score may look at; equal tasks share one.
 
     *memo* is for plugins to keep what they derive from the class (keyed by plugin), for as long as the class lives.
@@ -45,16 +40,13 @@ class TaskClass:
     )
 
     def __init__(self, number: int, spec: PodSpec, namespace: str, gpu_annotations: tuple[str | None, ...]) -> None:
+        requests, assumed_cpu, assumed_memory = pod_request(spec)
         self.id = number
         self.spec = spec
         self.namespace = namespace
         self.gpu_annotations = gpu_annotations
-        self.set_requests(*pod_request(spec))
         self.memo: dict[Any, Any] = {}
-
-    def set_requests(self, requests: Resources, assumed_cpu: int, assumed_memory: int) -> None:
-        """Derive everything that depends on what is asked for."""
-        self.requests = requests
+        self.requests: Resources = requests
         self.assumed_cpu, self.assumed_memory = assumed_cpu, assumed_memory
         self.items: tuple[tuple[int, int], ...] = tuple(sorted((d, int(v)) for d, v in requests.items()))
         fit = dict(self.items)
@@ -64,103 +56,130 @@ class TaskClass:
         self.fit_values: tuple[int, ...] = tuple(fit[d] for d in self.fit_dims)
         self.dims: npt.NDArray[np.intp] = np.array([d for d, _ in self.items], dtype=np.intp)
         self.values: npt.NDArray[np.int64] = np.array([v for _, v in self.items], dtype=np.int64)
-        self.best_effort = requests.is_empty
-        self.gpu = gpu_request(requests, self.gpu_annotations)
-        self.requires_gpu = self.gpu is not None
+        self.dims.flags.writeable = self.values.flags.writeable = False
+        self.best_effort: bool = requests.is_empty
+        self.gpu: GpuRequest | None = gpu_request(requests, gpu_annotations)
+        self.requires_gpu: bool = self.gpu is not None
 
 
-class Task:
+class Task(Sealed):
     """One pod. Read-only: everything is changed by the state alone."""
 
     __slots__ = (
-        *("_annotations", "_assumed_at", "_best_effort", "_class", "_creation", "_devices", "_evicted", "_gates"),
-        *("_invalid", "_job", "_job_key", "_labels", "_name", "_namespace", "_node", "_nominated", "_pod"),
-        *("_preemptable", "_priority", "_role", "_row", "_status", "_sub_job", "_uid", "_wanted_devices", "order"),
+        *("annotations", "assumed_at", "best_effort", "creation", "devices", "evicted", "gates", "invalid", "job"),
+        *("job_key", "klass", "labels", "name", "namespace", "node", "nominated_node", "order", "pod", "preemptable"),
+        *("priority", "role", "status", "sub_job", "uid"),
     )
 
-    uid: str = reader("_uid")
-    name: str = reader("_name")
-    namespace: str = reader("_namespace")
-    job: Job = reader("_job")
+    uid: str
+    name: str
+    namespace: str
+    job: Job
     """The job it belongs to; pods of other schedulers have none (None)."""
-    sub_job: SubJob = reader("_sub_job")
-    role: str = reader("_role")
-    priority: int = reader("_priority")
-    status: TaskStatus = reader("_status")
-    labels: Mapping[str, str] = reader("_labels")
-    annotations: Mapping[str, str] = reader("_annotations")
-    preemptable: bool = reader("_preemptable")
-    preemptible: bool = reader("_preemptable")
-    best_effort: bool = reader("_best_effort")
+    job_key: str
+    """The UID of the job that its pod names, or nothing."""
+    sub_job: SubJob | None
+    """The part of the job it belongs to; None in a job without sub-group policies."""
+    role: str
+    priority: int
+    status: TaskStatus
+    labels: ReadOnlyMap[str, str]
+    annotations: ReadOnlyMap[str, str]
+    preemptable: bool
+    best_effort: bool
     """Asks for nothing."""
-    creation: float = reader("_creation")
+    creation: float
     """Creation time in seconds."""
-    klass: TaskClass = reader("_class")
-    node: Node | None = reader("_node")
-    nominated_node: str = reader("_nominated")
-    pod: Pod = reader("_pod")
-    gates: tuple[str, ...] = reader("_gates")
-    invalid: str = reader("_invalid")
+    klass: TaskClass
+    node: Node | None
+    nominated_node: str
+    pod: Pod
+    gates: tuple[str, ...]
+    invalid: str
     """Why it can never be scheduled as written, or nothing."""
-    devices: tuple[int, ...] = reader("_devices")
+    devices: tuple[int, ...]
     """The GPU devices it holds on its node."""
+    evicted: bool
+    """Was evicted in this session."""
+    order: int | None
+    """The index at the end of its name."""
+    assumed_at: float | None
+    """When its bind or eviction was sent; None when nothing is on its way."""
 
-    def __init__(self, pod: Pod, klass: TaskClass, job_key: str, role: str, priority: int, preemptable: bool) -> None:
+    def __init__(
+        self,
+        pod: Pod,
+        klass: TaskClass,
+        job_key: str,
+        role: str,
+        priority: int,
+        preemptable: bool,
+        invalid: str = "",
+    ) -> None:
         meta = pod.metadata
-        self._uid = meta.uid or f"{meta.namespace}/{meta.name}"
-        self._name, self._namespace = meta.name, meta.namespace
-        self._labels: Mapping[str, str] = meta.labels or {}
-        self._annotations: Mapping[str, str] = meta.annotations or {}
-        self._creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
-        self._pod, self._class, self._job_key = pod, klass, job_key
-        self._role, self._priority, self._preemptable = role, priority, preemptable
-        self._best_effort = klass.best_effort
-        self._gates = tuple(g.name for g in pod.spec.scheduling_gates or ())
-        self._nominated = pod.status.nominated_node_name
-        self._status = TaskStatus.PENDING
-        self._job: Job | None = None
-        self._sub_job: SubJob | None = None
-        self._node: Node | None = None
-        self._row = -1
-        self._evicted = False
-        self._assumed_at: float | None = None
-        self._invalid = ""
-        self._devices: tuple[int, ...] = ()
-        self._wanted_devices: tuple[int, ...] = ()
+        self.uid = meta.uid or f"{meta.namespace}/{meta.name}"
+        self.name, self.namespace = meta.name, meta.namespace
+        self.labels, self.annotations = labels_of(meta.labels), labels_of(meta.annotations)
+        self.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
+        self.pod, self.klass, self.job_key = pod, klass, job_key
+        self.role, self.priority, self.preemptable = role, priority, preemptable
+        self.best_effort = klass.best_effort and not invalid  # nobody knows what an invalid one asks for
+        self.gates = tuple(g.name for g in pod.spec.scheduling_gates or ())
+        self.nominated_node = pod.status.nominated_node_name
+        self.status = TaskStatus.PENDING
+        self.job = None  # type: ignore[assignment]
+        self.sub_job = None
+        self.node = None
+        self.evicted = False
+        self.assumed_at = None
+        self.invalid = invalid
+        self.devices = ()
         self.order = pod_index(meta.name)
 
     @property
     def key(self) -> str:
         """``namespace/name``."""
-        return f"{self._namespace}/{self._name}"
+        return f"{self.namespace}/{self.name}"
 
     @property
     def requests(self) -> Resources:
         """What it asks for, the pod slot included."""
-        return self._class.requests
+        return self.klass.requests
 
     @property
     def requires_gpu(self) -> bool:
         """Asks for a GPU, whole or in part."""
-        return self._class.requires_gpu
+        return self.klass.requires_gpu
+
+    @property
+    def preemptible(self) -> bool:
+        """KAI's spelling of `preemptable`."""
+        return self.preemptable
+
+    @property
+    def row(self) -> int:
+        """The row of its node in the node table; -1 without one."""
+        return self.node.row if self.node is not None else -1
 
     @property
     def node_name(self) -> str:
         """The node it is or will be on, or nothing."""
-        return self._node.name if self._node is not None else ""
+        return self.node.name if self.node is not None else ""
 
     @property
     def gated(self) -> bool:
         """Has a scheduling gate that is not the queue-admission gate."""
-        return any(g != QUEUE_GATE for g in self._gates)
-
-    @property
-    def evicted(self) -> bool:
-        """Was evicted in this session."""
-        return self._evicted
+        return any(g != QUEUE_GATE for g in self.gates)
 
     def __repr__(self) -> str:
-        return f"<Task {self.key} {self._status.title}{' on ' + self.node_name if self._node else ''}>"
+        return f"<Task {self.key} {self.status.title}{' on ' + self.node_name if self.node else ''}>"
+
+
+class TaskMap(ReadOnlyMap[str, Task]):
+    """Tasks by UID."""
+
+    __slots__ = ()
+    holds = Task
 
 
 def pod_index(name: str) -> int | None:

@@ -49,7 +49,7 @@ class Binpack(Plugin):
             ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True)
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
-        klass = task._class
+        klass = task.klass
         plan = self._plans.get(klass.id)
         if plan is None:
             plan = self._plans[klass.id] = self._plan(klass)

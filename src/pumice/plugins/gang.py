@@ -40,9 +40,9 @@ class Gang(Plugin):
     def _ready(self, job: Job) -> Verdict:
         """Have enough tasks a place? Waiting ones that ask for nothing count, until one is found to fit nowhere."""
         have = job.ready_count
-        if job._pending_best_effort:
-            failed = self._fit_errors.get(job._uid, {})
-            have += sum(1 for t in job._by_status[S.PENDING].values() if t._best_effort and t._uid not in failed)
+        if job.pending_best_effort_count:
+            failed = self._fit_errors.get(job.uid, {})
+            have += sum(1 for t in job.with_status(S.PENDING).values() if t.best_effort and t.uid not in failed)
         if have < job.min_available:
             return reject(f"{job.ready_count} of {job.min_available} required tasks have a place")
         if not job.roles_ready():
@@ -124,7 +124,7 @@ def _valid(job: Job) -> Verdict:
 
 
 def _needs(job: Job) -> int:
-    return job._min_available - job.ready_count - job._pending_best_effort
+    return job.min_available - job.ready_count - job.pending_best_effort_count
 
 
 def _sub_job_ready(sub_job: SubJob) -> bool:
@@ -147,7 +147,7 @@ def _claim(job: Job) -> int:
     """A gang that began and lacks a member has first claim; then come those that have not started, then the ready."""
     if job.is_ready:
         return 2
-    return 0 if job._by_status[S.RUNNING] or job._by_status[S.BOUND] else 1
+    return 0 if job.with_status(S.RUNNING) or job.with_status(S.BOUND) else 1
 
 
 def _sub_job_key(sub_job: SubJob) -> bool:

@@ -17,7 +17,7 @@ from pumice.framework.plugin import Arguments, EventHandler, Plugin
 from pumice.framework.session import Session
 from pumice.model.reason import Code, reason_id
 from pumice.model.resources import Number, Resources
-from pumice.model.status import IS_HELD
+from pumice.model.status import HELD_STATUSES
 from pumice.model.task import Task
 
 Reasons = npt.NDArray[np.int32]
@@ -110,8 +110,8 @@ class NodeGroup(Plugin):
     # -- rules ------------------------------------------------------------------------------------------------------
     def _rules(self, task: Task) -> Rules | None:
         """The rules of a task's queue; None if it has none."""
-        job = task._job
-        name = job._queue if job is not None else ""
+        job = task.job
+        name = job.queue if job is not None else ""
         if name not in self._known:
             self._known[name] = self._find(name)
         return self._known[name]
@@ -159,17 +159,16 @@ class _Limits:
             queue = ssn.queues[name]
             self._limits[name] = _read_limits((queue.object.metadata.annotations or {})[LIMITS])
             for job in queue.jobs.values():
-                for status, tasks in enumerate(job._by_status):
-                    if IS_HELD[status]:
-                        self.count(tasks.values(), 1)
+                for status in HELD_STATUSES:
+                    self.count(job.with_status(status).values(), 1)
 
     def concern(self, task: Task) -> bool:
         """Has the task's queue limits?"""
-        return task._job is not None and task._job._queue in self._limits
+        return task.job is not None and task.job.queue in self._limits
 
     def allow(self, task: Task, rows: NodeRows) -> Reasons:
         """Nodes of groups in which the queue stays within its limits with the task."""
-        queue = task.job._queue
+        queue = task.job.queue
         limits = self._limits[queue]
         if limits is None:
             return np.full(len(rows), UNREADABLE, dtype=np.int32)
@@ -177,7 +176,7 @@ class _Limits:
         verdicts = np.zeros(len(values) + 1, dtype=np.int32)
         for group, limit in limits.items():
             held = self._held.get((queue, group), {})
-            over = any(held.get(d, 0) + task._class.requests.get(d) > most for d, most in limit.items())
+            over = any(held.get(d, 0) + task.klass.requests.get(d) > most for d, most in limit.items())
             if over and group in values:
                 verdicts[values[group]] = FULL
         return verdicts[rows.take(codes)]
@@ -185,11 +184,11 @@ class _Limits:
     def count(self, tasks: Iterable[Task], sign: int) -> None:
         """Tasks got a place, or gave theirs back."""
         for task in tasks:
-            node, job = task._node, task._job
-            if node is None or job is None or job._queue not in self._limits:
+            node, job = task.node, task.job
+            if node is None or job is None or job.queue not in self._limits:
                 continue
-            held = self._held.setdefault((job._queue, node.labels.get(GROUP, "")), {})
-            for d, v in task._class.items:
+            held = self._held.setdefault((job.queue, node.labels.get(GROUP, "")), {})
+            for d, v in task.klass.items:
                 held[d] = held.get(d, 0) + sign * v
 
 

@@ -45,7 +45,7 @@ class Overcommit(Plugin):
             else:
                 self._inqueue = {}
                 for queue in state.queues.values():
-                    added(self._inqueue, queue._inqueue.items())
+                    added(self._inqueue, queue.inqueue.amounts.items())
         return self._inqueue
 
     def _enqueueable(self, job: Job) -> Verdict | bool:

@@ -26,11 +26,11 @@ class Priority(Plugin):
 
 
 def _task_key(task: Task) -> int:
-    return -task._priority
+    return -task.priority
 
 
 def _job_key(job: Job) -> int:
-    return -job._priority
+    return -job.priority
 
 
 def _sub_job_key(sub_job: SubJob) -> int:
@@ -38,7 +38,7 @@ def _sub_job_key(sub_job: SubJob) -> int:
 
 
 def _profile(job: Job) -> int:
-    return job._priority
+    return job.priority
 
 
 def _admits(own: int, other: int) -> bool:
@@ -52,9 +52,7 @@ def _preemptable(preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         t
         for t in candidates
         if (
-            t._job.priority < job.priority
-            if t._job is not job and t._job is not None
-            else t.priority < preemptor.priority
+            t.job.priority < job.priority if t.job is not job and t.job is not None else t.priority < preemptor.priority
         )
     ]
 

@@ -71,7 +71,7 @@ class ResourceStrategyFit(Plugin):
         total = np.zeros(len(rows))
         over = np.zeros(len(rows), dtype=np.bool_)
         divisor = 0
-        for d, request in task._class.items:
+        for d, request in task.klass.items:
             strategy = _find(strategies, dim_name(d)) if request else None
             if strategy is None:
                 continue
@@ -93,7 +93,7 @@ class ResourceStrategyFit(Plugin):
     # -- proportional -----------------------------------------------------------------------------------------------
     def _keeps_shares(self, task: Task, rows: NodeRows) -> Reasons:
         """The task leaves enough cpu and memory for the idle part of each scarce resource, or asks for one itself."""
-        requests = task._class.requests
+        requests = task.klass.requests
         out = np.zeros(len(rows), dtype=np.int32)
         if any(requests.get(d) > 0 for d, _, _ in self._shares):
             return out
@@ -127,21 +127,21 @@ class _Scarce:
         for d, weight in self._weights.items():
             there += weight * (rows.allocatable[d] > 0)
         score = (1.0 - there / whole) * (100 * self.weight)
-        for d, request in task._class.items:
+        for d, request in task.klass.items:
             if request:
                 score = np.where(rows.allocatable[d] > 0, score, 0.0)
         return score
 
 
 def _notes(task: Task) -> Hashable:
-    notes = task._annotations
+    notes = task.annotations
     kind = notes.get(_TYPE_NOTE)
     return None if kind is None else (kind, notes.get(_WEIGHT_NOTE))
 
 
 def _own(task: Task) -> Mapping[str, Strategy] | None:
     """The strategies that a pod's annotations ask for; None when they ask for none or cannot be read."""
-    notes = task._annotations
+    notes = task.annotations
     kind = notes.get(_TYPE_NOTE)
     if kind not in (_MOST, _LEAST):
         return None

@@ -41,7 +41,7 @@ class Topology:
 
     def claim(self, task: Task) -> tuple[int, int]:
         """The more, the sooner the task is dealt with."""
-        return self.order.get(task._role, 0), self.weight.get(task._role, 0)
+        return self.order.get(task.role, 0), self.weight.get(task.role, 0)
 
     def attraction(self, role: str, others: Mapping[str, int], *, apart_only: bool = False) -> int:
         """How many of the others the role wants to be with, less those it wants to be away from."""
@@ -68,24 +68,24 @@ class Bucket:
 
     def add(self, task: Task, row: int) -> None:
         """A task that waits (*row* below 0) or has its place joins."""
-        self.roles[task._role] = self.roles.get(task._role, 0) + 1
+        self.roles[task.role] = self.roles.get(task.role, 0) + 1
         if row >= 0:
             self.placed[row] = self.placed.get(row, 0) + 1
         else:
-            self.waiting[task._uid] = task
+            self.waiting[task.uid] = task
             self.size += _size(task)
 
     def place(self, task: Task, row: int) -> None:
         """One of its tasks got a place."""
-        if self.waiting.pop(task._uid, None) is not None:
+        if self.waiting.pop(task.uid, None) is not None:
             self.placed[row] = self.placed.get(row, 0) + 1
             self.size -= _size(task)
 
     def take_back(self, task: Task, row: int) -> None:
         """One of its tasks lost its place again."""
-        if task._uid not in self.waiting and self.placed.get(row, 0) > 0:
+        if task.uid not in self.waiting and self.placed.get(row, 0) > 0:
             self.placed[row] -= 1
-            self.waiting[task._uid] = task
+            self.waiting[task.uid] = task
             self.size += _size(task)
 
 
@@ -104,7 +104,7 @@ class Plan:
         named = [
             (t, rows.get(_node_name(t), -1))
             for t in tasks
-            if t._role in topology.weight and (_node_name(t) or t._status is TaskStatus.PENDING)
+            if t.role in topology.weight and (_node_name(t) or t.status is TaskStatus.PENDING)
         ]
         by_row: dict[int, Bucket] = {}
         for task, row in sorted(named, key=lambda pair: self._turn(pair[0])):
@@ -115,30 +115,30 @@ class Plan:
                 if row >= 0:
                     by_row[row] = bucket
             bucket.add(task, row)
-            self.of[task._uid] = bucket
+            self.of[task.uid] = bucket
             self.largest = max(self.largest, len(bucket.waiting) + sum(bucket.placed.values()))
 
     def _turn(self, task: Task) -> tuple[bool, str, int, int, str]:
         """Tasks that have a place first, then those about which most is said."""
         if _node_name(task):
-            return False, _node_name(task), 0, 0, task._name
+            return False, _node_name(task), 0, 0, task.name
         order, weight = self.topology.claim(task)
-        return True, "", -order, -weight, task._name
+        return True, "", -order, -weight, task.name
 
     def _best(self, task: Task) -> Bucket | None:
         """The bucket that the task wants most, of equal ones that which asks for least; None if it repels all."""
-        wanted = [(self.topology.attraction(task._role, b.roles), b) for b in self.buckets]
+        wanted = [(self.topology.attraction(task.role, b.roles), b) for b in self.buckets]
         found = min(wanted, key=lambda pair: (-pair[0], pair[1].size, pair[1].index), default=(-1, None))
         return found[1] if found[0] >= 0 else None
 
     def place(self, task: Task, sign: int) -> None:
         """A task got its place (*sign* 1), or gave it back."""
-        if task._node is None:
+        if task.node is None:
             return
-        row = task._node._row
+        row = task.node.row
         roles = self.on_row.setdefault(row, {})
-        roles[task._role] = roles.get(task._role, 0) + sign
-        bucket = self.of.get(task._uid)
+        roles[task.role] = roles.get(task.role, 0) + sign
+        bucket = self.of.get(task.uid)
         if bucket is not None:
             (bucket.place if sign > 0 else bucket.take_back)(task, row)
 
@@ -174,37 +174,37 @@ class TaskTopology(Plugin):
         """The buckets of a job, made when first asked for; None if it has no such annotations or nothing waits."""
         if job is None:
             return None
-        if job._uid not in self._plans:
-            topology = read(job) if job._by_status[TaskStatus.PENDING] else None
-            self._plans[job._uid] = None
+        if job.uid not in self._plans:
+            topology = read(job) if job.with_status(TaskStatus.PENDING) else None
+            self._plans[job.uid] = None
             if topology is not None:
-                rows = {n: node._row for t in job._tasks.values() if (node := self._ssn.nodes.get(n := _node_name(t)))}
-                self._plans[job._uid] = Plan(topology, job._tasks.values(), rows)
-        return self._plans[job._uid]
+                rows = {n: node.row for t in job.tasks.values() if (node := self._ssn.nodes.get(n := _node_name(t)))}
+                self._plans[job.uid] = Plan(topology, job.tasks.values(), rows)
+        return self._plans[job.uid]
 
     def _count(self, tasks: Sequence[Task], sign: int) -> None:
         for task in tasks:
-            plan = self._plans.get(task._job_key)
+            plan = self._plans.get(task.job_key)
             if plan is not None:
                 plan.place(task, sign)
 
     def _turn(self, task: Task) -> tuple[int, ...]:
         """Tasks of the biggest bucket first, then of the oldest, then those about which most is said."""
-        plan = self._plan(task._job)
-        bucket = plan.of.get(task._uid) if plan is not None else None
+        plan = self._plan(task.job)
+        bucket = plan.of.get(task.uid) if plan is not None else None
         if plan is None or bucket is None:
             return (1,)
         order, weight = plan.topology.claim(task)
         return 0, -len(bucket.waiting), bucket.index, -order, -weight
 
     def _bucketed(self, task: Task) -> bool:
-        plan = self._plan(task._job)
-        return plan is not None and task._uid in plan.of
+        plan = self._plan(task.job)
+        return plan is not None and task.uid in plan.of
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         """How many of the bucket are on the node or fit there, less those on it that the task is to be away from."""
-        plan = self._plan(task._job)
-        bucket = plan.of.get(task._uid) if plan is not None else None
+        plan = self._plan(task.job)
+        bucket = plan.of.get(task.uid) if plan is not None else None
         if plan is None or bucket is None:
             return np.zeros(len(rows))
         score = len(bucket.waiting) - _left_over(task, bucket, rows)
@@ -214,19 +214,19 @@ class TaskTopology(Plugin):
                 score[place[row]] += count
         for row, roles in plan.on_row.items():
             if row in place:
-                score[place[row]] += min(plan.topology.attraction(task._role, roles, apart_only=True), 0)
+                score[place[row]] += min(plan.topology.attraction(task.role, roles, apart_only=True), 0)
         return score.astype(np.float64) * (self._weight * 100.0 / max(plan.largest, 1))
 
 
 def _left_over(task: Task, bucket: Bucket, rows: NodeRows) -> Ints:
     """Per row, how many tasks of the bucket beside this one do not fit there."""
-    others = [bucket.waiting[uid] for uid in sorted(bucket.waiting) if uid != task._uid]
-    members = [task, *others] if task._uid in bucket.waiting else others
-    dims = sorted({d for t in members for d, _ in t._class.items})
+    others = [bucket.waiting[uid] for uid in sorted(bucket.waiting) if uid != task.uid]
+    members = [task, *others] if task.uid in bucket.waiting else others
+    dims = sorted({d for t in members for d, _ in t.klass.items})
     out = np.zeros(len(rows), dtype=np.int64)
     for d in dims:
-        total = sum(int(t._class.requests.get(d)) for t in members)
-        without = total - np.cumsum([0, *(int(t._class.requests.get(d)) for t in others)])
+        total = sum(int(t.klass.requests.get(d)) for t in members)
+        without = total - np.cumsum([0, *(int(t.klass.requests.get(d)) for t in others)])
         free = rows.idle[d] + rows.releasing[d]
         # `without` falls: the first place at which it fits into what is free
         need = len(without) - np.searchsorted(without[::-1], free, side="right")
@@ -235,21 +235,21 @@ def _left_over(task: Task, bucket: Bucket, rows: NodeRows) -> Ints:
 
 
 def _node_name(task: Task) -> str:
-    return task._node.name if task._node is not None else task._pod.spec.node_name
+    return task.node.name if task.node is not None else task.pod.spec.node_name
 
 
 def _size(task: Task) -> float:
     """A request in one number: a thousandth of a core weighs as much as a MiB."""
-    return sum(v / 2**20 if d == MEMORY else float(v) for d, v in task._class.items)
+    return sum(v / 2**20 if d == MEMORY else float(v) for d, v in task.klass.items)
 
 
 # -- annotations ----------------------------------------------------------------------------------------------------
 def read(job: Job) -> Topology | None:
     """What the annotations of a job say; None if they say nothing, or name a role twice, or one that it has not."""
-    notes = job._annotations
+    notes = job.annotations
     if not any(key in notes for key in (AFFINITY, ANTI_AFFINITY, TASK_ORDER)):
         return None
-    roles = {t._role for t in job._tasks.values()}
+    roles = {t.role for t in job.tasks.values()}
     near, far = _groups(notes.get(AFFINITY)), _groups(notes.get(ANTI_AFFINITY))
     order = [role for role in notes.get(TASK_ORDER, "").split(",") if role]
     for group in (*near, *far, order):

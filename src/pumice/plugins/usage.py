@@ -47,12 +47,12 @@ class Estimator:
     def of(self, task: Task, load: float) -> tuple[float, float]:
         """(milli cpu, bytes) that the task is taken to use on a node of this load, from 0 to 1."""
         risk = self.risk_factor if load >= self.risk_threshold else 1.0
-        if task._best_effort:
+        if task.best_effort:
             return self.best_effort[0] * risk, self.best_effort[1] * risk
         limits = _limits(task)
         found = []
         for d in _DIMS:
-            request, limit = float(task._class.requests.get(d)), float(limits.get(d))
+            request, limit = float(task.klass.requests.get(d)), float(limits.get(d))
             more = max(limit - request, 0.0) * self.burst_ratio
             found.append(min(max((request * self.request_ratio + more) * risk, 0.0), limit or request))
         return found[0], found[1]
@@ -137,27 +137,27 @@ class _Load:
             for name, percent in (environment.get("node_usage") or {}).items():
                 node = table.by_name.get(name)
                 if node is not None:
-                    self.measured[:, node._row] = (percent.get("cpu", 0.0) / 100, percent.get("memory", 0.0) / 100)
+                    self.measured[:, node.row] = (percent.get("cpu", 0.0) / 100, percent.get("memory", 0.0) / 100)
         self._shadow: Floats = np.zeros((2, size))
         self._known: dict[str, tuple[float, float]] = {}
         young = ssn.now - float(environment.get("usage_interval", INTERVAL))
         for job in ssn.jobs.values():
             for status in _UNSEEN:
-                self.count(job._by_status[status].values(), 1)
-            self.count([t for t in job._by_status[S.RUNNING].values() if _started(t) > young], 1)
+                self.count(job.with_status(status).values(), 1)
+            self.count([t for t in job.with_status(S.RUNNING).values() if _started(t) > young], 1)
 
     def count(self, tasks: Iterable[Task], sign: int) -> None:
         """Tasks came to their nodes, or left them."""
         for task in tasks:
-            row = task._node._row if task._node is not None else -1
+            row = task.node.row if task.node is not None else -1
             if row < 0:
                 continue
             if sign > 0:
                 at = np.array([row])
                 load = float((np.nan_to_num(self.composite(at)) * self._weights).sum() / max(self._weights.sum(), 1e-9))
-                cpu, memory = self._known[task._uid] = self._estimator.of(task, load)
+                cpu, memory = self._known[task.uid] = self._estimator.of(task, load)
             else:
-                cpu, memory = self._known.pop(task._uid, (0.0, 0.0))
+                cpu, memory = self._known.pop(task.uid, (0.0, 0.0))
             capacity = self._table.capacity[_DIMS, row]
             self._shadow[:, row] += sign * np.array([cpu, memory]) / np.maximum(capacity, 1)
 
@@ -172,13 +172,13 @@ class _Load:
 
 
 def _started(task: Task) -> float:
-    since = task._pod.status.start_time
+    since = task.pod.status.start_time
     return since.timestamp() if since is not None else 0.0
 
 
 def _limits(task: Task) -> Resources:
     total = Resources({})
-    for container in task._class.spec.containers or ():
+    for container in task.klass.spec.containers or ():
         if container.resources is not None and container.resources.limits:
             total = total + Resources.parse(container.resources.limits)
     return total

@@ -103,7 +103,7 @@ def _pipelined(session: Session) -> dict[str, dict[str, str]]:
     for op in operations:
         task = op.task
         if task.status is TaskStatus.PIPELINED:
-            waiting.setdefault(task._job_key, {})[task.key] = task.node_name
+            waiting.setdefault(task.job_key, {})[task.key] = task.node_name
     return waiting
 
 

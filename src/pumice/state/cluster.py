@@ -11,15 +11,18 @@ import numpy as np
 from pumice.errors import IllegalMove
 from pumice.model.api import AnyObject
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
-from pumice.model.job import Job
+from pumice.model.job import Job, JobMap
+from pumice.model.mapping import put, take
 from pumice.model.namespace import Namespace
-from pumice.model.node import Node
-from pumice.model.queue import Queue
+from pumice.model.node import Node, NodeMap
+from pumice.model.queue import Queue, QueueMap
 from pumice.model.resources import EMPTY, Number, Resources
 from pumice.model.status import IS_ALLOCATED, IS_HELD, LEDGER, MOVES, JobPhase, TaskStatus
-from pumice.model.task import Task, TaskClass
+from pumice.model.task import Task, TaskClass, TaskMap
+from pumice.state import writing as w
 from pumice.state.classes import ClassTable
 from pumice.state.devices import DeviceTable
+from pumice.state.ledger import count
 from pumice.state.refused import RefusedEviction
 from pumice.state.table import NodeTable
 
@@ -42,12 +45,12 @@ class ClusterState:
         self.devices = DeviceTable()
         self.table.devices = self.devices
         self.classes = ClassTable()
-        self.tasks: dict[str, Task] = {}
+        self.tasks = TaskMap()
         self.task_by_key: dict[str, Task] = {}
-        self.jobs: dict[str, Job] = {}
-        self.session_jobs: dict[str, Job] = {}
-        self.queues: dict[str, Queue] = {}
-        self.queueless: dict[str, Job] = {}
+        self.jobs = JobMap()
+        self.session_jobs = JobMap()
+        self.queues = QueueMap()
+        self.queueless = JobMap()
         """Jobs with a PodGroup whose queue does not exist."""
         self.namespaces: dict[str, Namespace] = {}
         self.objects: dict[str, dict[str, AnyObject]] = {}
@@ -106,7 +109,7 @@ class ClusterState:
 
     # -- reading --------------------------------------------------------------------------------------------------
     @property
-    def nodes(self) -> dict[str, Node]:
+    def nodes(self) -> NodeMap:
         """Every node by name."""
         return self.table.by_name
 
@@ -138,7 +141,7 @@ class ClusterState:
             _add(old_queue._inqueue, inqueue, -1)
             _add(old_queue._elastic, elastic, -1)
         _add(self.overcommit_inqueue, overcommit, -1)
-        job._contribution = new
+        w.set_contribution(job, new)
         queue_name, inqueue, elastic, overcommit = new
         new_queue = self.queues.get(queue_name)
         if new_queue is not None:
@@ -147,19 +150,23 @@ class ClusterState:
         _add(self.overcommit_inqueue, overcommit, 1)
 
     # -- moves ----------------------------------------------------------------------------------------------------
-    def move(self, task: Task, status: TaskStatus, node: Node | None) -> None:
-        """What a session does to a task: change its status and place.
+    def move(
+        self, task: Task, status: TaskStatus, node: Node | None, *, devices: Sequence[int] = (), evicted: bool = False
+    ) -> None:
+        """What a session does to a task: change its status and place. *devices*: the GPUs that it shall have there.
 
         :raises IllegalMove: the table of moves does not allow it; nothing was changed.
         """
-        if (task._status, status) not in MOVES:
-            raise IllegalMove(f"task {task.key}: cannot go from {task._status.title} to {status.title}")
-        self.set_status(task, status, node)
+        if (task.status, status) not in MOVES:
+            raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title}")
+        self.set_status(task, status, node, devices=devices, evicted=evicted)
 
-    def set_status(self, task: Task, status: TaskStatus, node: Node | None, *, evicted: bool = False) -> None:
+    def set_status(
+        self, task: Task, status: TaskStatus, node: Node | None, *, devices: Sequence[int] = (), evicted: bool = False
+    ) -> None:
         """Put a task into a status on a node, and everything that counts it with it."""
-        old, old_node = task._status, task._node
-        items = task._class.items
+        old, old_node = task.status, task.node
+        items = task.klass.items
         table = self.table
         was_there = old_node is not None and not _ABSENT[old]
         is_there = node is not None and not _ABSENT[status]
@@ -167,76 +174,74 @@ class ClusterState:
         i1, u1, r1, p1 = LEDGER[status] if is_there else LEDGER[0]
         if node is old_node:
             if node is not None:
-                table.book(node._row, items, i1 - i0, u1 - u0, r1 - r0, p1 - p0)
+                table.book(node.row, items, i1 - i0, u1 - u0, r1 - r0, p1 - p0)
         else:
             if was_there and old_node is not None:
-                table.book(old_node._row, items, -i0, -u0, -r0, -p0)
+                table.book(old_node.row, items, -i0, -u0, -r0, -p0)
             if is_there and node is not None:
-                table.book(node._row, items, i1, u1, r1, p1)
+                table.book(node.row, items, i1, u1, r1, p1)
         if u1 != u0:
             used = self.used_total
             for d, v in items:
                 used[d] = used.get(d, 0) + (u1 - u0) * v
-        seen_before = was_there and not task._evicted
+        seen_before = was_there and not task.evicted
         seen_now = is_there and not evicted
-        if evicted != task._evicted or (evicted and node is not old_node):
-            if task._evicted and old_node is not None:
+        if evicted != task.evicted or (evicted and node is not old_node):
+            if task.evicted and old_node is not None:
                 for d, v in items:
-                    table.evicted[d, old_node._row] -= v
+                    table.evicted[d, old_node.row] -= v
             if evicted and node is not None:
                 for d, v in items:
-                    table.evicted[d, node._row] += v
+                    table.evicted[d, node.row] += v
                 self.evicted_now.append(task)
         if seen_before and (not seen_now or node is not old_node) and old_node is not None:
-            self._view(old_node._row, task._class, -1)
+            self._view(old_node.row, task.klass, -1)
         if seen_now and (not seen_before or node is not old_node) and node is not None:
-            self._view(node._row, task._class, 1)
+            self._view(node.row, task.klass, 1)
         if old_node is not None and (node is not old_node or not is_there):
-            old_node._tasks.pop(task._uid, None)
-            table.touched.add(old_node._row)
+            take(old_node.tasks, task.uid, None)
+            table.touched.add(old_node.row)
         if node is not None:
             if is_there:
-                node._tasks[task._uid] = task
-            table.touched.add(node._row)
-        hold = (old == 0) - (status == 0) if self.rooms and task._uid in self.rooms else 0
+                put(node.tasks, task.uid, task)
+            table.touched.add(node.row)
+        hold = (old == 0) - (status == 0) if self.rooms and task.uid in self.rooms else 0
         if hold > 0:
             self._hold_follows(task, -1)
-        task._evicted = evicted
-        task._status = status
-        task._node = node if is_there else None
-        task._row = node._row if is_there and node is not None else -1
-        if task._class.requires_gpu:
-            self._devices(task, old, old_node if was_there else None, node if is_there else None)
+        if evicted != task.evicted:
+            w.set_evicted(task, evicted)
+        w.set_status(task, status)
+        w.set_node(task, node if is_there else None)
+        if task.klass.requires_gpu:
+            self._devices(task, old, old_node if was_there else None, node if is_there else None, devices)
         if hold < 0:
             self._hold_follows(task, 1)
-        job = task._job
+        job = task.job
         if job is not None:
-            job._index(task, old, -1)
-            job._index(task, status, 1)
-            sub_job = task._sub_job
-            if sub_job is not None:
-                sub_job._index(task, old, -1)
-                sub_job._index(task, status, 1)
+            count(job, task, old, status)
+            if task.sub_job is not None:
+                count(task.sub_job, task, old, status)
             self._sum(job, task, items, old, status, 1)
 
-    def _devices(self, task: Task, old: TaskStatus, old_node: Node | None, node: Node | None) -> None:
+    def _devices(
+        self, task: Task, old: TaskStatus, old_node: Node | None, node: Node | None, wanted: Sequence[int]
+    ) -> None:
         """Device bookkeeping for tasks that ask for GPUs: a promised place holds no device yet, but keeps it."""
-        status, devices = task._status, self.devices
+        status, devices = task.status, self.devices
         if old is S.PIPELINED:
             devices.withdraw(task)
         held_before = old_node is not None and old is not S.PIPELINED
         holds_now = node is not None and status is not S.PIPELINED
         if held_before and old_node is not None:
             if old is S.RELEASING:
-                devices.set_releasing(task, old_node._row, -1)
+                devices.set_releasing(task, old_node.row, -1)
             if not holds_now or node is not old_node:
-                devices.give_back(task, old_node._row)
+                devices.give_back(task, old_node.row)
         if holds_now and node is not None:
             if not held_before or node is not old_node:
-                wanted, task._wanted_devices = task._wanted_devices, ()
                 devices.take(task, node, wanted or devices.pick(task, node))
             if status is S.RELEASING:
-                devices.set_releasing(task, node._row, 1)
+                devices.set_releasing(task, node.row, 1)
         if status is S.PIPELINED and node is not None:
             devices.promise(task, node)
 
@@ -259,9 +264,9 @@ class ClusterState:
         da = (IS_ALLOCATED[status] - IS_ALLOCATED[old]) * times
         dh = (IS_HELD[status] - IS_HELD[old]) * times
         dp = ((status == 0) - (old == 0)) * times
-        queue = self.queues.get(job._queue) if job.in_session else None
+        queue = self.queues.get(job.queue) if job.in_session else None
         if da:
-            sums = [job._allocated, self.namespace(task._namespace)._allocated]
+            sums = [job._allocated, self.namespace(task.namespace)._allocated]
             if queue is not None:
                 sums.append(queue._allocated)
             for s in sums:
@@ -276,29 +281,25 @@ class ClusterState:
                 for d, v in items:
                     s[d] = s.get(d, 0) + dp * v
             if queue is not None:
-                if job._by_status[0]:
-                    queue._waiting[job._uid] = job
+                if job._by_status[S.PENDING]:
+                    put(queue.waiting, job.uid, job)
                 else:
-                    queue._waiting.pop(job._uid, None)
+                    take(queue.waiting, job.uid, None)
         if queue is not None:
-            queue.version += 1
+            w.set_queue_version(queue, queue.version + 1)
         self.mark(job)
 
     def confirm(self, task: Task) -> None:
         """An allocated task is now being bound: nothing but its status changes, and it is assumed until seen."""
-        job = task._job
-        task._status = S.BINDING
-        if job is not None:
-            for group in (job, task._sub_job):
-                if group is not None:
-                    group._index(task, S.ALLOCATED, -1)
-                    group._index(task, S.BINDING, 1)
-        task._assumed_at = self.now
-        self.assumed[task._uid] = task
+        w.set_status(task, S.BINDING)
+        for group in (task.job, task.sub_job):
+            if group is not None:
+                count(group, task, S.ALLOCATED, S.BINDING)
+        self.assume(task)
 
     def mark(self, job: Job) -> None:
         """A job changed: whatever follows from it must be made anew."""
-        uid = job._uid
+        uid = job.uid
         self.dirty[uid] = job
         self.backlog_changes[uid] = job
         if self.admission_changes is not None:
@@ -310,37 +311,37 @@ class ClusterState:
 
         The hold is off while the task has a place, and on again when it is pending again.
         """
-        self.rooms[task._uid] = (task, node)
-        task._nominated = node.name
-        if task._status == 0:
+        self.rooms[task.uid] = (task, node)
+        w.set_nominated_node(task, node.name)
+        if task.status is S.PENDING:
             self._hold_follows(task, 1)
 
     def lift(self, task: Task) -> Node:
         """Hold no room for a task any more; the node on which it was held."""
-        node = self.rooms[task._uid][1]
-        if task._status == 0:
+        node = self.rooms[task.uid][1]
+        if task.status is S.PENDING:
             self._hold_follows(task, -1)
-        del self.rooms[task._uid]
+        del self.rooms[task.uid]
         return node
 
     def nominate(self, task: Task, node: str) -> None:
         """Name the node that a task is to look at before the others; nothing for none."""
-        task._nominated = node
-        if task._job is not None:
-            self.mark(task._job)
+        w.set_nominated_node(task, node)
+        if task.job is not None:
+            self.mark(task.job)
 
     def count_in_queue(self, queue: Queue, tasks: Iterable[Task], sign: int) -> None:
         """Count (+1) or no longer count (-1) requests as held by a queue; for a moment, while a question is put."""
         for task in tasks:
-            queue.version += 1
-            for d, v in task._class.items:
+            w.set_queue_version(queue, queue.version + 1)
+            for d, v in task.klass.items:
                 queue._held[d] = queue._held.get(d, 0) + sign * v
 
     def _hold_follows(self, task: Task, sign: int) -> None:
-        node = self.rooms[task._uid][1]
-        row = node._row
-        self.table.book(row, task._class.items, 0, 0, 0, sign)
-        if task._class.gpu is not None:
+        node = self.rooms[task.uid][1]
+        row = node.row
+        self.table.book(row, task.klass.items, 0, 0, 0, sign)
+        if task.klass.gpu is not None:
             if sign > 0:
                 self.devices.promise(task, node)
             else:
@@ -348,9 +349,21 @@ class ClusterState:
         self.table.touched.add(row)
 
     @contextmanager
+    def shown_at(self, task: Task, node: Node | None) -> Iterator[None]:
+        """Within the block a task that gave its place back still shows which place that was."""
+        if task.node is not None or node is None:
+            yield
+            return
+        w.set_node(task, node)
+        try:
+            yield
+        finally:
+            w.set_node(task, None)
+
+    @contextmanager
     def lifted(self, task: Task) -> Iterator[None]:
         """The room held for a task is free within the block, for the task itself to take."""
-        if task._uid not in self.rooms:
+        if task.uid not in self.rooms:
             yield
             return
         node = self.lift(task)
@@ -362,22 +375,22 @@ class ClusterState:
     def release_rooms(self) -> None:
         """Hold nothing any more."""
         for task, _ in self.rooms.values():
-            if task._status == 0:
+            if task.status is S.PENDING:
                 self._hold_follows(task, -1)
         self.rooms.clear()
 
     def place_many(self, tasks: Sequence[Task], nodes: Sequence[Node], status: TaskStatus) -> None:
         """Give equal, pending tasks of one job their places at once; as `move` one by one, only faster."""
         first = tasks[0]
-        klass, job, table = first._class, first._job, self.table
+        klass, job, table = first.klass, first.job, self.table
         items = klass.items
-        held = self.rooms and any(t._uid in self.rooms for t in tasks)
+        held = self.rooms and any(t.uid in self.rooms for t in tasks)
         if klass.requires_gpu or job is None or len(tasks) == 1 or held:
             for task, node in zip(tasks, nodes, strict=True):
                 self.move(task, status, node)
             return
         i1, u1, _, p1 = LEDGER[status]
-        rows = np.array([n._row for n in nodes], dtype=np.intp)
+        rows = np.array([n.row for n in nodes], dtype=np.intp)
         unique, counts = np.unique(rows, return_counts=True)
         for d, v in items:
             amounts = counts * v
@@ -396,26 +409,26 @@ class ClusterState:
             used = self.used_total
             for d, v in items:
                 used[d] = used.get(d, 0) + u1 * v * k
-        pending, target = job._by_status[0], job._by_status[status]
+        pending, target = job._by_status[S.PENDING], job._by_status[status]
         roles: dict[str, int] = {}
         for task, node in zip(tasks, nodes, strict=True):
-            uid = task._uid
-            if task._status != 0:
-                raise IllegalMove(f"task {task.key}: cannot go from {task._status.title} to {status.title}")
-            task._status, task._node, task._row = status, node, node._row
-            node._tasks[uid] = task
-            del pending[uid]
-            target[uid] = task
-            roles[task._role] = roles.get(task._role, 0) + 1
-            sub_job = task._sub_job
+            uid = task.uid
+            if task.status is not S.PENDING:
+                raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title}")
+            w.set_status(task, status)
+            w.set_node(task, node)
+            put(node.tasks, uid, task)
+            take(pending, uid)
+            put(target, uid, task)
+            roles[task.role] = roles.get(task.role, 0) + 1
+            sub_job = task.sub_job
             if sub_job is not None:
-                sub_job._index(task, S.PENDING, -1)
-                sub_job._index(task, status, 1)
+                count(sub_job, task, S.PENDING, status)
         for role, n in roles.items():
-            counted = job.role_counts[role]
+            counted = job._role_counts[role]
             counted[0] -= n
             counted[status] += n
-        job.version += 1
+        w.set_group_version(job, job.version + 1)
         self._sum(job, first, items, S.PENDING, status, k)
 
     def end_session(self) -> None:
@@ -423,30 +436,30 @@ class ClusterState:
         self.release_rooms()
         table = self.table
         for task in self.evicted_now:
-            if task._evicted:
-                task._evicted = False
-                if task._node is not None:
-                    for d, v in task._class.items:
-                        table.evicted[d, task._row] -= v
-                    self._view(task._row, task._class, 1)
-                    table.touched.add(task._row)
+            if task.evicted:
+                w.set_evicted(task, False)
+                if task.node is not None:
+                    for d, v in task.klass.items:
+                        table.evicted[d, task.row] -= v
+                    self._view(task.row, task.klass, 1)
+                    table.touched.add(task.row)
         self.evicted_now = []
         table.touched.trim(4 * max(table.size, 1024))
         table.changed.trim(4 * max(table.size, 1024))
 
     def set_phase(self, job: Job, phase: str) -> None:
         """Change the phase of a job's PodGroup."""
-        job._phase = phase
-        job.version += 1
+        w.set_phase(job, phase)
+        w.set_group_version(job, job.version + 1)
         self.note_admission(job)
         self.mark(job)
 
     def note_admission(self, job: Job) -> None:
         """Keep the list of jobs that have not been let in."""
-        if job.in_session and job._phase in ("", JobPhase.PENDING):
-            self.unadmitted[job._uid] = job
+        if job.in_session and job.phase in ("", JobPhase.PENDING):
+            self.unadmitted[job.uid] = job
         else:
-            self.unadmitted.pop(job._uid, None)
+            self.unadmitted.pop(job.uid, None)
 
     def namespace(self, name: str) -> Namespace:
         """The namespace of a name, made when first seen."""
@@ -456,16 +469,16 @@ class ClusterState:
         return found
 
     # -- assumed placements ---------------------------------------------------------------------------------------
-    def assume(self, task: Task) -> None:
-        """A bind or eviction of this task was sent; hold to it until it is seen or known to have failed."""
-        task._assumed_at = self.now
-        self.assumed[task._uid] = task
+    def assume(self, task: Task, since: float | None = None) -> None:
+        """A bind or eviction of this task was sent (now, or *since*); hold to it until it is seen or has failed."""
+        w.set_assumed_at(task, self.now if since is None else since)
+        self.assumed[task.uid] = task
 
     def expire(self, older_than: float) -> list[Task]:
         """Give up assumptions made before *older_than* that nobody confirmed; returns the tasks."""
         from pumice.state import handlers
 
-        late = [t for t in self.assumed.values() if t._assumed_at is not None and t._assumed_at < older_than]
+        late = [t for t in self.assumed.values() if t.assumed_at is not None and t.assumed_at < older_than]
         for task in late:
             handlers.unassume(self, task)
         return late
@@ -478,15 +491,15 @@ def _add(into: dict[int, Number], what: Resources, sign: int) -> None:
 
 def _contribution(job: Job) -> tuple[str, Resources, Resources, Resources]:
     """(queue, still to come by the queue's rule, elastic, still to come by the overcommit rule)."""
-    minimum = job._min_resources
+    minimum = job.min_resources
     if minimum is None and not job._allocated:
-        return job._queue, EMPTY, EMPTY, EMPTY
+        return job.queue, EMPTY, EMPTY, EMPTY
     inqueue = overcommit = EMPTY
     if minimum is not None:
-        admitted = job._phase == JobPhase.INQUEUE
-        running = job._phase == JobPhase.RUNNING and job.allocated_count() >= job._min_available
+        admitted = job.phase == JobPhase.INQUEUE
+        running = job.phase == JobPhase.RUNNING and job.allocated_count() >= job.min_available
         if admitted or running:
             held = job._allocated
             inqueue = job.without_gated(Resources({d: max(v - held.get(d, 0), 0) for d, v in minimum.items()}))
             overcommit = job.without_gated(minimum) if admitted else inqueue
-    return job._queue, inqueue, job.elastic(), overcommit
+    return job.queue, inqueue, job.elastic(), overcommit

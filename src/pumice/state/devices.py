@@ -12,6 +12,7 @@ from pumice.model.gpu import WHOLE, WHOLE_NAMES, GpuRequest
 from pumice.model.node import Node
 from pumice.model.resources import dim
 from pumice.model.task import Task
+from pumice.state.writing import set_devices
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -165,17 +166,17 @@ class DeviceTable:
         for device in devices:
             self.held[node.row, device] += share
             self.holders.setdefault((node.row, device), {})[task.uid] = share
-        task._devices = tuple(devices)
+        set_devices(task, tuple(devices))
 
     def give_back(self, task: Task, row: int) -> None:
         """Take a task off its devices."""
-        for device in task._devices:
+        for device in task.devices:
             share = self.holders.get((row, device), {}).pop(task.uid, 0)
             self.held[row, device] -= share
         self._sharing.discard(task.uid)
-        task._devices = ()
+        set_devices(task, ())
 
     def set_releasing(self, task: Task, row: int, sign: int) -> None:
         """A task on devices began (+1) or ceased (-1) to be released."""
-        for device in task._devices:
+        for device in task.devices:
             self.releasing[row, device] += sign * self.holders.get((row, device), {}).get(task.uid, 0)

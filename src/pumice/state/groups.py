@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, cast
 from pumice.errors import InvalidInput
 from pumice.model.api import PodGroup, PriorityClass, QueueObject
 from pumice.model.job import Job
+from pumice.model.mapping import empty, frozen_map, labels_of, put, take
 from pumice.model.queue import Queue
 from pumice.model.resources import Resources
+from pumice.model.sealed import unsealed
+from pumice.model.status import TaskStatus
+from pumice.state import writing as w
 from pumice.state.pods import join_sub_job
 
 if TYPE_CHECKING:
@@ -20,46 +24,54 @@ def group_seen(state: ClusterState, obj: PodGroup) -> None:
     key = obj.key
     job = state.jobs.get(key)
     if job is None:
-        job = state.jobs[key] = Job(obj.metadata.namespace, obj.metadata.name)
+        job = Job(obj.metadata.namespace, obj.metadata.name)
+        put(state.jobs, key, job)
     elif job.in_session and _only_status_differs(job, obj):
         _status_seen(state, job, obj)
         return
     _leave_queue(state, job)
     old_policies = job.policies
+    _take_over(state, job, obj)
+    if job.policies != old_policies or (job.policies and not job._sub_jobs):
+        empty(job._sub_jobs)
+        for task in job._tasks.values():
+            w.set_sub_job(task, None)
+            join_sub_job(job, task)
+    _enter_queue(state, job)
+    if job.problem:
+        raise InvalidInput(job.problem)
+
+
+def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
+    """Make a job what its PodGroup says."""
     meta, spec = obj.metadata, obj.spec
-    job._problem = ""
+    problem = ""
     minimum: Resources | None = None
     try:
         minimum = Resources.parse(spec.min_resources) if spec.min_resources is not None else None
     except InvalidInput as exc:
-        job._problem = f"PodGroup {key}: minResources: {exc}"
+        problem = f"PodGroup {obj.key}: minResources: {exc}"
     if spec.min_member < 0:
-        job._problem = f"PodGroup {key}: minMember must not be negative, got {spec.min_member}"
-    job._group = obj
-    job._queue = spec.queue or state.default_queue
-    job._min_available = max(spec.min_member, 0)
-    job.role_minimums = dict(spec.min_task_member or {})
-    job.role_total = sum(job.role_minimums.values())
-    job._creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
-    job._labels, job._annotations = meta.labels or {}, meta.annotations or {}
-    job._phase = obj.status.phase
-    job._min_resources = minimum
-    job._priority = priority_of(state, spec.priority_class_name)
-    if job.policies != old_policies or (job.policies and not job._sub_jobs):
-        job._sub_jobs.clear()
-        for task in job._tasks.values():
-            task._sub_job = None
-            join_sub_job(job, task)
-    job.version += 1
-    _enter_queue(state, job)
-    if job._problem:
-        raise InvalidInput(job._problem)
+        problem = f"PodGroup {obj.key}: minMember must not be negative, got {spec.min_member}"
+    with unsealed(job):
+        job.group = obj
+        job.problem = problem
+        job.queue = spec.queue or state.default_queue
+        job.min_available = max(spec.min_member, 0)
+        job.role_minimums = frozen_map(spec.min_task_member or {})
+        job.role_total = sum(job.role_minimums.values())
+        job.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
+        job.labels, job.annotations = labels_of(meta.labels), labels_of(meta.annotations)
+        job.phase = obj.status.phase
+        job.min_resources = minimum
+        job.priority = priority_of(state, spec.priority_class_name)
+        job.version += 1
 
 
 def _only_status_differs(job: Job, obj: PodGroup) -> bool:
     """Is the PodGroup the one we know but for its status? Most often that is our own writing, coming back."""
-    old = job._group
-    if old is None or job._problem or obj.spec != old.spec:
+    old = job.group
+    if old is None or job.problem or obj.spec != old.spec:
         return False
     new, known = obj.metadata, old.metadata
     return (
@@ -71,13 +83,11 @@ def _only_status_differs(job: Job, obj: PodGroup) -> bool:
 
 
 def _status_seen(state: ClusterState, job: Job, obj: PodGroup) -> None:
-    job._group = obj
-    if obj.status.phase != job._phase:
-        job._phase = obj.status.phase
-        job.version += 1
-        state.queues[job._queue].version += 1
-        state.note_admission(job)
-        state.mark(job)
+    w.set_pod_group(job, obj)
+    if obj.status.phase != job.phase:
+        queue = state.queues[job.queue]
+        w.set_queue_version(queue, queue.version + 1)
+        state.set_phase(job, obj.status.phase)
 
 
 def priority_of(state: ClusterState, class_name: str) -> int:
@@ -94,10 +104,10 @@ def priority_of(state: ClusterState, class_name: str) -> int:
 
 def _leave_queue(state: ClusterState, job: Job) -> None:
     """Take a job out of its queue's sums."""
-    queue = state.queues.get(job._queue) if job.in_session else None
+    queue = state.queues.get(job.queue) if job.in_session else None
     if queue is not None:
-        queue._jobs.pop(job._uid, None)
-        queue._waiting.pop(job._uid, None)
+        take(queue._jobs, job.uid, None)
+        take(queue.waiting, job.uid, None)
         for into, what in (
             (queue._allocated, job._allocated),
             (queue._held, job._held),
@@ -105,10 +115,10 @@ def _leave_queue(state: ClusterState, job: Job) -> None:
         ):
             for d, v in what.items():
                 into[d] = into.get(d, 0) - v
-        queue.version += 1
-    job.in_session = False
-    state.queueless.pop(job._uid, None)
-    state.session_jobs.pop(job._uid, None)
+        w.set_queue_version(queue, queue.version + 1)
+    w.set_in_session(job, False)
+    take(state.queueless, job.uid, None)
+    take(state.session_jobs, job.uid, None)
     state.note_admission(job)
     state.mark(job)
     state._recontribute(job)
@@ -116,24 +126,24 @@ def _leave_queue(state: ClusterState, job: Job) -> None:
 
 def _enter_queue(state: ClusterState, job: Job) -> None:
     """Count a job in its queue, if it has a PodGroup and its queue exists."""
-    queue = state.queues.get(job._queue)
+    queue = state.queues.get(job.queue)
     state.mark(job)
-    if job._group is None:
+    if job.group is None:
         return
     if queue is None:
-        state.queueless[job._uid] = job
+        put(state.queueless, job.uid, job)
         return
-    state.queueless.pop(job._uid, None)
-    job.in_session = True
-    state.session_jobs[job._uid] = job
+    take(state.queueless, job.uid, None)
+    w.set_in_session(job, True)
+    put(state.session_jobs, job.uid, job)
     state.note_admission(job)
-    queue._jobs[job._uid] = job
-    if job._by_status[0]:
-        queue._waiting[job._uid] = job
+    put(queue._jobs, job.uid, job)
+    if job._by_status[TaskStatus.PENDING]:
+        put(queue.waiting, job.uid, job)
     for into, what in ((queue._allocated, job._allocated), (queue._held, job._held), (queue._pending, job._pending)):
         for d, v in what.items():
             into[d] = into.get(d, 0) + v
-    queue.version += 1
+    w.set_queue_version(queue, queue.version + 1)
 
 
 def group_gone(state: ClusterState, key: str) -> None:
@@ -142,11 +152,12 @@ def group_gone(state: ClusterState, key: str) -> None:
     if job is None:
         return
     _leave_queue(state, job)
-    job._group = None
-    job._phase = ""
-    job._min_resources = None
+    with unsealed(job):
+        job.group = None
+        job.phase = ""
+        job.min_resources = None
     if not job._tasks:
-        del state.jobs[key]
+        take(state.jobs, key)
 
 
 def queue_seen(state: ClusterState, obj: QueueObject) -> None:
@@ -155,12 +166,13 @@ def queue_seen(state: ClusterState, obj: QueueObject) -> None:
     queue = state.queues.get(name)
     state.queue_version += 1
     if queue is not None:
-        queue.update(obj)
-        queue.version += 1
+        with unsealed(queue):
+            queue._take_over(obj)
+            queue.version += 1
         return
-    queue = state.queues[name] = Queue(obj)
+    put(state.queues, name, Queue(obj))
     for job in state.jobs.values():
-        if job._queue == name and not job.in_session:
+        if not job.in_session and job.group is not None and job.queue == name:
             _enter_queue(state, job)
 
 
@@ -171,14 +183,14 @@ def queue_gone(state: ClusterState, name: str) -> None:
         return
     for job in list(queue._jobs.values()):
         _leave_queue(state, job)
-        state.queueless[job._uid] = job
-    del state.queues[name]
+        put(state.queueless, job.uid, job)
+    take(state.queues, name)
     state.queue_version += 1
 
 
 def reprioritise(state: ClusterState) -> None:
     for job in state.jobs.values():
-        if job._group is not None:
-            job._priority = priority_of(state, job._group.spec.priority_class_name)
-            job.version += 1
+        if job.group is not None:
+            w.set_priority(job, priority_of(state, job.group.spec.priority_class_name))
+            w.set_group_version(job, job.version + 1)
             state.mark(job)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.errors import InvalidInput, shown
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, PriorityClass, QueueObject, ResourceQuota
+from pumice.model.mapping import replace, take
 from pumice.model.resources import EMPTY, Resources
 from pumice.state.groups import group_gone, group_seen, queue_gone, queue_seen, reprioritise
 from pumice.state.nodes import node_gone, node_seen
@@ -68,7 +69,7 @@ def other_seen(state: ClusterState, obj: AnyObject) -> None:
     elif isinstance(obj, ResourceQuota):
         for what in (obj.spec.hard, obj.status.hard, obj.status.used):
             Resources.parse(what) if what else EMPTY
-        state.namespace(obj.metadata.namespace).quotas[obj.metadata.name] = obj
+        replace(state.namespace(obj.metadata.namespace).quotas, obj.metadata.name, obj)
 
 
 def other_gone(state: ClusterState, kind: str, key: str) -> None:
@@ -78,4 +79,4 @@ def other_gone(state: ClusterState, kind: str, key: str) -> None:
         reprioritise(state)
     elif kind == "ResourceQuota":
         namespace, _, name = key.partition("/")
-        state.namespace(namespace).quotas.pop(name, None)
+        take(state.namespace(namespace).quotas, name, None)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from pumice.errors import InvalidInput
 from pumice.model.api import NodeObject
+from pumice.model.mapping import labels_of
 from pumice.model.resources import PODS, Resources
+from pumice.model.sealed import unsealed
 from pumice.model.status import TaskStatus
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ def node_seen(state: ClusterState, obj: NodeObject) -> None:
     new = node is None
     if node is None:
         node = table.add(name)
-    row = node._row
-    previous = node._object if not new else None
+    row = node.row
+    previous = node.object if not new else None
     for d in node._dims | allocatable.dims():
         before, after = int(table.allocatable[d, row]), int(allocatable.get(d))
         if before != after:
@@ -35,21 +37,22 @@ def node_seen(state: ClusterState, obj: NodeObject) -> None:
             table.idle[d, row] += after - before
             state.total[d] = state.total.get(d, 0) + after - before
         table.capacity[d, row] = int(capacity.get(d))
-    node._dims = frozenset(allocatable.dims() | capacity.dims() | {PODS})
     table.max_pods[row] = int(allocatable.get(PODS))
-    node._object = obj
-    node._labels, node._annotations = obj.metadata.labels or {}, obj.metadata.annotations or {}
-    node._taints = tuple(obj.spec.taints or ())
+    with unsealed(node):
+        node._dims = frozenset(allocatable.dims() | capacity.dims() | {PODS})
+        node.object = obj
+        node.labels, node.annotations = labels_of(obj.metadata.labels), labels_of(obj.metadata.annotations)
+        node.taints = tuple(obj.spec.taints or ())
     table.unschedulable[row] = obj.spec.unschedulable
-    table.set_labels(row, node._labels)
-    table.set_taints(row, node._taints)
+    table.set_labels(row, node.labels)
+    table.set_taints(row, node.taints)
     state.devices.set_node(node)
     if previous is None or _node_facts(previous) != _node_facts(obj):
         table.changed.add(row)
         table.touched.add(row)
     if new:
         for task in list(state.orphans.pop(name, {}).values()):
-            state.set_status(task, task._status, node)
+            state.set_status(task, task.status, node)
 
 
 def _node_facts(obj: NodeObject) -> tuple[object, ...]:
@@ -79,14 +82,14 @@ def node_gone(state: ClusterState, name: str) -> None:
     node = state.table.by_name.get(name)
     if node is None:
         return
-    for task in list(node._tasks.values()):
-        if task._status in (S.ALLOCATED, S.BINDING, S.PIPELINED):
-            state.assumed.pop(task._uid, None)
+    for task in list(node.tasks.values()):
+        if task.status in (S.ALLOCATED, S.BINDING, S.PIPELINED):
+            state.assumed.pop(task.uid, None)
             state.set_status(task, S.PENDING, None)
         else:
-            state.set_status(task, task._status, None)
-            state.orphans.setdefault(name, {})[task._uid] = task
+            state.set_status(task, task.status, None)
+            state.orphans.setdefault(name, {})[task.uid] = task
     for d in node._dims:
-        state.total[d] = state.total.get(d, 0) - int(state.table.allocatable[d, node._row])
-    state.devices.clear_node(node._row)
+        state.total[d] = state.total.get(d, 0) - int(state.table.allocatable[d, node.row])
+    state.devices.clear_node(node.row)
     state.table.remove(node)

@@ -8,8 +8,12 @@ from pumice.errors import InvalidInput
 from pumice.model.api import Metadata, Pod, PodSpec
 from pumice.model.events import EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
+from pumice.model.mapping import put, replace, take
+from pumice.model.sealed import unsealed
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task
+from pumice.state import writing as w
+from pumice.state.ledger import enter, leave
 from pumice.state.refused import WAITS, RefusedEviction
 
 if TYPE_CHECKING:
@@ -55,17 +59,15 @@ def _new_task(state: ClusterState, pod: Pod) -> Task:
     if override is not None and override.lstrip("+-").isdigit() and -(2**31) <= int(override) < 2**31:
         priority = int(override)
     said = notes.get(PREEMPTABLE_KEY, labels.get(PREEMPTABLE_KEY))
-    task = Task(
+    return Task(
         pod,
         klass,
         f"{meta.namespace}/{group}" if group else "",
         notes.get(ROLE_KEY) or labels.get(ROLE_KEY, ""),
         priority,
         True if said is None else parse_bool(said),
+        invalid,
     )
-    if invalid:  # nobody knows what it asks for, so it is not one that asks for nothing
-        task._invalid, task._best_effort = invalid, False
-    return task
 
 
 def pod_seen(state: ClusterState, pod: Pod) -> None:
@@ -74,32 +76,33 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
     known = state.task_by_key.get(key)
     uid = pod.metadata.uid or key
     status = pod_status(pod)
-    if known is not None and known._uid != uid:
+    if known is not None and known.uid != uid:
         pod_gone(state, key)
         known = None
     if known is None:
         _add_task(state, _new_task(state, pod), status, pod.spec.node_name)
         return
-    if known._uid in state.assumed:
-        if known._status == S.BINDING and not pod.spec.node_name and status in (S.PENDING, S.UNKNOWN):
-            known._pod = pod
+    if known.uid in state.assumed:
+        if known.status == S.BINDING and not pod.spec.node_name and status in (S.PENDING, S.UNKNOWN):
+            w.set_pod(known, pod)
             return
-        if known._status == S.RELEASING and status in (S.RUNNING, S.BOUND):
-            known._pod = pod
+        if known.status == S.RELEASING and status in (S.RUNNING, S.BOUND):
+            w.set_pod(known, pod)
             return
-        del state.assumed[known._uid]
-        known._assumed_at = None
+        del state.assumed[known.uid]
+        w.set_assumed_at(known, None)
     fresh = _new_task(state, pod)
     if _same_identity(known, fresh):
         node = state.table.by_name.get(pod.spec.node_name) if pod.spec.node_name else None
-        moved = (known._status, known._node) != (status, None if status in _FINISHED else node)
-        if known._pod.spec.node_name != pod.spec.node_name:
+        moved = (known.status, known.node) != (status, None if status in _FINISHED else node)
+        if known.pod.spec.node_name != pod.spec.node_name:
             moved = True  # perhaps between nodes that we do not know
         if moved:
             _unorphan(state, known)
-        known._pod = pod
-        known._nominated = fresh._nominated
-        known._labels, known._annotations = fresh._labels, fresh._annotations
+        w.set_pod(known, pod)
+        w.set_nominated_node(known, fresh.nominated_node)
+        w.set_labels(known, fresh.labels)
+        w.set_annotations(known, fresh.annotations)
         if moved:
             state.set_status(known, status, node)
             _orphan(state, known, pod.spec.node_name)
@@ -110,22 +113,22 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
 
 def _same_identity(known: Task, fresh: Task) -> bool:
     return (
-        known._class is fresh._class
-        and known._job_key == fresh._job_key
-        and (known._role, known._priority, known._preemptable) == (fresh._role, fresh._priority, fresh._preemptable)
-        and known._gates == fresh._gates
-        and known._labels == fresh._labels
-        and known._invalid == fresh._invalid
+        known.klass is fresh.klass
+        and known.job_key == fresh.job_key
+        and (known.role, known.priority, known.preemptable) == (fresh.role, fresh.priority, fresh.preemptable)
+        and known.gates == fresh.gates
+        and known.labels == fresh.labels
+        and known.invalid == fresh.invalid
     )
 
 
 def _add_task(state: ClusterState, task: Task, status: TaskStatus, node_name: str) -> None:
     state.table.ensure_width()
-    state.tasks[task._uid] = task
+    replace(state.tasks, task.uid, task)
     state.task_by_key[task.key] = task
     if (status is S.RUNNING or status is S.BOUND) and _enter(state, task, status, node_name):
         return
-    if task._job_key:
+    if task.job_key:
         _join(state, task)
     node = state.table.by_name.get(node_name) if node_name else None
     if status is not S.PENDING:
@@ -138,18 +141,21 @@ def _enter(state: ClusterState, task: Task, status: TaskStatus, node_name: str) 
 
     False, with nothing changed, where there is more to it. Tens of thousands of pods come this way at a start.
     """
-    job, node, klass = state.jobs.get(task._job_key), state.table.by_name.get(node_name), task._class
+    job, node, klass = state.jobs.get(task.job_key), state.table.by_name.get(node_name), task.klass
     if job is None or node is None or klass.requires_gpu or job.policies or not job.in_session:
         return False
-    queue = state.queues.get(job._queue)
+    queue = state.queues.get(job.queue)
     if queue is None:
         return False
-    row, table = node._row, state.table
-    task._job, task._status, task._node, task._row = job, status, node, row
-    job._tasks[task._uid] = node._tasks[task._uid] = task
-    job._index(task, status, 1)
+    row, table = node.row, state.table
+    w.set_job(task, job)
+    w.set_status(task, status)
+    w.set_node(task, node)
+    put(job._tasks, task.uid, task)
+    put(node.tasks, task.uid, task)
+    enter(job, task)
     sums = (job._total, job._allocated, job._held, queue._allocated, queue._held, state.used_total)
-    mine = state.namespace(task._namespace)._allocated
+    mine = state.namespace(task.namespace)._allocated
     idle, used = table.idle, table.used
     for d, v in klass.items:
         idle[d, row] -= v
@@ -159,30 +165,31 @@ def _enter(state: ClusterState, task: Task, status: TaskStatus, node_name: str) 
             each[d] = each.get(d, 0) + v
     state._view(row, klass, 1)
     table.touched.add(row)
-    queue.version += 1
+    w.set_queue_version(queue, queue.version + 1)
     state.mark(job)
     return True
 
 
 def _join(state: ClusterState, task: Task) -> None:
     """Make a pending task part of its job."""
-    job = state.jobs.get(task._job_key)
+    job = state.jobs.get(task.job_key)
     if job is None:
-        namespace, _, name = task._job_key.partition("/")
-        job = state.jobs[task._job_key] = Job(namespace, name)
-    task._job = job
-    job._tasks[task._uid] = task
-    job._index(task, S.PENDING, 1)
+        namespace, _, name = task.job_key.partition("/")
+        job = Job(namespace, name)
+        put(state.jobs, task.job_key, job)
+    w.set_job(task, job)
+    put(job._tasks, task.uid, task)
+    enter(job, task)
     join_sub_job(job, task)
-    for d, v in task._class.items:
+    for d, v in task.klass.items:
         job._total[d] = job._total.get(d, 0) + v
         job._pending[d] = job._pending.get(d, 0) + v
-    queue = state.queues.get(job._queue) if job.in_session else None
+    queue = state.queues.get(job.queue) if job.in_session else None
     if queue is not None:
-        for d, v in task._class.items:
+        for d, v in task.klass.items:
             queue._pending[d] = queue._pending.get(d, 0) + v
-        queue._waiting[job._uid] = job
-        queue.version += 1
+        put(queue.waiting, job.uid, job)
+        w.set_queue_version(queue, queue.version + 1)
     state.mark(job)
 
 
@@ -192,58 +199,60 @@ def join_sub_job(job: Job, task: Task) -> None:
     uid, group, index, policy = sub_job_of(job, task)
     sub_job = job._sub_jobs.get(uid)
     if sub_job is None:
-        sub_job = job._sub_jobs[uid] = SubJob(job, uid, group, index)
-        sub_job._min_available = 1 if policy is None else (policy.sub_group_size or 1)
-        sub_job.topology = job.topology if policy is None else policy.network_topology
-    task._sub_job = sub_job
-    sub_job._tasks[task._uid] = task
-    sub_job._index(task, task._status, 1)
+        sub_job = SubJob(job, uid, group, index)
+        with unsealed(sub_job):
+            sub_job.min_available = 1 if policy is None else (policy.sub_group_size or 1)
+            sub_job.topology = job.topology if policy is None else policy.network_topology
+        put(job._sub_jobs, uid, sub_job)
+    w.set_sub_job(task, sub_job)
+    put(sub_job._tasks, task.uid, task)
+    enter(sub_job, task)
 
 
 def _drop_task(state: ClusterState, task: Task) -> None:
     """Take a task out of everything that counts it."""
     _unorphan(state, task)
-    if task._status is not S.PENDING:
+    if task.status is not S.PENDING:
         state.set_status(task, S.PENDING, None)
-    state.assumed.pop(task._uid, None)
-    state.refused.pop(task._uid, None)
-    del state.tasks[task._uid]
+    state.assumed.pop(task.uid, None)
+    state.refused.pop(task.uid, None)
+    take(state.tasks, task.uid)
     del state.task_by_key[task.key]
-    job = task._job
-    if job is None:
+    if not task.job_key:
         return
-    job._index(task, S.PENDING, -1)
-    del job._tasks[task._uid]
-    if task._sub_job is not None:
-        task._sub_job._index(task, S.PENDING, -1)
-        del task._sub_job._tasks[task._uid]
-        if not task._sub_job._tasks:
-            job._sub_jobs.pop(task._sub_job._uid, None)
-    queue = state.queues.get(job._queue) if job.in_session else None
-    for d, v in task._class.items:
+    job = task.job
+    leave(job, task)
+    take(job._tasks, task.uid)
+    if task.sub_job is not None:
+        leave(task.sub_job, task)
+        take(task.sub_job._tasks, task.uid)
+        if not task.sub_job._tasks:
+            take(job._sub_jobs, task.sub_job.uid, None)
+    queue = state.queues.get(job.queue) if job.in_session else None
+    for d, v in task.klass.items:
         job._total[d] -= v
         job._pending[d] -= v
         if queue is not None:
             queue._pending[d] -= v
     if queue is not None:
-        queue.version += 1
-        if not job._by_status[0]:
-            queue._waiting.pop(job._uid, None)
+        w.set_queue_version(queue, queue.version + 1)
+        if not job._by_status[S.PENDING]:
+            take(queue.waiting, job.uid, None)
     state.mark(job)
-    if not job._tasks and job._group is None:
-        del state.jobs[job._uid]
+    if not job._tasks and job.group is None:
+        take(state.jobs, job.uid)
 
 
 def _orphan(state: ClusterState, task: Task, node_name: str) -> None:
     """Remember a task whose node we do not know yet."""
-    if node_name and task._node is None and task._status not in (S.PENDING, *_FINISHED):
-        state.orphans.setdefault(node_name, {})[task._uid] = task
+    if node_name and task.node is None and task.status not in (S.PENDING, *_FINISHED):
+        state.orphans.setdefault(node_name, {})[task.uid] = task
 
 
 def _unorphan(state: ClusterState, task: Task) -> None:
-    name = task._pod.spec.node_name
+    name = task.pod.spec.node_name
     if name in state.orphans:
-        state.orphans[name].pop(task._uid, None)
+        state.orphans[name].pop(task.uid, None)
         if not state.orphans[name]:
             del state.orphans[name]
 
@@ -258,14 +267,14 @@ def pod_gone(state: ClusterState, key: str) -> None:
 def bind_failed(state: ClusterState, uid: str, node: str = "") -> None:
     """A bind did not happen: the task waits again, unless it was sent to another node since."""
     task = state.assumed.get(uid)
-    if task is not None and task._status == S.BINDING and node in ("", task.node_name):
+    if task is not None and task.status == S.BINDING and node in ("", task.node_name):
         unassume(state, task)
 
 
 def evict_failed(state: ClusterState, event: EvictFailed) -> None:
     """An eviction was refused: the task runs on, and is no victim for a while."""
     task = state.assumed.get(event.uid)
-    if task is None or task._status != S.RELEASING:
+    if task is None or task.status != S.RELEASING:
         return
     unassume(state, task)
     known = state.refused.get(event.uid)
@@ -282,7 +291,7 @@ def evict_failed(state: ClusterState, event: EvictFailed) -> None:
 
 def unassume(state: ClusterState, task: Task) -> None:
     """Go back to what the cluster last said of a task."""
-    state.assumed.pop(task._uid, None)
-    task._assumed_at = None
-    status = pod_status(task._pod)
-    state.set_status(task, status, state.table.by_name.get(task._pod.spec.node_name))
+    state.assumed.pop(task.uid, None)
+    w.set_assumed_at(task, None)
+    status = pod_status(task.pod)
+    state.set_status(task, status, state.table.by_name.get(task.pod.spec.node_name))

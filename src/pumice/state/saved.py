@@ -135,7 +135,7 @@ def objects_of(state: ClusterState) -> dict[str, list[dict[str, Any]]]:
 def assumed_of(state: ClusterState) -> list[AssumedTask]:
     """Everything that is assumed, oldest first."""
     return [
-        AssumedTask(uid=uid, status=task.status.title, node=task.node_name, since=task._assumed_at or 0.0)
+        AssumedTask(uid=uid, status=task.status.title, node=task.node_name, since=task.assumed_at or 0.0)
         for uid, task in state.assumed.items()
     ]
 
@@ -178,8 +178,7 @@ def restore(saved: SavedCycle) -> ClusterState:
         except KeyError:
             raise InvalidInput(f"saved cycle: task {entry.uid!r}: no status {entry.status!r}") from None
         state.set_status(task, status, node)
-        task._assumed_at = entry.since
-        state.assumed[entry.uid] = task
+        state.assume(task, entry.since)
     _hold_devices(state, saved.devices)
     for uid, phase in saved.phases.items():
         if uid in state.jobs:

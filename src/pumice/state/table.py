@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.model.api import Taint
-from pumice.model.node import Node
+from pumice.model.mapping import put, take
+from pumice.model.node import Node, NodeMap
 from pumice.model.resources import dim_count
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class NodeTable:
         self.in_flux = 0
         """How many tasks are being released or wait for what is released."""
         self.nodes: list[Node | None] = []
-        self.by_name: dict[str, Node] = {}
+        self.by_name = NodeMap()
         self.taint_sets: list[tuple[Taint, ...]] = [()]
         self._taint_ids: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
         self._labels: dict[str, tuple[Codes, dict[str, int]]] = {}
@@ -151,7 +152,7 @@ class NodeTable:
             self.nodes.append(None)
         node = Node(self, row, name)
         self.nodes[row] = node
-        self.by_name[name] = node
+        put(self.by_name, name, node)
         self.valid[row] = True
         self._rank_stale = True
         self.changed.add(row)
@@ -170,7 +171,7 @@ class NodeTable:
         for codes, _ in self._labels.values():
             codes[row] = 0
         self.nodes[row] = None
-        del self.by_name[node.name]
+        take(self.by_name, node.name)
         self._free.append(row)
         self._rank_stale = True
         self.changed.add(row)

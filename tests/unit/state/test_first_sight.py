@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pumice.model.api import AnyObject, Pod
 from pumice.model.events import Seen
+from pumice.model.status import TaskStatus
 from pumice.state.cluster import ClusterState
 from pumice.state.invariants import violations
 from pumice.testing import job, node, pod, queue
@@ -46,12 +47,12 @@ def facts(state: ClusterState) -> dict[str, object]:
                 j.allocated,
                 j.held,
                 j.total_request,
-                {s: sorted(t) for s, t in enumerate(j._by_status)},
+                {s: sorted(j.with_status(s)) for s in TaskStatus},
             )
             for j in state.jobs.values()
         },
-        "roles": {j.uid: dict(j.role_counts) for j in state.jobs.values()},
-        "queues": {q.name: (q.allocated, q.held, q.pending, sorted(q._waiting)) for q in state.queues.values()},
+        "roles": {j.uid: dict(j._role_counts) for j in state.jobs.values()},
+        "queues": {q.name: (q.allocated, q.held, q.pending, sorted(q.waiting)) for q in state.queues.values()},
         "used": {d: v for d, v in state.used_total.items() if v},
         "orphans": {n: sorted(t) for n, t in state.orphans.items()},
     }

@@ -189,11 +189,11 @@ class OrderHooks:
         return _compare(ranks, left.uid, right.uid)
 
     def _of_job(self, task: Task) -> dict[str, float]:
-        ranks = self._tasks.get(task._job_key)
+        ranks = self._tasks.get(task.job_key)
         if ranks is None:
             tasks = list(_sorted(task.job.tasks)) if task.job is not None else [task]
             ranks = self._ranks(TASK_ORDER, self._talk.writer.tasks(TASK_ORDER, tasks))
-            self._tasks[task._job_key] = ranks
+            self._tasks[task.job_key] = ranks
         return ranks
 
     def _ranks(self, verb: Verb[Any, Any], body: bytes) -> dict[str, float]:

@@ -48,7 +48,7 @@ class NodeHooks:
 
     def _key(self, task: Task) -> Hashable:
         """Answers are kept per class, job and interest; those of a session that saw failures are not used again."""
-        return task._job_key, self._talk.interest.concerns(task), self._talk.memory.get("failing", 0)
+        return task.job_key, self._talk.interest.concerns(task), self._talk.memory.get("failing", 0)
 
     # -- filters --------------------------------------------------------------------------------------------------
     def predicate(self, task: Task, rows: NodeRows) -> Reasons:

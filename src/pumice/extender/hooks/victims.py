@@ -10,6 +10,7 @@ from pumice.extender.port import CallFailed
 from pumice.extender.wire.messages import VictimsRequest, VictimsResponse
 from pumice.extender.wire.verbs import PREEMPT, PREEMPTABLE, RECLAIMABLE, VICTIM_TASKS, Verb
 from pumice.framework.session import Session
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 Answer = tuple[list[Task], int]
@@ -45,7 +46,7 @@ class VictimHooks:
             answer = talk.conversation.ask(verb, talk.writer.victims(verb, evictor, evictees))
         except CallFailed:
             return [], talk.reading.ignored_victims if talk.ignores(verb.name) else -1
-        if answer.status == 0:
+        if answer.status is TaskStatus.PENDING:
             return [], 0
         if answer.status < 0 and talk.reading.negative_rejects:
             return [], -1

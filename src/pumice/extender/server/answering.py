@@ -224,14 +224,9 @@ class Answering:
     def _tell(self, request: m.TaskRequest, which: str) -> m.ErrorResponse:
         """Tell the handlers; like those in process they see the place that a task gives back."""
         task = self._knowledge.task(request.task, moved=True)
-        gone = task.node is None
-        if gone:
-            task._node = self._knowledge.state.table.by_name.get(request.task.node_name)
-        try:
+        state = self._knowledge.state
+        with state.shown_at(task, state.nodes.get(request.task.node_name)):
             return m.ErrorResponse(error=self._objection(task, which))
-        finally:
-            if gone:
-                task._node = None
 
     def _objection(self, task: Task, which: str) -> str:
         said = ""

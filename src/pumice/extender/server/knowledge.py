@@ -18,8 +18,10 @@ from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.resources import Number, dim, unit
+from pumice.model.sealed import become
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, Task
+from pumice.state import told as told_facts
 from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
@@ -99,10 +101,10 @@ class Knowledge:
         if ledgers_told:
             self._ledgers(node, told)
             self.untold.discard(node.row)
-            node._table = self.state.table
+            told_facts.read_through(node, self.state.table)
         elif not self.complete:
             self.untold.add(node.row)
-            node._table = cast("NodeTable", self.table)
+            told_facts.read_through(node, cast("NodeTable", self.table))
         self._last["Node", told.name] = told
         return node
 
@@ -121,8 +123,7 @@ class Knowledge:
         job = told.job
         if job and job not in self.state.jobs:
             namespace, _, name = job.partition("/")
-            untold = self.state.jobs[job] = UntoldJob(namespace, name)
-            untold._queue = told.queue
+            told_facts.name_job(self.state, Job(namespace, name), told.queue, UntoldJob)
         self._apply("Pod", _pod(told))
         task = self.state.tasks[uid]
         self._place(task, told)
@@ -135,16 +136,14 @@ class Knowledge:
         uid = uid if not uid.startswith("/") else f"{DEFAULT}{uid}"
         known = self.state.jobs.get(uid)
         if isinstance(known, UntoldJob):
-            for task in list(known._tasks.values()):
+            for task in [task for task in self.state.tasks.values() if task.job is known]:
                 self._drop(task)
-            self.state.jobs.pop(uid, None)
+            told_facts.forget_job(self.state, uid)
             known = None
         if known is None or known.group is None or not _bare_job(told):
             self._apply("PodGroup", _group(told, uid))
             job = self.state.jobs[uid]
-            job._priority, job._min_available = told.priority, told.min_available
-            if told.phase:
-                job._phase = told.phase
+            told_facts.tell_job(job, told.priority, told.min_available, told.phase)
             self._only(job.tasks.values(), told.tasks)
         for member in told.tasks:
             self.task(member if member.job else msgspec.structs.replace(member, job=uid), moved=True)
@@ -155,11 +154,11 @@ class Knowledge:
         self._apply("Queue", to_kube.queue_of(told))
         queue = self.state.queues[told.name]
         if sums_told or self.complete:
-            queue.__class__ = Queue
+            become(queue, Queue)
             if not self.complete:
                 self._sums(queue, told)
         else:
-            queue.__class__ = UntoldSums
+            become(queue, UntoldSums)
         return queue
 
     # -- parts ----------------------------------------------------------------------------------------------------
@@ -213,9 +212,7 @@ class Knowledge:
 
     def _sums(self, queue: Queue, told: WireQueue) -> None:
         if told.allocated:
-            queue._allocated = _ledger(told.allocated)
-            queue._held = _ledger(told.allocated)
-            queue.version += 1
+            told_facts.tell_sums(queue, _ledger(told.allocated))
 
 
 def _ledger(amounts: Amounts) -> dict[int, Number]:

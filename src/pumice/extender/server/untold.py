@@ -40,9 +40,13 @@ class UntoldJob(Job):
     @property
     def queue(self) -> str:  # type: ignore[override]
         """Its queue, if the task told it."""
-        if not self._queue:
+        queue: str = Job.__dict__["queue"].__get__(self)
+        if not queue:
             raise NotTold(f"queue of {self!r}")
-        return self._queue
+        return queue
+
+    def __repr__(self) -> str:
+        return f"<Job {self.uid}>"
 
 
 class UntoldSums(Queue):

@@ -40,10 +40,10 @@ class Claims:
         for branch in self._tree.branches.values():
             if branch.queue is None or not any(b.name in self._limits for b in branch.path()):
                 continue
-            for job in branch.queue._jobs.values():
+            for job in branch.queue.jobs.values():
                 for status in TaskStatus:
                     if IS_HELD[status]:
-                        self.changed(list(job._by_status[status].values()))
+                        self.changed(list(job.with_status(status).values()))
 
     def concerns(self, task: Task) -> bool:
         """Does the task ask for devices?"""
@@ -52,13 +52,13 @@ class Claims:
     def changed(self, tasks: Sequence[Task]) -> None:
         """Tasks took or gave back their claims."""
         for task in tasks:
-            if not self.concerns(task) or task._job is None:
+            if not self.concerns(task) or task.job is None:
                 continue
-            holds = IS_HELD[task._status]
-            if holds == (task._uid in self._held_tasks):
+            holds = IS_HELD[task.status]
+            if holds == (task.uid in self._held_tasks):
                 continue
-            (self._held_tasks.add if holds else self._held_tasks.discard)(task._uid)
-            branch = self._tree.branches.get(task._job._queue)
+            (self._held_tasks.add if holds else self._held_tasks.discard)(task.uid)
+            branch = self._tree.branches.get(task.job.queue)
             for above in branch.path() if branch is not None else ():
                 if above.name in self._limits:
                     holders = self._holders.setdefault(above.name, {})

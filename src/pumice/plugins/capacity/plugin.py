@@ -90,13 +90,13 @@ class Capacity(Plugin):
         """As in Volcano, one bad queue, or one job in a queue that has others below it, stops everything."""
         if not self._hierarchy or not ssn.compat.one_bad_queue:
             return ""
-        misplaced = [b.name for b in self._tree.inner if b.queue is not None and b.queue._jobs]
+        misplaced = [b.name for b in self._tree.inner if b.queue is not None and b.queue.jobs]
         return self._tree.broken or (f"queue {misplaced[0]} has jobs and is not a leaf" if misplaced else "")
 
     def _changed(self, tasks: Sequence[Task]) -> None:
         for task in tasks:
-            if task._job is not None:
-                self._dirty.add(task._job._queue)
+            if task.job is not None:
+                self._dirty.add(task.job.queue)
         if self._claims is not None:
             self._claims.changed(tasks)
 
@@ -113,7 +113,7 @@ class Capacity(Plugin):
         if self._stuck:
             return self._stuck
         if self._hierarchy:
-            branch = self._tree.branches[queue._name]
+            branch = self._tree.branches[queue.name]
             if branch.problem:
                 return branch.problem
             if not branch.is_leaf:
@@ -137,13 +137,13 @@ class Capacity(Plugin):
         return known[1]
 
     def _order(self, queue: Queue) -> tuple[int, float, bool]:
-        branch = self._tree.branches[queue._name]
+        branch = self._tree.branches[queue.name]
         return -queue.priority, self._share(branch), branch.best_effort
 
     def _compare(self, left: Queue, right: Queue) -> int:
         if left.priority != right.priority:
             return right.priority - left.priority
-        a, b = self._tree.branches[left._name], self._tree.branches[right._name]
+        a, b = self._tree.branches[left.name], self._tree.branches[right.name]
         if a.is_leaf != b.is_leaf:
             return -1 if a.is_leaf else 1
         if a.is_leaf:
@@ -154,7 +154,7 @@ class Capacity(Plugin):
     def _nearer(self, left: Queue, right: Queue, preemptor: Queue) -> int:
         """Victims are taken first from the queue that shares most of its line with the one they are taken for."""
         of = self._tree.branches
-        return common_level(of[right._name], of[preemptor._name]) - common_level(of[left._name], of[preemptor._name])
+        return common_level(of[right.name], of[preemptor.name]) - common_level(of[left.name], of[preemptor.name])
 
     # -- vetoes ---------------------------------------------------------------------------------------------------
     def _allocatable(self, queue: Queue, task: Task) -> Verdict:
@@ -163,7 +163,7 @@ class Capacity(Plugin):
             return reject(refusal)
         self._sync()
         items = task.klass.items
-        for branch in self._tree.branches[queue._name].path():
+        for branch in self._tree.branches[queue.name].path():
             used = branch.used()
             if self._claims is not None and not self._claims.allocatable(branch, task):
                 return reject(f"device quota of queue {branch.name} insufficient")
@@ -178,13 +178,13 @@ class Capacity(Plugin):
             return 0
         self._sync()
         items = task.klass.items
-        return min(quota.room(b.limit, b.used(), items) for b in self._tree.branches[queue._name].path())
+        return min(quota.room(b.limit, b.used(), items) for b in self._tree.branches[queue.name].path())
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
         """May it reclaim: below its limit with the tasks, and in one resource at least within what it deserves?"""
         if not quota.is_open(queue) or self._stuck:
             return reject(self._refusal(queue))
-        branch = self._tree.branches[queue._name]
+        branch = self._tree.branches[queue.name]
         if branch.problem:
             return reject(branch.problem)
         self._sync()
@@ -219,7 +219,7 @@ class Capacity(Plugin):
             return PASS
         self._sync()
         minimum = list(job.min_resources.items()) if job.min_resources is not None else []
-        for branch in self._tree.branches[queue._name].path():
+        for branch in self._tree.branches[queue.name].path():
             used = dict(branch.used())
             quota.added(used, self._still_to_come(branch).items())
             names = quota.lacking(branch.limit, used, minimum)
@@ -236,8 +236,8 @@ class Capacity(Plugin):
             ahead = self._ahead[branch.name] = {}
             for leaf in branch.leaves():
                 if leaf.queue is not None:
-                    quota.added(ahead, leaf.queue._inqueue.items())
-                    quota.added(ahead, leaf.queue._elastic.items(), -1)
+                    quota.added(ahead, leaf.queue.inqueue.amounts.items())
+                    quota.added(ahead, leaf.queue.elastic.amounts.items(), -1)
         return ahead
 
     def _enqueued(self, job: Job) -> None:
@@ -266,13 +266,13 @@ class Capacity(Plugin):
             if queue is None:
                 continue
             stamp = (queue.version, id(branch))
-            if published.get(queue._name) == stamp:
+            if published.get(queue.name) == stamp:
                 continue
-            published[queue._name] = stamp
+            published[queue.name] = stamp
             for above in branch.path():
                 self._publish(above)
-            quota.publish(metrics, queue._name, "request", (queue.allocated + queue.pending)._values)
-            quota.publish(metrics, queue._name, "inqueue", queue._inqueue)
+            quota.publish(metrics, queue.name, "request", (queue.allocated + queue.pending).amounts)
+            quota.publish(metrics, queue.name, "inqueue", queue.inqueue.amounts)
         for name in published.keys() - self._tree.branches.keys():
             del published[name]
 

@@ -55,7 +55,7 @@ class Branch:
 
     def used(self) -> Mapping[int, Number]:
         """What it holds now."""
-        return self.queue._held if self.is_leaf and self.queue is not None else self.held
+        return self.queue.held.amounts if self.is_leaf and self.queue is not None else self.held
 
     def above(self, level: int) -> Branch | None:
         """The ancestor so many levels up, the root excepted; None where there is none."""
@@ -76,7 +76,7 @@ class Tree:
     """All queues with their bounds. *problems* says what is wrong with which queue."""
 
     def __init__(self, queues: Mapping[str, Queue], total: Mapping[int, Number], *, hierarchy: bool) -> None:
-        self.branches: dict[str, Branch] = {q._name: Branch(q._name, q) for q in queues.values()}
+        self.branches: dict[str, Branch] = {q.name: Branch(q.name, q) for q in queues.values()}
         self.problems: dict[str, str] = {}
         self.broken = ""
         """The first thing that makes the tree none: a cycle, a missing parent, no root."""
@@ -216,9 +216,9 @@ class Tree:
                 continue
             for above in branch.path():
                 if above.children:
-                    quota.added(above.held, queue._held.items())
+                    quota.added(above.held, queue.held.amounts.items())
                     quota.added(above.held, before.items(), -1)
-            self._seen[name] = queue.version, dict(queue._held)
+            self._seen[name] = queue.version, dict(queue.held.amounts)
 
 
 def common_level(left: Branch, right: Branch) -> int:

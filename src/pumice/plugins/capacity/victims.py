@@ -64,8 +64,8 @@ class Reclaim:
         return chosen
 
     def _branch(self, task: Task) -> Branch | None:
-        job = task._job
-        branch = self._tree.branches.get(job._queue) if job is not None and job.in_session else None
+        job = task.job
+        branch = self._tree.branches.get(job.queue) if job is not None and job.in_session else None
         return branch if branch is not None and not branch.problem else None
 
     def _related(self, left: Branch, right: Branch) -> bool:

@@ -51,7 +51,7 @@ class Hierarchy:
     """The tree of all queues with jobs. It follows what they hold; asking costs the queues that changed."""
 
     def __init__(self, queues: Iterable[Queue], total: Sequence[tuple[int, Number]]) -> None:
-        self._queues = sorted(queues, key=lambda q: q._name)
+        self._queues = sorted(queues, key=lambda q: q.name)
         self._total = total
         self.root = Place()
         self.problems: dict[str, str] = {}
@@ -59,15 +59,15 @@ class Hierarchy:
         self._leaves: dict[str, tuple[object, _Leaves]] = {}
         self._stamp = -1
         for queue in self._queues:
-            self._paths[queue._name] = self._place(queue)
+            self._paths[queue.name] = self._place(queue)
 
     def _place(self, queue: Queue) -> list[Place]:
         """The places from the root to the queue's own."""
         path = queue.annotations.get(PATH, "").split("/")
         weights = queue.annotations.get(WEIGHTS, "").split("/")
         if len(weights) < len(path):
-            self.problems[queue._name] = (
-                f"queue {queue._name}: annotation {WEIGHTS} must give a weight for each part of {PATH} "
+            self.problems[queue.name] = (
+                f"queue {queue.name}: annotation {WEIGHTS} must give a weight for each part of {PATH} "
                 f"{'/'.join(path)!r}, got {'/'.join(weights)!r}; missing ones count as 1"
             )
         places = [self.root]
@@ -86,9 +86,9 @@ class Hierarchy:
 
     def gains(self, left: Queue, job: Job, more: Held, right: Queue, victim: Job, less: Held) -> bool:
         """Would *left* stand strictly before *right* if *job* had more and *victim* less?"""
-        changed = {job.uid: _sum(job._held, more, 1)}
-        changed[victim.uid] = _sum(changed.get(victim.uid, victim._held), less, -1)
-        self._compute(changed, _sum(_sum(self._all_held(), more, 1), less, -1), {left._name, right._name})
+        changed = {job.uid: _sum(job.held.amounts, more, 1)}
+        changed[victim.uid] = _sum(changed.get(victim.uid, victim.held.amounts), less, -1)
+        self._compute(changed, _sum(_sum(self._all_held(), more, 1), less, -1), {left.name, right.name})
         first = self._compare(left, right) < 0
         self._stamp = -1
         return first
@@ -103,7 +103,7 @@ class Hierarchy:
         return 0
 
     def _path(self, queue: Queue) -> list[Place]:
-        return self._paths.get(queue._name) or [self.root]
+        return self._paths.get(queue.name) or [self.root]
 
     def _refresh(self) -> None:
         stamp = sum(q.version for q in self._queues)
@@ -114,7 +114,7 @@ class Hierarchy:
     def _all_held(self) -> dict[int, Number]:
         held: dict[int, Number] = {}
         for queue in self._queues:
-            quota.added(held, queue._held.items())
+            quota.added(held, queue.held.amounts.items())
         return held
 
     def _compute(self, changed: Mapping[str, Held], held: Held, queues: Iterable[str]) -> None:
@@ -125,7 +125,7 @@ class Hierarchy:
     def _visit(self, place: Place, changed: Mapping[str, Held], scarce: frozenset[int], fresh: frozenset[str]) -> None:
         for child in place.below.values():
             self._visit(child, changed, scarce, fresh)
-        leaves = [self._leaves_of(q, changed if q._name in fresh else {}, scarce) for q in place.queues]
+        leaves = [self._leaves_of(q, changed if q.name in fresh else {}, scarce) for q in place.queues]
         parts = list(place.below.values())
         smallest = min(
             [1.0, *(c.share for c in parts if c.share and not c.saturated), *(group.smallest for group in leaves)]
@@ -146,16 +146,16 @@ class Hierarchy:
         if changed:
             return self._gather(queue, changed, scarce)
         key = (queue.version, scarce)
-        known = self._leaves.get(queue._name)
+        known = self._leaves.get(queue.name)
         if known is None or known[0] != key:
-            known = self._leaves[queue._name] = key, self._gather(queue, changed, scarce)
+            known = self._leaves[queue.name] = key, self._gather(queue, changed, scarce)
         return known[1]
 
     def _gather(self, queue: Queue, changed: Mapping[str, Held], scarce: frozenset[int]) -> _Leaves:
         out = _Leaves()
-        for _, job in sorted(queue._jobs.items()):
-            held = changed.get(job._uid, job._held)
-            saturated = _saturated(held, job._total, scarce)
+        for _, job in sorted(queue.jobs.items()):
+            held = changed.get(job.uid, job.held.amounts)
+            saturated = _saturated(held, job.total_request.amounts, scarce)
             out.saturated &= saturated
             share = quota.largest_share(held, self._total)
             if not share:

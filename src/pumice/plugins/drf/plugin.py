@@ -41,7 +41,7 @@ class Drf(Plugin):
             ssn.add_reclaimable_fn(self.name, self._reclaimable)
 
     def _current_hierarchy(self, ssn: Session) -> Hierarchy:
-        active = [q for q in ssn.queues.values() if q._jobs]
+        active = [q for q in ssn.queues.values() if q.jobs]
         signature = (id(ssn.state), ssn.state.queue_version, active, self._total)
         memory = ssn.memory
         known: tuple[object, Hierarchy] | None = memory.get("_hierarchy")
@@ -53,22 +53,22 @@ class Drf(Plugin):
         return hierarchy
 
     def _share(self, job: Job) -> float:
-        return quota.largest_share(job._held, self._total)
+        return quota.largest_share(job.held.amounts, self._total)
 
     def _preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates whose jobs, without them, would still hold at least as much as the preemptor's with it."""
-        after = dict(preemptor.job._held)
+        after = dict(preemptor.job.held.amounts)
         quota.added(after, preemptor.klass.items)
         wanted = quota.largest_share(after, self._total)
         left: dict[str, dict[int, Number]] = {}
         victims = []
         for task in victim_order(self._ssn, candidates, preemptor):
-            job = task._job
-            if job is None:
+            if not task.job_key:
                 continue
+            job = task.job
             held = left.get(job.uid)
             if held is None:
-                held = left[job.uid] = dict(job._held)
+                held = left[job.uid] = dict(job.held.amounts)
             quota.added(held, task.klass.items, -1)
             share = quota.largest_share(held, self._total)
             if wanted < share or abs(wanted - share) <= _SAME_SHARE:
@@ -81,7 +81,7 @@ class Drf(Plugin):
         own, more = queues[job.queue], dict(reclaimer.klass.items)
         victims = []
         for task in victim_order(self._ssn, candidates, reclaimer):
-            victim = task._job
+            victim = task.job
             if victim is None or victim.queue not in queues:
                 continue
             if self._hierarchy.gains(own, job, more, queues[victim.queue], victim, dict(task.klass.items)):
@@ -92,4 +92,4 @@ class Drf(Plugin):
         """Publish the shares of the jobs that changed."""
         gauges = ssn.metrics.gauges  # written directly: at the start every job is new
         for job in ssn.changed_jobs():
-            gauges["job_share", (("job_id", job._name), ("job_ns", job._namespace))] = self._share(job)
+            gauges["job_share", (("job_id", job.name), ("job_ns", job.namespace))] = self._share(job)

@@ -23,13 +23,13 @@ _SOFT = "PreferNoSchedule"
 
 def has_preferred_nodes(task: Task) -> bool:
     """Does the task prefer some nodes?"""
-    affinity = task._class.spec.affinity
+    affinity = task.klass.spec.affinity
     return affinity is not None and affinity.node_affinity is not None and bool(affinity.node_affinity.preferred)
 
 
 def preferred_nodes(task: Task, rows: NodeRows) -> Floats:
     """The weights of the preferred terms that match, added up."""
-    affinity = task._class.spec.affinity
+    affinity = task.klass.spec.affinity
     assert affinity is not None and affinity.node_affinity is not None
     total = np.zeros(len(rows))
     for term in affinity.node_affinity.preferred or ():
@@ -40,7 +40,7 @@ def preferred_nodes(task: Task, rows: NodeRows) -> Floats:
 
 def avoided_taints(task: Task, rows: NodeRows) -> Floats:
     """How many taints of effect PreferNoSchedule the task does not tolerate."""
-    return matching.by_taints(task._class, rows, "nodeorder.taints", np.float64, _count)
+    return matching.by_taints(task.klass, rows, "nodeorder.taints", np.float64, _count)
 
 
 def _count(tolerations: Sequence[Toleration], taints: tuple[Taint, ...]) -> int:

@@ -54,7 +54,7 @@ class Images:
         self._position = log.position
         for row in range(self.table.size) if rows is None else sorted(rows):
             node = self.table.nodes[row]
-            images = (node._object.status.images or ()) if node is not None else ()
+            images = (node.object.status.images or ()) if node is not None else ()
             now = {name: image.size_bytes for image in images for name in image.names or ()}
             before = self._rows.get(row)
             if now == (before or {}):
@@ -83,11 +83,11 @@ class Images:
     def applies(self, task: Task) -> bool:
         """Has any node an image of the task?"""
         holders = self._holders
-        return bool(holders) and any(name in holders for name in _images(task._class))
+        return bool(holders) and any(name in holders for name in _images(task.klass))
 
     def score(self, task: Task, rows: NodeRows) -> Floats:
         """0 to 100 by the size of the images that are there, each scaled by the part of the nodes that have it."""
-        names = _images(task._class)
+        names = _images(task.klass)
         nodes = len(self.table.by_name)
         present = np.zeros(self.table.size, dtype=np.int64)
         for name in names:

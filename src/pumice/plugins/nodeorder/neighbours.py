@@ -74,7 +74,7 @@ def stretched(weight: int) -> Normalize:
 
 def has_soft_spread(task: Task) -> bool:
     """Has the task a constraint that is only wished for?"""
-    constraints = task._class.spec.topology_spread_constraints
+    constraints = task.klass.spec.topology_spread_constraints
     return bool(constraints) and any(c.when_unsatisfiable == _WHEN for c in constraints or ())
 
 
@@ -98,7 +98,7 @@ class SoftSpread:
                 tally = index.tally(spread.selector, _HOSTNAME)
                 domains = int(has_all.sum())
             else:
-                tally = tally_of(index, task._class, spread, constraints)
+                tally = tally_of(index, task.klass, spread, constraints)
                 domains = len(np.unique(rows.take(tally.codes)[has_all]))
             counts = tally.counts[rows.take(tally.codes)]
             total += counts * math.log(domains + 2) + (spread.max_skew - 1)

@@ -48,7 +48,7 @@ class RequestScores:
 
     def score(self, task: Task, rows: NodeRows) -> Floats:
         """Least, most and balanced, each times its weight."""
-        klass = task._class
+        klass = task.klass
         asks = bool(self._balanced) and _asks(klass)
         offered, plain = self._offers.of((CPU, MEMORY), rows)
         if self._frozen is None and plain and not (asks and klass.requests.get(GPU)):

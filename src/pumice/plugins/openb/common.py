@@ -37,8 +37,8 @@ class Request(NamedTuple):
 
 def request_of(task: Task) -> Request:
     """What a task asks for. Requests by GPU memory count as whole devices here."""
-    gpu = task._class.gpu
-    cpu = int(task._class.requests.get(CPU))
+    gpu = task.klass.gpu
+    cpu = int(task.klass.requests.get(CPU))
     return Request(cpu, 0, 0) if gpu is None else Request(cpu, gpu.devices, gpu.milli or WHOLE)
 
 
@@ -49,7 +49,7 @@ def free_devices(ssn: Session, rows: NodeRows) -> Ints:
 
 def alone(task: Task) -> bool:
     """Is it the only task of its job?"""
-    return task._job is None or len(task._job._tasks) == 1
+    return task.job is None or len(task.job.tasks) == 1
 
 
 def _in_company(task: Task) -> bool:

@@ -75,7 +75,7 @@ class Fgd(Plugin):
         known = memory.get("pods")
         if isinstance(known, int) and seen - known < max(100, _LEARN_AFTER * len(ssn.state.tasks)):
             return
-        kinds = Counter(t._class for t in ssn.state.tasks.values())
+        kinds = Counter(t.klass for t in ssn.state.tasks.values())
         pairs = [((*request_of_class(k), models_of(k.spec)), n) for k, n in kinds.items()]
         fresh = typical_of(pairs, self._coverage)
         memory["pods"] = seen

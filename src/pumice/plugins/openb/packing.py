@@ -17,7 +17,7 @@ _DEVICES = 8
 
 def kind_of(task: Task) -> int:
     """What makes GPU tasks alike: a part of a device (-1), or so many whole ones; 0 without GPU."""
-    gpu = task._class.gpu
+    gpu = task.klass.gpu
     if gpu is None:
         return 0
     return gpu.devices if gpu.whole else -1
@@ -40,7 +40,7 @@ class GpuClustering(Plugin):
             return np.zeros(len(rows))
         points = np.zeros(len(rows))
         for at, node in enumerate(rows.nodes):
-            kinds = {k for other in node._tasks.values() if (k := kind_of(other))}
+            kinds = {k for other in node.tasks.values() if (k := kind_of(other))}
             if not kinds:
                 points[at] = 25
             elif kind in kinds:

@@ -45,7 +45,7 @@ class RandomNode(Plugin):
         return (mixed >> np.uint64(11)).astype(np.float64) / 2**53 * 100
 
     def _device(self, task: Task, node: Node, gpu: str) -> float:
-        return 0.0 if (asked := task._class.gpu) is not None and asked.whole else self._draw(f"{task.uid}/{gpu}")
+        return 0.0 if (asked := task.klass.gpu) is not None and asked.whole else self._draw(f"{task.uid}/{gpu}")
 
 
 class _Vectors(Plugin):

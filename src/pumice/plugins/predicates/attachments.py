@@ -63,8 +63,8 @@ class Attachments:
             stale = set(range(table.size))
         for row in stale:
             node = table.nodes[row]
-            tasks = node._tasks.values() if node is not None else ()
-            there = {v for t in tasks if not t._evicted and c.has_claims(t) for v in self._of(t)}
+            tasks = node.tasks.values() if node is not None else ()
+            there = {v for t in tasks if not t.evicted and c.has_claims(t) for v in self._of(t)}
             if there != self._there.get(row, set()):
                 self._there[row] = there
                 for driver, counts in self._counts.items():
@@ -83,7 +83,7 @@ class Attachments:
                     if driver["name"] not in self._limits:
                         self._limits[driver["name"]] = np.full(table.size, _NO_LIMIT, dtype=np.int64)
                         self._counts[driver["name"]] = np.zeros(table.size, dtype=np.int64)
-                    self._limits[driver["name"]][node._row] = most
+                    self._limits[driver["name"]][node.row] = most
 
     def _of(self, task: Task) -> set[tuple[str, str]]:
         """(driver, volume) of each CSI volume of a task; one that is still to be made goes by its claim."""

@@ -65,16 +65,16 @@ class Claim:
 
 def claim_names(task: Task) -> Iterator[tuple[str, bool]]:
     """The names of a task's claims, and whether they are made for it: those are named after the pod."""
-    for volume in task._class.spec.volumes or ():
+    for volume in task.klass.spec.volumes or ():
         if volume.persistent_volume_claim is not None:
             yield volume.persistent_volume_claim.claim_name, False
         elif volume.ephemeral is not None:
-            yield f"{task._name}-{volume.name}", True
+            yield f"{task.name}-{volume.name}", True
 
 
 def has_claims(task: Task) -> bool:
     """Does the task use claims?"""
-    return any(v.persistent_volume_claim or v.ephemeral for v in task._class.spec.volumes or ())
+    return any(v.persistent_volume_claim or v.ephemeral for v in task.klass.spec.volumes or ())
 
 
 def claims_of(state: ClusterState, task: Task) -> list[Claim]:
@@ -82,7 +82,7 @@ def claims_of(state: ClusterState, task: Task) -> list[Claim]:
     known = state.kind("PersistentVolumeClaim")
     out = []
     for name, is_own in claim_names(task):
-        key = f"{task._namespace}/{name}"
+        key = f"{task.namespace}/{name}"
         found = known.get(key)
         claim = Claim(key, found if isinstance(found, PersistentVolumeClaim) else None)
         if isinstance(found, PersistentVolumeClaim):
@@ -90,7 +90,7 @@ def claims_of(state: ClusterState, task: Task) -> list[Claim]:
             settled = _BOUND_NOTE in (found.metadata.annotations or {}) or found.status.get("phase") == "Bound"
             claim.volume = volume if settled else ""
             owners = [owner.uid for owner in found.metadata.owner_references or ()]
-            claim.foreign = is_own and task._uid not in owners
+            claim.foreign = is_own and task.uid not in owners
         out.append(claim)
     return out
 

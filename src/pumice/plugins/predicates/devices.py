@@ -36,7 +36,7 @@ Promise: TypeAlias = tuple[tuple[Key, ...], str, str, dict[str, Any]]
 
 def wants_devices(task: Task) -> bool:
     """Has the task device claims?"""
-    return bool(task._class.spec.resource_claims)
+    return bool(task.klass.spec.resource_claims)
 
 
 class Devices:
@@ -78,16 +78,16 @@ class Devices:
 
         :raises Unfit: one does not exist (yet), or cannot be the task's; no node will do.
         """
-        made = {s.name: s.resource_claim_name for s in task._pod.status.resource_claim_statuses or ()}
+        made = {s.name: s.resource_claim_name for s in task.pod.status.resource_claim_statuses or ()}
         known = self._state.kind("ResourceClaim")
         out = []
-        for entry in task._class.spec.resource_claims or ():
+        for entry in task.klass.spec.resource_claims or ():
             name = entry.resource_claim_name or made.get(entry.name)
             if entry.resource_claim_name is None and entry.name in made and name is None:
                 continue
             if name is None:
                 raise Unfit(f'waiting for the resourceclaim of "{entry.name}" to be created', unresolvable=True)
-            found = known.get(f"{task._namespace}/{name}")
+            found = known.get(f"{task.namespace}/{name}")
             if not isinstance(found, ResourceClaim):
                 raise Unfit(f'resourceclaim "{name}" not found', unresolvable=True)
             _check(found, entry, task)
@@ -206,7 +206,7 @@ class Devices:
         node = task.node
         if node is None or not wants_devices(task):
             return
-        rows = NodeRows(self._state.table, np.array([node._row], dtype=np.intp))
+        rows = NodeRows(self._state.table, np.array([node.row], dtype=np.intp))
         taken = self._taken()
         waiting = []
         for claim in self.claims(task):
@@ -220,12 +220,12 @@ class Devices:
             return
         chosen = self._choose([self._asked(x) for x in waiting], next(self._slices.present(rows)), taken)
         if chosen is None:
-            event.err = f"node {node._name}: no devices for the claims of {task.key}"
+            event.err = f"node {node.name}: no devices for the claims of {task.key}"
             return
         for claim in waiting:
             given = chosen[claim.key]
             devices = tuple(g.device.key for g in given if not g.request.admin)
-            self.promised[claim.key] = (devices, node._name, task._uid, allocation_of(claim, given))
+            self.promised[claim.key] = (devices, node.name, task.uid, allocation_of(claim, given))
             self._in_use.add(devices)
 
     def placed_many(self, tasks: Sequence[Task]) -> None:
@@ -233,7 +233,7 @@ class Devices:
 
     def taken_back(self, event: Event) -> None:
         """Give up what was promised to the task."""
-        uid = event.task._uid
+        uid = event.task.uid
         for key in [k for k, (_, _, owner, _) in self.promised.items() if owner == uid]:
             devices = self.promised.pop(key)[0]
             self._in_use.discard(set(devices) - self._held)
@@ -255,10 +255,10 @@ def _check(claim: ResourceClaim, entry: PodResourceClaim, task: Task) -> None:
     if claim.metadata.deletion_timestamp is not None:
         raise Unfit(f'resourceclaim "{name}" is being deleted', unresolvable=True)
     owners = [o.uid for o in claim.metadata.owner_references or ()]
-    if entry.resource_claim_name is None and owners and task._uid not in owners:
+    if entry.resource_claim_name is None and owners and task.uid not in owners:
         raise Unfit(f'resourceclaim "{name}" was not created for the pod', unresolvable=True)
     users = _users(claim)
-    if len(users) >= _MOST_USERS and task._uid not in users:
+    if len(users) >= _MOST_USERS and task.uid not in users:
         raise Unfit(f'resourceclaim "{name}" has {len(users)} users, and at most {_MOST_USERS} are possible')
 
 
@@ -268,7 +268,7 @@ def _users(claim: ResourceClaim) -> list[str]:
 
 def _only_for(claim: ResourceClaim, task: Task) -> bool:
     """Is an allocated claim reserved for a task alone that has no node yet: left over from a bind that failed?"""
-    return not task._pod.spec.node_name and _users(claim) == [task._uid]
+    return not task.pod.spec.node_name and _users(claim) == [task.uid]
 
 
 def _is_written(claim: object, devices: Sequence[Key]) -> bool:

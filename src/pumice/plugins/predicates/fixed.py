@@ -26,24 +26,24 @@ CORDON_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSc
 def not_cordoned(task: Task, rows: NodeRows) -> Reasons:
     """The node is not cordoned, or the task tolerates that it is."""
     cordoned = rows.take(rows.table.unschedulable)
-    if not cordoned.any() or tolerated(task._class.spec.tolerations or (), CORDON_TAINT):
+    if not cordoned.any() or tolerated(task.klass.spec.tolerations or (), CORDON_TAINT):
         return np.zeros(len(rows), dtype=np.int32)
     return np.where(cordoned, CORDONED, 0).astype(np.int32)
 
 
 def has_node_selection(task: Task) -> bool:
     """Does the task say which nodes it wants?"""
-    return matching.has_node_selection(task._class)
+    return matching.has_node_selection(task.klass)
 
 
 def selected(task: Task, rows: NodeRows) -> Reasons:
     """The node's labels match the task's node selector and required node affinity."""
-    return np.where(matching.selected(task._class, rows), 0, NOT_SELECTED).astype(np.int32)
+    return np.where(matching.selected(task.klass, rows), 0, NOT_SELECTED).astype(np.int32)
 
 
 def tolerating(task: Task, rows: NodeRows) -> Reasons:
     """The task tolerates every taint of the node that keeps pods away."""
-    return matching.by_taints(task._class, rows, "predicates.taints", np.int32, _objection)
+    return matching.by_taints(task.klass, rows, "predicates.taints", np.int32, _objection)
 
 
 def _objection(tolerations: Sequence[Toleration], taints: tuple[Taint, ...]) -> int:

@@ -47,8 +47,8 @@ class OncePod:
         self._read_at, self._touched_at = read_at, table.touched.position
         for row in range(table.size) if rows is None else rows:
             node = table.nodes[row]
-            tasks = node._tasks.values() if node is not None else ()
-            used = frozenset(key for t in tasks if not t._evicted and c.has_claims(t) for key in self._of(t))
+            tasks = node.tasks.values() if node is not None else ()
+            used = frozenset(key for t in tasks if not t.evicted and c.has_claims(t) for key in self._of(t))
             if used:
                 self._rows[row] = used
             else:

@@ -37,7 +37,7 @@ def ports_of(klass: TaskClass) -> frozenset[Port]:
 
 def has_ports(task: Task) -> bool:
     """Does the task want host ports?"""
-    return bool(ports_of(task._class))
+    return bool(ports_of(task.klass))
 
 
 def clash(left: frozenset[Port], right: frozenset[Port]) -> bool:
@@ -69,8 +69,8 @@ class HostPorts:
         self._position = touched.position
         for row in range(self.table.size) if rows is None else rows:
             node = self.table.nodes[row]
-            tasks = node._tasks.values() if node is not None else ()
-            used = frozenset(p for t in tasks if not t._evicted for p in ports_of(t._class))
+            tasks = node.tasks.values() if node is not None else ()
+            used = frozenset(p for t in tasks if not t.evicted for p in ports_of(t.klass))
             if used:
                 self._rows[row] = used
             else:
@@ -79,7 +79,7 @@ class HostPorts:
     def filter(self, task: Task, rows: NodeRows) -> Reasons:
         """Nobody on the node holds a port that the task wants."""
         self._sync()
-        wanted = ports_of(task._class)
+        wanted = ports_of(task.klass)
         out = np.zeros(self.table.size, dtype=np.int32)
         if len(rows) < len(self._rows):
             busy = [r for r in rows.index.tolist() if r in self._rows and clash(wanted, self._rows[r])]

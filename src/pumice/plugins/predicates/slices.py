@@ -78,7 +78,7 @@ class Slices:
             where = np.ones(len(rows), dtype=np.bool_) if selector is None else selected(selector, rows)
             shared.append((where, devices))
         for at, node in enumerate(rows.nodes):
-            own = self._by_node.get(node._name, [])
+            own = self._by_node.get(node.name, [])
             yield own + [d for where, devices in shared if where[at] for d in devices]
 
 

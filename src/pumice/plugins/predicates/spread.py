@@ -29,7 +29,7 @@ _WHEN: Final = "DoNotSchedule"
 
 def has_hard_spread(task: Task) -> bool:
     """Has the task a constraint that must hold?"""
-    constraints = task._class.spec.topology_spread_constraints
+    constraints = task.klass.spec.topology_spread_constraints
     return bool(constraints) and any(c.when_unsatisfiable == _WHEN for c in constraints or ())
 
 
@@ -59,7 +59,7 @@ class HardSpread:
         kin = index.kin(task)
         constraints = spreads(task, _WHEN)
         return [
-            Level(c, tally_of(index, task._class, c, constraints), index.matches((c.selector,), kin))
+            Level(c, tally_of(index, task.klass, c, constraints), index.matches((c.selector,), kin))
             for c in constraints
         ]
 

@@ -27,7 +27,7 @@ class StorageRoom:
         for told in self._state.kind("CSIStorageCapacity").values():
             if not isinstance(told, CSIStorageCapacity) or told.storage_class_name != storage.metadata.name:
                 continue
-            if not self._reaches(told, node._name) or told.capacity is None:
+            if not self._reaches(told, node.name) or told.capacity is None:
                 continue
             spent = sum(amount for where, amount in others if self._reaches(told, where))
             most = quantity.value(told.maximum_volume_size if told.maximum_volume_size is not None else told.capacity)

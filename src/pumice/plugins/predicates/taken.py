@@ -88,4 +88,4 @@ class FreeRows:
         if node is None or device.consumes:
             answers[:] = _UNKNOWN
         else:
-            answers[node._row] = _UNKNOWN
+            answers[node.row] = _UNKNOWN

@@ -127,9 +127,9 @@ class Volumes:
         chosen: dict[str, str] = {}
         beside: list[Claim] = []
         for claim in sorted(waiting, key=lambda x: (x.size, x.key)):
-            found = self._offers.volumes_for(claim).first(node._row, taken)
+            found = self._offers.volumes_for(claim).first(node.row, taken)
             if not found:
-                if not self._offers.made(claim)[node._row] or not self._has_room(claim, node, beside):
+                if not self._offers.made(claim)[node.row] or not self._has_room(claim, node, beside):
                     return None
                 beside.append(claim)
             chosen[claim.key] = found
@@ -144,7 +144,7 @@ class Volumes:
         storage = self._class_of(claim)
         if storage is None or not self._room.is_told(storage):
             return True
-        others: list[tuple[str, int]] = [(node._name, x.size) for x in beside if x.class_name == claim.class_name]
+        others: list[tuple[str, int]] = [(node.name, x.size) for x in beside if x.class_name == claim.class_name]
         known = self._state.kind("PersistentVolumeClaim")
         for key, (volume, where, _) in self.promised.items():
             found = known.get(key)
@@ -189,17 +189,17 @@ class Volumes:
             return
         chosen = self.choice(waiting, node, self._taken())
         if chosen is None:
-            event.err = f"node {node._name}: no volumes for the claims of {task.key}"
+            event.err = f"node {node.name}: no volumes for the claims of {task.key}"
             return
         for key, volume in chosen.items():
-            self.promised[key] = (volume, node._name, task._uid)
+            self.promised[key] = (volume, node.name, task.uid)
 
     def placed_many(self, tasks: Sequence[Task]) -> None:
         """Tasks that are placed in bulk have no claims."""
 
     def taken_back(self, event: Event) -> None:
         """Give up what was promised to the task."""
-        uid = event.task._uid
+        uid = event.task.uid
         for key in [k for k, (_, _, owner) in self.promised.items() if owner == uid]:
             del self.promised[key]
 

@@ -71,7 +71,7 @@ class Filling:
 
     def refresh(self, queues: Mapping[str, Queue], queue_version: int, total: Mapping[int, Number]) -> None:
         """Take in what changed since the last session. Cost: queues that changed, and one look at each other one."""
-        active = [q for q in queues.values() if q._jobs]
+        active = [q for q in queues.values() if q.jobs]
         if (
             queue_version != self._signature
             or total != self._total
@@ -79,7 +79,7 @@ class Filling:
             or self._width != dim_count()
         ):
             self._signature, self._total = queue_version, dict(total)
-            self._rebuild(queues, sorted(active, key=lambda q: q._name))
+            self._rebuild(queues, sorted(active, key=lambda q: q.name))
             self._queues = active
             return
         for row, queue in enumerate(self._ordered):
@@ -98,14 +98,14 @@ class Filling:
         spare = Resources(self._total).exceeding(guaranteed)
         self.problems, self.limits = {}, {}
         self._ordered = active
-        self._rows = {q._name: row for row, q in enumerate(active)}
+        self._rows = {q.name: row for row, q in enumerate(active)}
         self._versions = [q.version for q in active]
         self._weight = np.array([max(q.weight, 1) for q in active], dtype=np.float64)
         self._limit, self._guarantee = np.zeros((len(active), width)), np.zeros((len(active), width))
         self._requests = [_request(q) for q in active]
         for row, queue in enumerate(active):
             limit = real_capability(queue, spare)
-            self.limits[queue._name] = limit
+            self.limits[queue.name] = limit
             for d, v in limit.items():
                 self._limit[row, d] = v
             for d, v in queue.guarantee.items():
@@ -113,7 +113,7 @@ class Filling:
         for queue in queues.values():
             problem = guarantee_problem(queue)
             if problem:
-                self.problems[queue._name] = problem
+                self.problems[queue.name] = problem
         self._deserved = None
 
     def _poured(self) -> Matrix:
@@ -131,16 +131,16 @@ class Filling:
     def deserved(self, queue: Queue) -> dict[int, Number]:
         """What a queue deserves, in ledger units; nothing for a queue without jobs."""
         poured = self._poured()
-        known = self._ledgers.get(queue._name)
+        known = self._ledgers.get(queue.name)
         if known is None:
-            row = self._rows.get(queue._name)
+            row = self._rows.get(queue.name)
             values = poured[row].tolist() if row is not None else []
-            known = self._ledgers[queue._name] = {d: v for d, v in enumerate(values) if v}
+            known = self._ledgers[queue.name] = {d: v for d, v in enumerate(values) if v}
         return known
 
     def request(self, queue: Queue) -> Mapping[int, Number]:
         """What a queue held and waited for when the session opened."""
-        row = self._rows.get(queue._name)
+        row = self._rows.get(queue.name)
         return self._requests[row] if row is not None else {}
 
     @property
@@ -150,8 +150,8 @@ class Filling:
 
 
 def _request(queue: Queue) -> dict[int, Number]:
-    wanted = dict(queue._allocated)
-    quota.added(wanted, queue._pending.items())
+    wanted = dict(queue.allocated.amounts)
+    quota.added(wanted, queue.pending.amounts.items())
     return wanted
 
 

@@ -54,10 +54,10 @@ class Proportion(Plugin):
     # -- order ----------------------------------------------------------------------------------------------------
     def _share(self, queue: Queue) -> float:
         """How much of what it deserves the queue holds now, in the resource of which it holds most."""
-        known = self._shares.get(queue._name)
+        known = self._shares.get(queue.name)
         if known is None or known[0] != queue.version:
             deserved = [(d, v) for d, v in self._filling.deserved(queue).items() if v >= TOLERANCE]
-            known = self._shares[queue._name] = queue.version, quota.largest_share(queue._held, deserved)
+            known = self._shares[queue.name] = queue.version, quota.largest_share(queue.held.amounts, deserved)
         return known[1]
 
     def _order(self, queue: Queue) -> tuple[int, float]:
@@ -65,7 +65,7 @@ class Proportion(Plugin):
 
     # -- vetoes ---------------------------------------------------------------------------------------------------
     def _overused(self, queue: Queue) -> bool:
-        return quota.within(self._filling.deserved(queue), queue._held)
+        return quota.within(self._filling.deserved(queue), queue.held.amounts)
 
     def _allocatable(self, queue: Queue, task: Task) -> Verdict:
         return self._may_take(queue, task.klass.items)
@@ -78,14 +78,14 @@ class Proportion(Plugin):
             return reject(f"queue {queue.name} is {queue.state}")
         request = list(request)
         deserved = self._filling.deserved(queue)
-        if quota.fits(deserved, queue._held, request):
+        if quota.fits(deserved, queue.held.amounts, request):
             return PASS
-        return reject(quota.insufficient(quota.lacking(deserved, queue._held, request)))
+        return reject(quota.insufficient(quota.lacking(deserved, queue.held.amounts, request)))
 
     def _room(self, queue: Queue, task: Task) -> int:
         if not quota.is_open(queue):
             return 0
-        return quota.room(self._filling.deserved(queue), queue._held, task.klass.items)
+        return quota.room(self._filling.deserved(queue), queue.held.amounts, task.klass.items)
 
     # -- victims --------------------------------------------------------------------------------------------------
     def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
@@ -93,13 +93,13 @@ class Proportion(Plugin):
         left: dict[str, dict[int, Number]] = {}
         victims = []
         for task in victim_order(self._ssn, candidates, reclaimer):
-            job = task._job
+            job = task.job
             queue = self._ssn.queues.get(job.queue) if job is not None else None
             if queue is None:
                 continue
             held = left.get(queue.name)
             if held is None:
-                held = left[queue.name] = dict(queue._held)
+                held = left[queue.name] = dict(queue.held.amounts)
             if not quota.within(held, self._filling.deserved(queue)):
                 quota.added(held, task.klass.items, -1)
                 victims.append(task)
@@ -112,10 +112,10 @@ class Proportion(Plugin):
             return reject(f"queue {queue.name} is {queue.state}")
         if job.min_resources is None:
             return PASS
-        used = dict(queue._held)
-        quota.added(used, queue._inqueue.items())
+        used = dict(queue.held.amounts)
+        quota.added(used, queue.inqueue.amounts.items())
         quota.added(used, self._admitted.get(queue.name, {}).items())
-        quota.added(used, queue._elastic.items(), -1)
+        quota.added(used, queue.elastic.amounts.items(), -1)
         names = quota.lacking(self._filling.limits.get(queue.name, {}), used, job.min_resources.items())
         return reject(quota.insufficient(names)) if names else PASS
 
@@ -132,16 +132,16 @@ class Proportion(Plugin):
         for queue in filling.ordered:
             deserved = filling.deserved(queue)
             stamp = (queue.version, deserved)
-            if published.get(queue._name) == stamp:
+            if published.get(queue.name) == stamp:
                 continue
-            published[queue._name] = stamp
-            quota.publish(metrics, queue._name, "deserved", deserved)
-            quota.publish(metrics, queue._name, "allocated", queue._held)
-            quota.publish(metrics, queue._name, "request", filling.request(queue))
-            quota.publish(metrics, queue._name, "inqueue", queue._inqueue)
-            metrics.gauge("queue_share", self._share(queue), queue_name=queue._name)
-            metrics.gauge("queue_weight", queue.weight, queue_name=queue._name)
-            metrics.gauge("queue_overused", float(self._overused(queue)), queue_name=queue._name)
+            published[queue.name] = stamp
+            quota.publish(metrics, queue.name, "deserved", deserved)
+            quota.publish(metrics, queue.name, "allocated", queue.held.amounts)
+            quota.publish(metrics, queue.name, "request", filling.request(queue))
+            quota.publish(metrics, queue.name, "inqueue", queue.inqueue.amounts)
+            metrics.gauge("queue_share", self._share(queue), queue_name=queue.name)
+            metrics.gauge("queue_weight", queue.weight, queue_name=queue.name)
+            metrics.gauge("queue_overused", float(self._overused(queue)), queue_name=queue.name)
         for name in published.keys() - filling.limits.keys():
             del published[name]
 

@@ -1,0 +1,108 @@
+"""The mappings that plugins are given: labels, annotations, tasks, jobs, queues, nodes.
+
+All are of one class. A subclass says what it holds, so that the thing itself can stand for its key:
+``ssn.jobs[task.job]``. This guards against mistakes, not against malice: ``dict.__setitem__`` passes, and is how the
+state writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_get = dict.get
+_has = dict.__contains__
+
+
+class ReadOnlyMap(dict[K, V], Generic[K, V]):
+    """A dict that cannot be written. Keys are text; a key of another kind is a TypeError, in ``get`` and ``in`` too.
+
+    ``copy()`` gives a dict of your own.
+    """
+
+    __slots__ = ()
+
+    holds: ClassVar[type | None] = None
+    """The class of its values, if one of them can stand for its key."""
+    keyed_by: ClassVar[str] = "uid"
+    """The attribute of a value that is its key."""
+
+    def __missing__(self, key: Any) -> V:
+        if isinstance(key, str):
+            raise KeyError(key)
+        return self[self._key_of(key)]
+
+    if not TYPE_CHECKING:  # for who checks types they are a dict's
+
+        def get(self, key, default=None):
+            """The value of a key, or *default*."""
+            if key.__class__ is str:
+                return _get(self, key, default)
+            return _get(self, self._key_of(key), default)
+
+        def __contains__(self, key):
+            if key.__class__ is str:
+                return _has(self, key)
+            return _has(self, self._key_of(key))
+
+    def _key_of(self, key: Any) -> Any:
+        """The key that a thing stands for.
+
+        :raises TypeError: it stands for none here.
+        """
+        if isinstance(key, str):
+            return key
+        if self.holds is not None and isinstance(key, self.holds):
+            return getattr(key, self.keyed_by)
+        wanted = f"text or a {self.holds.__name__}" if self.holds is not None else "text"
+        raise TypeError(f"a key must be {wanted}, got {key!r}")
+
+    def _refuse(self, *args: object, **kwargs: object) -> NoReturn:
+        raise TypeError("read-only: it cannot be changed; .copy() gives a dict of your own")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce_ex__(self, protocol: object) -> tuple[type[dict[K, V]], tuple[dict[K, V]]]:
+        """A copy or what comes out of a pickle is a dict of your own."""
+        return dict, (self.copy(),)
+
+
+put: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], Any]] = dict.setdefault
+"""Add what is not there yet. For the state; ``dict.__setitem__`` takes twice the time."""
+take: Final[Callable[..., Any]] = dict.pop
+"""Take out. For the state."""
+replace: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], None]] = dict.__setitem__
+"""Add, or put in place of what is there. For the state."""
+empty: Final[Callable[[ReadOnlyMap[Any, Any]], None]] = dict.clear
+"""Take everything out. For the state."""
+
+_MOST_SHARED: Final = 20_000
+_shared: dict[tuple[tuple[str, str], ...], ReadOnlyMap[str, str]] = {}
+NOTHING: Final[ReadOnlyMap[str, str]] = ReadOnlyMap()
+
+
+def labels_of(written: Mapping[str, str] | None) -> ReadOnlyMap[str, str]:
+    """Labels or annotations as they are handed out; equal ones share one object, so that a million pods can have some.
+
+    What is shared is bounded: when there are too many different sets, sharing starts anew.
+    """
+    if not written:
+        return NOTHING
+    if isinstance(written, ReadOnlyMap):
+        return written
+    key = tuple(written.items())
+    known = _shared.get(key)
+    if known is None:
+        if len(_shared) >= _MOST_SHARED:
+            _shared.clear()
+        known = _shared[key] = ReadOnlyMap(written)
+    return known
+
+
+def frozen_map(pairs: Mapping[str, V] | Iterable[tuple[str, V]] = ()) -> ReadOnlyMap[str, V]:
+    """A read-only copy."""
+    return ReadOnlyMap(pairs)

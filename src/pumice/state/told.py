@@ -1,0 +1,52 @@
+"""Facts that a caller tells of the cluster beside its objects: they stand above what the objects add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pumice.model.job import Job
+from pumice.model.mapping import put, take
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.resources import Number
+from pumice.model.sealed import become, unsealed
+from pumice.state.table import NodeTable
+from pumice.state.writing import set_sums
+
+if TYPE_CHECKING:
+    from pumice.state.cluster import ClusterState
+
+
+def name_job(state: ClusterState, job: Job, queue: str, shown_as: type[Job]) -> None:
+    """Know a job by its name, and its queue perhaps, and show it as a *shown_as*."""
+    with unsealed(job):
+        job.queue = queue
+    become(job, shown_as)
+    put(state.jobs, job.uid, job)
+
+
+def forget_job(state: ClusterState, uid: str) -> None:
+    """Know nothing of a job that has no tasks any more."""
+    take(state.jobs, uid, None)
+
+
+def tell_job(job: Job, priority: int, min_available: int, phase: str) -> None:
+    """Take over what is said of a job; a phase that is not said stays."""
+    with unsealed(job):
+        job.priority, job.min_available = priority, min_available
+        job.phase = phase or job.phase
+
+
+def tell_sums(queue: Queue, allocated: Mapping[int, Number]) -> None:
+    """Take over what a queue is said to hold."""
+    set_sums(queue._allocated, allocated)
+    set_sums(queue._held, allocated)
+    with unsealed(queue):
+        queue.version += 1
+
+
+def read_through(node: Node, table: NodeTable) -> None:
+    """Let a node's ledgers be read through another view of the table."""
+    with unsealed(node):
+        node._table = table
