@@ -5,17 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from pumice.framework.docs import points_page, with_table
+from pumice.framework.registry import Registry
+from pumice.scheduler.assembly import who
 
 DOCS = Path(__file__).parents[1] / "docs"
 
 
 def main() -> None:
     """Bring the reference page and the guide's table up to date."""
+    everybody = who(Registry())
     reference = DOCS / "reference" / "points.md"
     reference.parent.mkdir(parents=True, exist_ok=True)
-    reference.write_text(points_page())
+    reference.write_text(points_page(everybody))
     guide = DOCS / "guides" / "plugin-development.md"
-    guide.write_text(with_table(guide.read_text()))
+    guide.write_text(with_table(guide.read_text(), everybody))
 
 
 if __name__ == "__main__":

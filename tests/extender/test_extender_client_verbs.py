@@ -153,7 +153,7 @@ def test_a_queue_is_overused_when_the_extender_says_so(dialect: str) -> None:
         Service(lambda verb, body: {"overused": True}) as service,
         Opened(small(), arguments(service.url, "queueOverused", dialect=dialect)) as session,
     ):
-        assert session.overused(session.queues["research"]) == "extender"
+        assert session.overused(session.queues["research"]).plugin == "extender"
     assert _request(service, "queueOverused", dialect).queue.name == "research"
 
 
@@ -266,8 +266,8 @@ def test_a_bind_is_delegated(dialect: str) -> None:
         opened = Opened(small(), given)
         with opened as session:
             task, _ = _two(session)
-            assert session.binder_of(task) == "extender"
-            binder: ExtenderBinder = session.binders["extender"]
+            assert session.binds.binder_of(task) == "extender"
+            binder: ExtenderBinder = session.binds.binders["extender"]
             binder.bind(Bind(task.key, task.uid, "n1"))
     request = _request(service, "bind", dialect)
     assert (request.task.name, request.task.uid, request.node.name) == ("train-worker-0", "uid-train-worker-0", "n1")
@@ -280,7 +280,7 @@ def test_a_refused_bind_is_an_error_that_is_not_tried_again() -> None:
     ):
         task, _ = _two(session)
         with pytest.raises(BindRefused, match="taken") as refused:
-            session.binders["extender"].bind(Bind(task.key, task.uid, "n1"))
+            session.binds.binders["extender"].bind(Bind(task.key, task.uid, "n1"))
     assert refused.value.retryable is False
     assert service.calls == {"bind": 1}
 
@@ -290,7 +290,7 @@ def test_a_bind_whose_answer_was_lost_is_read_back_and_else_sent_again() -> None
         given = arguments(service.url, "bind", httpTimeout="50ms")
         with Opened(small(), given) as session:
             task, other = _two(session)
-            binder: ExtenderBinder = session.binders["extender"]
+            binder: ExtenderBinder = session.binds.binders["extender"]
             binder.read_back = lambda intent: "n1" if intent.uid == task.uid else ""
             binder.bind(Bind(task.key, task.uid, "n1"))
             assert service.calls == {"bind": 1}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pumice import Event, Job, Node, NodeRows, Queue, Session, Task, Unfit
-from pumice.framework.callbacks import Callback
+from pumice.framework.points.callback import Callback
 from pumice.framework.runtime import Runtime
 from pumice.framework.worksheet import placeable
 from pumice.model.api import AnyObject
@@ -55,7 +55,7 @@ class Oracle:
         ssn = self.ssn
         for job in ssn.jobs.values():
             if job.is_pending:
-                ssn.set_phase(job, JobPhase.INQUEUE)
+                ssn.state.set_phase(job, JobPhase.INQUEUE)
         for queue in sorted(ssn.queues.values(), key=lambda q: (q.creation, q.name)):
             waiting = {
                 job.uid: (job, self.tasks(job)) for job in queue.jobs.values() if ssn.job_valid(job) and self.tasks(job)
@@ -75,7 +75,7 @@ class Oracle:
 
     def tasks(self, job: Job) -> list[Task]:
         waiting = [t for t in job.tasks.values() if t.status is S.PENDING and not t.best_effort and placeable(t)]
-        return sorted(waiting, key=cmp_to_key(lambda a, b: -1 if self.ssn.task_less(a, b) else 1))
+        return sorted(waiting, key=cmp_to_key(lambda a, b: -1 if self.ssn.orders.task_less(a, b) else 1))
 
     def serve(self, queue: Queue, job: Job, tasks: list[Task]) -> bool:
         """One visit of a job: place tasks until it is ready; was anything committed?"""

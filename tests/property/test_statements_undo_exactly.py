@@ -141,4 +141,4 @@ def test_what_is_kept_is_undone_when_the_session_closes(placed: list[int], scrip
     for state in (before, after):
         state["jobs"] = {uid: facts[:-1] for uid, facts in state["jobs"].items()}  # phases are settled at close
     assert after == before
-    assert not any(i for i in ssn.intents if type(i).__name__ in ("Bind", "Evict"))
+    assert not any(i for i in ssn.outcome.intents if type(i).__name__ in ("Bind", "Evict"))

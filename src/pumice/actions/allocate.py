@@ -7,9 +7,11 @@ from functools import partial
 from pumice.framework.backlog import Visit
 from pumice.framework.nominations import held_by_others, spared, that_give_way
 from pumice.framework.plugin import Action
-from pumice.framework.refusals import Refusal
+from pumice.framework.points import table as points
+from pumice.framework.refusals import Refusal, Stage
 from pumice.framework.session import Session
-from pumice.framework.turns import Turns, place_job
+from pumice.framework.turns import ASKS as TURN_ASKS
+from pumice.framework.turns import WAITS_FOR_RELEASE, Turns, place_job
 from pumice.framework.worksheet import Worksheet
 from pumice.model.job import Job
 from pumice.model.queue import Queue
@@ -22,6 +24,7 @@ class Allocate(Action):
 
     name = "allocate"
     arguments_read = ("predicateErrorCacheEnable",)
+    asks = (points.JOB_VALID, *TURN_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Try every waiting job, best queue and best job first."""
@@ -37,7 +40,7 @@ class Allocate(Action):
             elif queue.dequeue_strategy != "fifo":
                 hopeless = self._hopeless(ssn, queue, job) if visit.of_class else None
                 if hopeless is not None and not spared(ssn, job):
-                    visit.pass_over(ssn.refusals, job, hopeless)
+                    visit.pass_over(ssn.outcome.refusals, job, hopeless)
             elif not ssn.job_ready(job):
                 _hold_back(ssn, queue, visit, job)
                 continue
@@ -50,20 +53,20 @@ class Allocate(Action):
             job = visit.pop()
             valid = ssn.job_valid(job)
             if not valid:
-                ssn.refuse(job, "valid", valid.text, valid.plugin)
+                ssn.outcome.refuse(job, Stage.VALID, valid)
                 continue
             if not visit.of_class:
                 return job
             task = _first(job)
-            error = ssn.chooser.known_hopeless(task)
-            refusal = Refusal("nodes", error=error) if error is not None else _too_little(ssn, job, task)
+            error = ssn.search.chooser.known_hopeless(task)
+            refusal = Refusal(Stage.NODES, error=error) if error is not None else _too_little(ssn, job, task)
             if refusal is None or refusal.error is None or that_give_way(ssn, queue, job):
                 return job
-            ssn.unfit(job, task, refusal.error)
+            ssn.outcome.unfit(job, task, refusal.error)
             if not strict:
-                visit.pass_over(ssn.refusals, job, refusal)
+                visit.pass_over(ssn.outcome.refusals, job, refusal)
                 continue
-            ssn.refusals.add(job, refusal)
+            ssn.outcome.refusals.add(job, refusal)
             if not ssn.job_ready(job):
                 _hold_back(ssn, queue, visit, job)
                 return None
@@ -78,10 +81,9 @@ class Allocate(Action):
             with held_by_others(ssn, queue, job):
                 verdict = ssn.allocatable(queue, task)
             if not verdict:
-                text = verdict.text or f"queue {queue.name} may not take it"
-                return Refusal("queue", text, verdict.plugin)
-        error = ssn.chooser.hopeless(task)
-        return Refusal("nodes", error=error) if error is not None else None
+                return Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
+        error = ssn.search.chooser.hopeless(task)
+        return Refusal(Stage.NODES, error=error) if error is not None else None
 
     def _place(self, ssn: Session, queue: Queue, job: Job, remember: bool, sheet: Worksheet) -> bool:
         """Place what waits of a job; True if something was committed."""
@@ -90,26 +92,27 @@ class Allocate(Action):
             return False
         ready = ssn.job_ready(job)
         if ready:
-            statement.commit()
-            return True
+            return statement.commit()
         statement.keep()
-        ssn.refuse(job, "ready", ready.text or "waits for resources that are being released", ready.plugin)
+        ssn.outcome.refusals.add(job, Refusal.of(Stage.READY, ready, otherwise=WAITS_FOR_RELEASE))
         return False
 
 
 def _too_little(ssn: Session, job: Job, task: Task) -> Refusal | None:
     """Why a gang cannot start, where the room on all nodes together is too little for what it still needs."""
     needed = ssn.needed_to_keep(job)
-    short = ssn.chooser.short_of(task, needed) if needed > 1 else None
+    short = ssn.search.chooser.short_of(task, needed) if needed > 1 else None
     if short is None:
         return None
     room, error = short
-    return Refusal("ready", f"{room} of {needed} required tasks have a place", error=error)
+    return Refusal(Stage.READY, f"{room} of {needed} required tasks have a place", error=error)
 
 
 def _hold_back(ssn: Session, queue: Queue, visit: Visit, job: Job) -> None:
     """Nobody in the queue is served before this job is."""
-    ssn.refusals.add_group(visit.rest, Refusal("queue", f"waits behind {job.uid} (strict FIFO)"), queue.name)
+    ssn.outcome.refusals.add_group(
+        visit.rest, Refusal(Stage.QUEUE, f"waits behind {job.uid} (strict FIFO)"), queue.name
+    )
 
 
 def _first(job: Job) -> Task:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pumice.engine.choose import FitError
+from pumice.framework.node_search import NodeSearch
 from pumice.framework.plugin import Action
-from pumice.framework.search import NodeSearch
+from pumice.framework.points import table as points
+from pumice.framework.refusals import Stage
+from pumice.framework.search import ASKS as SEARCH_ASKS
 from pumice.framework.session import Session
+from pumice.framework.statement import ASKS as STATEMENT_ASKS
 from pumice.framework.statement import Statement
-from pumice.framework.worksheet import placeable
+from pumice.framework.worksheet import nowhere, placeable
 from pumice.model.job import Job
-from pumice.model.reason import reason_id
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
@@ -19,6 +22,10 @@ class Backfill(Action):
 
     name = "backfill"
     arguments_read = ("predicateErrorCacheEnable",)
+    asks = (
+        *(points.PRE_PREDICATE, points.JOB_READY, points.JOB_VALID, points.QUEUE_ORDER, points.JOB_ORDER),
+        *(points.TASK_ORDER, *SEARCH_ASKS, *STATEMENT_ASKS),
+    )
 
     def execute(self, ssn: Session) -> None:
         """Every waiting best-effort task once, in order of queue, job and task."""
@@ -35,20 +42,19 @@ class Backfill(Action):
                 statement.commit()
             else:
                 statement.keep()
-                for error in ssn.fit_errors.get(job.uid, {}).values():
+                for error in ssn.outcome.fit_errors.get(job.uid, {}).values():
                     error.settle()  # when the session closes the reason could no longer be found
-                ssn.refuse(job, "ready", ready.text, ready.plugin)
+                ssn.outcome.refuse(job, Stage.READY, ready)
 
     def _place(self, ssn: Session, job: Job, task: Task, statement: Statement, remember: bool) -> None:
         """Give the task its place, or promise it one where a pod slot is still to be released."""
-        reason = ssn.pre_predicate(task)
-        if reason is not None:
-            counts = {reason_id(reason.plugin, reason.text, reason.code): len(ssn.nodes)}
-            ssn.unfit(job, task, FitError(counts, len(ssn.nodes)))
+        said = ssn.pre_predicate(task)
+        if not said:
+            ssn.outcome.unfit(job, task, nowhere(ssn, said))
             return
         found = NodeSearch(ssn, remember).choose(task)
         if isinstance(found, FitError):
-            ssn.unfit(job, task, found)
+            ssn.outcome.unfit(job, task, found)
         elif found.idle:
             statement.allocate(task, found.node)
         else:
@@ -63,9 +69,9 @@ class Backfill(Action):
         if not by_queue:
             return []
         out = []
-        queues = ssn.queue_heap(ssn.queues[name] for name in by_queue)
+        queues = ssn.orders.queue_heap(ssn.queues[name] for name in by_queue)
         while queues:
-            for job in sorted(by_queue[queues.pop().name], key=ssn.job_key()):
+            for job in sorted(by_queue[queues.pop().name], key=ssn.orders.job_key()):
                 waiting = [t for t in job.with_status(TaskStatus.PENDING).values() if t.best_effort and placeable(t)]
-                out.append((job, ssn.sorted_tasks(waiting)))
+                out.append((job, ssn.orders.sorted_tasks(waiting)))
         return out

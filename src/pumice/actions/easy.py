@@ -13,11 +13,13 @@ import numpy.typing as npt
 from pumice.framework.backlog import Visit
 from pumice.framework.nominations import that_give_way
 from pumice.framework.plugin import Action
-from pumice.framework.refusals import Refusal
+from pumice.framework.points import table as points
+from pumice.framework.refusals import Refusal, Stage
 from pumice.framework.run_times import declared_run_time, started_at
 from pumice.framework.session import Session
 from pumice.framework.statement import Statement
-from pumice.framework.turns import Turns, place_job
+from pumice.framework.turns import ASKS as TURN_ASKS
+from pumice.framework.turns import WAITS_FOR_RELEASE, Turns, place_job
 from pumice.framework.worksheet import Worksheet
 from pumice.model.job import Job
 from pumice.model.queue import Queue
@@ -38,6 +40,7 @@ class EasyBackfill(Action):
 
     name = "easybackfill"
     arguments_read = ()
+    asks = (points.JOB_VALID, *TURN_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Try every waiting job once, best queue and best job first."""
@@ -60,17 +63,17 @@ def _next(ssn: Session, queue: Queue, visit: Visit, held: Reservation | None) ->
         job = visit.pop()
         if held is not None:
             if held.refuses(job):
-                ssn.refusals.add(job, held.refusal)
+                ssn.outcome.refusals.add(job, held.refusal)
                 continue
-            error = ssn.chooser.hopeless(task) if (task := _first(job)) is not None and visit.shared else None
+            error = ssn.search.chooser.hopeless(task) if (task := _first(job)) is not None and visit.shared else None
             if error is not None and not that_give_way(ssn, queue, job):
-                refusal = Refusal("nodes", error=error)
-                visit.pass_over(ssn.refusals, job, refusal)
+                refusal = Refusal(Stage.NODES, error=error)
+                visit.pass_over(ssn.outcome.refusals, job, refusal)
                 continue
         valid = ssn.job_valid(job)
         if valid:
             return job
-        ssn.refuse(job, "valid", valid.text, valid.plugin)
+        ssn.outcome.refuse(job, Stage.VALID, valid)
     return None
 
 
@@ -86,14 +89,13 @@ def _place(ssn: Session, queue: Queue, job: Job, held: Reservation | None, sheet
     ready = ssn.job_ready(job)
     if not ready:
         statement.keep()
-        ssn.refuse(job, "ready", ready.text or "waits for resources that are being released", ready.plugin)
+        ssn.outcome.refusals.add(job, Refusal.of(Stage.READY, ready, otherwise=WAITS_FOR_RELEASE))
         return False
     if held is not None and not held.admits(job, statement):
         statement.discard()
-        ssn.refusals.add(job, held.refusal)
+        ssn.outcome.refusals.add(job, held.refusal)
         return False
-    statement.commit()
-    return True
+    return statement.commit()
 
 
 class Reservation:
@@ -104,7 +106,7 @@ class Reservation:
         self._now, self._wanted, self._free = ssn.now, wanted, free
         self._fits = _Fit(ssn, wanted)
         self._too_long: set[tuple[int, int]] = set()
-        self.refusal = Refusal("nodes", f"would delay {job.uid}, which has a reservation")
+        self.refusal = Refusal(Stage.NODES, f"would delay {job.uid}, which has a reservation")
 
     def _shape(self, job: Job) -> tuple[int, int]:
         first = _first(job)
@@ -142,7 +144,7 @@ class _Fit:
         for task, count in wanted:
             klass = task.klass
             amounts = [(d, v) for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
-            may = ssn.evaluator.view(task).code == 0
+            may = ssn.search.evaluator.view(task).code == 0
             self._classes.append((amounts, count, may & ssn.state.table.valid[: len(may)]))
 
     def __call__(self, free: Ints) -> bool:
@@ -176,7 +178,7 @@ def reserve(ssn: Session, job: Job) -> Reservation | None:
     wanted: list[tuple[Task, int]] = []
     counts: Counter[int] = Counter()
     firsts: dict[int, Task] = {}
-    for task in ssn.sorted_tasks(t for t in job.with_status(S.PENDING).values() if not t.best_effort)[:needed]:
+    for task in ssn.orders.sorted_tasks(t for t in job.with_status(S.PENDING).values() if not t.best_effort)[:needed]:
         firsts.setdefault(task.klass.id, task)
         counts[task.klass.id] += 1
     wanted = [(firsts[number], count) for number, count in counts.items()]

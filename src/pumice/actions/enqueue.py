@@ -6,7 +6,8 @@ from collections.abc import Hashable
 
 from pumice.framework.backlog import Visit
 from pumice.framework.plugin import Action
-from pumice.framework.refusals import Refusal
+from pumice.framework.points import table as points
+from pumice.framework.refusals import Refusal, Stage
 from pumice.framework.session import Session
 from pumice.model.job import Job
 from pumice.model.reason import Verdict
@@ -19,20 +20,21 @@ class Enqueue(Action):
     """Moves PodGroups from Pending to Inqueue, queue by queue in order. A rejected job does not hold up the next."""
 
     name = "enqueue"
+    asks = (points.JOB_ENQUEUEABLE, points.JOB_ENQUEUED, points.QUEUE_ORDER, points.JOB_ORDER)
 
     def execute(self, ssn: Session) -> None:
         """Ask for every pending job, best first; of those that get equal votes only the first, until one is let in."""
         if not ssn.state.unadmitted:
-            ssn.forget_admissions()
+            ssn.orders.forget_admissions()
             return
 
         def group(job: Job) -> Hashable:
             key = None if self._let_in(ssn, job) else ssn.enqueue_key(job)
             return key if key is not None else job.uid
 
-        admissions = ssn.admissions(group, lasts=ssn.enqueue_keys_last())
+        admissions = ssn.orders.admissions(group, lasts=ssn.enqueue_keys_last())
         visits = {name: admissions.visit(name) for name in admissions.queues()}
-        queues = ssn.queue_heap(ssn.queues[name] for name in visits)
+        queues = ssn.orders.queue_heap(ssn.queues[name] for name in visits)
         since: dict[str, Visit] = {}  # the queues of whom somebody was asked since a job was last let in
         while queues:
             queue = queues.pop()
@@ -44,17 +46,17 @@ class Enqueue(Action):
             verdict = Verdict(True) if self._let_in(ssn, job) else ssn.job_enqueueable(job)
             if verdict:
                 ssn.job_enqueued(job)
-                ssn.set_phase(job, JobPhase.INQUEUE)
+                ssn.state.set_phase(job, JobPhase.INQUEUE)
                 for other in since.values():  # votes may be other now; queues that came before this one are done
-                    other.go_on(ssn.refusals, visit.key if other is visit else None)
+                    other.go_on(ssn.outcome.refusals, visit.key if other is visit else None)
                 since.clear()
             else:
-                refusal = Refusal("enqueue", verdict.text or "not let into the queue", verdict.plugin)
-                ssn.refusals.add(job, refusal)
+                refusal = Refusal.of(Stage.ENQUEUE, verdict, otherwise="not let into the queue")
+                ssn.outcome.refusals.add(job, refusal)
                 visit.park(refusal)
             queues.push(queue)
         for visit in since.values():
-            visit.go_on(ssn.refusals)
+            visit.go_on(ssn.outcome.refusals)
 
     def _let_in(self, ssn: Session, job: Job) -> bool:
         """Is there nothing to vote about?"""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pumice.framework.gang_eviction import ASKS as EVICTION_ASKS
 from pumice.framework.gang_eviction import GangEviction, GangRules
 from pumice.framework.plugin import Action
 from pumice.framework.session import Session
+from pumice.framework.starving import ASKS as STARVING_ASKS
 from pumice.framework.starving import StarvingJobs, never_preempts
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
@@ -18,6 +20,7 @@ class GangPreempt(Action):
 
     name = "gangpreempt"
     arguments_read = ("maxDomains", "allowWholeBundle")
+    asks = (*EVICTION_ASKS, *STARVING_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
@@ -31,7 +34,7 @@ class GangPreempt(Action):
         queues = starving.queues()
         while queues:
             queue = queues.pop()
-            jobs = ssn.job_heap(starving.of(queue))
+            jobs = ssn.orders.job_heap(starving.of(queue))
             while jobs:
                 maker.serve(queue, jobs.pop(), lambda tasks: not any(never_preempts(t) for t in tasks))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pumice.framework.gang_eviction import ASKS as EVICTION_ASKS
 from pumice.framework.gang_eviction import GangEviction, GangRules
 from pumice.framework.plugin import Action
+from pumice.framework.points import table as points
 from pumice.framework.session import Session
+from pumice.framework.starving import ASKS as STARVING_ASKS
 from pumice.framework.starving import StarvingJobs, never_preempts
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
@@ -16,6 +19,7 @@ class GangReclaim(Action):
 
     name = "gangreclaim"
     arguments_read = ("maxDomains", "allowWholeBundle")
+    asks = (points.OVERUSED, points.PREEMPTIVE, *EVICTION_ASKS, *STARVING_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
@@ -42,7 +46,7 @@ class GangReclaim(Action):
             queue = queues.pop()
             if ssn.overused(queue):
                 continue
-            jobs = ssn.job_heap(starving.of(queue))
+            jobs = ssn.orders.job_heap(starving.of(queue))
             while jobs:
                 maker.serve(
                     queue,

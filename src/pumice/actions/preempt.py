@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pumice.framework.dryrun import DryRun, Width
+from pumice.framework.eviction import ASKS as EVICTION_ASKS
 from pumice.framework.eviction import RoomMaker
 from pumice.framework.nominations import held_by_others
 from pumice.framework.plugin import Action
+from pumice.framework.points import table as points
+from pumice.framework.points.table import PREEMPTABLE
 from pumice.framework.session import Session
+from pumice.framework.starving import ASKS as STARVING_ASKS
 from pumice.framework.starving import StarvingJobs, may_preempt, waiting_tasks
 from pumice.framework.statement import Statement
 from pumice.model.job import Job
@@ -29,6 +33,7 @@ class Preempt(Action):
         "minCandidateNodesAbsolute",
         "maxCandidateNodesAbsolute",
     )
+    asks = (points.PREEMPTABLE, points.JOB_PIPELINED, *EVICTION_ASKS, *STARVING_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
@@ -39,7 +44,7 @@ class Preempt(Action):
             arguments.int("maxCandidateNodesAbsolute", 100),
         )
         aware = arguments.bool("enableTopologyAwarePreemption", False)
-        maker = RoomMaker(ssn, self.name, "preemptable", asks_queue=True, anywhere=True)
+        maker = RoomMaker(ssn, self.name, PREEMPTABLE, asks_queue=True, anywhere=True)
         search: RoomMaker | DryRun = DryRun(ssn, maker, width) if aware else maker
         starving = StarvingJobs(
             ssn, topology=False, worth=lambda job, queue: maker.could_help(job, queue, queue.name.__eq__)
@@ -48,7 +53,7 @@ class Preempt(Action):
         while queues:
             queue = queues.pop()
             served = starving.of(queue)
-            jobs = ssn.job_heap(served)
+            jobs = ssn.orders.job_heap(served)
             while jobs:
                 job = jobs.pop()
                 with held_by_others(ssn, queue, job):
@@ -89,7 +94,7 @@ class Preempt(Action):
         *,
         same_job: bool,
     ) -> bool:
-        if not may_preempt(ssn, task) or ssn.pre_predicate(task) is not None:
+        if not may_preempt(ssn, task) or not ssn.pre_predicate(task):
             return False
         job = task.job
 

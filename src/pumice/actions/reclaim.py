@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pumice.framework.eviction import ASKS as EVICTION_ASKS
 from pumice.framework.eviction import RoomMaker
 from pumice.framework.nominations import held_by_others
 from pumice.framework.plans import spares
 from pumice.framework.plugin import Action
+from pumice.framework.points import table as points
+from pumice.framework.points.table import RECLAIMABLE
 from pumice.framework.session import Session
+from pumice.framework.starving import ASKS as STARVING_ASKS
 from pumice.framework.starving import StarvingJobs, never_preempts, waiting_tasks
 from pumice.model.job import Job
 from pumice.model.queue import Queue
@@ -23,10 +27,14 @@ class Reclaim(Action):
 
     name = "reclaim"
     arguments_read = ("predicateErrorCacheEnable",)
+    asks = (
+        *(points.RECLAIMABLE, points.OVERUSED, points.PREEMPTIVE, points.JOB_PIPELINED),
+        *(*EVICTION_ASKS, *STARVING_ASKS),
+    )
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
-        maker = RoomMaker(ssn, self.name, "reclaimable", asks_queue=spares(ssn), anywhere=False)
+        maker = RoomMaker(ssn, self.name, RECLAIMABLE, asks_queue=spares(ssn), anywhere=False)
 
         def worth(job: Job, queue: Queue) -> bool:
             waiting = job.with_status(S.PENDING).values()
@@ -40,7 +48,7 @@ class Reclaim(Action):
             queue = queues.pop()
             if ssn.overused(queue):
                 continue
-            jobs = ssn.job_heap(starving.of(queue))
+            jobs = ssn.orders.job_heap(starving.of(queue))
             while jobs:
                 job = jobs.pop()
                 with held_by_others(ssn, queue, job):
@@ -58,7 +66,7 @@ class Reclaim(Action):
         for task in waiting_tasks(ssn, job):
             if not ssn.job_starving(job):
                 break
-            if never_preempts(task) or not ssn.preemptive(queue, [task]) or ssn.pre_predicate(task) is not None:
+            if never_preempts(task) or not ssn.preemptive(queue, [task]) or not ssn.pre_predicate(task):
                 continue
             maker.make(task, queue, statement, permits, from_queue)
         if not statement.operations:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pumice.framework.plugin import Action
+from pumice.framework.points import table as points
+from pumice.framework.points.table import VICTIM_TASKS
 from pumice.framework.session import Session
+from pumice.framework.statement import ASKS as STATEMENT_ASKS
 from pumice.model.status import TaskStatus
 
 
@@ -11,10 +14,11 @@ class Shuffle(Action):
     """Evicts what `victim_tasks` names among the running tasks."""
 
     name = "shuffle"
+    asks = (points.VICTIM_TASKS, *STATEMENT_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Ask once about all running tasks and evict those named."""
-        if not ssn.chain("victim_tasks"):
+        if not ssn.anybody(VICTIM_TASKS):
             return
         running = [t for job in ssn.jobs.values() for t in job.with_status(TaskStatus.RUNNING).values()]
         statement = ssn.statement()

@@ -8,7 +8,8 @@ from typing import Any
 
 from pumice.cli import render
 from pumice.cli.amounts import short
-from pumice.framework.explain import Explanation, Stage, explain
+from pumice.framework.explain import Explanation, explain
+from pumice.framework.refusals import Stage
 from pumice.framework.session import Session
 from pumice.model.intents import Evict
 from pumice.model.job import Job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,10 @@ from pumice.cli import render
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
+from pumice.framework.docs import Who
 from pumice.framework.points import POINTS, Point
+from pumice.framework.registry import default_registry
+from pumice.scheduler.assembly import who
 
 
 def points(
@@ -19,23 +23,27 @@ def points(
     json: JsonOption = False,
 ) -> None:
     """List the extension points, or show one."""
+    everybody = who(default_registry())
     if name is not None:
         point = find(name)
         if as_json(output, json):
-            render.data(as_data(point))
+            render.data(as_data(point, everybody))
         else:
-            _show(point)
+            _show(point, everybody)
         return
     if as_json(output, json):
-        render.data([as_data(p) for p in POINTS.values()])
+        render.data([as_data(p, everybody) for p in POINTS.values()])
         return
     render.table(
-        ["POINT", "FLAG", "FROM", "ASKED BY", "FOLD"],
-        [(p.name, p.flag or "-", p.origin, _asked(p), p.fold.name.lower().replace("_", " ")) for p in POINTS.values()],
+        ["POINT", "FLAG", "FROM", "ASKED BY", "RULE"],
+        [
+            (p.name, p.flag or "-", p.origin, _asked(everybody.asks.get(p.name, ())), p.rule.name)
+            for p in POINTS.values()
+        ],
     )
 
 
-def find(name: str) -> Point:
+def find(name: str) -> Point[..., Any, Any]:
     """The point of a name, written as here or as in Go.
 
     :raises InvalidInput: there is none; says which one is near.
@@ -49,7 +57,7 @@ def find(name: str) -> Point:
     raise InvalidInput(f"extension point {name!r}: there is none of that name{hint}")
 
 
-def as_data(point: Point) -> dict[str, Any]:
+def as_data(point: Point[..., Any, Any], everybody: Who) -> dict[str, Any]:
     """A point for programs."""
     return {
         "name": point.name,
@@ -57,22 +65,22 @@ def as_data(point: Point) -> dict[str, Any]:
         "register": point.register,
         "signature": point.signature,
         "flag": point.flag,
-        "fold": point.fold.value,
-        "nobody": point.nobody,
-        "failure": point.failure.value,
-        "asked": list(point.asked),
+        "fold": point.rule.text,
+        "nobody": point.without,
+        "failure": point.on_failure.value,
+        "asked": list(everybody.asks.get(point.name, ())),
         "contract": point.contract,
         "origin": point.origin,
     }
 
 
-def _asked(point: Point) -> str:
-    if not point.asked:
+def _asked(asked: Sequence[str]) -> str:
+    if not asked:
         return "nobody"
-    return ", ".join(point.asked[:3]) + (f" +{len(point.asked) - 3}" if len(point.asked) > 3 else "")
+    return ", ".join(asked[:3]) + (f" +{len(asked) - 3}" if len(asked) > 3 else "")
 
 
-def _show(point: Point) -> None:
+def _show(point: Point[..., Any, Any], everybody: Who) -> None:
     render.heading(point.name, f"{point.go}, from {point.origin}")
     render.line()
     render.paragraph(point.contract, indent=2)
@@ -82,10 +90,10 @@ def _show(point: Point) -> None:
             ("callback", point.signature),
             ("register", f"ssn.{point.register}(name, fn), or a method named {point.name}"),
             ("flag", point.flag or "none: always on"),
-            ("combine", point.fold.value),
-            ("nobody answers", point.nobody),
-            ("if it raises", point.failure.value),
-            ("asked by", ", ".join(point.asked) or "no action"),
-            *([("used by", point.users)] if point.users else []),
+            ("combine", point.rule.text),
+            ("nobody answers", point.without),
+            ("if it fails", point.on_failure.value),
+            ("asked by", everybody.asked(point.name)),
+            ("answered by", everybody.answered(point.name)),
         ],
     )

@@ -55,8 +55,8 @@ class HookInfo:
     """The plugins that register here."""
     when: Mapping[str, str] = field(default_factory=dict)
     """Plugin -> the flag that must be on for it to register here (drf's QueueOrder needs ``enableHierarchy``)."""
-    asked_by: frozenset[str] = frozenset()
-    """The actions that ask it; empty: unknown, taken as always asked."""
+    asked_by: frozenset[str] | None = None
+    """The actions that ask it; None: unknown, taken as always asked."""
 
 
 @dataclass(frozen=True, slots=True)

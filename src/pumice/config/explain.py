@@ -54,7 +54,7 @@ def taking_part(conf: SchedulerConf, hook: HookInfo) -> list[Listed]:
 
 def asked(conf: SchedulerConf, hook: HookInfo) -> bool:
     """Whether an action of *conf* asks *hook*; yes where it is not known who asks."""
-    return not hook.asked_by or any(action in hook.asked_by for action in conf.actions)
+    return hook.asked_by is None or any(action in hook.asked_by for action in conf.actions)
 
 
 def why_off(listed: Listed, hook: HookInfo) -> str | None:

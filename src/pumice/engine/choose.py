@@ -13,6 +13,7 @@ from pumice.engine.course import plan_along
 from pumice.engine.evaluate import Evaluator
 from pumice.engine.room import first_shortage, still_short
 from pumice.engine.rows import NodeRows
+from pumice.engine.scope import Scope
 from pumice.engine.views import Bools, ClassView, Floats, Index
 from pumice.model.node import Node
 from pumice.model.reason import Reason, Unfit, reason_id, reason_of
@@ -121,16 +122,16 @@ class Chooser:
         if view.session_scorers:
             rows = rows or NodeRows(evaluator.table, index)
             for s in view.session_scorers:
-                total = total + evaluator.ask_scorer(s, task, rows)
+                total = s.merge(total, evaluator.ask_scorer(s, task, rows))
         for n, s in enumerate(view.normalized):
             raw = view.raws[n]
-            if s.scope.value == "session" or raw is None:
+            if s.scope is Scope.SESSION or raw is None:
                 rows = rows or NodeRows(evaluator.table, index)
                 part = evaluator.ask_scorer(s, task, rows)
             else:
                 part = raw[index]
-            if s.normalize is not None:
-                total = total + s.normalize(part, np.ones(len(index), dtype=np.bool_))
+            scaled = evaluator.guard.normalized(s, task, part, np.ones(len(index), dtype=np.bool_))
+            total = s.merge(total, scaled)
         if self._reduce is not None:
             rows = rows or NodeRows(evaluator.table, index)
             total = total + self._reduce(task, rows, total)
@@ -185,7 +186,7 @@ class Chooser:
             if view.flat[n]:
                 continue
             raw = view.raws[n]
-            if s.scope.value == "session" or raw is None or (len(raw) and raw.min() != raw.max()):
+            if s.scope is Scope.SESSION or raw is None or (len(raw) and raw.min() != raw.max()):
                 return True
         return False
 

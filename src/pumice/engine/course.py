@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from pumice.engine.choose import Chooser
-    from pumice.engine.views import ClassView
+    from pumice.engine.views import ClassView, Filter
     from pumice.model.task import Task
 
 Bools = npt.NDArray[np.bool_]
@@ -32,20 +32,25 @@ def plan_along(chooser: Chooser, view: ClassView, task: Task, wanted: int) -> li
 
     Ends early where that needs more than filters that say how they go on: the rest is chosen one by one.
     """
-    courses: list[Course] = []
+    guard = chooser.evaluator.guard
+    courses: list[tuple[Filter, Course]] = []
     for f in view.session_filters:
-        course = f.course(task) if f.course is not None else None
+        course = guard.course(f, task)
         if course is None:
             return []
-        courses.append(course)
+        courses.append((f, course))
     masked = view.masked.copy()
     taken: dict[int, int] = {}
     unknown: list[int] = []
     rows: list[int] = []
     while len(rows) < wanted:
-        allowed = courses[0].allowed
-        for course in courses[1:]:
-            allowed = allowed & course.allowed
+        allowed: Bools | None = None
+        for f, course in courses:
+            own = guard.allowed(f, course, task, view.size)
+            if own is None:
+                return []
+            allowed = own if allowed is None else allowed & own
+        assert allowed is not None
         for row in [r for r in unknown if allowed[r]]:
             masked[row] = _score_after(chooser, view, row, taken[row])
             unknown.remove(row)
@@ -55,8 +60,8 @@ def plan_along(chooser: Chooser, view: ClassView, task: Task, wanted: int) -> li
         rows.append(best)
         taken[best] = taken.get(best, 0) + 1
         unknown.append(best)
-        for course in courses:
-            course.place(best)
+        if not all(guard.follow(f, course, task, best) for f, course in courses):
+            return []
     return rows
 
 

@@ -8,12 +8,13 @@ normalise over the candidates, are asked when a choice is made (`choose.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final
+from collections.abc import Hashable, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.guard import RowGuard
 from pumice.engine.imagine import ImaginedNode
 from pumice.engine.room import ClassRoom
 from pumice.engine.rows import NodeRows
@@ -34,7 +35,7 @@ from pumice.engine.views import (
     same_class,
 )
 from pumice.model.node import Node
-from pumice.model.reason import Code, Unfit, reason_id
+from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
 from pumice.state.table import NodeTable
 
@@ -51,17 +52,23 @@ class Evaluator:
         filters: Sequence[Filter],
         scorers: Sequence[Scorer],
         cache: ViewCache,
-        contain: Callable[[str, str, Exception, Task, Node | None], None],
+        guard: RowGuard,
+        *,
+        unopposed: int = 0,
+        unscored: float = 0.0,
     ) -> None:
+        """*unopposed*, *unscored*: the objection and the score of every node where nobody has any."""
         self.table, self.filters, self.scorers, self.cache = table, filters, scorers, cache
-        self._contain = contain
+        self.guard = guard
+        self._unopposed, self._unscored = unopposed, unscored
         asked: list[Filter | Scorer] = [*filters, *scorers]
         self._keys = [c.key for c in asked if c.scope is not Scope.SESSION]
         self._traces = any(k is None for k in self._keys)
         self.fits_by_class = all(f.key is same_class for f in filters if f.scope is not Scope.SESSION)
         """Do tasks of one class fit the same nodes, whatever their job? (Filters of scope SESSION aside.)"""
-        keys = [*self._keys, *(c.key for c in asked if c.scope is Scope.SESSION)]
-        self._extra_keys = list(dict.fromkeys(k for k in keys if k is not None and k is not same_class))
+        asked.sort(key=lambda c: c.scope is Scope.SESSION)
+        extra = {c.key: c for c in reversed(asked) if c.key is not None and c.key is not same_class}
+        self._extra_keys = list(reversed(extra.values()))
         self._fresh: set[Hashable] = set()
         self._kinds = cache.kinds_of(table)
 
@@ -71,7 +78,7 @@ class Evaluator:
         key: Hashable = task.klass.id
         if self._traces or self._extra_keys:
             read = values(task, self.cache.reads) if self._traces else ()
-            key = (key, read, *(k(task) for k in self._extra_keys))
+            key = (key, read, *(self.guard.key(c, task) for c in self._extra_keys))
         return key
 
     def view(self, task: Task) -> ClassView:
@@ -96,18 +103,18 @@ class Evaluator:
         groups: dict[int, Group] = {}
         session: list[Filter] = []
         for f in self.filters:
-            if f.applies is not None and not f.applies(task):
+            if f.applies is not None and not self.guard.applies(f, task):
                 continue
             if f.scope is Scope.SESSION:
                 session.append(f)
             else:
-                group = groups.setdefault(f.group, Group([], []))
+                group = groups.setdefault(f.group, Group([], [], f.merge))
                 (group.static if f.scope is Scope.STATIC else group.node).append(f)
         view.groups = [groups[g] for g in sorted(groups)]
         view.session_filters = session
         view.static_scorers, view.node_scorers, view.session_scorers, view.normalized = [], [], [], []
         for s in self.scorers:
-            if s.applies is not None and not s.applies(task):
+            if s.applies is not None and not self.guard.applies(s, task):
                 continue
             if s.normalize is not None:
                 view.normalized.append(s)
@@ -159,7 +166,7 @@ class Evaluator:
     def _evaluate_all(self, view: ClassView, task: Task) -> None:
         size = self.table.size
         view.size = size
-        view.static_score = np.zeros(size)
+        view.static_score = np.full(size, self._unscored)
         view.raws = [None if s.scope is Scope.STATIC else np.zeros(size) for s in view.normalized]
         view.flat = [False] * len(view.normalized)
         view.future_at = -1
@@ -192,7 +199,7 @@ class Evaluator:
             keyed = group.static and all(f.static_key is not None for f in group.static)
             key: Hashable = None
             if keyed:
-                key = tuple((f.plugin, f.call.__qualname__, f.static_key(task)) for f in group.static if f.static_key)
+                key = tuple((f.plugin, _name(f), self.guard.static_key(f, task)) for f in group.static)
                 known = self.cache.static.get(key)
                 if known is not None and known[0] == at and len(known[1]) == size:
                     view.static_code.append(known[1])
@@ -224,7 +231,7 @@ class Evaluator:
             return
         rows, at = self._rows(index)
         if view.static_scorers:
-            view.static_score[at] = self._ask_scorers(view.static_scorers, task, rows)
+            view.static_score[at] = self._unscored + self._ask_scorers(view.static_scorers, task, rows)
         for n in static:
             view.raws[n], view.flat[n] = self._static_raw(view, view.normalized[n], task, n, rows, at, index)
 
@@ -235,7 +242,7 @@ class Evaluator:
         key: Hashable = None
         now, size = self.table.changed.position, self.table.size
         if s.static_key is not None:
-            key = (s.plugin, s.call.__qualname__, s.static_key(task))
+            key = (s.plugin, _name(s), self.guard.static_key(s, task))
             known = self.cache.raws.get(key)
             if known is not None and known[0] == now and len(known[1]) == size:
                 return known[1], known[2]
@@ -274,7 +281,7 @@ class Evaluator:
         """The scores of rows that need no look at the other candidates."""
         score = view.static_score[at]
         if view.node_scorers:
-            score = score + self._ask_scorers(view.node_scorers, task, rows)
+            score = view.node_scorers[0].merge(score, self._ask_scorers(view.node_scorers, task, rows))
         for n, scorer in enumerate(view.normalized):
             raw = view.raws[n]
             if scorer.scope is Scope.NODE and raw is not None:
@@ -302,7 +309,8 @@ class Evaluator:
         code, severity = self._combine(view, slice(None), answers, view.size)
         view.score = view.static_score
         if view.node_scorers:
-            view.score = view.static_score + self._ask_scorers(view.node_scorers, task, rows).take(kind)
+            own = self._ask_scorers(view.node_scorers, task, rows).take(kind)
+            view.score = view.node_scorers[0].merge(view.static_score, own)
         for n, scorer in enumerate(view.normalized):
             if scorer.scope is Scope.NODE:
                 view.raws[n] = self.ask_scorer(scorer, task, rows).take(kind)
@@ -345,17 +353,22 @@ class Evaluator:
         severity: npt.NDArray[np.int8] | None = None
         for g, answer in enumerate(answers):
             own, level = view.static_code[g][at], view.static_severity[g][at]
+            merge = view.groups[g].merge
             if answer is not None:
                 level = np.maximum(level, answer[1])
-                own = np.where(own == 0, answer[0], own)
+                own = merge(own, answer[0])
             if code is None or severity is None:
                 code, severity = own, level
             else:
-                first = code == 0
-                code, severity = np.where(first, own, code), np.where(first, level, severity)
+                severity = np.where(code == 0, level, severity)
+                code = merge(code, own)
         if code is None or severity is None:
-            return np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int8)
+            return self._nobody_objects(size)
         return code, severity
+
+    def _nobody_objects(self, size: int) -> Answer:
+        code = np.full(size, self._unopposed, dtype=np.int32)
+        return code, SEVERITY.of(code) if self._unopposed else np.zeros(size, dtype=np.int8)
 
     # -- asking ---------------------------------------------------------------------------------------------------
     def _ask_filters(self, filters: Sequence[Filter], task: Task, rows: NodeRows) -> Answer:
@@ -367,91 +380,47 @@ class Evaluator:
             if code is None or severity is None:
                 code, severity = own, level
             else:
-                code, severity = np.where(code == 0, own, code), np.maximum(severity, level)
+                code, severity = f.merge(code, own), np.maximum(severity, level)
         if code is None or severity is None:
-            return np.zeros(len(rows), dtype=np.int32), np.zeros(len(rows), dtype=np.int8)
+            return self._nobody_objects(len(rows))
         return code, severity
+
+    def first_objection(self, task: Task, rows: NodeRows) -> Reasons:
+        """What all filters together say about some rows, those that look at the whole session too."""
+        code: Reasons | None = None
+        for f in self.filters:
+            if self.guard.applies(f, task):
+                own = self.ask_filter(f, task, rows)
+                code = own if code is None else f.merge(code, own)
+        return code if code is not None else np.full(len(rows), self._unopposed, dtype=np.int32)
 
     def ask_filter(self, f: Filter, task: Task, rows: NodeRows) -> Reasons:
         """One filter about some rows: a reason number per row, 0 where it has no objection."""
         if f.key is None and f.scope is not Scope.SESSION:
             task = traced(task, self.cache.reads)
-        if f.batch:
-            try:
-                return self._checked(f, f.call(task, rows), len(rows))
-            except Unfit as no:
-                return np.full(len(rows), reason_id(f.plugin, no.text, no.code), dtype=np.int32)
-            except Exception as exc:
-                self._contain(f.plugin, "batch_predicate", exc, task, None)
-                return np.full(len(rows), _failed(f.plugin), dtype=np.int32)
-        out = np.zeros(len(rows), dtype=np.int32)
-        call = f.call
-        for i, node in enumerate(_nodes(rows, task)):
-            try:
-                answer = call(task, node)
-                if answer is not None:
-                    raise TypeError(f"a predicate returns None or raises Unfit, got {answer!r}")
-            except Unfit as no:
-                out[i] = reason_id(f.plugin, no.text, no.code)
-            except Exception as exc:
-                self._contain(f.plugin, "predicate", exc, task, node)
-                out[i] = _failed(f.plugin)
-        return out
-
-    def _checked(self, f: Filter, answer: Any, size: int) -> Reasons:
-        array = np.asarray(answer)
-        if array.shape != (size,):
-            raise TypeError(f"a batch predicate returns one value per node ({size}), got shape {array.shape}")
-        if array.dtype == np.bool_:
-            return np.where(array, 0, reason_id(f.plugin, f"rejected by {f.plugin}")).astype(np.int32)
-        if not np.issubdtype(array.dtype, np.integer):
-            raise TypeError(f"a batch predicate returns truth values or reason numbers, got {array.dtype}")
-        return array.astype(np.int32, copy=False)
+        return self.guard.objections(f, task, rows, lambda: _nodes(rows, task))
 
     def _ask_scorers(self, scorers: Sequence[Scorer], task: Task, rows: NodeRows) -> Floats:
         total = self._ask(scorers[0], task, rows)
         for s in scorers[1:]:
-            total = total + self._ask(s, task, rows)
-        if np.isnan(total.sum()) and np.isnan(total).any():
-            total = np.zeros(len(rows))
-            for s in scorers:
-                total = total + self.ask_scorer(s, task, rows)
+            total = s.merge(total, self._ask(s, task, rows))
+        if not np.isfinite(total.sum()) and not np.isfinite(total).all():
+            total = self.ask_scorer(scorers[0], task, rows)
+            for s in scorers[1:]:
+                total = s.merge(total, self.ask_scorer(s, task, rows))
         return total
 
     def ask_scorer(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
-        """One score about some rows; a failure or NaN counts as 0 (the plugin abstains) and is reported.
+        """One score about some rows; what is no number is a failure, and is told.
 
         :raises Unfit: a batch score refuses to let the task be placed at all.
         """
-        array = self._ask(s, task, rows)
-        bad = np.isnan(array)
-        if bad.any():
-            self._contain(s.plugin, "node_order", ValueError("a score must be a number, got NaN"), task, None)
-            array = np.where(bad, 0.0, array)
-        return array
+        return self.guard.finite(s, task, self._ask(s, task, rows))
 
     def _ask(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
         if s.key is None and s.scope is not Scope.SESSION:
             task = traced(task, self.cache.reads)
-        if s.batch:
-            try:
-                array = np.asarray(s.call(task, rows), dtype=np.float64)
-                if array.shape != (len(rows),):
-                    raise TypeError(f"a batch score returns one value per node ({len(rows)}), got shape {array.shape}")
-            except Unfit:
-                raise
-            except Exception as exc:
-                self._contain(s.plugin, "batch_node_order", exc, task, None)
-                return np.zeros(len(rows))
-        else:
-            array = np.zeros(len(rows))
-            call = s.call
-            for i, node in enumerate(_nodes(rows, task)):
-                try:
-                    array[i] = call(task, node)
-                except Exception as exc:
-                    self._contain(s.plugin, "node_order", exc, task, node)
-        return array
+        return self.guard.scores(s, task, rows, lambda: _nodes(rows, task))
 
     # -- on demand ------------------------------------------------------------------------------------------------
     def future_ok(self, view: ClassView) -> Bools:
@@ -486,7 +455,7 @@ class Evaluator:
         score = view.static_score[index]
         batch_scorers = view.node_scorers[: len(view.node_scorers) - len(view.scalar_scorers)]
         if batch_scorers:
-            score = score + self._ask_scorers(batch_scorers, task, rows)
+            score = batch_scorers[0].merge(score, self._ask_scorers(batch_scorers, task, rows))
         return fits, score
 
     def imagine_scalars(self, view: ClassView, row: int, extra: int, score: float) -> float:
@@ -496,7 +465,10 @@ class Evaluator:
         for f in view.scalar_filters:
             if self.ask_filter(f, task, rows)[0]:
                 return _NEG_INF
-        return score + float(self._ask_scorers(view.scalar_scorers, task, rows)[0]) if view.scalar_scorers else score
+        if not view.scalar_scorers:
+            return score
+        own = self._ask_scorers(view.scalar_scorers, task, rows)
+        return float(view.scalar_scorers[0].merge(np.array([score]), own)[0])
 
 
 def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:
@@ -505,5 +477,6 @@ def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:
     return [ImaginedNode(n, task, k) for n, k in zip(rows.nodes, rows.extra.tolist(), strict=True)]
 
 
-def _failed(plugin: str) -> int:
-    return reason_id(plugin, f"plugin {plugin} failed", Code.ERROR)
+def _name(c: Filter | Scorer) -> str:
+    """What tells the callbacks of one plugin apart, as long as their answers are kept."""
+    return getattr(c.call, "__qualname__", repr(c.call))

@@ -42,6 +42,10 @@ class Filter:
     scope: Scope
     key: Callable[[Task], Hashable] | None
     applies: Callable[[Task], bool] | None
+    merge: Callable[[Reasons, Reasons], Reasons]
+    """(objections so far, its own) -> both, as its point's rule says."""
+    failed: int
+    """The objection that it is taken to have where it fails."""
     amounts_only: bool = False
     static_key: Callable[[Task], Hashable] | None = None
     course: Callable[[Task], Course | None] | None = None
@@ -58,6 +62,10 @@ class Scorer:
     key: Callable[[Task], Hashable] | None
     applies: Callable[[Task], bool] | None
     normalize: Callable[[Floats, Bools], Floats] | None
+    merge: Callable[[Floats, Floats], Floats]
+    """(score so far, its own) -> both, as its point's rule says."""
+    failed: float
+    """The score that it is taken to give where it fails."""
     amounts_only: bool = False
     static_key: Callable[[Task], Hashable] | None = None
 
@@ -135,8 +143,11 @@ class ClassView:
 
 @dataclass(slots=True)
 class Group:
+    """The filters of one plugin for a class: those that never change, and those that follow the ledgers."""
+
     static: list[Filter]
     node: list[Filter]
+    merge: Callable[[Reasons, Reasons], Reasons]
 
 
 class ViewCache:

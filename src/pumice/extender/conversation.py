@@ -142,4 +142,4 @@ class Conversation:
             return
         self._told.add(reason)
         self._ssn.warnings.append(text)
-        self._ssn.intents.append(Note("Plugin", self._name, "Warning", reason, text))
+        self._ssn.outcome.intents.append(Note("Plugin", self._name, "Warning", reason, text))

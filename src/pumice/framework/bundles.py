@@ -108,9 +108,9 @@ def _comparison(ssn: Session, preemptor: Queue, by_queue: bool) -> Callable[[Bun
         if by_queue:
             if left.job.queue != right.job.queue:
                 a, b = ssn.queues[left.job.queue], ssn.queues[right.job.queue]
-                return -1 if ssn.victim_queue_less(a, b, preemptor) else 1
+                return -1 if ssn.orders.victim_queue_less(a, b, preemptor) else 1
         elif left.job is not right.job:
-            return 1 if ssn.job_less()(left.job, right.job) else -1
+            return 1 if ssn.orders.job_less()(left.job, right.job) else -1
         a_key, b_key = _last_resort(left), _last_resort(right)
         return (a_key > b_key) - (a_key < b_key)
 

@@ -49,6 +49,8 @@ class Compat:
     dry_run: bool = False
     """Topology-aware preemption evicts although the queue may not take the preemptor, and a plugin with
     enablePreemptable and enabledAllocatable off does not see simulated removals."""
+    raising_handlers: bool = False
+    """An event handler that raises objects to the placement, as one that sets ``event.err`` does."""
     remember_failures: bool = False
     """Failures that can heal within the cycle (spread, anti-affinity) are remembered."""
 

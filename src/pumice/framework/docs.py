@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from pumice.framework.points import FLAGS, POINTS, Failure, Fold, Point
+from pumice.framework.points import FLAGS, POINTS, Failure, Point
 
 BEGIN: Final = "<!-- points: made by tools/write_points.py -->"
 END: Final = "<!-- points: end -->"
 
 
-def points_page() -> str:
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Who asks each point, and who of the plugins that ship answers there. Both are found out, not written down."""
+
+    asks: Mapping[str, Sequence[str]]
+    answers: Mapping[str, Sequence[str]]
+
+    def asked(self, point: str) -> str:
+        """The actions that ask a point, in words."""
+        return ", ".join(self.asks.get(point, ())) or "no action"
+
+    def answered(self, point: str) -> str:
+        """The plugins that answer at a point, in words."""
+        return ", ".join(self.answers.get(point, ())) or "-"
+
+
+def points_page(who: Who) -> str:
     """The reference page of all extension points, as Markdown."""
+    rules = {p.rule.name: p.rule.text for p in POINTS.values()}
     parts = [
         "# Extension points\n",
-        "Made from `pumice/framework/points.py` by `tools/write_points.py`. Register with\n"
+        "Made from `pumice/framework/points/table.py` by `tools/write_points.py`. Register with\n"
         "`ssn.add_<name>_fn(name, fn)`, or give your plugin a method of the point's name. `pumice points` shows the\n"
         "same on the command line.\n",
         "## How answers combine\n",
         "| rule | meaning |\n|---|---|",
-        *(f"| {fold.name.lower().replace('_', ' ')} | {fold.value} |" for fold in Fold),
-        "\n## When a callback raises\n",
-        "It is contained: attributed to plugin, point, task and node, logged once, counted. Then its point's policy "
-        "applies.\n",
+        *(f"| {name} | {text} |" for name, text in rules.items()),
+        "\n## When a callback fails\n",
+        "It raises, or its answer is none. It is contained: attributed to plugin, point, task, node and your line, "
+        "logged once, counted. Then its point's policy applies. What is declared beside an answer (`needs`, `room`, "
+        "`key` …) and fails is as if it had not been declared; a sort key that fails sorts last.\n",
         "| policy | meaning |\n|---|---|",
         *(f"| {failure.name.lower()} | {failure.value} |" for failure in Failure),
         "\n## Flags\n",
@@ -30,22 +50,22 @@ def points_page() -> str:
         "| flag | default | points |\n|---|---|---|",
         *(f"| `{flag}` | {str(on).lower()} | {_points_of(flag)} |" for flag, on in FLAGS.items()),
         "\n## The points\n",
-        *(_section(point) for point in POINTS.values()),
+        *(_section(point, who) for point in POINTS.values()),
     ]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def points_table() -> str:
+def points_table(who: Who) -> str:
     """The short table of the developer guide, as Markdown."""
     rows = (
-        f"| `{p.name}` | `{_escaped(p.signature)}` | {_asked(p)} | {p.users or '-'} |"
+        f"| `{p.name}` | `{_escaped(p.signature)}` | {who.asked(p.name)} | {who.answered(p.name)} |"
         for p in POINTS.values()
-        if p.asked
+        if who.asks.get(p.name)
     )
-    return "\n".join(["| point | signature | asked by | typical users |", "|---|---|---|---|", *rows])
+    return "\n".join(["| point | signature | asked by | answered by |", "|---|---|---|---|", *rows])
 
 
-def with_table(page: str) -> str:
+def with_table(page: str, who: Who) -> str:
     """A page with the table of points put between its markers.
 
     :raises ValueError: the page has no markers.
@@ -54,26 +74,22 @@ def with_table(page: str) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the page must have the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{points_table()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{points_table(who)}\n{END}{after}"
 
 
-def _section(p: Point) -> str:
+def _section(p: Point[..., Any, Any], who: Who) -> str:
     facts = [
         f"`{p.register}(name, fn)`, `{p.go}` of {p.origin}",
         f"`{p.signature}`",
         f"flag: {f'`{p.flag}`' if p.flag else 'none, always asked'}",
-        f"answers combine: {p.fold.value}",
-        f"nobody answers: {p.nobody}",
-        f"raises: {p.failure.value}",
-        f"asked by: {_asked(p)}",
+        f"answers combine: {p.rule.text}",
+        f"nobody answers: {p.without}",
+        f"fails: {p.on_failure.value}",
+        f"asked by: {who.asked(p.name)}",
     ]
-    if p.users:
-        facts.append(f"typical users: {p.users}")
+    if who.answers.get(p.name):
+        facts.append(f"answered by: {who.answered(p.name)}")
     return f"### {p.name}\n\n{p.contract}\n\n" + "\n".join(f"- {fact}" for fact in facts) + "\n"
-
-
-def _asked(p: Point) -> str:
-    return ", ".join(p.asked) or "no action"
 
 
 def _points_of(flag: str) -> str:

@@ -8,7 +8,7 @@ until the task fits, and let those stay that turn out not to be needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,15 @@ import numpy.typing as npt
 from pumice.engine.rows import NodeRows
 from pumice.engine.victims import EvictableRoom
 from pumice.engine.views import SEVERITY, ClassView
+from pumice.framework.node_search import rows_named
+from pumice.framework.plans import ASKS as PLAN_ASKS
 from pumice.framework.plans import commit_plan, spare_more, spares
-from pumice.framework.search import rows_named
+from pumice.framework.points import table as points
+from pumice.framework.points.point import Point
+from pumice.framework.points.table import PREEMPTIVE, RECLAIMABLE, VICTIM_FILTER
 from pumice.framework.session import Session
 from pumice.framework.statement import Statement
+from pumice.framework.victims import ASKS as VICTIM_ASKS
 from pumice.framework.victims import victim_order, victim_queue
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -34,24 +39,28 @@ Index = npt.NDArray[np.intp]
 Permits: TypeAlias = Callable[[Task], bool]
 TryNodes: TypeAlias = Callable[[Task, Iterator[Node], Queue, Statement, Permits], bool]
 FromQueue: TypeAlias = Callable[[str], bool]
+Victims: TypeAlias = Point[[Task, Sequence[Task]], Any, list[Task] | None]
 Group: TypeAlias = tuple[str, tuple[Hashable, ...]]
 """A queue, and what plugins go by when they say whose tasks are never victims."""
+
+
+ASKS = (points.VICTIM_FILTER, points.PRE_PREDICATE, *PLAN_ASKS, *VICTIM_ASKS)
 
 
 class RoomMaker:
     """Makes room for tasks, for one action in one session.
 
-    *point* names the question that says who may go (``preemptable`` or ``reclaimable``). *asks_queue*: the task's queue
+    *point* is the question that says who may go (PREEMPTABLE or RECLAIMABLE). *asks_queue*: the task's queue
     must also be allowed to take it. *anywhere*: a node without candidates will do when the task fits there as it is.
     """
 
-    def __init__(self, ssn: Session, action: str, point: str, *, asks_queue: bool, anywhere: bool) -> None:
+    def __init__(self, ssn: Session, action: str, point: Victims, *, asks_queue: bool, anywhere: bool) -> None:
         self._ssn, self._action, self._point = ssn, action, point
         self._asks_queue, self._anywhere = asks_queue, anywhere
         self._spares = spares(ssn)
-        self._settles = point == "reclaimable" and bool(ssn.chain("preemptive")) and not ssn.compat.reclaim_in_turns
+        self._settles = point is RECLAIMABLE and ssn.anybody(PREEMPTIVE) and not ssn.compat.reclaim_in_turns
         self._profiles = ssn.victim_profiles(point)
-        self._filters = bool(ssn.chain("victim_filter"))
+        self._filters = ssn.anybody(VICTIM_FILTER)
         self._room: EvictableRoom[Group] | None = None
         self._failed: dict[tuple[str, int, int, bool], int] = {}
         self._limits = _limits(ssn)
@@ -98,7 +107,7 @@ class RoomMaker:
         from_queue: FromQueue | None,
         try_nodes: TryNodes,
     ) -> bool:
-        view = self._ssn.evaluator.view(task)
+        view = self._ssn.search.evaluator.view(task)
         if self._spares and self._without_evictions(view, task, queue, statement):
             return True
         could = self.could_fit(task, from_queue)
@@ -114,8 +123,8 @@ class RoomMaker:
     def objects(self, task: Task, node: Node, plugins: Collection[str]) -> bool:
         """Does a filter of one of these plugins keep the task off the node as it is?"""
         rows = NodeRows(self._ssn.state.table, np.array([node.row], dtype=np.intp))
-        evaluator = self._ssn.evaluator
-        filters = [f for f in evaluator.filters if f.plugin in plugins and (f.applies is None or f.applies(task))]
+        evaluator = self._ssn.search.evaluator
+        filters = [f for f in evaluator.filters if f.plugin in plugins and evaluator.guard.applies(f, task)]
         return any(evaluator.ask_filter(f, task, rows)[0] for f in filters)
 
     @property
@@ -138,7 +147,7 @@ class RoomMaker:
             key = (queue.name, profiles, task.klass.id)
             answer = known.get(key)
             if answer is None:
-                view = self._ssn.evaluator.view(task)
+                view = self._ssn.search.evaluator.view(task)
                 could = self.room.could_fit(task.klass, self._groups(task, from_queue))
                 answer = known[key] = bool(((view.severity <= 1) & could).any())
             if answer or task.nominated_node:
@@ -191,13 +200,13 @@ class RoomMaker:
         index = np.flatnonzero(mask)
         for f in view.session_filters:
             if len(index):
-                codes = ssn.evaluator.ask_filter(f, task, NodeRows(ssn.state.table, index))
+                codes = ssn.search.evaluator.ask_filter(f, task, NodeRows(ssn.state.table, index))
                 index = index[SEVERITY.of(codes) <= 1]
         worth = could[index]
         if not worth.any():
             return
         try:
-            scores = ssn.chooser.scores(view, task, index)
+            scores = ssn.search.chooser.scores(view, task, index)
         except Unfit:
             return
         index, scores = index[worth], scores[worth]
@@ -216,7 +225,7 @@ class RoomMaker:
     def _without_evictions(self, view: ClassView, task: Task, queue: Queue, statement: Statement) -> bool:
         """Pipeline the task where it fits once what is already leaving is gone; nobody need be evicted then."""
         ssn = self._ssn
-        mask = (view.code == 0) & ssn.evaluator.future_ok(view)
+        mask = (view.code == 0) & ssn.search.evaluator.future_ok(view)
         if not mask.any() or (self._asks_queue and not ssn.allocatable(queue, task)):
             return False
         for limit in self._limits:
@@ -241,9 +250,8 @@ class RoomMaker:
         if not candidates:
             return []
         ssn = self._ssn
-        ask = ssn.preemptable if self._point == "preemptable" else ssn.reclaimable
         on_node = {t.uid for t in candidates}
-        return [t for t in ask(task, candidates) or () if t.uid in on_node]
+        return [t for t in ssn.evictable(self._point, task, candidates) or () if t.uid in on_node]
 
     def on_node(self, task: Task, node: Node, queue: Queue, statement: Statement, permits: Permits) -> bool:
         """Evict on one node until the task fits, and pipeline it there; False with nothing changed if it does not."""
@@ -349,13 +357,13 @@ class RoomMaker:
         gpu, devices = task.klass.gpu, ssn.state.devices
         if gpu is not None and not devices.fits(np.array([row], dtype=np.intp), gpu, future=True)[0]:
             return False
-        view = ssn.evaluator.view(task)
+        view = ssn.search.evaluator.view(task)
         if view.code[row]:
             return False
         if view.session_filters:
             only = np.zeros(view.size, dtype=np.bool_)
             only[row] = True
-            return len(ssn.chooser.feasible(view, task, only)) > 0
+            return len(ssn.search.chooser.feasible(view, task, only)) > 0
         return True
 
     # -- the end ----------------------------------------------------------------------------------------------------

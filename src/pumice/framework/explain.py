@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
 import numpy as np
 
 from pumice.engine.choose import FitError
 from pumice.engine.rows import NodeRows
-from pumice.framework.refusals import Refusal
+from pumice.framework.refusals import Refusal, Stage
 from pumice.framework.refused import refusal_for
 from pumice.framework.session import Session
 from pumice.model.job import Job
@@ -27,32 +26,6 @@ from pumice.model.task import Task
 S = TaskStatus
 _EVICTING: Final = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
 _GIB: Final = 1 << 30
-
-
-class Stage(StrEnum):
-    """How far a job came in a cycle."""
-
-    ABSENT = "absent"
-    """It has no PodGroup or no queue, so nobody looked at it."""
-    ENQUEUE = "enqueue"
-    """It was not let into its queue."""
-    VALID = "valid"
-    """It was not worth trying."""
-    QUEUE = "queue"
-    """Its queue may not take it now."""
-    NODES = "nodes"
-    """No node is good enough for one of its tasks."""
-    READY = "ready"
-    """Its tasks have places, but not enough of them, or they wait for room that is being released."""
-    EVICTION = "eviction"
-    """A plan to make room for it was refused."""
-    UNSEEN = "unseen"
-    """Nobody refused it, and nobody placed it."""
-    SERVED = "served"
-    """It has what it needs to run."""
-
-
-_STAGES: Final = {s.value: s for s in (Stage.ENQUEUE, Stage.VALID, Stage.QUEUE, Stage.NODES, Stage.READY)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +95,7 @@ class Explanation:
 
 def explain(ssn: Session, job: Job) -> Explanation:
     """Why *job* was or was not served in this session."""
-    refusal = ssn.refusals.get(job.uid)
+    refusal = ssn.outcome.refusals.get(job.uid)
     failed = _failed_task(ssn, job, refusal)
     stage = _stage(ssn, job, refusal, failed)
     position, waiting = _position(ssn, job)
@@ -165,7 +138,7 @@ def explain(ssn: Session, job: Job) -> Explanation:
 
 def _failed_task(ssn: Session, job: Job, refusal: Refusal | None) -> tuple[Task, FitError] | None:
     """The first waiting task, by name, that fits nowhere, and why."""
-    errors = ssn.fit_errors.get(job.uid, {})
+    errors = ssn.outcome.fit_errors.get(job.uid, {})
     found = [(t.name, t, e) for uid, e in errors.items() if (t := job.tasks.get(uid)) is not None and e.counts]
     if found:
         _, task, error = min(found, key=lambda f: f[0])
@@ -182,8 +155,8 @@ def _stage(ssn: Session, job: Job, refusal: Refusal | None, failed: tuple[Task, 
         return Stage.ABSENT
     if job.is_ready and (refusal is None or not job.with_status(S.PENDING)):
         return Stage.SERVED
-    if refusal is not None and refusal.stage not in (Stage.READY.value, Stage.NODES.value):
-        return _STAGES.get(refusal.stage, Stage.EVICTION)
+    if refusal is not None and refusal.stage not in (Stage.READY, Stage.NODES):
+        return refusal.stage
     if failed is not None:
         return Stage.NODES
     if refusal is not None:
@@ -195,7 +168,7 @@ def _position(ssn: Session, job: Job) -> tuple[int, int]:
     queue = ssn.queues.get(job.queue)
     if queue is None:
         return 0, 0
-    waiting = sorted((j for j in queue.jobs.values() if j.with_status(S.PENDING)), key=ssn.job_key())
+    waiting = sorted((j for j in queue.jobs.values() if j.with_status(S.PENDING)), key=ssn.orders.job_key())
     place = next((n for n, j in enumerate(waiting, 1) if j is job), 0)
     return place, len(waiting)
 
@@ -211,9 +184,9 @@ def _summary(error: FitError) -> str:
 
 def _nearest(ssn: Session, task: Task) -> tuple[NearMiss | None, int]:
     """The node that lacks least among those that nobody objects to, and how many such tasks would fit now."""
-    view = ssn.evaluator.view(task)
+    view = ssn.search.evaluator.view(task)
     table, klass = ssn.state.table, task.klass
-    rows = ssn.chooser.feasible(view, task, table.valid[: view.size] & (view.code == 0))
+    rows = ssn.search.chooser.feasible(view, task, table.valid[: view.size] & (view.code == 0))
     needs = [(d, v) for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
     if not len(rows) or not needs:
         return None, 0
@@ -229,7 +202,7 @@ def _nearest(ssn: Session, task: Task) -> tuple[NearMiss | None, int]:
 
 def _large_enough(ssn: Session, task: Task) -> list[int]:
     """The rows that nobody objects to and that would have room if they were empty, but have none now."""
-    view, table = ssn.evaluator.view(task), ssn.state.table
+    view, table = ssn.search.evaluator.view(task), ssn.state.table
     fits = table.valid[: view.size] & (view.code == 0) & ~view.idle_ok
     for d, v in task.klass.items:
         fits = fits & (table.allocatable[d, : view.size] >= v)
@@ -250,14 +223,14 @@ def _protected(ssn: Session, rows: Iterable[int]) -> dict[str, int]:
 
 def _but_for(ssn: Session, task: Task) -> list[SoleObjection]:
     """The objections that are the only one of some nodes with room, asking every filter about every node."""
-    evaluator, table = ssn.evaluator, ssn.state.table
+    evaluator, table = ssn.search.evaluator, ssn.state.table
     view = evaluator.view(task)
     index = np.flatnonzero(table.valid[: view.size] & view.idle_ok)
     rows = NodeRows(table, index)
     objections = np.zeros(len(index), dtype=np.int64)
     last = np.zeros(len(index), dtype=np.int64)
     for f in evaluator.filters:
-        if len(index) and (f.applies is None or f.applies(task)):
+        if len(index) and evaluator.guard.applies(f, task):
             codes = evaluator.ask_filter(f, task, rows)
             objections += codes != 0
             last = np.where(codes != 0, codes, last)

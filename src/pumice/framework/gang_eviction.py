@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from pumice.engine.choose import Choice
 from pumice.framework.bundles import Bundle, allowed_only, bundles_of, in_order, sum_of
 from pumice.framework.hypernodes import HyperNode
+from pumice.framework.node_search import NodeSearch
 from pumice.framework.nominations import held_by_others
+from pumice.framework.plans import ASKS as PLAN_ASKS
 from pumice.framework.plans import commit_plan, spares
-from pumice.framework.search import NodeSearch
+from pumice.framework.points import table as points
+from pumice.framework.points.table import VICTIM_FILTER
 from pumice.framework.session import Session
 from pumice.framework.statement import Statement
+from pumice.framework.topology import ASKS as TOPOLOGY_ASKS
 from pumice.framework.topology import Sheets, gradient, sub_job_queue
+from pumice.framework.victims import ASKS as VICTIM_ASKS
 from pumice.framework.victims import EvictionContext
 from pumice.framework.worksheet import worksheet_of
 from pumice.model.job import Job, SubJob, parse_bool
@@ -23,6 +28,12 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, Task
 
 S = TaskStatus
+
+
+ASKS = (
+    *(points.UNIFIED_EVICTABLE, points.VICTIM_FILTER, points.JOB_READY, points.SUB_JOB_READY, points.JOB_PIPELINED),
+    *(points.SUB_JOB_PIPELINED, points.PRE_PREDICATE, points.TASK_ORDER, *PLAN_ASKS, *VICTIM_ASKS, *TOPOLOGY_ASKS),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,7 @@ class GangEviction:
         tree = ssn.hyper_nodes
         if job.has_topology and tree.problem:
             return []
-        groups = gradient(ssn, "hyper_node_gradient_for_job", job, tree.top, "Evict")
+        groups = gradient(ssn, job, tree.top, "Evict")
         unique = {h.name: h for group in groups for h in group}
         found = list(unique.values())[: self._max_domains]
         return found or ([] if tree.job_limit(job) is not None else [tree.top])
@@ -123,7 +134,7 @@ class GangEviction:
         return in_order(ssn, kept, need, queue, by_queue=rules.by_queue)
 
     def _candidates(self, job: Job, domain: HyperNode) -> Iterator[Task]:
-        filters = bool(self._ssn.chain("victim_filter"))
+        filters = self._ssn.anybody(VICTIM_FILTER)
         for node in domain.nodes.values():
             for victim in node.tasks.values():
                 other = victim.job
@@ -177,7 +188,7 @@ class GangEviction:
         own = sub_job if job.policies else None
         hypers = [domain]
         if ssn.hyper_nodes.sub_job_limit(sub_job) is not None:
-            groups = gradient(ssn, "hyper_node_gradient_for_sub_job", sub_job, domain, "Evict")
+            groups = gradient(ssn, sub_job, domain, "Evict")
             hypers = [h for group in groups for h in group]
         for hyper in hypers:
             mark = statement.checkpoint()
@@ -195,7 +206,7 @@ class GangEviction:
         ssn = self._ssn
         search = NodeSearch(ssn, False, ssn.hyper_nodes.rows(hyper, ssn.state.table.size))
         for task in tasks:
-            if not ssn.allocatable(queue, task) or ssn.pre_predicate(task) is not None:
+            if not ssn.allocatable(queue, task) or not ssn.pre_predicate(task):
                 return False
             found = search.choose(task)
             if not isinstance(found, Choice) or statement.pipeline(task, found.node, evicted):

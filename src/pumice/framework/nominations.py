@@ -70,7 +70,7 @@ def end_nomination(ssn: Session, task: Task) -> None:
     known = ssn.runtime.nominations
     known[task.uid] = Nomination("", 0.0, known[task.uid].evicted)
     ssn.state.nominate(task, "")
-    ssn.intents.append(Nominate(task.key, task.uid, ""))
+    ssn.outcome.intents.append(Nominate(task.key, task.uid, ""))
 
 
 def _waits(task: Task) -> bool:
@@ -95,7 +95,7 @@ def that_give_way(ssn: Session, queue: Queue, job: Job) -> list[Task]:
     rooms, nominations = ssn.state.rooms, ssn.runtime.nominations
     if not rooms:
         return []
-    less = ssn.job_less()
+    less = ssn.orders.job_less()
     first: dict[str, bool] = {}
     found = []
     for uid, (task, _) in rooms.items():
@@ -104,7 +104,7 @@ def that_give_way(ssn: Session, queue: Queue, job: Job) -> list[Task]:
             continue
         name = other.queue
         if name not in first:
-            first[name] = name == queue.name or ssn.queue_less(queue, ssn.queues[name])
+            first[name] = name == queue.name or ssn.orders.queue_less(queue, ssn.queues[name])
         if first[name] and (name != queue.name or less(job, other)):
             found.append(task)
     return found

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pumice.framework.points import table as points
+from pumice.framework.refusals import Refusal, Stage
+from pumice.framework.search import ASKS as SEARCH_ASKS
 from pumice.framework.session import Session
+from pumice.framework.statement import ASKS as STATEMENT_ASKS
 from pumice.framework.statement import Kind, Statement
 from pumice.framework.victims import scenario_of
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.task import Task
+
+ASKS = (points.SCENARIO_VALIDATOR, points.ALLOCATABLE, *SEARCH_ASKS, *STATEMENT_ASKS)
 
 
 def commit_plan(ssn: Session, action: str, statement: Statement, job: Job, task: Task | None = None) -> bool:
@@ -31,12 +37,13 @@ def commit_plan(ssn: Session, action: str, statement: Statement, job: Job, task:
     if statement.has_evictions():
         verdict = ssn.scenario_validator(scenario_of(action, job, statement.operations, task))
         if not verdict:
-            ssn.refuse(job, action, verdict.text or "the plan of evictions was refused", verdict.plugin)
+            ssn.outcome.refusals.add(
+                job, Refusal.of(Stage.EVICTION, verdict, otherwise="the plan of evictions was refused")
+            )
             statement.discard()
             return False
         ssn.metrics.counter("eviction_transactions_total", action=action)
-    statement.commit()
-    return True
+    return statement.commit()
 
 
 def spares(ssn: Session) -> bool:
@@ -80,7 +87,7 @@ def _still_fit(ssn: Session, statement: Statement, placed: Sequence[Task], node:
     for task in placed:
         gpu = task.klass.gpu
         with statement.aside(task):
-            fits = ssn.predicate_reason(task, node) is None and bool(
+            fits = ssn.search.objection(task, node) is None and bool(
                 ssn.allocatable(ssn.queues[task.job.queue], task)
                 and (gpu is None or ssn.state.devices.fits(row, gpu, future=True)[0])
             )

@@ -13,6 +13,7 @@ from pumice.model.node import Node
 from pumice.model.task import Task
 
 if TYPE_CHECKING:
+    from pumice.framework.points.point import Point
     from pumice.framework.session import Session
 
 log = logging.getLogger("pumice.plugins")
@@ -159,6 +160,8 @@ class Action:
 
     name: str = ""
     arguments_read: ClassVar[Sequence[str]] = ()
+    asks: ClassVar[Sequence[Point[..., Any, Any]] | None] = None
+    """The points that it and its parts ask; None when it does not say."""
 
     def execute(self, ssn: Session) -> None:
         """Do the step."""

@@ -3,19 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from enum import StrEnum
 
 from pumice.engine.choose import FitError
 from pumice.model.job import Job
+from pumice.model.reason import Verdict
+
+
+class Stage(StrEnum):
+    """How far a job came in a cycle."""
+
+    ABSENT = "absent"
+    """It has no PodGroup or no queue, so nobody looked at it."""
+    ENQUEUE = "enqueue"
+    """It was not let into its queue."""
+    VALID = "valid"
+    """It was not worth trying."""
+    QUEUE = "queue"
+    """Its queue may not take it now."""
+    NODES = "nodes"
+    """No node is good enough for one of its tasks."""
+    TOPOLOGY = "topology"
+    """It asks for a network topology that cannot be had."""
+    READY = "ready"
+    """Its tasks have places, but not enough of them, or they wait for room that is being released."""
+    OBJECTION = "objection"
+    """A plugin that follows placements objected to one of its."""
+    BIND = "bind"
+    """What must be done before a bind could not be prepared."""
+    EVICTION = "eviction"
+    """A plan to make room for it was refused."""
+    UNSEEN = "unseen"
+    """Nobody refused it, and nobody placed it."""
+    SERVED = "served"
+    """It has what it needs to run."""
 
 
 class Refusal:
-    """The stage that stopped a job and what was said."""
+    """The stage that stopped a job and what was said, by whom, with what would help."""
 
-    __slots__ = ("_text", "error", "plugin", "stage")
+    __slots__ = ("_text", "advice", "error", "plugin", "stage")
 
-    def __init__(self, stage: str, text: str = "", plugin: str = "", error: FitError | None = None) -> None:
-        self.stage, self.plugin, self.error = stage, plugin, error
+    def __init__(
+        self, stage: Stage, text: str = "", plugin: str = "", error: FitError | None = None, advice: str = ""
+    ) -> None:
+        self.stage, self.plugin, self.error, self.advice = stage, plugin, error, advice
         self._text = text
+
+    @classmethod
+    def of(cls, stage: Stage, said: Verdict | str, plugin: str = "", otherwise: str = "") -> Refusal:
+        """A refusal in the words of who refused; *otherwise* where he said none."""
+        if isinstance(said, str):
+            return cls(stage, said or otherwise, plugin)
+        return cls(stage, said.text or otherwise, said.plugin or plugin, advice=said.advice)
 
     @property
     def text(self) -> str:

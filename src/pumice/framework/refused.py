@@ -29,7 +29,7 @@ def learn_refusals(ssn: Session) -> None:
         if not no.wait or ssn.now > no.until + FORGOTTEN_AFTER:
             del refused[uid]
         elif uid in fresh and no.beneficiary in ssn.jobs:
-            ssn.intents.append(Note("PodGroup", no.beneficiary, "Warning", "EvictionRefused", _text(no)))
+            ssn.outcome.intents.append(Note("PodGroup", no.beneficiary, "Warning", "EvictionRefused", _text(no)))
 
 
 def _take_back_nominations(ssn: Session, fresh: dict[str, RefusedEviction]) -> None:

@@ -76,6 +76,14 @@ class Registry:
         """The plugin of a name or alias."""
         return self.plugins.get(name) or self.plugins.get(self.aliases.get(name, ""))
 
+    def askers(self) -> dict[str, list[str]]:
+        """Point -> the actions that ask it, in order of their names."""
+        found: dict[str, list[str]] = {}
+        for name in sorted(self.actions):
+            for point in dict.fromkeys(p.name for p in self.actions[name].asks or ()):
+                found.setdefault(point, []).append(name)
+        return found
+
     def copy(self) -> Registry:
         """A registry with the same contents."""
         other = Registry(discover=False)

@@ -55,6 +55,10 @@ class Runtime:
     kept: dict[str, Any] = field(default_factory=dict)
     """Indexes that follow from the state, kept for speed alone and never saved."""
 
+    told: set[tuple[str, ...]] = field(default_factory=set)
+    """Failures of plugins that were logged: (plugin, point, kind of error, line)."""
+    key_kinds: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Orders in which sort keys of several kinds met."""
     orders: dict[tuple[object, ...], list[list[str]]] = field(default_factory=dict)
     """Who is asked at a point, tier by tier, by configuration and who registers there."""
 
@@ -68,4 +72,6 @@ class Runtime:
         self.backlog = Backlog()
         self.admissions = Backlog()
         self.orders = {}
+        self.told.clear()
+        self.key_kinds.clear()
         self.health.clear()

@@ -4,40 +4,42 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pumice.engine.choose import FitError
 from pumice.engine.scope import Scope
 from pumice.errors import PluginError, PluginLoadError
-from pumice.framework.asking import Asking
 from pumice.framework.budgets import Budgets
-from pumice.framework.callbacks import Callback, adapted
 from pumice.framework.compat import PUMICE, Compat
-from pumice.framework.failures import Failures
 from pumice.framework.hypernodes import HyperNodeTree, tree_of
 from pumice.framework.metrics import Metrics
-from pumice.framework.nominations import hold_rooms, holds, nominate
+from pumice.framework.nominations import hold_rooms, holds
+from pumice.framework.orders import Orders
+from pumice.framework.outcome import Outcome
 from pumice.framework.plugin import Arguments, EventHandler
-from pumice.framework.points import POINTS
+from pumice.framework.points.binds import Binds
+from pumice.framework.points.callback import Callback, adapted
+from pumice.framework.points.guard import FAILS, Failures
+from pumice.framework.points.handlers import Handlers
+from pumice.framework.points.questions import Questions
+from pumice.framework.points.registration import Fn, Registration
+from pumice.framework.points.table import POINTS
 from pumice.framework.problems import tell_problems
-from pumice.framework.refusals import Refusal, Refusals
 from pumice.framework.refused import learn_refusals
-from pumice.framework.registration import Fn, Registration
 from pumice.framework.runtime import Runtime
-from pumice.framework.statement import Kind, Operation, Statement
-from pumice.framework.telling import Telling
-from pumice.model.intents import Bind, Choice, Evict, Intent, Nominate, StatusUpdate
+from pumice.framework.search import Search
+from pumice.framework.statement import Statement
+from pumice.model.intents import Choice
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
+from pumice.model.reason import Verdict
 from pumice.model.resources import Resources
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
-log = logging.getLogger("pumice.framework")
 S = TaskStatus
 
 
@@ -59,9 +61,11 @@ class Shard:
     nodes: frozenset[str]
 
 
-class Session(Registration, Asking, Failures, Telling):
+class Session(Registration, Questions):
     """One scheduling session.
 
+    A plugin sees the cluster, registers, and may ask every point by its name. What actions need beside that stands in
+    parts of their own: `orders` (who goes first), `search` (where to), `outcome` (what was decided, and why not more).
     Built by hand without tiers, every registration counts as one enabled tier in order: open a plugin on it with
     `open_plugin` and ask (``ssn.predicate(task, node)``, ``ssn.job_ready(job)``).
     """
@@ -78,7 +82,9 @@ class Session(Registration, Asking, Failures, Telling):
         shard: Shard | None = None,
         signature: object = None,
         environment: Mapping[str, Any] | None = None,
+        unasked: frozenset[str] = frozenset(),
     ) -> None:
+        """*unasked*: the points that no action asks, so that whoever registers there is told."""
         self.state = state
         self.compat = compat
         self.runtime = runtime if runtime is not None else Runtime()
@@ -87,30 +93,29 @@ class Session(Registration, Asking, Failures, Telling):
         """What a plugin may know beside the cluster's objects: node usage, enabled features."""
         self.actions = tuple(actions)
         self.signature = signature
-        self._tiers = tiers
-        self._action_arguments = action_arguments
         self.metrics = Metrics()
+        self.failures = self._make_failures()
         self.budgets = Budgets(state, as_volcano=compat.disruption_budgets, kept=self.runtime.kept)
-        self.intents: list[Intent] = []
-        self.handlers: list[EventHandler] = []
-        self.binders: dict[str, Any] = {}
-        self._preparing: list[Callable[[Task], Sequence[Choice]]] = []
-        self.kept: list[Statement] = []
-        self.fit_errors: dict[str, dict[str, FitError]] = {}
-        self.refusals = Refusals()
-        self.conditions: dict[str, list[dict[str, str]]] = {}
+        self.handlers = Handlers(self.failures, state, raising_objects=compat.raising_handlers)
+        self.binds = Binds(self.failures)
+        self.outcome = Outcome(state, self.runtime)
+        self.orders = Orders(self)
+        self.search = Search(self)
         self.timings: dict[tuple[str, str], float] = {}
         self.warnings: list[str] = []
-        self.errors: list[PluginError] = []
+        self._tiers, self._action_arguments, self._unasked = tiers, action_arguments, unasked
         self._registered: dict[str, dict[str, list[Callback]]] = {}
         self._opening = ""
         self._opening_entry: PluginEntry | None = None
         self._opened: list[tuple[str, Any]] = []
-        self._failed: set[str] = set()
-        self._pipelines: list[Operation] = []
+        self._preemptive: dict[Hashable, Verdict] = {}
+        self._preemptive_at = -1
         state.refresh()
         self._changed: dict[str, Job] = dict(state.changed_jobs)
-        self._init_asking()
+        self._begin_asking()
+
+    def _make_failures(self) -> Failures:
+        return Failures(self.runtime, self.metrics)
 
     # -- what plugins see -------------------------------------------------------------------------------------------
     @property
@@ -141,7 +146,7 @@ class Session(Registration, Asking, Failures, Telling):
     @property
     def memory(self) -> dict[str, Any]:
         """What the plugin being opened (or asked at close) keeps between sessions."""
-        return self.runtime.memory.setdefault(self._opening, {})
+        return self.memory_of(self._opening)
 
     def memory_of(self, plugin: str) -> dict[str, Any]:
         """What a plugin keeps between sessions."""
@@ -151,6 +156,11 @@ class Session(Registration, Asking, Failures, Telling):
     def log(self) -> logging.Logger:
         """The logger of the plugin being opened."""
         return logging.getLogger(f"pumice.plugins.{self._opening}" if self._opening else "pumice.plugins")
+
+    @property
+    def errors(self) -> list[PluginError]:
+        """What went wrong in plugins."""
+        return self.failures.errors
 
     def action_arguments(self, action: str) -> Arguments:
         """The arguments that the configuration gives an action."""
@@ -162,65 +172,6 @@ class Session(Registration, Asking, Failures, Telling):
         """Is this session only to find out who registers where? Then nobody outside is to be called."""
         return bool(self.environment.get("describes"))
 
-    # -- registering ------------------------------------------------------------------------------------------------
-    def add(self, point: str, name: str | Fn, fn: Fn | None = None, **declared: Any) -> None:
-        """Register a callback at a point. A second one under the same name replaces the first, unless *also*."""
-        rule = POINTS.get(point)
-        if rule is None:
-            raise PluginLoadError(f"extension point {point!r}: not one of {', '.join(sorted(POINTS))}")
-        if fn is None:
-            if not callable(name):
-                raise PluginLoadError(f"{rule.register}: needs a function, got {name!r}")
-            fn, name = name, getattr(getattr(name, "__self__", None), "name", "") or self._opening
-        elif not isinstance(name, str):
-            raise PluginLoadError(f"{rule.register}: the name must be text, got {name!r}")
-        also = declared.pop("also", False)
-        shaped = fn if declared.get("sort_key") else adapted(point, name, fn)
-        callback = Callback(name, point, shaped, **declared)
-        at_point = self._registered.get(point)
-        if at_point is None:
-            self._registered[point] = {name: [callback]}
-        elif also and name in at_point:
-            at_point[name].append(callback)
-        else:
-            at_point[name] = [callback]
-        if self._chains or self._evaluator is not None:
-            self._ask_anew(point)
-        if not rule.asked:
-            self.warnings.append(f"plugin {name!r} registers at {point}, which no action asks")
-
-    def add_event_handler(self, handler: EventHandler) -> None:
-        """Be told of every virtual placement and its undoing."""
-        handler.plugin = handler.plugin or self._opening
-        self.handlers.append(handler)
-
-    def register_binder(self, name: str, binder: Any) -> None:
-        """Offer a binder; a later one of the same name replaces it."""
-        self.binders[name] = binder
-
-    def prepare_binds(self, fn: Callable[[Task], Sequence[Choice]]) -> None:
-        """Let *fn* say what must be done for the claims of a task before it is bound."""
-        self._preparing.append(fn)
-
-    # -- opening and closing ----------------------------------------------------------------------------------------
-    def open(self) -> Session:
-        """Build and open every plugin of the tiers, in order."""
-        self.runtime.cycle += 1
-        if self.state.refused:
-            learn_refusals(self)
-        if self.runtime.nominations:
-            hold_rooms(self)
-        for tier in self._tiers or ():
-            for entry in tier:
-                health = self.runtime.health.get(entry.name)
-                if health is not None and health.quarantined:
-                    continue
-                entry.plugin = entry.build()
-                self._opening_entry = entry
-                self.open_plugin(entry.plugin, entry.name)
-        self._opening_entry = None
-        return self
-
     def flag(self, name: str) -> bool:
         """Is a flag (``enableHierarchy``) on for the plugin being opened? Off in a session built by hand."""
         return self._opening_entry is not None and self._opening_entry.enabled(name)
@@ -231,162 +182,25 @@ class Session(Registration, Asking, Failures, Telling):
             e.name for tier in self._tiers or () for e in tier if not any(e.enabled(flag) for flag in flags)
         )
 
+    def plugin_order(self) -> list[str]:
+        """The names under which plugins of the tiers may register, in the conf's order; empty without tiers."""
+        entries = [e for tier in self._tiers or () for e in tier]
+        return [*(getattr(e.plugin, "name", e.name) for e in entries), *(e.name for e in entries)]
+
     def configured(self, plugin: str) -> bool:
         """Is a plugin of that name among the tiers?"""
         return any(e.name == plugin for tier in self._tiers or () for e in tier)
 
-    def open_plugin(self, plugin: Any, name: str = "") -> None:
-        """Open one plugin: register the methods named after points, then let it register by itself."""
-        name = name or getattr(plugin, "name", "") or type(plugin).__name__
-        self._opening = name
-        started = time.perf_counter()
-        try:
-            for point, attribute in _auto_methods(type(plugin)):
-                method = getattr(plugin, attribute)
-                self.add(
-                    point,
-                    name,
-                    method,
-                    scope=getattr(method, "__pumice_scope__", Scope.SESSION),
-                    key=getattr(method, "__pumice_key__", None),
-                )
-            opened = getattr(plugin, "on_session_open", None)
-            if opened is not None:
-                opened(self)
-        except PluginLoadError:
-            raise
-        except Exception as exc:
-            self.contain(name, "on_session_open", exc)
-        finally:
-            self._opening = ""
-        self.timings["open", name] = self.timings.get(("open", name), 0.0) + time.perf_counter() - started
-        self._opened.append((name, plugin))
+    def registered(self) -> Mapping[str, Sequence[Callback]]:
+        """Point -> everything that was registered there, asked or not."""
+        return {
+            point: [c for callbacks in known.values() for c in callbacks] for point, known in self._registered.items()
+        }
 
-    def close(self) -> None:
-        """Close the plugins, settle phases and conditions, then undo everything that was not committed."""
-        for name, plugin in self._opened:
-            self._opening = name
-            started = time.perf_counter()
-            try:
-                closing = getattr(plugin, "on_session_close", None)
-                if closing is not None:
-                    closing(self)
-            except Exception as exc:
-                self.contain(name, "on_session_close", exc)
-            self.timings["close", name] = time.perf_counter() - started
-        self._opening = ""
-        tell_problems(self)
-        self._settle()
-        for statement in reversed(self.kept):
-            statement.discard()
-        for op in reversed(self._pipelines):
-            if op.task.status is S.PIPELINED:
-                self.state.set_status(op.task, S.PENDING, None)
-        self.state.end_session()
-        self._judge()
-
-    def retire(self) -> None:
-        """Let go of everything that leads back here, so that a session that is over needs no garbage collector.
-
-        Nothing can be asked any more; what was found out (`fit_errors`, `refusals`, `intents`) has been taken over.
-        """
-        if self._chooser is not None:
-            self._chooser.forget()
-        self._chooser = self._evaluator = self._entries = self._tiers = None
-        self._registered, self._chains, self._keyed, self._job_keys = {}, {}, {}, {}
-        self._opened, self.handlers, self.kept, self._pipelines, self.binders = [], [], [], [], {}
-        self.fit_errors, self.refusals, self.errors = {}, Refusals(), []
-
-    def changed_jobs(self) -> list[Job]:
-        """Jobs that changed since the last session closed, by events or by this session."""
-        self._changed.update(self.state.dirty)
-        return [j for j in self._changed.values() if j.in_session]
-
-    def _settle(self) -> None:
-        """Phases and counters of the PodGroups that changed."""
-        from pumice.framework.phases import status_of
-
-        for job in self.changed_jobs():
-            conditions = self.conditions.get(job.uid, [])
-            before = job.group.status if job.group else None
-            status = status_of(job, any(c["type"] == "Unschedulable" for c in conditions))
-            if before is None:
-                continue
-            counters = (before.phase, before.running, before.failed, before.succeeded)
-            new = (status["phase"], status["running"], status["failed"], status["succeeded"])
-            fresh = [c for c in conditions if not _has_condition(before.conditions or [], c)]
-            if counters != new or fresh:
-                if fresh:
-                    status["conditions"] = fresh
-                self.intents.append(StatusUpdate("PodGroup", job.uid, status))
-            if status["phase"] != job.phase:
-                self.state.set_phase(job, status["phase"])
-        self.state.changed_jobs.clear()
-
-    # -- deciding ---------------------------------------------------------------------------------------------------
-    def statement(self) -> Statement:
-        """A new, empty statement."""
-        return Statement(self)
-
-    def commit(self, operations: Sequence[Operation]) -> None:
-        """Turn operations into intents (called by `Statement.commit`)."""
-        state = self.state
-        freed = {op.task.job_key for op in operations if op.kind is Kind.EVICT}
-        for op in operations:
-            task = op.task
-            if op.kind is Kind.ALLOCATE:
-                notes = self.bind_annotations(task, op.node)
-                claims = tuple(c for fn in self._preparing for c in fn(task)) if self._preparing else ()
-                needed = _still_needed(task.job) if claims and task.job is not None else 0
-                state.confirm(task)
-                binder = self.binder_of(task)
-                self.intents.append(Bind(task.key, task.uid, op.node.name, task.job_key, notes, binder, claims, needed))
-            elif op.kind is Kind.EVICT:
-                self.budgets.commit(task)
-                state.assume(task)
-                helped = op.for_task
-                self.intents.append(
-                    Evict(
-                        task.key,
-                        task.uid,
-                        op.node.name,
-                        op.reason,
-                        task.job_key,
-                        helped.job_key if helped is not None else "",
-                        helped.key if helped is not None else "",
-                    )
-                )
-            else:
-                self._pipelines.append(op)
-                if freed:
-                    nominate(self, task, op.node, freed)
-                if op.evicted:
-                    self.intents.append(Nominate(task.key, task.uid, op.node.name))
-
-    def reopen_best_effort(self) -> None:
-        """Take back committed promises to tasks that ask for nothing: backfill finds them a place now.
-
-        Where somebody was evicted for the task, the promise stands.
-        """
-        kept = holds(self)
-        for op in [op for op in self._pipelines if op.task.best_effort and op.task.status is S.PIPELINED]:
-            if kept and op.evicted:
-                continue
-            self._pipelines.remove(op)
-            self.state.set_status(op.task, S.PENDING, None)
-            self.tell_deallocated(op.task, op.node)
-
-    def binder_of(self, task: Task) -> str:
-        """Which registered binder wants to bind the task; nothing for the cluster's own."""
-        for name, binder in self.binders.items():
-            wants = getattr(binder, "wants", None)
-            if wants is None or wants(task):
-                return name
-        return ""
-
-    def wants_topology(self, job: Job) -> bool:
-        """Must the job be placed by hyper-nodes?"""
-        return job.has_topology and self.hyper_nodes.limits(job)
+    @property
+    def opening(self) -> str:
+        """The plugin that is being opened or closed, or nothing."""
+        return self._opening
 
     @property
     def hyper_nodes(self) -> HyperNodeTree:
@@ -398,49 +212,186 @@ class Session(Registration, Asking, Failures, Telling):
             known = self.runtime.hyper_nodes = (key, tree_of(state))
         return known[1]
 
-    def set_phase(self, job: Job, phase: str) -> None:
-        """Let a job into another phase."""
-        self.state.set_phase(job, phase)
+    # -- registering ------------------------------------------------------------------------------------------------
+    def add(self, point: str, name: str | Fn, fn: Fn | None = None, **declared: Any) -> None:
+        """Register a callback at a point. A second one under the same name replaces the first, unless *also*.
 
-    def refuse(self, job: Job, stage: str, text: str, plugin: str = "") -> None:
-        """Remember why a job was not served."""
-        self.refusals.add(job, Refusal(stage, text, plugin))
+        :raises PluginLoadError: there is no such point, or what is handed over fits no form of it.
+        """
+        rule = POINTS.get(point)
+        if rule is None:
+            raise PluginLoadError(f"extension point {point!r}: not one of {', '.join(sorted(POINTS))}")
+        if fn is None:
+            if not callable(name):
+                raise PluginLoadError(f"{rule.register}: needs a function, got {fn!r} for {name!r}")
+            fn, name = name, getattr(getattr(name, "__self__", None), "name", "") or self._opening
+        elif not isinstance(name, str):
+            raise PluginLoadError(f"{rule.register}: the name must be text, got {name!r}")
+        also = declared.pop("also", False)
+        shaped = fn if declared.get("sort_key") and callable(fn) else adapted(rule, name, fn)
+        callback = Callback(name, point, shaped, **declared)
+        at_point = self._registered.get(point)
+        if at_point is None:
+            self._registered[point] = {name: [callback]}
+        elif also and name in at_point:
+            at_point[name].append(callback)
+        else:
+            at_point[name] = [callback]
+        if self._chains:
+            self._ask_anew(point)
+            self.search.forget()
+        if point in self._unasked:
+            self.warnings.append(f"plugin {name!r} registers at {point}, which no action asks")
 
-    def refusal_of(self, job: Job) -> Refusal | None:
-        """Why a waiting job was not served in this cycle."""
-        runtime = self.runtime
-        return self.refusals.of(job, runtime.backlog.group_of(job) or runtime.admissions.group_of(job))
+    def add_event_handler(self, handler: EventHandler) -> None:
+        """Be told of every virtual placement and its undoing."""
+        handler.plugin = handler.plugin or self._opening
+        self.handlers.add(handler)
 
-    def unfit(self, job: Job, task: Task, error: FitError) -> None:
-        """Remember why a task fits nowhere, and in which state of the nodes."""
-        error.at = self.state.table.touched.position
-        self.fit_errors.setdefault(job.uid, {})[task.uid] = error
+    def register_binder(self, name: str, binder: Any) -> None:
+        """Offer a binder; a later one of the same name replaces it."""
+        self.binds.offer(name, binder)
 
-    def set_condition(self, job: Job, kind: str, status: str, reason: str, message: str) -> None:
-        """Write a condition of a job's PodGroup when the session closes."""
-        mine = self.conditions.setdefault(job.uid, [])
-        mine[:] = [c for c in mine if c["type"] != kind]
-        mine.append({"type": kind, "status": status, "reason": reason, "message": message})
+    def prepare_binds(self, fn: Callable[[Task], Sequence[Choice]]) -> None:
+        """Let *fn* say what must be done for the claims of a task before it is bound."""
+        self.binds.prepare(self._opening, fn)
+
+    # -- opening and closing ----------------------------------------------------------------------------------------
+    def open(self) -> Session:
+        """Build and open every plugin of the tiers, in order; one that cannot be is left out, and it is told."""
+        self.runtime.cycle += 1
+        if self.state.refused:
+            learn_refusals(self)
+        if self.runtime.nominations:
+            hold_rooms(self)
+        for tier in self._tiers or ():
+            for entry in tier:
+                health = self.runtime.health.get(entry.name)
+                if health is not None and health.quarantined:
+                    continue
+                self._opening_entry = entry
+                try:
+                    entry.plugin = entry.build()
+                    self._open(entry.plugin, entry.name)
+                except FAILS as exc:
+                    self._leave_out(entry.name, exc)
+        self._opening_entry = None
+        return self
+
+    def _leave_out(self, name: str, exc: BaseException) -> None:
+        """A plugin could not be opened: what it registered until then is taken back, as if it were not there."""
+        self._opening = ""
+        for known in self._registered.values():
+            known.pop(name, None)
+        self.failures.contain(name, "on_session_open", exc)
+
+    def open_plugin(self, plugin: Any, name: str = "") -> None:
+        """Open one plugin: register the methods named after points, then let it register by itself.
+
+        :raises PluginLoadError: what it registers fits no form of a point.
+        """
+        name = name or getattr(plugin, "name", "") or type(plugin).__name__
+        try:
+            self._open(plugin, name)
+        except PluginLoadError:
+            raise
+        except FAILS as exc:
+            self._leave_out(name, exc)
+
+    def _open(self, plugin: Any, name: str) -> None:
+        self._opening = name
+        started = time.perf_counter()
+        try:
+            for point in _points_of(type(plugin)):
+                method = getattr(plugin, point)
+                scope = getattr(method, "__pumice_scope__", Scope.SESSION)
+                self.add(point, name, method, scope=scope, key=getattr(method, "__pumice_key__", None))
+            opened = getattr(plugin, "on_session_open", None)
+            if opened is not None:
+                opened(self)
+        finally:
+            self._opening = ""
+            self.timings["open", name] = self.timings.get(("open", name), 0.0) + time.perf_counter() - started
+            self._opened.append((name, plugin))
+
+    def close(self) -> None:
+        """Close the plugins, settle phases and conditions, then undo everything that was not committed."""
+        self.close_plugins()
+        tell_problems(self)
+        self.outcome.settle(self.changed_jobs())
+        self.state.changed_jobs.clear()
+        self.undo()
+        self.outcome.intents += self.failures.judge()
+
+    def close_plugins(self) -> None:
+        """Tell every plugin that was opened that the session ends."""
+        for name, plugin in self._opened:
+            self._opening = name
+            started = time.perf_counter()
+            closing = getattr(plugin, "on_session_close", None)
+            try:
+                if closing is not None:
+                    closing(self)
+            except FAILS as exc:
+                self.failures.contain(name, "on_session_close", exc, fn=closing)
+            self.timings["close", name] = time.perf_counter() - started
+        self._opening = ""
+
+    def undo(self) -> None:
+        """Take back what was not committed, and end the session in the state. Nothing is left half applied."""
+        self.outcome.undo()
+        for op in reversed(self.outcome.promises):
+            if op.task.status is S.PIPELINED:
+                self.state.set_status(op.task, S.PENDING, None)
+        self.state.end_session()
+
+    def retire(self) -> None:
+        """Let go of everything that leads back here, so that a session that is over needs no garbage collector.
+
+        Nothing can be asked any more; what was found out has been taken over.
+        """
+        self.search.forget()
+        for name in self._bound:
+            self.__dict__.pop(name, None)
+        self._tiers = self._entries = None
+        self._registered, self._chains, self._bound, self._keys, self._opened = {}, {}, {}, {}, []
+        self.handlers = Handlers(self.failures, self.state, raising_objects=False)
+        self.binds = Binds(self.failures)
+        self.outcome.release()
+        self.failures.errors = []
+        del self.orders, self.search
+
+    def changed_jobs(self) -> list[Job]:
+        """Jobs that changed since the last session closed, by events or by this session."""
+        self._changed.update(self.state.dirty)
+        return [j for j in self._changed.values() if j.in_session]
+
+    # -- deciding ---------------------------------------------------------------------------------------------------
+    def statement(self) -> Statement:
+        """A new, empty statement."""
+        return Statement(self)
+
+    def reopen_best_effort(self) -> None:
+        """Take back committed promises to tasks that ask for nothing: backfill finds them a place now.
+
+        Where somebody was evicted for the task, the promise stands.
+        """
+        kept = holds(self)
+        promises = self.outcome.promises
+        for op in [op for op in promises if op.task.best_effort and op.task.status is S.PIPELINED]:
+            if kept and op.evicted:
+                continue
+            promises.remove(op)
+            self.state.set_status(op.task, S.PENDING, None)
+            self.handlers.deallocated(op.task, op.node)
 
 
-def _still_needed(job: Job) -> int:
-    """How many tasks of a job must still be bound to complete its minimum."""
-    return max(0, job.min_available - job.count(S.BOUND, S.RUNNING, S.SUCCEEDED))
+_POINTS_OF: dict[type, list[str]] = {}
 
 
-def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:
-    return any(
-        c.type == new["type"] and (c.status, c.reason, c.message) == (new["status"], new["reason"], new["message"])
-        for c in existing
-    )
-
-
-_AUTO: dict[type, list[tuple[str, str]]] = {}
-
-
-def _auto_methods(cls: type) -> list[tuple[str, str]]:
+def _points_of(cls: type) -> list[str]:
     """Methods of a plugin class that are named after a point."""
-    known = _AUTO.get(cls)
+    known = _POINTS_OF.get(cls)
     if known is None:
-        known = _AUTO[cls] = [(name, name) for name in POINTS if callable(getattr(cls, name, None))]
+        known = _POINTS_OF[cls] = [name for name in POINTS if callable(getattr(cls, name, None))]
     return known

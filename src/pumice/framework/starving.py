@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from pumice.engine.goheap import OrderedQueue
 from pumice.framework.plans import spares
+from pumice.framework.points import table as points
+from pumice.framework.points.table import JOB_STARVING
 from pumice.framework.session import Session
 from pumice.framework.worksheet import placeable
 from pumice.model.job import Job
@@ -15,6 +17,14 @@ from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import Task
 
 S = TaskStatus
+ASKS = (
+    points.JOB_STARVING,
+    points.JOB_VALID,
+    points.JOB_READY,
+    points.QUEUE_ORDER,
+    points.JOB_ORDER,
+    points.TASK_ORDER,
+)
 _UNADMITTED = ("", JobPhase.PENDING)
 _MADE_ROOM = ("PreemptionByScheduler", "EvictionByEvictionAPI")
 """Why pods are disrupted that a scheduler had evicted: written by the scheduler itself, or by the server for it."""
@@ -32,7 +42,7 @@ class StarvingJobs:
         self._ssn, self._worth = ssn, worth
         self._found: dict[str, list[Job]] = {}
         self._unasked: dict[str, list[Job]] = {}
-        if not ssn.chain("job_starving"):
+        if not ssn.anybody(JOB_STARVING):
             return
         for queue in ssn.queues.values():
             for job in queue.waiting.values():
@@ -44,12 +54,12 @@ class StarvingJobs:
                     self._found.setdefault(queue.name, []).append(job)
 
     def _starves(self, job: Job) -> bool:
-        return self._ssn.job_starving(job) and bool(self._ssn.job_valid(job))
+        return bool(self._ssn.job_starving(job) and self._ssn.job_valid(job))
 
     def queues(self) -> OrderedQueue[Queue]:
         """The queues in which somebody may starve, to be popped in order."""
         names = [name for name in self._ssn.queues if name in self._found or name in self._unasked]
-        return self._ssn.queue_heap(self._ssn.queues[name] for name in names)
+        return self._ssn.orders.queue_heap(self._ssn.queues[name] for name in names)
 
     def of(self, queue: Queue) -> list[Job]:
         """The starving jobs of a queue, in order."""
@@ -57,7 +67,7 @@ class StarvingJobs:
         for job in self._unasked.get(queue.name, ()):
             if self._worth is not None and self._worth(job, queue) and self._starves(job):
                 found.append(job)
-        key = self._ssn.job_key()
+        key = self._ssn.orders.job_key()
         if queue.dequeue_strategy == "fifo" and (head := self._head(queue)) is not None:
             found = [job for job in found if key(job) <= key(head)]
         return sorted(found, key=key)
@@ -67,7 +77,7 @@ class StarvingJobs:
         ssn = self._ssn
         waiting = (j for j in queue.waiting.values() if j.phase not in _UNADMITTED)
         blocked = [j for j in waiting if ssn.job_valid(j) and not ssn.job_ready(j)]
-        return min(blocked, key=ssn.job_key()) if blocked else None
+        return min(blocked, key=ssn.orders.job_key()) if blocked else None
 
 
 def waiting_tasks(ssn: Session, job: Job) -> list[Task]:
@@ -75,7 +85,7 @@ def waiting_tasks(ssn: Session, job: Job) -> list[Task]:
     waiting = (t for t in job.with_status(S.PENDING).values() if placeable(t))
     if spares(ssn) and "backfill" not in ssn.actions:
         waiting = (t for t in waiting if not t.best_effort)
-    return ssn.sorted_tasks(waiting)
+    return ssn.orders.sorted_tasks(waiting)
 
 
 def never_preempts(task: Task) -> bool:
@@ -97,7 +107,7 @@ def may_preempt(ssn: Session, task: Task) -> bool:
     if node is None:
         return True
     with ssn.state.lifted(task):
-        reason = ssn.predicate_reason(task, node)
+        reason = ssn.search.objection(task, node)
         fits = task.requests.less_equal(node.future_idle)
     if reason is None:
         return not fits or spares(ssn)

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pumice.framework.plugin import Event
+from pumice.framework.nominations import nominate
+from pumice.framework.points.binds import Unprepared
+from pumice.framework.points.table import BIND_REQUEST_MUTATE, GPU_ORDER
+from pumice.framework.refusals import Stage
+from pumice.model.intents import Bind, Choice, Evict, Nominate
+from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
@@ -27,6 +32,7 @@ class Kind(Enum):
     EVICT = "evict"
 
 
+ASKS = (BIND_REQUEST_MUTATE, GPU_ORDER)
 PLACED = {Kind.ALLOCATE: S.ALLOCATED, Kind.PIPELINE: S.PIPELINED}
 """The status that a placing operation gives a task."""
 
@@ -72,47 +78,29 @@ class Statement:
     def _place(self, kind: Kind, task: Task, node: Node, status: TaskStatus, evicted: bool) -> str:
         ssn = self._ssn
         before = task.status
-        devices = ssn.pick_devices(task, node) if task.klass.gpu is not None and status is S.ALLOCATED else ()
-        ssn.state.move(task, status, node, devices=devices)
+        gpus = task.klass.gpu is not None and status is S.ALLOCATED
+        ssn.state.move(task, status, node, devices=ssn.search.pick_devices(task, node) if gpus else ())
         if ssn.handlers:
-            error = self._tell(task)
-            if error:
+            said, plugin = ssn.handlers.allocated(task)
+            if said:
                 ssn.state.move(task, before, None)
-                ssn.tell_deallocated(task, node)
-                return error
+                ssn.handlers.deallocated(task, node)
+                if task.job is not None:
+                    ssn.outcome.refuse(task.job, Stage.OBJECTION, f"{task.name} on {node.name}: {said}", plugin)
+                return said
         self.operations.append(Operation(kind, task, node, before, evicted=evicted))
         return ""
-
-    def _tell(self, task: Task) -> str:
-        """Tell every handler of a placement; the first objection, if any."""
-        error = ""
-        for handler in self._ssn.handlers:
-            if handler.allocate is None:
-                if handler.allocate_many is not None:
-                    handler.allocate_many([task])
-                continue
-            event = Event(task)
-            try:
-                handler.allocate(event)
-            except Exception as exc:
-                self._ssn.contain(handler.plugin, "allocate handler", exc, task, task.node)
-                event.err = event.err or f"{type(exc).__name__}: {exc}"
-            if event.err is not None and not error:
-                error = str(event.err) or handler.plugin
-        return error
 
     def allocate_many(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> int:
         """Give equal pending tasks of one job their places, in order; how many were placed before an objection."""
         ssn = self._ssn
-        if any(h.allocate_many is None for h in ssn.handlers):
+        if not ssn.handlers.take_many:
             for n, (task, node) in enumerate(zip(tasks, nodes, strict=True)):
                 if self.allocate(task, node):
                     return n
             return len(tasks)
         ssn.state.place_many(tasks, nodes, S.ALLOCATED)
-        for handler in ssn.handlers:
-            if handler.allocate_many is not None:
-                handler.allocate_many(tasks)
+        ssn.handlers.allocated_many(tasks)
         self.operations.extend(
             Operation(Kind.ALLOCATE, task, node, S.PENDING) for task, node in zip(tasks, nodes, strict=True)
         )
@@ -125,7 +113,7 @@ class Statement:
         before = task.status
         self._ssn.state.set_status(task, S.RELEASING, node, evicted=True)
         self._ssn.budgets.count(task, 1)
-        self._ssn.tell_deallocated(task)
+        self._ssn.handlers.deallocated(task)
         self.operations.append(Operation(Kind.EVICT, task, node, before, reason=reason, for_task=for_task))
 
     # -- undoing --------------------------------------------------------------------------------------------------
@@ -160,7 +148,7 @@ class Statement:
             yield
         finally:
             self._ssn.state.set_status(task, status, op.node)
-            self._ssn.tell_allocated(task)
+            self._ssn.handlers.restored(task)
 
     def _undo(self, op: Operation) -> None:
         ssn = self._ssn
@@ -168,10 +156,10 @@ class Statement:
             before = S.RUNNING if ssn.compat.undone_evictions else op.before
             ssn.state.set_status(op.task, before, op.node)
             ssn.budgets.count(op.task, -1)
-            ssn.tell_allocated(op.task)
+            ssn.handlers.restored(op.task)
         else:
             ssn.state.set_status(op.task, op.before, None)
-            ssn.tell_deallocated(op.task, op.node)
+            ssn.handlers.deallocated(op.task, op.node)
 
     # -- ending ---------------------------------------------------------------------------------------------------
     def merge(self, other: Statement) -> None:
@@ -197,14 +185,59 @@ class Statement:
         """Does it evict anybody?"""
         return any(op.kind is Kind.EVICT for op in self.operations)
 
-    def commit(self) -> None:
-        """Turn the log into intents. Placements become binding, evictions are final for this session."""
+    def commit(self) -> bool:
+        """Turn the log into intents: placements become binding, evictions are final for this session.
+
+        False, with everything undone, where a bind cannot be prepared: half a gang is worth nothing.
+        """
+        ssn = self._ssn
+        try:
+            prepared = {op.task.uid: ssn.binds.choices(op.task) for op in self.operations} if ssn.binds.prepares else {}
+        except Unprepared as exc:
+            job = next(op.task.job for op in self.operations if op.task.job is not None)
+            self.discard()
+            ssn.outcome.refuse(job, Stage.BIND, exc.text, exc.plugin)
+            return False
         operations, self.operations = self.operations, []
-        self._ssn.commit(operations)
+        freed = {op.task.job_key for op in operations if op.kind is Kind.EVICT}
+        for op in operations:
+            if op.kind is Kind.ALLOCATE:
+                self._bind(op, prepared.get(op.task.uid, ()))
+            elif op.kind is Kind.EVICT:
+                self._evicted(op)
+            else:
+                ssn.outcome.promises.append(op)
+                if freed:
+                    nominate(ssn, op.task, op.node, freed)
+                if op.evicted:
+                    ssn.outcome.intents.append(Nominate(op.task.key, op.task.uid, op.node.name))
+        return True
+
+    def _bind(self, op: Operation, claims: tuple[Choice, ...]) -> None:
+        ssn, task = self._ssn, op.task
+        notes = ssn.bind_request_mutate(task, op.node.name)
+        needed = _still_needed(task.job) if claims and task.job is not None else 0
+        ssn.state.confirm(task)
+        binder = ssn.binds.binder_of(task)
+        ssn.outcome.intents.append(
+            Bind(task.key, task.uid, op.node.name, task.job_key, dict(notes), binder, claims, needed)
+        )
+
+    def _evicted(self, op: Operation) -> None:
+        ssn, task, helped = self._ssn, op.task, op.for_task
+        ssn.budgets.commit(task)
+        ssn.state.assume(task)
+        for_job, for_pod = (helped.job_key, helped.key) if helped is not None else ("", "")
+        ssn.outcome.intents.append(Evict(task.key, task.uid, op.node.name, op.reason, task.job_key, for_job, for_pod))
 
     def keep(self) -> None:
         """Leave it applied until the session closes; then it is undone."""
-        self._ssn.kept.append(self)
+        self._ssn.outcome.kept.append(self)
+
+
+def _still_needed(job: Job) -> int:
+    """How many tasks of a job must still be bound to complete its minimum."""
+    return max(0, job.min_available - job.count(S.BOUND, S.RUNNING, S.SUCCEEDED))
 
 
 @contextmanager

@@ -15,6 +15,9 @@ from typing import Any
 
 from pumice.engine.goheap import OrderedQueue
 from pumice.framework.hypernodes import HyperNode
+from pumice.framework.points import table as points
+from pumice.framework.points.table import HYPER_NODE_ORDER
+from pumice.framework.refusals import Stage
 from pumice.framework.session import Session
 from pumice.framework.statement import Operation, Statement
 from pumice.framework.worksheet import Worksheet, place_tasks
@@ -22,6 +25,10 @@ from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
 from pumice.model.task import Task
 
+ASKS = (
+    *(points.HYPER_NODE_ORDER, points.HYPER_NODE_GRADIENT_FOR_JOB, points.HYPER_NODE_GRADIENT_FOR_SUB_JOB),
+    points.SUB_JOB_ORDER,
+)
 Sheets = dict[str, deque[Task]]
 
 
@@ -39,7 +46,7 @@ def place_by_topology(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, re
     """Place sub-jobs in order until the job is ready; the statement if it is or may wait, else None with all undone."""
     tree = ssn.hyper_nodes
     if job.has_topology and tree.problem:
-        ssn.refuse(job, "topology", tree.problem)
+        ssn.outcome.refuse(job, Stage.TOPOLOGY, tree.problem)
         return None
     sheets = sheet.sub_jobs if job.policies else {job.uid: sheet.tasks}
     placing = _Placing(ssn, queue, job, remember)
@@ -64,8 +71,7 @@ class _Placing:
     def job(self, sheets: Sheets) -> tuple[Statement, Sheets] | None:
         """Place the job in the best hyper-node of the first group that will do: (statement, what is left)."""
         ssn, job = self._ssn, self._job
-        point = "hyper_node_gradient_for_job"
-        for group in gradient(ssn, point, job, ssn.hyper_nodes.top, "Allocate"):
+        for group in gradient(ssn, job, ssn.hyper_nodes.top, "Allocate"):
             attempts = []
             for hyper in group:
                 self._forget_failures(t for tasks in sheets.values() for t in tasks)
@@ -105,7 +111,7 @@ class _Placing:
     def _sub_job(self, sub_job: SubJob, sheets: Sheets, within: HyperNode) -> tuple[Statement | None, float]:
         """Place a sub-job in the best hyper-node of the first group that will do."""
         ssn, uid = self._ssn, sub_job.uid
-        for group in gradient(ssn, "hyper_node_gradient_for_sub_job", sub_job, within, "Allocate"):
+        for group in gradient(ssn, sub_job, within, "Allocate"):
             attempts = []
             for hyper in group:
                 tasks = deque(sheets[uid])
@@ -134,22 +140,28 @@ class _Placing:
         return place_tasks(ssn, self._queue, self._job, own, tasks, self._remember, domain)
 
     def _scores(self, sub_job: SubJob, hypers: Sequence[HyperNode]) -> dict[str, float]:
-        if not hypers or not self._ssn.chain("hyper_node_order"):
+        if not hypers or not self._ssn.anybody(HYPER_NODE_ORDER):
             return dict.fromkeys((h.name for h in hypers), 0.0)
-        return self._ssn.hyper_node_order(sub_job, {h.name: list(h.nodes.values()) for h in hypers})
+        scores: dict[str, float] = self._ssn.hyper_node_order(sub_job, {h.name: [*h.nodes.values()] for h in hypers})
+        return scores
 
     def _forget_failures(self, tasks: Iterable[Task]) -> None:
         """Another hyper-node is another chance: failures in the last one say nothing."""
-        errors = self._ssn.fit_errors.get(self._job.uid)
+        errors = self._ssn.outcome.fit_errors.get(self._job.uid)
         if errors:
             for task in tasks:
                 errors.pop(task.uid, None)
 
 
-def gradient(ssn: Session, point: str, subject: Job | SubJob, within: HyperNode, purpose: str) -> list[list[HyperNode]]:
+def gradient(ssn: Session, subject: Job | SubJob, within: HyperNode, purpose: str) -> list[list[HyperNode]]:
     """The hyper-nodes to try, group by group; names that do not exist are left out."""
     tree = ssn.hyper_nodes
-    groups = ssn.hyper_node_gradient(point, subject, within, purpose)
+    if isinstance(subject, Job):
+        groups = ssn.hyper_node_gradient_for_job(subject, within, purpose)
+    else:
+        groups = ssn.hyper_node_gradient_for_sub_job(subject, within, purpose)
+    if groups is None:
+        return [[within]]
     found = [[h for h in (tree.get(item) for item in group) if h is not None] for group in groups]
     return [group for group in found if group]
 
@@ -157,13 +169,13 @@ def gradient(ssn: Session, point: str, subject: Job | SubJob, within: HyperNode,
 def sub_job_queue(ssn: Session, job: Job, sheets: Sheets) -> OrderedQueue[SubJob]:
     """Sub-jobs with tasks to place: those that the job needs to become ready first, then the rest, each in order."""
     if not job.policies:
-        return OrderedQueue(ssn.sub_job_less, [job.whole()] if sheets.get(job.uid) else [])
+        return OrderedQueue(ssn.orders.sub_job_less, [job.whole()] if sheets.get(job.uid) else [])
     required = _required(ssn, job)
 
     def less(left: SubJob, right: SubJob) -> bool:
         if (left.uid in required) != (right.uid in required):
             return left.uid in required
-        return ssn.sub_job_less(left, right)
+        return ssn.orders.sub_job_less(left, right)
 
     return OrderedQueue(less, [s for s in job.sub_jobs.values() if sheets.get(s.uid)])
 
@@ -172,7 +184,7 @@ def _required(ssn: Session, job: Job) -> set[str]:
     """Sub-jobs that have to become ready for the job to have enough of each kind."""
 
     def compare(left: SubJob, right: SubJob) -> int:
-        return -1 if ssn.sub_job_less(left, right) else 1
+        return -1 if ssn.orders.sub_job_less(left, right) else 1
 
     needed = {f"{job.uid}/{p.name}": p.min_sub_groups or 0 for p in job.policies}
     for sub_job in job.sub_jobs.values():

@@ -6,14 +6,22 @@ from collections.abc import Callable
 
 from pumice.framework.backlog import Visit
 from pumice.framework.nominations import giving_way, held_by_others, that_give_way
-from pumice.framework.refusals import Refusal
+from pumice.framework.points import table as points
+from pumice.framework.refusals import Refusal, Stage
 from pumice.framework.session import Session
 from pumice.framework.statement import Statement
+from pumice.framework.topology import ASKS as TOPOLOGY_ASKS
 from pumice.framework.topology import place_by_topology
+from pumice.framework.worksheet import ASKS as PLACING_ASKS
 from pumice.framework.worksheet import Worksheet, place_tasks, worksheet_of
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.status import JobPhase
+
+ASKS = (
+    *(points.OVERUSED, points.PRE_JOB_ALLOCATION, points.QUEUE_ORDER, points.JOB_ORDER, *PLACING_ASKS, *TOPOLOGY_ASKS),
+)
+WAITS_FOR_RELEASE = "waits for resources that are being released"
 
 
 class Turns:
@@ -23,11 +31,11 @@ class Turns:
         self._ssn = ssn
         if "enqueue" not in ssn.actions:
             for waiting in list(ssn.state.unadmitted.values()):
-                ssn.set_phase(waiting, JobPhase.INQUEUE)
-        backlog = ssn.backlog()
-        self._key = ssn.job_key()
+                ssn.state.set_phase(waiting, JobPhase.INQUEUE)
+        backlog = ssn.orders.backlog()
+        self._key = ssn.orders.job_key()
         self._visits = {name: backlog.visit(name) for name in backlog.queues()}
-        self._queues = ssn.queue_heap(ssn.queues[name] for name in self._visits)
+        self._queues = ssn.orders.queue_heap(ssn.queues[name] for name in self._visits)
         self._sheets: dict[str, Worksheet] = {}
 
     def next(self) -> tuple[Queue, Visit] | None:
@@ -41,8 +49,8 @@ class Turns:
             over = ssn.overused(queue)
             if not over:
                 return queue, visit
-            refusal = Refusal("queue", f"queue {queue.name} is above its share", over)
-            ssn.refusals.add_group(visit.rest, refusal, queue.name)
+            refusal = Refusal.of(Stage.QUEUE, over, otherwise=f"queue {queue.name} is above its share")
+            ssn.outcome.refusals.add_group(visit.rest, refusal, queue.name)
         return None
 
     def put_back(self, queue: Queue) -> None:
@@ -71,11 +79,11 @@ class Turns:
 
     def _beside_holds(self, queue: Queue, job: Job, place: Callable[[Worksheet], bool], sheet: Worksheet) -> bool:
         """Place a job in free room; where it cannot start there, in room held for those after it."""
-        ssn, kept = self._ssn, len(self._ssn.kept)
+        ssn, kept = self._ssn, len(self._ssn.outcome.kept)
         whole = sheet.copy()
 
         def placed() -> bool:
-            ssn.fit_errors.pop(job.uid, None)
+            ssn.outcome.fit_errors.pop(job.uid, None)
             sheet.become(whole)
             with held_by_others(ssn, queue, job):
                 return place(sheet)
@@ -85,14 +93,14 @@ class Turns:
         weaker = that_give_way(ssn, queue, job)
         if not weaker:
             return False
-        waits = len(ssn.kept) > kept
+        waits = len(ssn.outcome.kept) > kept
         if waits:
-            ssn.kept.pop().discard()
+            ssn.outcome.kept.pop().discard()
         with giving_way(ssn, weaker):
             if placed():
                 return True
-            if waits and len(ssn.kept) > kept:
-                ssn.kept.pop().discard()
+            if waits and len(ssn.outcome.kept) > kept:
+                ssn.outcome.kept.pop().discard()
         return placed() if waits else False
 
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from functools import cmp_to_key
 
 from pumice.engine.goheap import OrderedQueue
+from pumice.framework.points import table as points
 from pumice.framework.session import Session
 from pumice.framework.statement import Kind, Operation
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.task import Task
+
+ASKS = (points.VICTIM_QUEUE_ORDER, points.QUEUE_ORDER, points.JOB_ORDER, points.TASK_ORDER)
 
 
 @dataclass(slots=True)
@@ -58,14 +61,14 @@ def victim_order(ssn: Session, tasks: Iterable[Task], preemptor: Task) -> list[T
     for task in listed:
         job = task.job
         by_queue.setdefault(job.queue if job is not None and job.in_session else "", []).append(task)
-    ordered = ssn.sorted_tasks(by_queue.pop("", ()))[::-1]
+    ordered = ssn.orders.sorted_tasks(by_queue.pop("", ()))[::-1]
     if queue is None:
         return ordered + _by_job(ssn, [t for group in by_queue.values() for t in group])
     names = list(by_queue)
     if len(names) > 1:
 
         def compare(left: str, right: str) -> int:
-            return -1 if ssn.victim_queue_less(ssn.queues[left], ssn.queues[right], queue) else 1
+            return -1 if ssn.orders.victim_queue_less(ssn.queues[left], ssn.queues[right], queue) else 1
 
         names.sort(key=cmp_to_key(compare))
     for name in names:
@@ -80,7 +83,7 @@ def _queue_of(ssn: Session, preemptor: Task) -> Queue | None:
 
 def _by_job(ssn: Session, tasks: list[Task]) -> list[Task]:
     """Tasks of one queue: those of the worst job first, the last task of a job first."""
-    tasks = ssn.sorted_tasks(tasks)[::-1]
+    tasks = ssn.orders.sorted_tasks(tasks)[::-1]
     if len({t.job_key for t in tasks}) > 1:
         tasks.sort(key=cmp_to_key(lambda a, b: 0 if a.job is b.job else -ssn.job_order(a.job, b.job)))
     return tasks
@@ -93,14 +96,14 @@ def victim_less(ssn: Session, preemptor: Task) -> Callable[[Task, Task], bool]:
     def less(left: Task, right: Task) -> bool:
         a, b = left.job, right.job
         if a is b:
-            return not ssn.task_less(left, right)
+            return not ssn.orders.task_less(left, right)
         known_a, known_b = a is not None and a.in_session, b is not None and b.in_session
         if a is None or b is None or not (known_a and known_b):
-            return not known_a if known_a != known_b else not ssn.task_less(left, right)
+            return not known_a if known_a != known_b else not ssn.orders.task_less(left, right)
         if queue is None or a.queue == b.queue:
             c = ssn.job_order(a, b)
-            return c > 0 if c else not ssn.task_less(left, right)
-        return ssn.victim_queue_less(ssn.queues[a.queue], ssn.queues[b.queue], queue)
+            return c > 0 if c else not ssn.orders.task_less(left, right)
+        return ssn.orders.victim_queue_less(ssn.queues[a.queue], ssn.queues[b.queue], queue)
 
     return less
 

@@ -173,16 +173,16 @@ def _session_in(frame: FrameType) -> Session | None:
 def _codes(session: Session) -> dict[CodeType, tuple[str, str]]:
     """The code of everything that a plugin may be running in, with plugin and point."""
     codes: dict[CodeType, tuple[str, str]] = {}
-    for point, plugins in session._registered.items():
-        for name, callbacks in plugins.items():
-            for callback in callbacks:
-                _add(codes, callback.fn, name, point)
+    for point, callbacks in session.registered().items():
+        for callback in callbacks:
+            for part, fn in callback.parts():
+                _add(codes, fn, callback.plugin, point if part == "fn" else f"{point}.{part}")
     for handler in session.handlers:
         for hook in ("allocate", "deallocate", "allocate_many", "deallocate_many"):
             _add(codes, getattr(handler, hook), handler.plugin, f"{hook} handler")
-    if session._opening:
-        codes[Session.open_plugin.__code__] = (session._opening, "on_session_open")
-        codes[Session.close.__code__] = (session._opening, "on_session_close")
+    if session.opening:
+        codes[Session._open.__code__] = (session.opening, "on_session_open")
+        codes[Session.close_plugins.__code__] = (session.opening, "on_session_close")
     return codes
 
 

@@ -9,17 +9,24 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.choose import Choice, FitError
-from pumice.framework.refusals import Refusal
-from pumice.framework.search import NodeSearch
+from pumice.framework.node_search import NodeSearch
+from pumice.framework.points import table as t
+from pumice.framework.refusals import Refusal, Stage
+from pumice.framework.search import ASKS as SEARCH_ASKS
 from pumice.framework.session import Session
+from pumice.framework.statement import ASKS as STATEMENT_ASKS
 from pumice.framework.statement import Statement
 from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
-from pumice.model.reason import reason_id
+from pumice.model.reason import Verdict, reason_id
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 S = TaskStatus
+ASKS = (
+    *(t.ALLOCATABLE, t.PRE_PREDICATE, t.JOB_READY, t.SUB_JOB_READY, t.JOB_PIPELINED, t.SUB_JOB_PIPELINED),
+    *(t.TASK_ORDER, t.SUBSET_NODES, *SEARCH_ASKS, *STATEMENT_ASKS),
+)
 
 
 @dataclass(slots=True)
@@ -61,18 +68,18 @@ def worksheet_of(ssn: Session, job: Job) -> Worksheet:
     pending = []
     for task in job.with_status(S.PENDING).values():
         if task.invalid:
-            ssn.unfit(job, task, FitError(text=f"pod {task.key}: {task.invalid}"))
+            ssn.outcome.unfit(job, task, FitError(text=f"pod {task.key}: {task.invalid}"))
         elif not task.best_effort and placeable(task):
             pending.append(task)
-    sheet = Worksheet(by_topology=ssn.wants_topology(job))
+    sheet = Worksheet(by_topology=job.has_topology and ssn.hyper_nodes.limits(job))
     if not job.policies:
-        sheet.tasks = deque(ssn.sorted_tasks(pending))
+        sheet.tasks = deque(ssn.orders.sorted_tasks(pending))
         return sheet
     groups: dict[str, list[Task]] = {}
     for task in pending:
         sub_job = task.sub_job
         groups.setdefault(sub_job.uid if sub_job is not None else job.uid, []).append(task)
-    sheet.sub_jobs = {uid: deque(ssn.sorted_tasks(tasks)) for uid, tasks in groups.items()}
+    sheet.sub_jobs = {uid: deque(ssn.orders.sorted_tasks(tasks)) for uid, tasks in groups.items()}
     return sheet
 
 
@@ -91,26 +98,28 @@ def place_tasks(
     """
     statement = ssn.statement()
     search = NodeSearch(ssn, remember, domain)
+    checks = ssn.anybody(t.PRE_PREDICATE)
     while tasks:
         task = tasks[0]
         verdict = ssn.allocatable(queue, task)
         if not verdict:
             tasks.popleft()
             text = verdict.text or f"queue {queue.name} may not take it"
-            ssn.unfit(job, task, Denied({reason_id(verdict.plugin, text): len(ssn.nodes)}, len(ssn.nodes), text))
-            ssn.refuse(job, "queue", text, verdict.plugin)
+            ssn.outcome.unfit(
+                job, task, Denied({reason_id(verdict.plugin, text): len(ssn.nodes)}, len(ssn.nodes), text)
+            )
+            ssn.outcome.refusals.add(job, Refusal.of(Stage.QUEUE, verdict, otherwise=text))
             continue
         if _failed_before(ssn, job, sub_job, task):
             tasks.popleft()
             text = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
-            ssn.unfit(job, task, FitError({}, 0, text))
+            ssn.outcome.unfit(job, task, FitError({}, 0, text))
             continue
-        if ssn.chain("pre_predicate"):
-            reason = ssn.pre_predicate(task)
-            if reason is not None:
+        if checks:
+            said = ssn.pre_predicate(task)
+            if not said:
                 tasks.popleft()
-                counts = {reason_id(reason.plugin, reason.text, reason.code): len(ssn.nodes)}
-                ssn.unfit(job, task, FitError(counts, len(ssn.nodes)))
+                ssn.outcome.unfit(job, task, nowhere(ssn, said))
                 if goes_on(ssn, job, sub_job):
                     continue
                 break
@@ -119,7 +128,7 @@ def place_tasks(
             tasks.popleft()
             found = search.choose(task)
             if isinstance(found, FitError):
-                ssn.unfit(job, task, found)
+                ssn.outcome.unfit(job, task, found)
                 if goes_on(ssn, job, sub_job):
                     continue
                 break
@@ -130,17 +139,23 @@ def place_tasks(
     ready = ssn.sub_job_ready(job, sub_job)
     if ready or ssn.sub_job_pipelined(job, sub_job):
         return statement
-    if not ssn.refusals.tells(job):
-        first = next(iter(ssn.fit_errors.get(job.uid, {}).values()), None)
+    if not ssn.outcome.refusals.tells(job):
+        first = next(iter(ssn.outcome.fit_errors.get(job.uid, {}).values()), None)
         if statement.operations or first is None:
-            ssn.refuse(job, "ready", ready.text, ready.plugin)
+            ssn.outcome.refuse(job, Stage.READY, ready)
         else:
-            ssn.refusals.add(job, Refusal("nodes", error=first))
+            ssn.outcome.refusals.add(job, Refusal(Stage.NODES, error=first))
     if statement.operations:
-        for error in ssn.fit_errors.get(job.uid, {}).values():
+        for error in ssn.outcome.fit_errors.get(job.uid, {}).values():
             error.settle()  # once what was placed is taken back, the reason could no longer be found
     statement.discard()
     return None
+
+
+def nowhere(ssn: Session, said: Verdict) -> FitError:
+    """Why a task can be placed on no node at all."""
+    nodes = len(ssn.nodes)
+    return FitError({reason_id(said.plugin, said.text, said.code): nodes}, nodes)
 
 
 def _apply(statement: Statement, task: Task, choice: Choice) -> str:
@@ -198,16 +213,16 @@ def _failed_before(ssn: Session, job: Job, sub_job: SubJob | None, task: Task) -
         if not task.role:
             return False
         return any(t.role == task.role and t.sub_job is sub_job for t in failed)
-    view = ssn.evaluator.view(task)
+    view = ssn.search.evaluator.view(task)
     if view.session_filters:
         return False
-    errors, now = ssn.fit_errors[job.uid], ssn.state.table.touched.position
+    errors, now = ssn.outcome.fit_errors[job.uid], ssn.state.table.touched.position
     return any(t.klass is task.klass and errors[t.uid].at == now for t in failed)
 
 
 def _unfit_tasks(ssn: Session, job: Job) -> list[Task]:
     """The tasks of a job that no node can take."""
-    errors = ssn.fit_errors.get(job.uid)
+    errors = ssn.outcome.fit_errors.get(job.uid)
     if not errors:
         return []
     return [job.tasks[uid] for uid, error in errors.items() if uid in job.tasks and not isinstance(error, Denied)]

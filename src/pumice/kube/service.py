@@ -164,10 +164,10 @@ class Service:
 
     def _look(self, session: Session) -> None:
         self.metrics.session(session)
-        for binder in session.binders.values():
+        for binder in session.binds.binders.values():
             if isinstance(binder, ExtenderBinder) and binder.read_back is None:
                 binder.read_back = self._backend.node_of
-        self._binders.update(session.binders)
+        self._binders.update(session.binds.binders)
 
     def _follow_conf(self) -> None:
         """Take up a changed conf and changed plugins; say once what is wrong with those that cannot be used."""

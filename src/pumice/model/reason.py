@@ -71,6 +71,10 @@ class Verdict(NamedTuple):
     text: str = ""
     plugin: str = ""
     reason: str = ""
+    """A CamelCase word for conditions."""
+    advice: str = ""
+    """What would turn the no into a yes, in words."""
+    code: Code = Code.UNSCHEDULABLE
 
     def __bool__(self) -> bool:
         return self.passed
@@ -79,6 +83,6 @@ class Verdict(NamedTuple):
 PASS: Final = Verdict(True)
 
 
-def reject(text: str, reason: str = "") -> Verdict:
-    """A rejection that says why; *reason* is the CamelCase word for conditions."""
-    return Verdict(False, text, reason=reason)
+def reject(text: str, reason: str = "", *, advice: str = "") -> Verdict:
+    """A rejection that says why; *reason* is the CamelCase word for conditions, *advice* what would help."""
+    return Verdict(False, text, reason=reason, advice=advice)

@@ -22,7 +22,7 @@ class Gang(Plugin):
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
-        self._fit_errors = {} if ssn.compat.best_effort_gangs else ssn.fit_errors
+        self._fit_errors = {} if ssn.compat.best_effort_gangs else ssn.outcome.fit_errors
         self._roles_matter = not ssn.compat.role_minimums
         self._smallest = 1 if ssn.compat.gang_of_one else 2
         ssn.add_job_valid_fn(self.name, _valid)
@@ -81,11 +81,11 @@ class Gang(Plugin):
             if not job.tasks:
                 continue
             if job.is_ready:
-                ssn.set_condition(job, "Scheduled", "True", "tasks in gang are ready to be scheduled", "")
+                ssn.outcome.set_condition(job, "Scheduled", "True", "tasks in gang are ready to be scheduled", "")
             elif not _only_waits_for_release(job):
                 schedulable = job.ready_count
                 text = f"{job.min_available - schedulable}/{len(job.tasks)} tasks in gang unschedulable: "
-                ssn.set_condition(job, "Unschedulable", "True", "NotEnoughResources", text + describe(ssn, job))
+                ssn.outcome.set_condition(job, "Unschedulable", "True", "NotEnoughResources", text + describe(ssn, job))
 
 
 def _only_waits_for_release(job: Job) -> bool:
@@ -102,11 +102,11 @@ def describe(ssn: Session, job: Job) -> str:
     counts = sorted(f"{len(job.with_status(s))} {s.title}" for s in S if job.with_status(s))
     counts.append(f"{job.min_available} minAvailable")
     text = f"pod group is {'ready' if job.is_ready else 'not ready'}, {', '.join(counts)}"
-    errors = ssn.fit_errors.get(job.uid, {})
+    errors = ssn.outcome.fit_errors.get(job.uid, {})
     named = sorted((job.tasks[uid].name, error) for uid, error in errors.items() if uid in job.tasks)
     if named:
         text += f". Origin reason is {named[0][0]}: {named[0][1]}"
-    elif (refusal := ssn.refusal_of(job)) is not None:
+    elif (refusal := ssn.outcome.refusal_of(job)) is not None:
         text += f". {refusal.text}"
     refused = refusal_for(ssn, job)
     return f"{text}. No room was made: {refused}" if refused else text

@@ -6,8 +6,8 @@ from collections.abc import Hashable
 
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
-from pumice.framework.answers import ABSTAIN, PERMIT
 from pumice.framework.plugin import Arguments, Plugin
+from pumice.framework.points.forms import ABSTAIN, PERMIT
 from pumice.framework.session import Session
 from pumice.model.job import Job
 

@@ -7,25 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pumice.config import ArgumentsInfo, Catalogue, HookInfo, PluginConf, SchedulerConf, Stop
+from pumice.config import ArgumentsInfo, Catalogue, HookInfo, PluginConf, SchedulerConf
 from pumice.errors import ConfigError, PumiceError
 from pumice.framework.compat import Compat, compat_of
+from pumice.framework.docs import Who
 from pumice.framework.plugin import Action
-from pumice.framework.points import FLAGS, POINTS, Fold
+from pumice.framework.points import FLAGS, POINTS
 from pumice.framework.registry import PluginInfo, Registry, build
 from pumice.framework.session import PluginEntry, Session
 from pumice.state.cluster import ClusterState
-
-_STOPS = {
-    Fold.ORDER: Stop.ANSWER,
-    Fold.ALL: Stop.ANSWER,
-    Fold.ANY: Stop.ANSWER,
-    Fold.VOTE: Stop.TIER,
-    Fold.FIRST_TIER_ALL: Stop.FIRST_TIER,
-    Fold.VICTIMS: Stop.TIER,
-    Fold.UNION: Stop.TIER,
-    Fold.FIRST: Stop.FIRST_PLUGIN,
-}
 
 
 def arguments_info(read: tuple[str, ...] | None) -> ArgumentsInfo | None:
@@ -63,18 +53,30 @@ def _hooks(registry: Registry, conf: SchedulerConf | None) -> tuple[HookInfo, ..
         for into, hierarchy in ((plain, False), (tree, True)):
             found = [_registers(registry.plugins[own], a, hierarchy=hierarchy) for a in given.get(name, [{}])]
             into[name] = frozenset().union(*found)
+    askers = registry.askers()
+    silent = frozenset(name for name, action in registry.actions.items() if action.asks is None)
     return tuple(
         HookInfo(
             name=point.name,
             flag=point.flag,
-            fold=point.fold.value,
-            stop=_STOPS.get(point.fold, Stop.NEVER),
+            fold=point.rule.text,
+            stop=point.rule.stop,
             plugins=frozenset(n for n in plain if point.name in plain[n] or point.name in tree[n]),
             when={n: "enableHierarchy" for n in plain if point.name in tree[n] and point.name not in plain[n]},
-            asked_by=frozenset(point.asked),
+            asked_by=frozenset(askers.get(point.name, ())) | silent,
         )
         for point in POINTS.values()
     )
+
+
+def who(registry: Registry) -> Who:
+    """Who asks and who answers at each point, of everything that is known to a registry."""
+    answers: dict[str, list[str]] = {}
+    for name in sorted(registry.plugins):
+        info = registry.plugins[name]
+        for point in sorted(_registers(info, {}, hierarchy=False) | _registers(info, {}, hierarchy=True)):
+            answers.setdefault(point, []).append(name)
+    return Who(registry.askers(), answers)
 
 
 def _registers(info: PluginInfo, arguments: Mapping[str, Any], *, hierarchy: bool) -> frozenset[str]:
@@ -85,7 +87,7 @@ def _registers(info: PluginInfo, arguments: Mapping[str, Any], *, hierarchy: boo
         session = Session(ClusterState(), tiers=[[entry]], environment={"describes": True}).open()
     except PumiceError:
         return frozenset()
-    return frozenset(session._registered)
+    return frozenset(session.registered())
 
 
 @dataclass(slots=True)
@@ -96,6 +98,8 @@ class Assembly:
     actions: list[Action]
     plugins: list[list[tuple[PluginInfo, PluginConf, str]]]
     compat: Compat
+    unasked: frozenset[str] = frozenset()
+    """Points that no action asks."""
 
     def tiers(self) -> list[list[PluginEntry]]:
         """Fresh entries for one session."""
@@ -132,4 +136,7 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
                 raise ConfigError(str(exc)) from exc
             row.append((info, plugin, getattr(made, "name", "") if info.repeatable else plugin.name))
         tiers.append(row)
-    return Assembly(conf, actions, tiers, compat_of(compat or conf.compat))
+    unasked = frozenset(POINTS) - frozenset(registry.askers())
+    if any(action.asks is None for action in registry.actions.values()):
+        unasked = frozenset()  # one that does not say may ask anything
+    return Assembly(conf, actions, tiers, compat_of(compat or conf.compat), unasked)

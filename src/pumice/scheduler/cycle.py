@@ -64,12 +64,15 @@ def _run(
         shard=shard,
         signature=assembly.conf.digest,
         environment=environment,
+        unasked=assembly.unasked,
     ).open()
     session.timings["cycle", "open"] = time.perf_counter() - started
     for action in assembly.actions:
         begun = time.perf_counter()
+        session.acting = action
         action.execute(session)
         session.timings["action", action.name] = time.perf_counter() - begun
+    session.acting = None
     pipelined = _pipelined(session)
     statuses = _statuses(session) if details else {}
     if inspect is not None:
@@ -81,9 +84,9 @@ def _run(
     report = CycleReport(
         now=state.now,
         conf_digest=assembly.conf.digest,
-        intents=session.intents,
-        refusals=session.refusals,
-        fit_errors=session.fit_errors,
+        intents=session.outcome.intents,
+        refusals=session.outcome.refusals,
+        fit_errors=session.outcome.fit_errors,
         pipelined=pipelined,
         statuses=statuses,
         phases={uid: job.phase for uid, job in state.session_jobs.items()} if details else {},
@@ -99,7 +102,7 @@ def _run(
 
 def _pipelined(session: Session) -> dict[str, dict[str, str]]:
     waiting: dict[str, dict[str, str]] = {}
-    operations = [op for statement in session.kept for op in statement.operations] + session._pipelines
+    operations = [op for statement in session.outcome.kept for op in statement.operations] + session.outcome.promises
     for op in operations:
         task = op.task
         if task.status is TaskStatus.PIPELINED:

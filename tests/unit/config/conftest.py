@@ -116,7 +116,7 @@ def hook(
         stop=stop,
         plugins=frozenset(plugins.split()),
         when=when or {},
-        asked_by=frozenset(asked_by.split()),
+        asked_by=frozenset(asked_by.split()) or None,
     )
 
 

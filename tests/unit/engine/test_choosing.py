@@ -17,7 +17,7 @@ from pumice.testing import Scenario, cluster, job, node, session, task_of
 
 
 def chosen(ssn: Session, pod: str = "a-0") -> str:
-    found = ssn.chooser.choose(task_of(ssn, pod))
+    found = ssn.search.chooser.choose(task_of(ssn, pod))
     assert isinstance(found, Choice), str(found)
     return found.node.name
 
@@ -41,7 +41,7 @@ def test_ties_may_be_settled_at_random_and_then_the_seed_decides() -> None:
 def test_reasons_are_counted_over_all_nodes_most_frequent_first() -> None:
     ssn = session(cluster("3x1cpu, 1x8cpu"), job("a", cpu=4))
     ssn.add_predicate_fn("p", lambda task, node: _refuse(node.name == "node-3", "not the last"), scope=Scope.STATIC)
-    error = ssn.chooser.choose(task_of(ssn, "a-0"))
+    error = ssn.search.chooser.choose(task_of(ssn, "a-0"))
     assert isinstance(error, FitError)
     assert str(error) == "0/4 nodes are unavailable: 1 not the last, 3 Insufficient cpu."
     assert [(r.text, n) for r, n in error.reasons()] == [("Insufficient cpu", 3), ("not the last", 1)]
@@ -106,7 +106,7 @@ def test_a_plan_for_many_is_what_choosing_one_by_one_would_give() -> None:
         return ssn
 
     planned = make()
-    rows = planned.chooser.plan(task_of(planned, "a-0"), 9)
+    rows = planned.search.chooser.plan(task_of(planned, "a-0"), 9)
     names = [n.name for r in rows if (n := planned.state.table.nodes[r]) is not None]
     single = make()
     one_by_one = []
@@ -121,7 +121,7 @@ def test_a_plan_for_many_is_what_choosing_one_by_one_would_give() -> None:
 def test_nothing_is_planned_where_an_answer_may_depend_on_anything() -> None:
     ssn = session(cluster("2x4cpu"), job("a", tasks=2))
     ssn.add_node_order_fn("p", lambda task, node: 1.0)
-    assert ssn.chooser.plan(task_of(ssn, "a-0"), 2) == []
+    assert ssn.search.chooser.plan(task_of(ssn, "a-0"), 2) == []
 
 
 def test_a_callback_that_does_not_apply_is_not_asked() -> None:
@@ -144,5 +144,5 @@ def test_a_reason_that_eviction_cannot_mend_outweighs_one_that_it_can() -> None:
     soft, hard = reason_id("p", "soft"), reason_id("p", "hard", Code.UNRESOLVABLE)
     ssn.add_batch_predicate_fn("p", lambda task, rows: np.full(len(rows), soft), scope=Scope.NODE)
     ssn.add_batch_predicate_fn("p", lambda task, rows: np.full(len(rows), hard), scope=Scope.NODE, also=True)
-    view = ssn.evaluator.view(task_of(ssn, "a-0"))
+    view = ssn.search.evaluator.view(task_of(ssn, "a-0"))
     assert (int(view.code[0]), int(view.severity[0])) == (soft, 2)

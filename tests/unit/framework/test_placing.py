@@ -9,8 +9,8 @@ import pytest
 from pumice import Arguments, Event, EventHandler, Node, Plugin, Session, Task, Unfit
 from pumice.engine.choose import Choice, FitError
 from pumice.framework.compat import VOLCANO
+from pumice.framework.node_search import NodeSearch, rows_of
 from pumice.framework.phases import status_of
-from pumice.framework.search import NodeSearch, rows_of
 from pumice.framework.session import Shard
 from pumice.framework.statement import Statement
 from pumice.model.api import decode
@@ -102,7 +102,7 @@ def test_a_commit_tells_the_cluster_what_was_decided() -> None:
     statement.pipeline(c, ssn.nodes["n1"], evicted=True)
     assert statement.has_evictions()
     statement.commit()
-    assert ssn.intents == [
+    assert ssn.outcome.intents == [
         Bind("default/a-0", "default/a-0", "n1", "default/a", {"on": "n1"}, "mine"),
         Evict("default/b-0", "default/b-0", "n1", "preempt", "default/b", "default/c", "default/c-0"),
         Nominate("default/c-0", "default/c-0", "n1"),
@@ -121,7 +121,7 @@ def test_a_binder_without_wishes_binds_everything() -> None:
     ssn.register_binder("all", object())
     statement.allocate(task_of(ssn, "a-0"), ssn.nodes["n1"])
     statement.commit()
-    assert [i.binder for i in ssn.intents if isinstance(i, Bind)] == ["all"]
+    assert [i.binder for i in ssn.outcome.intents if isinstance(i, Bind)] == ["all"]
 
 
 def test_statements_can_be_joined_and_done_again() -> None:
@@ -257,8 +257,8 @@ def test_a_running_job_that_cannot_be_served_is_unknown() -> None:
 def test_a_condition_is_written_once_per_type() -> None:
     ssn = session(node("n1"), job("a"))
     a = ssn.jobs["default/a"]
-    ssn.set_condition(a, "Odd", "True", "First", "one")
-    ssn.set_condition(a, "Odd", "True", "Second", "two")
-    assert [c["reason"] for c in ssn.conditions["default/a"]] == ["Second"]
+    ssn.outcome.set_condition(a, "Odd", "True", "First", "one")
+    ssn.outcome.set_condition(a, "Odd", "True", "Second", "two")
+    assert [c["reason"] for c in ssn.outcome.conditions["default/a"]] == ["Second"]
     assert ssn.total.milli_cpu == 32000
     assert ssn.now == 0.0

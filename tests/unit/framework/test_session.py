@@ -9,7 +9,21 @@ import numpy as np
 import pytest
 
 import pumice
-from pumice import Arguments, Job, Node, NodeRows, Plugin, PluginLoadError, Scope, Session, Task, Unfit, reject, scope
+from pumice import (
+    Arguments,
+    Job,
+    Node,
+    NodeRows,
+    Plugin,
+    PluginLoadError,
+    Scope,
+    Session,
+    Task,
+    Unfit,
+    Verdict,
+    reject,
+    scope,
+)
 from pumice.framework.points import POINTS
 from pumice.framework.session import PluginEntry
 from pumice.testing import Scenario, cluster, job, queue, session, task_of
@@ -50,7 +64,7 @@ def test_every_point_has_its_registration_method() -> None:
 
 
 def test_a_registration_where_no_action_asks_is_a_warning() -> None:
-    ssn = world()
+    ssn = Session(world().state, unasked=frozenset({"target_job"}))
     ssn.add_target_job_fn("mine", lambda jobs: jobs[0])
     assert ssn.warnings == ["plugin 'mine' registers at target_job, which no action asks"]
 
@@ -102,7 +116,7 @@ def test_kais_forms_are_told_apart_by_their_parameters() -> None:
 
     task, node_ = ask(ssn, Kai(Arguments()))
     ssn.predicate(task, node_)
-    assert ssn.pre_predicate(task) is None
+    assert ssn.pre_predicate(task)
     assert ssn.node_order(task, node_) == 3.0
     assert asked == [(task, task.job, node_), (task, task.job)]
     assert {c.plugin for c in ssn.chain("predicate")[0]} == {"kai"}
@@ -121,7 +135,7 @@ def test_a_function_of_any_number_of_parameters_is_taken_as_it_is() -> None:
         (lambda s: s.add_predicate_fn("p", lambda task: None), r"plugin 'p': predicate must take \(task, node\)"),
         (lambda s: s.add_job_ready_fn("p", lambda a, b: True), r"test_session\.py:\d+ requires 2 positional"),
         (lambda s: s.add("nowhere", "p", lambda: None), "extension point 'nowhere': not one of allocatable, "),
-        (lambda s: s.add_job_ready_fn("p"), "add_job_ready_fn: needs a function, got 'p'"),
+        (lambda s: s.add_job_ready_fn("p"), "add_job_ready_fn: needs a function, got None for 'p'"),
         (lambda s: s.add_job_ready_fn(5, lambda job: True), "add_job_ready_fn: the name must be text, got 5"),
     ],
 )
@@ -169,7 +183,7 @@ def test_tiers_and_plugins_are_asked_in_their_order() -> None:
         return entry(Noting(Arguments()))
 
     ssn = Session(world().state, tiers=[[named("z"), named("a")], [named("m", refuses=True)]]).open()
-    reason = ssn.predicate_reason(task_of(ssn, "a-0"), ssn.nodes["node-0"])
+    reason = ssn.search.objection(task_of(ssn, "a-0"), ssn.nodes["node-0"])
     assert order == ["z", "a", "m"]
     assert reason is not None
     assert (reason.plugin, reason.text) == ("m", "m says no")
@@ -202,32 +216,32 @@ def test_orders_are_asked_by_comparison_or_by_key() -> None:
     assert ssn.job_order(a, b) == 0
     ssn.add_job_order_key_fn("p", lambda job: -job.priority)
     assert ssn.job_order(a, b) == -1
-    assert ssn.job_less()(a, b)
-    assert sorted([b, r, a], key=ssn.job_key()) == [a, b, r]
+    assert ssn.orders.job_less()(a, b)
+    assert sorted([b, r, a], key=ssn.orders.job_key()) == [a, b, r]
     ssn.add_job_order_fn("q", lambda left, right: 0)
-    assert ssn.job_less()(a, b)
-    assert sorted([b, r, a], key=ssn.job_key()) == [a, b, r]
-    heap = ssn.job_heap([r, b, a])
+    assert ssn.orders.job_less()(a, b)
+    assert sorted([b, r, a], key=ssn.orders.job_key()) == [a, b, r]
+    heap = ssn.orders.job_heap([r, b, a])
     assert [heap.pop().name for _ in range(3)] == ["a", "b", "r"]
 
 
 def test_tasks_and_queues_have_their_orders_too() -> None:
     ssn = world()
     first, second = task_of(ssn, "a-0"), task_of(ssn, "a-1")
-    assert ssn.sorted_tasks([second, first]) == [first, second]
+    assert ssn.orders.sorted_tasks([second, first]) == [first, second]
     ssn.add_task_order_fn("p", lambda left, right: 1 if left.name < right.name else -1)
-    assert ssn.sorted_tasks([first, second]) == [second, first]
+    assert ssn.orders.sorted_tasks([first, second]) == [second, first]
     assert ssn.task_order(first, second) == 1
     default, other = ssn.queues["default"], ssn.queues["other"]
-    assert ssn.queue_less(default, other)
-    assert ssn.victim_queue_less(other, default, other)
+    assert ssn.orders.queue_less(default, other)
+    assert ssn.orders.victim_queue_less(other, default, other)
     ssn.add_queue_order_fn("p", lambda left, right: 1 if left.name < right.name else -1)
-    assert ssn.queue_less(other, default)
+    assert ssn.orders.queue_less(other, default)
     assert ssn.queue_order(other, default) == -1
-    heap = ssn.queue_heap([default, other])
+    heap = ssn.orders.queue_heap([default, other])
     assert [heap.pop().name, heap.pop().name] == ["other", "default"]
     ssn.add_victim_queue_order_fn("p", lambda left, right, preemptor: -1 if left is preemptor else 1)
-    assert ssn.victim_queue_less(other, default, other)
+    assert ssn.orders.victim_queue_less(other, default, other)
 
 
 def test_votes_and_verdicts_say_who_said_no() -> None:
@@ -242,7 +256,7 @@ def test_votes_and_verdicts_say_who_said_no() -> None:
     assert ssn.job_pipelined(a).plugin == "p"
     assert ssn.job_enqueueable(a)
     assert ssn.enqueue_key(a) == (2,)
-    assert ssn.job_valid(a)[1:] == ("too few", "p", "NotEnough")
+    assert ssn.job_valid(a)[1:4] == ("too few", "p", "NotEnough")
     ssn.add_job_enqueueable_fn("q", lambda job: 1)
     assert ssn.enqueue_key(a) is None
 
@@ -258,8 +272,8 @@ def test_queues_are_asked_whether_they_may() -> None:
     assert ssn.allocatable_room(default, task, 5) == 3
     ssn.add_allocatable_fn("q", lambda queue, task: True)
     assert ssn.allocatable_room(default, task, 5) == 0
-    assert ssn.overused(default) == "p"
-    assert ssn.overused(ssn.queues["other"]) == ""
+    assert ssn.overused(default) == Verdict(True, plugin="p")
+    assert not ssn.overused(ssn.queues["other"])
     assert ssn.preemptive(default, [task])
     assert not ssn.preemptive(default, [task, task])
 
@@ -333,7 +347,7 @@ def test_devices_and_binds_are_asked_about() -> None:
     assert ssn.gpu_order(task, node_, "3") == 3.0
     ssn.add_gpu_order_fn("q", lambda task, node, gpu: float("nan"))
     assert ssn.gpu_order(task, node_, "3") is None
-    assert ssn.bind_annotations(task, node_) == {"on": "node-0", "x": "2"}
+    assert ssn.bind_request_mutate(task, node_.name) == {"on": "node-0", "x": "2"}
 
 
 def test_what_plugins_see_cannot_be_written() -> None:

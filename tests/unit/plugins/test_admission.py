@@ -70,7 +70,7 @@ def test_jobs_with_a_deadline_go_first_and_the_earliest_deadline_ahead() -> None
         Sla(Arguments({})), queue("default"), node("n"), _dated("none", 0), _dated("late", 2, "1h"),
         _dated("soon", 3, "1m30s"), _dated("short", 4, "2m", "sla-waiting-time"), _dated("bad", 1, "soon"),
     )  # fmt: skip
-    ordered = sorted(ssn.jobs.values(), key=ssn.job_key())
+    ordered = sorted(ssn.jobs.values(), key=ssn.orders.job_key())
     assert [j.name for j in ordered] == ["soon", "short", "late", "none", "bad"]
 
 

@@ -58,7 +58,7 @@ def test_queues_that_deserve_something_come_before_those_that_do_not() -> None:
         *(queue("first", priority=5), node("n", cpu=8)),
         *(job("x", tasks=2, on="n", queue="b"), job("y", tasks=2, on="n", queue="c")),
     )
-    heap = ssn.queue_heap(ssn.queues.values())
+    heap = ssn.orders.queue_heap(ssn.queues.values())
     assert [heap.pop().name for _ in range(4)] == ["first", "c", "b", "a"]
 
 

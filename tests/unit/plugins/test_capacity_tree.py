@@ -95,8 +95,8 @@ def test_the_share_of_a_parent_follows_placements_unless_volcano_is_wanted(volca
 def test_victims_come_first_from_the_queue_that_is_nearest() -> None:
     ssn = _world(*_family(), node("n"))
     of = ssn.queues
-    assert ssn.victim_queue_less(of["right"], of["other"], of["left"])
-    assert not ssn.victim_queue_less(of["other"], of["right"], of["left"])
+    assert ssn.orders.victim_queue_less(of["right"], of["other"], of["left"])
+    assert not ssn.orders.victim_queue_less(of["other"], of["right"], of["left"])
     branches = Tree(of, ssn.state.total, hierarchy=True).branches
     assert common_level(branches["left"], branches["right"]) == 1
     assert common_level(branches["left"], branches["other"]) == 0
@@ -154,7 +154,7 @@ def test_without_a_root_queue_there_is_one_without_limits() -> None:
 )
 def test_bounds_that_do_not_add_up_are_named(queues: list[Any], who: str, text: str) -> None:
     ssn = _world(queue("root"), *queues, node("n"))
-    notes = [i for i in ssn.intents if isinstance(i, Note)]
+    notes = [i for i in ssn.outcome.intents if isinstance(i, Note)]
     assert [n.key for n in notes] == [who]
     assert notes[0].message.startswith(f"queue {who}: ")
     assert re.search(text, notes[0].message)

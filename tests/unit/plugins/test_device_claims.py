@@ -69,7 +69,7 @@ def opened(arguments: Json | None = None, **objects: list[Json]) -> Session:
 
 def objections(ssn: Session, name: str) -> dict[str, str | None]:
     task = ssn.state.tasks[name]
-    reasons = {n: ssn.predicate_reason(task, found) for n, found in sorted(ssn.nodes.items())}
+    reasons = {n: ssn.search.objection(task, found) for n, found in sorted(ssn.nodes.items())}
     assert not ssn.errors
     return {n: r.text if r else None for n, r in reasons.items()}
 
@@ -206,7 +206,7 @@ def chosen(ssn: Session, name: str, on: str) -> Json:
     statement = ssn.statement()
     assert statement.allocate(ssn.state.tasks[name], ssn.nodes[on]) == ""
     statement.commit()
-    (bind,) = [i for i in ssn.intents if isinstance(i, Bind)]
+    (bind,) = [i for i in ssn.outcome.intents if isinstance(i, Bind)]
     (choice,) = bind.prepare
     assert isinstance(choice, DeviceChoice)
     assert choice.allocation is not None
@@ -362,7 +362,7 @@ def test_an_allocated_claim_is_only_to_be_reserved() -> None:
     statement = ssn.statement()
     assert statement.allocate(ssn.state.tasks["p"], ssn.nodes["n1"]) == ""
     statement.commit()
-    assert [i.prepare for i in ssn.intents if isinstance(i, Bind)] == [(DeviceChoice("ns/c"),)]
+    assert [i.prepare for i in ssn.outcome.intents if isinstance(i, Bind)] == [(DeviceChoice("ns/c"),)]
 
 
 def test_a_claim_made_for_another_pod_or_about_to_go_serves_nobody() -> None:

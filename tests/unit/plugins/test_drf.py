@@ -32,7 +32,7 @@ def _placed(name: str, path: str, weights: str) -> Any:
 def test_the_job_that_holds_the_smallest_part_of_its_dominant_resource_goes_first() -> None:
     ssn = _world(queue("default"), node("n", cpu=10, memory="100Gi"), job("cpu", cpu=2, on="n"),
                  job("memory", cpu=1, memory="50Gi", on="n"), job("new"))  # fmt: skip
-    ordered = sorted(ssn.jobs.values(), key=ssn.job_key())
+    ordered = sorted(ssn.jobs.values(), key=ssn.orders.job_key())
     assert [j.name for j in ordered] == ["new", "cpu", "memory"]
 
 
@@ -149,7 +149,7 @@ def test_a_queue_reclaims_only_while_it_still_comes_first() -> None:
 def test_weights_that_are_too_few_are_named_and_count_as_one() -> None:
     ssn = _world(_placed("a", "root/x/a", "1/2"), _placed("b", "root/b", "oops/0.5"), node("n"),
                  job("x", queue="a"), job("y", queue="b"), hierarchy=True)  # fmt: skip
-    notes = [i for i in ssn.intents if isinstance(i, Note)]
+    notes = [i for i in ssn.outcome.intents if isinstance(i, Note)]
     assert [n.key for n in notes] == ["a"]
     assert "must give a weight for each part" in notes[0].message
     assert ssn.queue_order(ssn.queues["a"], ssn.queues["b"]) == 0

@@ -129,11 +129,11 @@ def test_under_compat_scores_without_predicates_do_not_see_placements_of_the_cyc
 def test_a_filter_can_be_turned_off_by_its_argument() -> None:
     tainted = [node("a", taints=[{"key": "k", "effect": "NoSchedule"}])]
     on = opened(Predicates, {}, tainted, [pod("p")])
-    reason = on.predicate_reason(on.state.tasks["p"], on.nodes["a"])
+    reason = on.search.objection(on.state.tasks["p"], on.nodes["a"])
     assert reason is not None
     assert (reason.text, reason.code) == ("node(s) had untolerated taint {k: }", Code.UNRESOLVABLE)
     off = opened(Predicates, {"predicate.TaintTolerationEnable": "false"}, tainted, [pod("p")])
-    assert off.predicate_reason(off.state.tasks["p"], off.nodes["a"]) is None
+    assert off.search.objection(off.state.tasks["p"], off.nodes["a"]) is None
 
 
 def hostile(name: str, **more: Any) -> Json:
@@ -148,13 +148,13 @@ def test_eviction_helps_against_anti_affinity_but_not_under_compat() -> None:
             Predicates, {}, [node("a")], [hostile("r", on="a"), hostile("p")], **({"compat": compat} if compat else {})
         )
         task, there = ssn.state.tasks["p"], ssn.nodes["a"]
-        reason = ssn.predicate_reason(task, there)
+        reason = ssn.search.objection(task, there)
         assert reason is not None and reason.evictable
         ssn.pre_predicate(task)
         ssn.statement().evict(ssn.state.tasks["r"], "test")
-        assert (ssn.predicate_reason(task, there) is None) is helps
+        assert (ssn.search.objection(task, there) is None) is helps
         ssn.pre_predicate(task)
-        assert ssn.predicate_reason(task, there) is None
+        assert ssn.search.objection(task, there) is None
 
 
 def test_anti_affinity_of_a_pod_placed_in_this_cycle_keeps_others_away_but_not_under_compat() -> None:
@@ -164,7 +164,7 @@ def test_anti_affinity_of_a_pod_placed_in_this_cycle_keeps_others_away_but_not_u
             **({"compat": compat} if compat else {}),
         )
         ssn.statement().allocate(ssn.state.tasks["p"], ssn.nodes["a"])
-        reason = ssn.predicate_reason(ssn.state.tasks["q"], ssn.nodes["a"])
+        reason = ssn.search.objection(ssn.state.tasks["q"], ssn.nodes["a"])
         assert (reason is not None) is kept_away
 
 
@@ -206,11 +206,11 @@ def test_cpu_and_memory_are_kept_for_idle_devices() -> None:
     arguments = {"proportional": {"enable": True, "resources": GPU, "resourceProportion": rates}}
     nodes = [node("a", **{GPU: "7"}), node("b", **{GPU: "8"}), node("c")]
     ssn = opened(ResourceStrategyFit, arguments, nodes, [pod("p"), pod("g", requests={"cpu": "8", GPU: "1"})])
-    reasons = {n: ssn.predicate_reason(ssn.state.tasks["p"], found) for n, found in sorted(ssn.nodes.items())}
+    reasons = {n: ssn.search.objection(ssn.state.tasks["p"], found) for n, found in sorted(ssn.nodes.items())}
     assert reasons["a"] is None and reasons["c"] is None
     assert reasons["b"] is not None and reasons["b"].code is Code.UNRESOLVABLE
     assert reasons["b"].text == f"proportional of resource {GPU} check failed"
-    assert ssn.predicate_reason(ssn.state.tasks["g"], ssn.nodes["b"]) is None
+    assert ssn.search.objection(ssn.state.tasks["g"], ssn.nodes["b"]) is None
 
 
 @pytest.mark.parametrize(

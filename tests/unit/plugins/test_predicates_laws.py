@@ -20,10 +20,10 @@ def assert_filters_follow_the_rules(board: Board, ssn: Session) -> None:
     for task in board.waiting():
         pod = board.pods[task.name]
         expected = {p.name: objection(pod, p, places) for p in places}
-        said = {n.name: ssn.predicate_reason(task, n) for n in board.in_order()}
+        said = {n.name: ssn.search.objection(task, n) for n in board.in_order()}
         assert {name: reason.text if reason else None for name, reason in said.items()} == expected
-        view = ssn.evaluator.view(task)
-        rows = ssn.chooser.feasible(view, task, np.asarray(view.code == 0))
+        view = ssn.search.evaluator.view(task)
+        rows = ssn.search.chooser.feasible(view, task, np.asarray(view.code == 0))
         kept = {board.state.table.nodes[row].name for row in rows.tolist()}  # type: ignore[union-attr]
         assert kept == {name for name, text in expected.items() if text is None}
 
@@ -71,11 +71,11 @@ def test_equal_tasks_placed_in_a_row_get_the_places_that_choosing_one_by_one_giv
     board = Board(made, [*pods, *twins])
     ssn = board.open(Predicates)
     first = board.state.tasks["t0"]
-    planned = [board.state.table.nodes[row] for row in ssn.chooser.plan(first, count)]
+    planned = [board.state.table.nodes[row] for row in ssn.search.chooser.plan(first, count)]
     chosen = []
     for name in sorted(t["metadata"]["uid"] for t in twins):
         task = board.state.tasks[name]
-        found = ssn.chooser.choose(task)
+        found = ssn.search.chooser.choose(task)
         if not isinstance(found, Choice):
             break
         ssn.statement().allocate(task, found.node)

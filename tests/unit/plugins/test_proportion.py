@@ -37,9 +37,9 @@ def test_a_gang_beyond_what_its_queue_deserves_waits_and_is_told_why() -> None:
 
 def test_a_queue_that_holds_what_it_deserves_is_overused() -> None:
     ssn = _world(queue("a"), node("n", cpu=2), job("x", tasks=2, on="n", queue="a"), job("y", queue="a"))
-    assert ssn.overused(ssn.queues["a"]) == ""  # it still wants a third pod slot
+    assert not ssn.overused(ssn.queues["a"])  # it still wants a third pod slot
     ssn = _world(queue("a"), node("n", cpu=2, pods=2), job("x", tasks=2, on="n", queue="a"), job("y", queue="a"))
-    assert ssn.overused(ssn.queues["a"]) == "proportion"
+    assert ssn.overused(ssn.queues["a"]).plugin == "proportion"
 
 
 def test_a_closed_queue_takes_nothing_and_reclaims_nothing() -> None:
@@ -66,7 +66,7 @@ def test_queues_are_ordered_by_priority_and_then_by_share() -> None:
         *(job(f"more-{q}", tasks=9, queue=q) for q in ("a", "b")),
         job("z", tasks=3, on="n", queue="first"),
     )
-    heap = ssn.queue_heap(ssn.queues.values())
+    heap = ssn.orders.queue_heap(ssn.queues.values())
     assert [heap.pop().name for _ in range(3)] == ["first", "b", "a"]
 
 

@@ -72,7 +72,7 @@ def task(ssn: Session, name: str) -> Task:
 
 
 def objections(ssn: Session, name: str) -> dict[str, str | None]:
-    reasons = {n: ssn.predicate_reason(task(ssn, name), found) for n, found in sorted(ssn.nodes.items())}
+    reasons = {n: ssn.search.objection(task(ssn, name), found) for n, found in sorted(ssn.nodes.items())}
     assert all(r is None or r.code is not Code.ERROR for r in reasons.values())
     return {n: r.text if r else None for n, r in reasons.items()}
 
@@ -183,7 +183,7 @@ def test_a_node_takes_no_more_volumes_than_its_driver_can_attach() -> None:
     )
     assert objections(ssn, "p") == {"n1": "node(s) exceed max volume count", "n2": None}
     assert objections(ssn, "q") == {"n1": None, "n2": None}
-    reason = ssn.predicate_reason(task(ssn, "p"), ssn.nodes["n1"])
+    reason = ssn.search.objection(task(ssn, "p"), ssn.nodes["n1"])
     assert reason is not None and reason.evictable
 
 
@@ -191,7 +191,7 @@ def bind_choices(ssn: Session, name: str, on: str) -> list[VolumeChoice]:
     statement = ssn.statement()
     assert statement.allocate(task(ssn, name), ssn.nodes[on]) == ""
     statement.commit()
-    binds = [i for i in ssn.intents if isinstance(i, Bind)]
+    binds = [i for i in ssn.outcome.intents if isinstance(i, Bind)]
     return [c for c in binds[-1].prepare if isinstance(c, VolumeChoice)]
 
 

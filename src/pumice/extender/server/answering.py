@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from typing import Any, Final
 
-import numpy as np
-
 from pumice.extender.server.knowledge import Knowledge
 from pumice.extender.server.session import ServedSession
 from pumice.extender.wire import messages as m
 from pumice.extender.wire import verbs as v
 from pumice.extender.wire.objects import Wire, WireNode, WireTask, WireVictims
-from pumice.framework import answers
-from pumice.framework.plugin import Event
+from pumice.framework.points import Point
+from pumice.framework.points import table as t
 from pumice.model.intents import Bind
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -59,24 +57,14 @@ class Answering:
         ssn = self._ssn
         if not nodes:
             return {}
-        before = ssn.pre_predicate(task) if ssn.chain("pre_predicate") else None
-        if before is not None:
+        before = ssn.pre_predicate(task)
+        if not before:
             return {node.name: (int(before.code), _said(before.text)) for node in nodes}
-        rows, open_nodes, refused = ssn.rows(nodes), nodes, {}
-        for f in ssn.evaluator.filters:
-            if f.applies is not None and not f.applies(task):
-                continue
-            codes = ssn.evaluator.ask_filter(f, task, rows)
-            if not codes.any():
-                continue
-            for node, number in zip(open_nodes, codes.tolist(), strict=True):
-                if number:
-                    reason = reason_of(number)
-                    refused[node.name] = (int(reason.code), _said(reason.text))
-            open_nodes = [node for node in open_nodes if node.name not in refused]
-            if not open_nodes:
-                break
-            rows = ssn.rows(open_nodes)
+        refused = {}
+        for node, number in zip(nodes, ssn.objections(task, nodes), strict=True):
+            if number:
+                reason = reason_of(number)
+                refused[node.name] = (int(reason.code), _said(reason.text))
         return refused
 
     def prioritize(self, request: m.NodesRequest) -> m.PrioritizeResponse:
@@ -84,35 +72,19 @@ class Answering:
         if not nodes:
             return m.PrioritizeResponse(scores={})
         try:
-            scores = self._scores(task, nodes)
+            scores = self._ssn.all_scores(task, nodes)
         except Unfit as no:
             return m.PrioritizeResponse(scores={}, error=_said(no.text))
         return m.PrioritizeResponse(scores=scores)
 
-    def _scores(self, task: Task, nodes: list[Node]) -> dict[str, float]:
-        ssn, rows = self._ssn, self._ssn.rows(nodes)
-        total = np.zeros(len(nodes))
-        everybody = np.ones(len(nodes), dtype=np.bool_)
-        if ssn.chain("node_pre_order"):
-            ssn._node_pre_order(task, rows)
-        for scorer in ssn.evaluator.scorers:
-            if scorer.applies is None or scorer.applies(task):
-                part = ssn.evaluator.ask_scorer(scorer, task, rows)
-                total = total + (scorer.normalize(part, everybody) if scorer.normalize is not None else part)
-        if ssn.chain("node_map"):
-            total = total + ssn._map_reduce(task, rows, total)
-        return {node.name: score for node, score in zip(nodes, total.tolist(), strict=True)}
-
     def best_node(self, request: m.BestNodeRequest) -> m.BestNodeResponse:
         task = self._knowledge.task(request.task)
-        if not self._ssn.chain("best_node"):
-            return m.BestNodeResponse()
-        chosen = self._ssn._best_node(task, dict(request.scores))
+        chosen = self._ssn.search.best_node(task, dict(request.scores))
         return m.BestNodeResponse(node_name=chosen.name if chosen is not None else "")
 
     def gpu_order(self, request: m.GpuOrderRequest) -> m.GpuOrderResponse:
         nodes, task = self._nodes([request.node]), self._knowledge.task(request.task)
-        if not nodes or not self._ssn.chain("gpu_order"):
+        if not nodes or not self._ssn.anybody(t.GPU_ORDER):
             return m.GpuOrderResponse()
         node = nodes[0]
         scores = {gpu.index: self._ssn.gpu_order(task, node, gpu.index) for gpu in request.gpus}
@@ -120,17 +92,15 @@ class Answering:
 
     # -- victims --------------------------------------------------------------------------------------------------
     def preemptable(self, request: m.VictimsRequest) -> m.VictimsResponse:
-        return self._victims("preemptable", request)
+        return self._victims(t.PREEMPTABLE, request)
 
     def reclaimable(self, request: m.VictimsRequest) -> m.VictimsResponse:
-        return self._victims("reclaimable", request)
+        return self._victims(t.RECLAIMABLE, request)
 
-    def _victims(self, point: str, request: m.VictimsRequest) -> m.VictimsResponse:
+    def _victims(self, point: Point[..., Any, Any], request: m.VictimsRequest) -> m.VictimsResponse:
         evictor = self._knowledge.task(request.evictor)
         evictees = [self._knowledge.task(task) for task in request.evictees]
-        if not self._ssn.chain(point):
-            return m.VictimsResponse(status=0, victims=[])
-        chosen = self._ssn._victims(point, evictor, evictees)
+        chosen = self._ssn.evictable(point, evictor, evictees)
         if chosen is None:
             return m.VictimsResponse(status=0, victims=[])
         return m.VictimsResponse(status=1, victims=_echoed(request.evictees, chosen))
@@ -141,7 +111,7 @@ class Answering:
 
     def preempt(self, request: m.PreemptRequest) -> m.PreemptResponse:
         task = self._knowledge.task(request.task)
-        if not self._ssn.chain("preemptable"):
+        if not self._ssn.anybody(t.PREEMPTABLE):
             return m.PreemptResponse(candidates=request.candidates)
         kept: dict[str, WireVictims] = {}
         for node, victims in request.candidates.items():
@@ -153,15 +123,14 @@ class Answering:
 
     # -- jobs and queues ------------------------------------------------------------------------------------------
     def job_enqueueable(self, request: m.JobRequest) -> m.VoteResponse:
-        return self._vote("job_enqueueable", self._knowledge.job(request.job))
+        return self._vote(t.JOB_ENQUEUEABLE, self._knowledge.job(request.job))
 
     def job_pipelined(self, request: m.JobRequest) -> m.VoteResponse:
-        return self._vote("job_pipelined", self._knowledge.job(request.job))
+        return self._vote(t.JOB_PIPELINED, self._knowledge.job(request.job))
 
-    def _vote(self, point: str, job: Job) -> m.VoteResponse:
+    def _vote(self, point: Point[..., Any, Any], job: Job) -> m.VoteResponse:
         """One tier's vote: a reject counts above a permit."""
-        ssn = self._ssn
-        votes = [ssn._asked(c, answers.vote, -1, job) for tier in ssn.chain(point) for c in tier]
+        votes = [0 if said is None else 1 if said.passed else -1 for _, said in self._ssn.each(point, job)]
         return m.VoteResponse(status=min(votes, default=0) if min(votes, default=0) < 0 else max(votes, default=0))
 
     def job_enqueued(self, request: m.JobRequest) -> m.Acknowledged:
@@ -173,7 +142,7 @@ class Answering:
 
     def job_valid(self, request: m.JobRequest) -> m.VerdictResponse:
         job = self._knowledge.job(request.job)
-        return _verdict(self._ssn._verdict("job_valid", job))
+        return _verdict(self._ssn.ask(t.JOB_VALID, job))
 
     def queue_overused(self, request: m.QueueRequest) -> m.OverusedResponse:
         queue = self._knowledge.queue(request.queue, sums_told=self._sums_told)
@@ -186,24 +155,24 @@ class Answering:
     # -- orders ---------------------------------------------------------------------------------------------------
     def job_order(self, request: m.JobsRequest) -> m.OrderResponse:
         jobs = [self._knowledge.job(job) for job in request.jobs]
-        return self._ranks("job_order", jobs, [job.uid for job in jobs])
+        return self._ranks(t.JOB_ORDER, jobs, [job.uid for job in jobs])
 
     def task_order(self, request: m.TasksRequest) -> m.OrderResponse:
         tasks = [self._knowledge.task(task) for task in request.tasks]
-        return self._ranks("task_order", tasks, [task.uid for task in tasks])
+        return self._ranks(t.TASK_ORDER, tasks, [task.uid for task in tasks])
 
     def queue_order(self, request: m.QueuesRequest) -> m.OrderResponse:
         queues = [self._knowledge.queue(queue, sums_told=self._sums_told) for queue in request.queues]
-        return self._ranks("queue_order", queues, [queue.name for queue in queues])
+        return self._ranks(t.QUEUE_ORDER, queues, [queue.name for queue in queues])
 
-    def _ranks(self, point: str, things: Sequence[Any], names: Sequence[str]) -> m.OrderResponse:
+    def _ranks(self, point: Point[..., Any, int], things: Sequence[Any], names: Sequence[str]) -> m.OrderResponse:
         """Ranks by place in the order; those that nobody tells apart share one."""
         ssn = self._ssn
-        if not ssn.chain(point):
+        if not ssn.anybody(point):
             return m.OrderResponse()
 
         def compare(left: int, right: int) -> int:
-            return ssn._compare(point, things[left], things[right])
+            return ssn.ask(point, things[left], things[right])
 
         order = sorted(range(len(things)), key=cmp_to_key(compare))
         ranks: dict[str, float] = {}
@@ -226,30 +195,15 @@ class Answering:
         task = self._knowledge.task(request.task, moved=True)
         state = self._knowledge.state
         with state.shown_at(task, state.nodes.get(request.task.node_name)):
-            return m.ErrorResponse(error=self._objection(task, which))
-
-    def _objection(self, task: Task, which: str) -> str:
-        said = ""
-        for handler in self._ssn.handlers:
-            one, many = getattr(handler, which), getattr(handler, f"{which}_many")
-            event = Event(task)
-            try:
-                if one is not None:
-                    one(event)
-                elif many is not None:
-                    many([task])
-            except Exception as exc:
-                self._ssn.contain(handler.plugin, f"{which} handler", exc, task)
-                event.err = event.err or f"{type(exc).__name__}: {exc}"
-            if event.err is not None and not said:
-                said = str(event.err) or handler.plugin
-        return said
+            handlers = self._ssn.handlers
+            said = handlers.allocated(task)[0] if which == "allocate" else handlers.deallocated(task)
+        return m.ErrorResponse(error=said)
 
     def bind(self, request: m.BindRequest) -> m.ErrorResponse:
         """A policy binds only if it registered a binder; a bind that nobody did must not look done."""
         task = request.task
         intent = Bind(f"{task.namespace}/{task.name}", task.uid, request.node.name)
-        for binder in self._ssn.binders.values():
+        for binder in self._ssn.binds.binders.values():
             try:
                 binder.bind(intent)
             except Exception as exc:

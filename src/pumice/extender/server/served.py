@@ -116,7 +116,7 @@ class Served:
 
     async def _bind(self, following: Following, body: bytes) -> bytes:
         verb, dialect, request = self._reader.read(BIND, body)
-        binder = next(iter(self._current().binders.values()), following.cluster)
+        binder = next(iter(self._current().binds.binders.values()), following.cluster)
         intent = Bind(f"{request.task.namespace}/{request.task.name}", request.task.uid, request.node.name)
         try:
             await asyncio.to_thread(binder.bind, intent)
@@ -153,14 +153,7 @@ class Served:
         session, self._session = self._session, None
         if session is None or self._blocked is not None:
             return
-        for plugin in self._plugins:
-            closing = getattr(plugin, "on_session_close", None)
-            if closing is not None:
-                session._opening = _name(plugin)
-                try:
-                    closing(session)
-                except Exception as exc:
-                    session.contain(_name(plugin), "on_session_close", exc)
+        session.close_plugins()
 
     # -- what is served -------------------------------------------------------------------------------------------
     def points(self) -> dict[str, set[Scope]]:
@@ -172,10 +165,7 @@ class Served:
         for builder in self._builders:
             plugin = builder()
             session.open_plugin(plugin, _name(plugin))
-        found = {
-            point: {callback.scope for callbacks in known.values() for callback in callbacks}
-            for point, known in session._registered.items()
-        }
+        found = {point: {callback.scope for callback in callbacks} for point, callbacks in session.registered().items()}
         if session.handlers:
             found["event handlers"] = {Scope.SESSION}
         return found

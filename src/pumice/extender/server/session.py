@@ -12,6 +12,8 @@ from pumice.extender.server.knowledge import Knowledge
 from pumice.extender.server.untold import NotTold, StateView
 from pumice.framework.budgets import Budgets
 from pumice.framework.compat import Compat
+from pumice.framework.points.guard import Call, Failures
+from pumice.framework.points.table import NODE_MAP
 from pumice.framework.runtime import Runtime
 from pumice.framework.session import Session
 from pumice.model.job import Job
@@ -21,6 +23,29 @@ from pumice.model.resources import Resources
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
+
+
+class ServedFailures(Failures):
+    """As in the scheduler, but what was not told is kept for the answer."""
+
+    def __init__(self, session: ServedSession) -> None:
+        super().__init__(session.runtime, session.metrics)
+        self._session = session
+
+    def contain(
+        self,
+        plugin: str,
+        point: str,
+        exc: BaseException,
+        task: Task | None = None,
+        node: Node | None = None,
+        fn: Call | None = None,
+    ) -> None:
+        """See `Failures.contain`."""
+        if isinstance(exc, NotTold):
+            self._session.untold = exc
+        else:
+            super().contain(plugin, point, exc, task, node, fn)
 
 
 class ServedSession(Session):
@@ -56,14 +81,30 @@ class ServedSession(Session):
         """What all nodes of the snapshot offer."""
         return self.state.total_resources()
 
-    def contain(
-        self, plugin: str, point: str, exc: Exception, task: Task | None = None, node: Node | None = None
-    ) -> None:
-        """As in the scheduler, but what was not told is kept for the answer."""
-        if isinstance(exc, NotTold):
-            self.untold = exc
-        else:
-            super().contain(plugin, point, exc, task, node)
+    def _make_failures(self) -> Failures:
+        return ServedFailures(self)
+
+    def objections(self, task: Task, nodes: list[Node]) -> list[int]:
+        """The first objection to each node, as a reason number; 0 for none."""
+        found: list[int] = self.search.evaluator.first_objection(task, self.rows(nodes)).tolist()
+        return found
+
+    def all_scores(self, task: Task, nodes: list[Node]) -> dict[str, float]:
+        """Scores by node, all plugins together.
+
+        :raises Unfit: a score refuses to let the task be placed.
+        """
+        evaluator, rows = self.search.evaluator, self.rows(nodes)
+        total = np.zeros(len(nodes))
+        everybody = np.ones(len(nodes), dtype=np.bool_)
+        self.node_pre_order(task, rows)
+        for scorer in evaluator.scorers:
+            if evaluator.guard.applies(scorer, task):
+                part = evaluator.ask_scorer(scorer, task, rows)
+                total = scorer.merge(total, evaluator.guard.normalized(scorer, task, part, everybody))
+        if self.anybody(NODE_MAP):
+            total = total + self.search.map_reduce(task, rows)
+        return {node.name: score for node, score in zip(nodes, total.tolist(), strict=True)}
 
     def rows(self, nodes: list[Node]) -> NodeRows:
         """Some nodes as rows."""

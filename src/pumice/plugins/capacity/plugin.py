@@ -81,7 +81,7 @@ class Capacity(Plugin):
             self._device_limits = known[2]
             return known[1]
         tree = Tree(state.queues, state.total, hierarchy=self._hierarchy)
-        ssn.intents.extend(quota.queue_notes(known[1].problems if known is not None else {}, tree.problems))
+        ssn.outcome.intents.extend(quota.queue_notes(known[1].problems if known is not None else {}, tree.problems))
         self._device_limits = device_limits(tree)
         memory["_tree"] = signature, tree, self._device_limits
         return tree

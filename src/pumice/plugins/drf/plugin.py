@@ -32,7 +32,7 @@ class Drf(Plugin):
         memory = ssn.memory
         if memory.get("_total") != self._total:
             memory["_total"] = self._total
-            ssn.reorder_jobs()
+            ssn.orders.reorder_jobs()
         ssn.add_job_order_key_fn(self.name, self._share)
         ssn.add_preemptable_fn(self.name, self._preemptable)
         if ssn.flag("enableHierarchy"):
@@ -48,7 +48,9 @@ class Drf(Plugin):
         if known is not None and known[0] == signature:
             return known[1]
         hierarchy = Hierarchy(active, self._total)
-        ssn.intents.extend(quota.queue_notes(known[1].problems if known is not None else {}, hierarchy.problems))
+        ssn.outcome.intents.extend(
+            quota.queue_notes(known[1].problems if known is not None else {}, hierarchy.problems)
+        )
         memory["_hierarchy"] = signature, hierarchy
         return hierarchy
 

@@ -42,7 +42,7 @@ class Proportion(Plugin):
         before = filling.problems
         filling.refresh(ssn.queues, ssn.state.queue_version, ssn.state.total)
         if filling.problems is not before:
-            ssn.intents.extend(quota.queue_notes(before, filling.problems))
+            ssn.outcome.intents.extend(quota.queue_notes(before, filling.problems))
         ssn.add_queue_order_key_fn(self.name, self._order)
         ssn.add_overused_fn(self.name, self._overused)
         ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)

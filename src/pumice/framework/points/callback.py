@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from pumice.engine.scope import Scope
-from pumice.errors import PluginLoadError
-from pumice.framework.points import POINTS, Point
+from pumice.errors import PluginLoadError, shown
+from pumice.framework.points.point import Point
 
 
 @dataclass(slots=True)
@@ -41,6 +41,11 @@ class Callback:
     admits: Callable[..., bool] | None = None
     """preemptable, reclaimable: whether tasks of a job with that profile can be victims at all."""
 
+    def parts(self) -> list[tuple[str, Callable[..., Any]]]:
+        """Everything callable that the plugin handed over, by name: its function and its hints."""
+        named = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return [(name, part) for name, part in named if callable(part)]
+
 
 def _required(fn: Callable[..., Any]) -> int | None:
     """How many positional parameters a function requires; None when it takes any number."""
@@ -68,36 +73,38 @@ _FITTING: set[tuple[str, Any, type]] = set()
 """Forms that were found to fit: plugins register the same functions every cycle."""
 
 
-def adapted(point_name: str, plugin: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+def adapted(point: Point[..., Any, Any], plugin: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function in the point's own shape. KAI's forms that also take the job are told apart by their parameters.
 
     :raises PluginLoadError: the parameters fit no form of the point; names plugin, point, file and line.
     """
-    form = (point_name, getattr(fn, "__code__", None), type(fn))
+    if not callable(fn):
+        raise PluginLoadError(f"plugin {plugin!r}: {point.register} needs a function, got {shown(fn)}")
+    form = (point.name, getattr(fn, "__code__", None), type(fn))
     if form in _FITTING:
         return fn
-    point: Point = POINTS[point_name]
     bound = getattr(fn, "__func__", None)
     count = _required(bound) if bound is not None else _required(fn)
     if count is None:
         return fn
     if bound is not None:
         count -= 1
-    if count == point.arity[0] or (count < point.arity[0] and _takes(fn, point.arity[0])):
+    arity = point.arity
+    if count == arity[0] or (count < arity[0] and _takes(fn, arity[0])):
         if form[1] is not None and not getattr(fn, "__defaults__", None):
             _FITTING.add(form)
         return fn
-    if count in point.arity:
+    if count in arity:
         shaped: Callable[..., Any] | None = None
-        if point_name == "predicate":
+        if point.name == "predicate":
             shaped = lambda task, node: fn(task, task.job, node)  # noqa: E731
-        elif point_name == "pre_predicate":
+        elif point.name == "pre_predicate":
             shaped = lambda task: fn(task, task.job)  # noqa: E731
         if shaped is not None:
             shaped.__wrapped__ = fn  # type: ignore[attr-defined]
             return shaped
     raise PluginLoadError(
-        f"plugin {plugin!r}: {point_name} must take {point.signature}, but the function at {where(fn)} "
+        f"plugin {plugin!r}: {point.name} must take {point.signature}, but the function at {where(fn)} "
         f"requires {count} positional parameters"
     )
 

@@ -1,0 +1,49 @@
+"""What the engine needs of whoever stands between it and plugins: every call of theirs goes through this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Protocol
+
+from pumice.engine.course import Course
+from pumice.engine.rows import NodeRows
+from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
+from pumice.model.node import Node
+from pumice.model.task import Task
+
+
+class RowGuard(Protocol):
+    """Calls callbacks about rows. Nothing here raises, but for `scores` where a score refuses the task as a whole."""
+
+    def objections(self, f: Filter, task: Task, rows: NodeRows, nodes: Callable[[], Sequence[Node]]) -> Reasons:
+        """A reason number per row, 0 where the filter has no objection."""
+
+    def scores(self, s: Scorer, task: Task, rows: NodeRows, nodes: Callable[[], Sequence[Node]]) -> Floats:
+        """A score per row, not looked at yet for what is no number.
+
+        :raises Unfit: a batch score refuses to let the task be placed at all.
+        """
+
+    def finite(self, s: Scorer, task: Task, array: Floats) -> Floats:
+        """The scores with what is no number taken for a failure, which is told; minus infinity drops the node."""
+
+    def normalized(self, s: Scorer, task: Task, raw: Floats, mask: Bools) -> Floats:
+        """Raw scores scaled over the candidates."""
+
+    def applies(self, c: Filter | Scorer, task: Task) -> bool:
+        """Has the callback anything to say about the task?"""
+
+    def key(self, c: Filter | Scorer, task: Task) -> Hashable:
+        """Tasks of equal keys get equal answers."""
+
+    def static_key(self, c: Filter | Scorer, task: Task) -> Hashable:
+        """Tasks of equal keys get equal answers whatever their class."""
+
+    def course(self, f: Filter, task: Task) -> Course | None:
+        """How a filter goes on while equal tasks are placed; None where it does not say."""
+
+    def allowed(self, f: Filter, course: Course, task: Task, size: int) -> Bools | None:
+        """What a course allows now, per row; None where it fails."""
+
+    def follow(self, f: Filter, course: Course, task: Task, row: int) -> bool:
+        """Tell a course of one more task on a row; False where it fails."""

@@ -1,0 +1,153 @@
+"""The one way into a plugin. Whatever it handed over is called here, and its failure stays its own.
+
+A failure is attributed to plugin, point, task, node and the author's line, told once for each (plugin, point, kind of
+error, line) and counted; the point's failure policy says what the plugin is taken to have answered. `SystemExit` is a
+failure like any other, `KeyboardInterrupt` is not. `Unfit` is a no at points that can say no.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final
+
+from pumice.errors import PluginError
+from pumice.framework.metrics import Metrics
+from pumice.framework.points.callback import where
+from pumice.framework.runtime import QUARANTINE_AFTER, Health, Runtime
+from pumice.model.intents import Intent, Note
+from pumice.model.node import Node
+from pumice.model.reason import Unfit
+from pumice.model.task import Task
+
+log = logging.getLogger("pumice.framework")
+
+FAILS: Final = (Exception, SystemExit)
+"""What a plugin may raise without ending anything but its own answer."""
+_MOST_ERRORS: Final = 1000
+"""So many failures of a cycle are listed; the rest is only counted."""
+Call = Callable[..., Any]
+
+
+class Failures:
+    """What went wrong in plugins in one session."""
+
+    def __init__(self, runtime: Runtime, metrics: Metrics) -> None:
+        self._runtime, self._metrics = runtime, metrics
+        self.errors: list[PluginError] = []
+        self.failed: set[str] = set()
+
+    def contain(
+        self,
+        plugin: str,
+        point: str,
+        exc: BaseException,
+        task: Task | None = None,
+        node: Node | None = None,
+        fn: Call | None = None,
+    ) -> None:
+        """A plugin failed: attribute it, log it once with its traceback, count it, go on."""
+        about = "".join(
+            (f" for task {task.key}" if task is not None else "", f" on node {node.name}" if node is not None else "")
+        )
+        at = author_line(exc, fn)
+        error = PluginError(plugin, point, f"{type(exc).__name__}: {exc}{about}", at)
+        health = self._runtime.health.setdefault(plugin, Health())
+        health.failures += 1
+        health.last = f"{point}: {exc}"
+        kind = (plugin, point, type(exc).__name__, at)
+        if kind not in self._runtime.told:
+            self._runtime.told.add(kind)
+            log.error("%s", error, exc_info=exc if isinstance(exc, Exception) else None)
+        self.failed.add(plugin)
+        self._metrics.counter("pumice_plugin_failures_total", plugin=plugin, point=point)
+        if len(self.errors) < _MOST_ERRORS:
+            self.errors.append(error)
+
+    def judge(self) -> list[Intent]:
+        """Count failing cycles; a plugin that fails again and again is left out. What to tell people of it."""
+        notes: list[Intent] = []
+        for name, health in self._runtime.health.items():
+            if name not in self.failed:
+                health.failing_cycles = 0
+                continue
+            health.failing_cycles += 1
+            if health.failing_cycles >= QUARANTINE_AFTER and not health.quarantined:
+                health.quarantined = True
+                text = f"failed in {QUARANTINE_AFTER} cycles: {health.last}"
+                notes.append(Note("Plugin", name, "Warning", "Quarantined", text))
+                log.error("plugin %r is quarantined: %s", name, health.last)
+        return notes
+
+
+def author_line(exc: BaseException, fn: Call | None) -> str:
+    """File and line of the author's code that failed: the innermost in the function's own file, else its first line."""
+    own = getattr(getattr(_bare(fn), "__code__", None), "co_filename", None)
+    trace: TracebackType | None = exc.__traceback__
+    found = last = ""
+    while trace is not None:
+        last = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        if trace.tb_frame.f_code.co_filename == own:
+            found = last
+        trace = trace.tb_next
+    return found or (where(fn) if fn is not None else last)
+
+
+def _bare(fn: Any) -> Any:
+    while hasattr(fn, "func") or hasattr(fn, "__wrapped__"):
+        fn = getattr(fn, "func", None) or fn.__wrapped__
+    return getattr(fn, "__func__", fn)
+
+
+def about(args: tuple[Any, ...]) -> tuple[Task | None, Node | None]:
+    """The task and the node among the arguments of a question."""
+    task = next((a for a in args if isinstance(a, Task)), None)
+    node = next((a for a in args if isinstance(a, Node)), None)
+    return task, node
+
+
+def guarded(
+    failures: Failures,
+    plugin: str,
+    point: str,
+    fn: Call,
+    read: Callable[[str, Any], Any],
+    failed: Callable[[str], Any],
+    refuses: Callable[[str, Unfit], Any] | None = None,
+    parameters: int = 0,
+) -> Call:
+    """A callback that never raises and always answers in its form. Unrolled for one and two parameters."""
+
+    def fell(exc: BaseException, *args: Any) -> Any:
+        if refuses is not None and isinstance(exc, Unfit):
+            return refuses(plugin, exc)
+        failures.contain(plugin, point, exc, *about(args), fn=fn)
+        return failed(plugin)
+
+    if parameters == 1:
+
+        def one(a: Any) -> Any:
+            try:
+                return read(plugin, fn(a))
+            except FAILS as exc:
+                return fell(exc, a)
+
+        return one
+    if parameters == 2:
+
+        def two(a: Any, b: Any) -> Any:
+            try:
+                return read(plugin, fn(a, b))
+            except FAILS as exc:
+                return fell(exc, a, b)
+
+        return two
+
+    def call(*args: Any) -> Any:
+        try:
+            return read(plugin, fn(*args))
+        except FAILS as exc:
+            return fell(exc, *args)
+
+    return call

@@ -1,0 +1,87 @@
+"""A point: a question put to plugins, whose whole declaration is executed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from pumice.framework.points.rules import Failure, Rule
+from pumice.model.reason import Verdict
+
+P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A")
+
+
+class Form(Generic[P, R]):
+    """What a callback takes, and what its author may return."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point(Generic[P, R, A]):
+    """A question: asked with *P*, answered by a plugin with *R*, by all of them together with *A*."""
+
+    name: str
+    form: type[Form[P, R]]
+    rule: Rule
+    nobody: A
+    """What holds when nobody answers."""
+    on_failure: Failure
+    go: str = ""
+    signature: str = ""
+    forms: tuple[int, ...] = ()
+    """How many parameters a callback may take, the usual form first; empty: as many as the signature lists."""
+    flag: str | None = None
+    """The conf flag that switches it off for a plugin; None: always on."""
+    contract: str = ""
+    otherwise: str = ""
+    """What follows when nobody answers, in words, where *nobody* does not say it all."""
+    origin: str = "Volcano"
+    switch: tuple[str, Rule] | None = None
+    """A compat switch, and the rule that holds where it is on."""
+    part: str = "fn"
+    """What of a callback is asked: its function, or a hint that it declares beside it."""
+
+    @property
+    def register(self) -> str:
+        """The name of the session's registration method."""
+        return f"add_{self.name}_fn"
+
+    @property
+    def arity(self) -> tuple[int, ...]:
+        """How many parameters a callback may take, the usual form first."""
+        inside = self.signature.partition(" -> ")[0].strip("()")
+        return self.forms or (_parameters(inside),)
+
+    @property
+    def without(self) -> str:
+        """What holds when nobody answers, in words."""
+        return self.otherwise or _WORDS.get(str(self.nobody), str(self.nobody))
+
+    def hint(self, part: str, rule: Rule, nobody: Any) -> Point[..., Any, Any]:
+        """A point of its own for what callbacks of this one declare; one that fails is as if it were not declared."""
+        return Point(f"{self.name}.{part}", Form[..., Any], rule, nobody, Failure.ABSTAIN, flag=self.flag, part=part)
+
+    @property
+    def at(self) -> str:
+        """The point at which callbacks that are asked were registered."""
+        return self.name.partition(".")[0]
+
+
+_WORDS = {
+    str(Verdict(True)): "yes",
+    str(Verdict(False)): "no",
+    "None": "nothing",
+    "()": "nobody",
+    "0.0": "0",
+    "{}": "nothing",
+}
+
+
+def _parameters(inside: str) -> int:
+    """How many parameters a signature lists, those in brackets of their own counted as one."""
+    depth, count = 0, 1 if inside else 0
+    for sign in inside:
+        depth += (sign in "[{(") - (sign in "]})")
+        count += sign == "," and not depth
+    return count

@@ -1,0 +1,237 @@
+"""Filters and scores about many nodes: asked by the engine, through the guard, by their points' declarations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pumice.engine.course import Course
+from pumice.engine.rows import NodeRows
+from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
+from pumice.errors import shown
+from pumice.framework.points.callback import Callback
+from pumice.framework.points.guard import FAILS, Failures
+from pumice.framework.points.point import Point
+from pumice.framework.points.rules import Failure
+from pumice.framework.points.table import BATCH_NODE_ORDER, BATCH_PREDICATE, NODE_ORDER, PREDICATE
+from pumice.model.node import Node
+from pumice.model.reason import Code, Unfit, reason_count, reason_id
+from pumice.model.task import Task
+
+_DROPPED: Final = float("-inf")
+
+
+def filter_of(point: Point[..., Any, Any], c: Callback, group: int) -> Filter:
+    """A predicate as the engine asks it."""
+    return Filter(
+        plugin=c.plugin,
+        group=group,
+        call=c.fn,
+        batch=point is BATCH_PREDICATE,
+        scope=c.scope,
+        key=c.key,
+        applies=c.applies,
+        merge=point.rule.merge,
+        failed=0 if point.on_failure is Failure.ABSTAIN else reason_id(c.plugin, _failed(c.plugin), Code.ERROR),
+        amounts_only=c.amounts_only,
+        static_key=c.static_key,
+        course=c.course,
+    )
+
+
+def scorer_of(point: Point[..., Any, Any], c: Callback) -> Scorer:
+    """A score as the engine asks it."""
+    return Scorer(
+        plugin=c.plugin,
+        call=c.fn,
+        batch=point is BATCH_NODE_ORDER,
+        scope=c.scope,
+        key=c.key,
+        applies=c.applies,
+        normalize=c.normalize,
+        merge=point.rule.merge,
+        failed=0.0 if point.on_failure is Failure.ABSTAIN else _DROPPED,
+        amounts_only=c.amounts_only,
+        static_key=c.static_key,
+    )
+
+
+def _failed(plugin: str) -> str:
+    return f"plugin {plugin} failed"
+
+
+class RowGuard:
+    """The engine's way into plugins. A hint that fails is as if it had not been declared."""
+
+    def __init__(self, failures: Failures) -> None:
+        self._contain = failures.contain
+
+    # -- answers ----------------------------------------------------------------------------------------------------
+    def objections(self, f: Filter, task: Task, rows: NodeRows, nodes: Callable[[], Sequence[Node]]) -> Reasons:
+        """A reason number per row, 0 where the filter has no objection."""
+        if not f.batch:
+            return self._one_by_one(f, task, nodes())
+        try:
+            return _reasons(f, f.call(task, rows), len(rows))
+        except Unfit as no:
+            return np.full(len(rows), reason_id(f.plugin, no.text, no.code), dtype=np.int32)
+        except FAILS as exc:
+            self._contain(f.plugin, BATCH_PREDICATE.name, exc, task, fn=f.call)
+            return np.full(len(rows), f.failed, dtype=np.int32)
+
+    def _one_by_one(self, f: Filter, task: Task, nodes: Sequence[Node]) -> Reasons:
+        out = np.zeros(len(nodes), dtype=np.int32)
+        call = f.call
+        for i, node in enumerate(nodes):
+            try:
+                answer = call(task, node)
+                if answer is not None:
+                    raise TypeError(f"a predicate returns None or raises Unfit, got {shown(answer)}")
+            except Unfit as no:
+                out[i] = reason_id(f.plugin, no.text, no.code)
+            except FAILS as exc:
+                self._contain(f.plugin, PREDICATE.name, exc, task, node, call)
+                out[i] = f.failed
+        return out
+
+    def scores(self, s: Scorer, task: Task, rows: NodeRows, nodes: Callable[[], Sequence[Node]]) -> Floats:
+        """A score per row, not looked at yet for NaN (`finite`).
+
+        :raises Unfit: a batch score refuses to let the task be placed at all.
+        """
+        if not s.batch:
+            return self._scored_one_by_one(s, task, nodes())
+        try:
+            array = np.asarray(s.call(task, rows), dtype=np.float64)
+            if array.shape != (len(rows),):
+                raise TypeError(f"a batch score returns one value per node ({len(rows)}), got shape {array.shape}")
+        except Unfit:
+            raise
+        except FAILS as exc:
+            self._contain(s.plugin, BATCH_NODE_ORDER.name, exc, task, fn=s.call)
+            return np.full(len(rows), s.failed)
+        return array
+
+    def _scored_one_by_one(self, s: Scorer, task: Task, nodes: Sequence[Node]) -> Floats:
+        array = np.zeros(len(nodes))
+        call = s.call
+        for i, node in enumerate(nodes):
+            try:
+                value = call(task, node)
+                if not isinstance(value, (int, float, np.number)):
+                    raise TypeError(f"a score is a number, got {shown(value)}")
+                array[i] = value
+            except FAILS as exc:
+                self._contain(s.plugin, NODE_ORDER.name, exc, task, node, call)
+                array[i] = s.failed
+        return array
+
+    def finite(self, s: Scorer, task: Task, array: Floats) -> Floats:
+        """The scores with what is no number taken for a failure, which is told; minus infinity drops the node."""
+        bad = np.isnan(array) | (array == np.inf)
+        if not bad.any():
+            return array
+        exc = ValueError(f"a score must be a finite number, got {array[bad][0]}")
+        self._contain(s.plugin, (BATCH_NODE_ORDER if s.batch else NODE_ORDER).name, exc, task, fn=s.call)
+        return np.where(bad, s.failed, array)
+
+    def normalized(self, s: Scorer, task: Task, raw: Floats, mask: Bools) -> Floats:
+        """Raw scores scaled over the candidates; as if it had no opinion where that fails."""
+        if s.normalize is None:
+            return raw
+        try:
+            scaled = np.asarray(s.normalize(raw.copy(), mask), dtype=np.float64)
+            if scaled.shape != raw.shape or not np.isfinite(scaled).all():
+                raise ValueError(f"normalize returns a finite number per candidate ({len(raw)}), got {shown(scaled)}")
+        except FAILS as exc:
+            self._contain(s.plugin, f"{BATCH_NODE_ORDER.name}.normalize", exc, task, fn=s.normalize)
+            return np.full(len(raw), s.failed)
+        return scaled
+
+    # -- hints ------------------------------------------------------------------------------------------------------
+    def applies(self, c: Filter | Scorer, task: Task) -> bool:
+        """Has the callback anything to say about the task? Yes where nobody can tell."""
+        if c.applies is None:
+            return True
+        try:
+            answer = c.applies(task)
+            if not isinstance(answer, (bool, np.bool_)):
+                raise TypeError(f"must be True or False, got {shown(answer)}")
+        except FAILS as exc:
+            self._contain(c.plugin, f"{_point_of(c)}.applies", exc, task, fn=c.applies)
+            return True
+        return bool(answer)
+
+    def key(self, c: Filter | Scorer, task: Task) -> Hashable:
+        """Tasks of equal keys get equal answers; a key that fails is the job's own."""
+        return self._keyed(c, "key", c.key, task)
+
+    def static_key(self, c: Filter | Scorer, task: Task) -> Hashable:
+        """Tasks of equal keys get equal answers whatever their class; a key that fails is the job's own."""
+        return self._keyed(c, "static_key", c.static_key, task)
+
+    def _keyed(self, c: Filter | Scorer, part: str, fn: Callable[[Task], Hashable] | None, task: Task) -> Hashable:
+        if fn is None:
+            return None
+        try:
+            value = fn(task)
+            hash(value)
+            if isinstance(value, float) and math.isnan(value):
+                raise ValueError("a key must equal itself, got NaN")
+        except FAILS as exc:
+            self._contain(c.plugin, f"{_point_of(c)}.{part}", exc, task, fn=fn)
+            return ("failed", task.uid)
+        return value
+
+    def course(self, f: Filter, task: Task) -> Course | None:
+        """How a filter goes on while equal tasks are placed; None where it does not say."""
+        if f.course is None:
+            return None
+        try:
+            course = f.course(task)
+        except FAILS as exc:
+            self._contain(f.plugin, f"{BATCH_PREDICATE.name}.course", exc, task, fn=f.course)
+            return None
+        return course
+
+    def allowed(self, f: Filter, course: Course, task: Task, size: int) -> Bools | None:
+        """What a course allows now, per row; None where it fails."""
+        try:
+            allowed = np.asarray(course.allowed)
+            if allowed.shape != (size,) or allowed.dtype != np.bool_:
+                raise TypeError(f"a course allows one truth value per row ({size}), got {shown(allowed)}")
+        except FAILS as exc:
+            self._contain(f.plugin, f"{BATCH_PREDICATE.name}.course", exc, task, fn=f.course)
+            return None
+        return allowed
+
+    def follow(self, f: Filter, course: Course, task: Task, row: int) -> bool:
+        """Tell a course of one more task on a row; False where it fails."""
+        try:
+            course.place(row)
+        except FAILS as exc:
+            self._contain(f.plugin, f"{BATCH_PREDICATE.name}.course", exc, task, fn=f.course)
+            return False
+        return True
+
+
+def _point_of(c: Filter | Scorer) -> str:
+    if isinstance(c, Filter):
+        return (BATCH_PREDICATE if c.batch else PREDICATE).name
+    return (BATCH_NODE_ORDER if c.batch else NODE_ORDER).name
+
+
+def _reasons(f: Filter, answer: Any, size: int) -> Reasons:
+    array = np.asarray(answer)
+    if array.shape != (size,):
+        raise TypeError(f"a batch predicate returns one value per node ({size}), got shape {array.shape}")
+    if array.dtype == np.bool_:
+        return np.where(array, 0, reason_id(f.plugin, f"rejected by {f.plugin}")).astype(np.int32)
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"a batch predicate returns truth values or reason numbers, got {array.dtype}")
+    if array.any() and (array.min() < 0 or array.max() >= reason_count()):
+        raise ValueError(f"a reason number is one that reason_id gave, got {array.min()} to {array.max()}")
+    return array.astype(np.int32, copy=False)
