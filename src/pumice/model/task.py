@@ -124,7 +124,7 @@ class Task(Sealed):
         self.pod, self.klass, self.job_key = pod, klass, job_key
         self.role, self.priority, self.preemptable = role, priority, preemptable
         self.best_effort = klass.best_effort and not invalid  # nobody knows what an invalid one asks for
-        self.gates = tuple(g.name for g in pod.spec.scheduling_gates or ())
+        self.gates = tuple([g.name for g in pod.spec.scheduling_gates]) if pod.spec.scheduling_gates else ()
         self.nominated_node = pod.status.nominated_node_name
         self.status = TaskStatus.PENDING
         self.job = None  # type: ignore[assignment]
@@ -184,5 +184,5 @@ class TaskMap(ReadOnlyMap[str, Task]):
 
 def pod_index(name: str) -> int | None:
     """The index at the end of a pod's name (``job-role-3``), for names of three parts or more."""
-    parts = name.split("-")
-    return int(parts[-1]) if len(parts) >= 3 and parts[-1].isascii() and parts[-1].isdigit() else None
+    before, _, last = name.rpartition("-")
+    return int(last) if "-" in before and last.isascii() and last.isdigit() else None

@@ -7,8 +7,11 @@ from enum import Enum
 import msgspec
 
 from pumice.model.api import Pod, PodSpec
+from pumice.model.mapping import find
 from pumice.model.task import GPU_ANNOTATIONS, TaskClass
 
+_FRACTION, _MEMORY, _DEVICES = GPU_ANNOTATIONS
+_NO_GPU = (None, None, None)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -38,7 +41,7 @@ class ClassTable:
         """
         spec = pod.spec
         notes = pod.metadata.annotations
-        gpu = tuple(notes.get(a) for a in GPU_ANNOTATIONS) if notes else (None, None, None)
+        gpu = (find(notes, _FRACTION), find(notes, _MEMORY), find(notes, _DEVICES)) if notes else _NO_GPU
         namespaced = bool(spec.volumes or spec.resource_claims or spec.affinity or spec.topology_spread_constraints)
         key = _encode(
             (

@@ -12,13 +12,14 @@ from pumice.errors import IllegalMove
 from pumice.model.api import AnyObject
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.job import Job, JobMap
-from pumice.model.mapping import put, take
+from pumice.model.mapping import find, put, take
 from pumice.model.namespace import Namespace
 from pumice.model.node import Node, NodeMap
 from pumice.model.queue import Queue, QueueMap
 from pumice.model.resources import EMPTY, Number, Resources
 from pumice.model.status import IS_ALLOCATED, IS_HELD, LEDGER, MOVES, JobPhase, TaskStatus
 from pumice.model.task import Task, TaskClass, TaskMap
+from pumice.state import handlers
 from pumice.state import writing as w
 from pumice.state.classes import ClassTable
 from pumice.state.devices import DeviceTable
@@ -90,11 +91,10 @@ class ClusterState:
 
         An object that breaks a rule is remembered in `problems` and does not stop anything else.
         """
-        from pumice.state import handlers
-
+        if isinstance(event, Seen):
+            handlers.seen(self, event.object)
+            return
         match event:
-            case Seen(object=obj):
-                handlers.seen(self, obj)
             case Gone(kind=kind, key=key):
                 handlers.gone(self, kind, key)
             case BindFailed(uid=uid, node=node):
@@ -264,7 +264,7 @@ class ClusterState:
         da = (IS_ALLOCATED[status] - IS_ALLOCATED[old]) * times
         dh = (IS_HELD[status] - IS_HELD[old]) * times
         dp = ((status == 0) - (old == 0)) * times
-        queue = self.queues.get(job.queue) if job.in_session else None
+        queue: Queue | None = find(self.queues, job.queue) if job.in_session else None
         if da:
             sums = [job._allocated, self.namespace(task.namespace)._allocated]
             if queue is not None:
@@ -476,8 +476,6 @@ class ClusterState:
 
     def expire(self, older_than: float) -> list[Task]:
         """Give up assumptions made before *older_than* that nobody confirmed; returns the tasks."""
-        from pumice.state import handlers
-
         late = [t for t in self.assumed.values() if t.assumed_at is not None and t.assumed_at < older_than]
         for task in late:
             handlers.unassume(self, task)

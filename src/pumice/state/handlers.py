@@ -23,7 +23,8 @@ __all__ = ["bind_failed", "evict_failed", "gone", "seen", "unassume"]
 
 def seen(state: ClusterState, obj: AnyObject) -> None:
     """An object was added or changed. A rule it breaks is remembered as a problem of that object."""
-    state.problems.pop((obj.kind_name, obj.key), None)
+    if state.problems:
+        state.problems.pop((obj.kind_name, obj.key), None)
     try:
         match obj:
             case Pod():

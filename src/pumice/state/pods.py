@@ -8,7 +8,9 @@ from pumice.errors import InvalidInput
 from pumice.model.api import Metadata, Pod, PodSpec
 from pumice.model.events import EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
-from pumice.model.mapping import put, replace, take
+from pumice.model.mapping import find, put, replace, take
+from pumice.model.node import Node
+from pumice.model.queue import Queue
 from pumice.model.sealed import unsealed
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task
@@ -130,9 +132,8 @@ def _add_task(state: ClusterState, task: Task, status: TaskStatus, node_name: st
         return
     if task.job_key:
         _join(state, task)
-    node = state.table.by_name.get(node_name) if node_name else None
     if status is not S.PENDING:
-        state.set_status(task, status, node)
+        state.set_status(task, status, find(state.table.by_name, node_name))
         _orphan(state, task, node_name)
 
 
@@ -141,10 +142,12 @@ def _enter(state: ClusterState, task: Task, status: TaskStatus, node_name: str) 
 
     False, with nothing changed, where there is more to it. Tens of thousands of pods come this way at a start.
     """
-    job, node, klass = state.jobs.get(task.job_key), state.table.by_name.get(node_name), task.klass
+    job: Job | None = find(state.jobs, task.job_key)
+    node: Node | None = find(state.table.by_name, node_name)
+    klass = task.klass
     if job is None or node is None or klass.requires_gpu or job.policies or not job.in_session:
         return False
-    queue = state.queues.get(job.queue)
+    queue: Queue | None = find(state.queues, job.queue)
     if queue is None:
         return False
     row, table = node.row, state.table
@@ -172,7 +175,7 @@ def _enter(state: ClusterState, task: Task, status: TaskStatus, node_name: str) 
 
 def _join(state: ClusterState, task: Task) -> None:
     """Make a pending task part of its job."""
-    job = state.jobs.get(task.job_key)
+    job: Job | None = find(state.jobs, task.job_key)
     if job is None:
         namespace, _, name = task.job_key.partition("/")
         job = Job(namespace, name)
@@ -184,7 +187,7 @@ def _join(state: ClusterState, task: Task) -> None:
     for d, v in task.klass.items:
         job._total[d] = job._total.get(d, 0) + v
         job._pending[d] = job._pending.get(d, 0) + v
-    queue = state.queues.get(job.queue) if job.in_session else None
+    queue: Queue | None = find(state.queues, job.queue) if job.in_session else None
     if queue is not None:
         for d, v in task.klass.items:
             queue._pending[d] = queue._pending.get(d, 0) + v
