@@ -154,8 +154,13 @@ class Outbox:
                 self._failed(intent, why)
             self._binds.task_done()
 
+    @property
+    def _level(self) -> int:
+        """How loud a failure is told: once we do not lead, all that waits fails, and that was said."""
+        return logging.DEBUG if self._writer.silent else logging.WARNING
+
     def _failed(self, intent: Bind, why: str) -> None:
-        log.warning("pod %s was not bound to %s: %s", intent.pod, intent.node, why)
+        log.log(self._level, "pod %s was not bound to %s: %s", intent.pod, intent.node, why)
         self._report([BindFailed(intent.pod, intent.uid, why, intent.node)])
 
     async def _prepare_all(self, preparer: Preparer, group: asyncio.TaskGroup) -> None:
@@ -242,7 +247,7 @@ class Outbox:
             log.exception("evicting %s", intent.pod)
             why = f"{type(exc).__name__}: {exc}"
         if why:
-            log.warning("pod %s was not evicted: %s", intent.pod, why)
+            log.log(self._level, "pod %s was not evicted: %s", intent.pod, why)
         return why
 
     async def _nominate_all(self) -> None:

@@ -13,12 +13,13 @@ import pytest
 from scripted_api import ScriptedApi, serving
 
 from pumice.clock import ManualClock
-from pumice.kube.controllers.hand import Hand, NotLeading
+from pumice.kube.controllers.hand import Hand
 from pumice.kube.controllers.jobs import JobController
 from pumice.kube.controllers.objects import VcJob
 from pumice.kube.controllers.store import Store
-from pumice.kube.errors import Refused
+from pumice.kube.errors import NotSent, Refused
 from pumice.kube.kinds import AnyObject
+from pumice.kube.writes import Writer
 from pumice.model.intents import Note
 
 JOB = "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs/j"
@@ -42,7 +43,7 @@ class Bench:
         self.store = Store()
         self.notes: list[Note] = []
         self.clock = ManualClock(1_700_000_000.0)
-        hand = Hand(client, lambda: self.left)
+        hand = Hand(Writer(client, lambda: self.left, patient=False))
         self.jobs = JobController(
             self.store, hand, lambda note, _: self.notes.append(note), self.clock, scheduler="pumice"
         )
@@ -143,7 +144,7 @@ def test_a_controller_that_does_not_lead_any_more_writes_nothing(tmp_path: Path)
     async def body(b: Bench) -> None:
         b.left = 0.0
         b.sees(some.job())
-        with pytest.raises(NotLeading):
+        with pytest.raises(NotSent):
             await b.look()
         assert b.wrote() == []
 

@@ -15,6 +15,7 @@ from pumice.kube.controllers.loose import LoosePodController
 from pumice.kube.controllers.queues import QueueController
 from pumice.kube.controllers.store import Store
 from pumice.kube.errors import Refused
+from pumice.kube.writes import Writer
 from pumice.model.intents import Note
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
@@ -35,7 +36,7 @@ class Bench:
 def bench(tmp_path: Path, body: Callable[[Bench], Awaitable[None]]) -> None:
     async def run() -> None:
         async with serving(tmp_path) as (api, client):
-            await body(Bench(api, Hand(client, lambda: 100.0)))
+            await body(Bench(api, Hand(Writer(client, lambda: 100.0, patient=False))))
 
     asyncio.run(run())
 

@@ -77,7 +77,7 @@ class QueueController:
             await self._hand.patch(QUEUES, name, _marked(queue, "true"))
         if news or state.state != now.state:
             body = {"status": {**news, "state": state.state}}
-            answer = await self._hand.patch(QUEUES, name, body, "status")
+            answer = await self._hand.patch_status(QUEUES, name, body)
             if answer is not None:
                 self._store.take(DECODERS[FollowedQueue.kind_name].decode(answer))
         if now.by_parent and not state.by_parent:

@@ -128,7 +128,7 @@ class Controllers:
         self._leads = True
         followed = [r for r in FOLLOWED if r is not JOBS or "job" in self._settings.enabled]
         store = self._store = Store(followed)
-        hand = Hand(client, left)
+        hand = Hand(Writer(client, left, patient=False))
         notes = NoteWriter(Writer(client, left), self._clock, "pumice-controllers", also=[JOBS])
         enabled, names = self._settings.enabled, self._settings.schedulers
         queues: list[WorkQueue] = []

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from pumice.errors import PumiceError
+from pumice.kube.errors import NotSent
 from pumice.kube.waiting import Backoff
 
 log = logging.getLogger("pumice.kube.controllers")
@@ -75,7 +76,8 @@ class WorkQueue:
         except Exception as exc:  # one key's trouble stops nobody else
             wait = self._failures.setdefault(key, Backoff(0.2, 60.0)).again()
             cause = None if isinstance(exc, PumiceError) else exc
-            log.warning("%s %s: %s; again in %.1f s", self._name, key, exc, wait, exc_info=cause)
+            level = logging.DEBUG if isinstance(exc, NotSent) else logging.WARNING  # who sends nothing has said so
+            log.log(level, "%s %s: %s; again in %.1f s", self._name, key, exc, wait, exc_info=cause)
             self.add(key, wait)
         finally:
             self._busy.discard(key)
