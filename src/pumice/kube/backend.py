@@ -231,7 +231,8 @@ class KubeBackend:
                     task.result()
             if stopping.is_set() and self.leading and self._grace > 0:
                 try:
-                    await asyncio.wait_for(self._outbox.finish(claims=False), self._grace)
+                    async with asyncio.timeout(self._grace):
+                        await self._outbox.finish(claims=False)
                 except TimeoutError:
                     log.warning("not everything was written within %g s", self._grace)
         finally:

@@ -79,7 +79,8 @@ def metrics_routes(answers: Answers) -> list[Route]:
 
         async def cycle(_: Request) -> Response:
             try:
-                content = await asyncio.wait_for(asyncio.wrap_future(ask()), 30)
+                async with asyncio.timeout(30):
+                    content = await asyncio.wrap_future(ask())
             except TimeoutError:
                 return PlainTextResponse("no cycle ran within 30 s: this replica may not lead", 503)
             headers = {"Content-Disposition": 'attachment; filename="cycle.json.gz"'}

@@ -46,7 +46,8 @@ class WorkQueue:
                 self._changed.clear()
                 wait = self._begin()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), wait)
+                    async with asyncio.timeout(wait):  # not wait_for, which in Python 3.11 swallows cancellations
+                        await self._changed.wait()
         finally:
             for task in self._tasks:
                 task.cancel()
