@@ -145,7 +145,7 @@ class Controllers:
             queues.append(JobController(store, hand, notes.put, self._clock, scheduler=names[0]).queue)
 
         def accept(obj: AnyObject) -> bool:
-            return isinstance(obj, OwnedPod) and (obj.job is not None or (loose is not None and loose.concerns(obj)))
+            return isinstance(obj, OwnedPod) and (obj.job is not None or (loose is not None and loose.follows(obj)))
 
         async with asyncio.TaskGroup() as group:
             group.create_task(notes.run())

@@ -39,6 +39,10 @@ class WorkQueue:
                 heapq.heappush(self._heap, (at, key))
             self._changed.set()
 
+    def due(self, key: str) -> bool:
+        """Whether a key waits to be looked at."""
+        return key in self._due
+
     async def run(self) -> None:
         """Work until cancelled."""
         try:
