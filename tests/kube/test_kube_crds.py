@@ -39,22 +39,19 @@ def without_status(bed: Bed, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.smoke
-def test_phases_and_conditions_are_written_where_podgroups_have_no_status_subresource(
-    world: World, without_status: str
-) -> None:
-    if without_status == "queues":  # the shipped role may not write whole queues: Volcano's have the subresource
-        run = world.scheduler(account="admin")
-    else:
-        run = world.scheduler()
+def test_statuses_are_written_where_a_kind_has_no_status_subresource(world: World, without_status: str) -> None:
+    # the shipped role may not write whole queues: Volcano's CRD of those has the subresource
+    run = world.scheduler(account="admin" if without_status == "queues" else "scheduler")
+    size = {"podgroups": 2, "queues": 3}[without_status]
     world.node("n1", cpu="4")
-    world.gang("fits", 2)
+    world.gang("fits", size)
     world.gang("big", 2, cpu="3")
-    all_bound(world, "fits-0", "fits-1")
+    all_bound(world, *(f"fits-{i}" for i in range(size)))
     world.kubelet()
     until(lambda: world.group("fits").get("status", {}).get("phase") == "Running", 20, "the gang runs")
     until(lambda: bool(world.group("big").get("status", {}).get("conditions")), 20, "the other says why it waits")
-    assert world.group("fits")["spec"]["minMember"] == 2
-    until(lambda: _held(world) == "2", 20, "the queue says what it holds")
+    assert world.group("fits")["spec"]["minMember"] == size
+    until(lambda: _held(world) == str(size), 20, "the queue says what it holds")
     assert run.stop() == 0
     told = [line for line in run.log.splitlines() if "has no status subresource" in line]
     assert len(told) == 1
