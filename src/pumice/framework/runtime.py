@@ -64,8 +64,12 @@ class Runtime:
 
     def forget(self) -> None:
         """A new configuration: drop what was kept for the old one."""
+        self.drop_kept()
+        self.health.clear()
+
+    def drop_kept(self) -> None:
+        """Drop what is kept for speed; it is made anew."""
         self.cache = ViewCache()
         self.backlog = Backlog()
         self.admissions = Backlog()
         self.orders = {}
-        self.health.clear()

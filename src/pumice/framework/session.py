@@ -264,7 +264,26 @@ class Session(Registration, Asking, Failures, Telling):
 
     def close(self) -> None:
         """Close the plugins, settle phases and conditions, then undo everything that was not committed."""
-        for name, plugin in self._opened:
+        self._close_plugins()
+        tell_problems(self)
+        self._settle()
+        for statement in reversed(self.kept):
+            statement.discard()
+        for op in reversed(self._pipelines):
+            if op.task.status is S.PIPELINED:
+                self.state.set_status(op.task, S.PENDING, None)
+        self.state.end_session()
+        self._judge()
+
+    def break_off(self) -> None:
+        """Close the plugins of a cycle that failed; what it did to tasks is for the caller to take back."""
+        self._close_plugins()
+        self.state.changed_jobs.update(self._changed)  # what was not told of them is told by the next session
+
+    def _close_plugins(self) -> None:
+        """Tell every plugin that was opened, once, that the session is over."""
+        opened, self._opened = self._opened, []
+        for name, plugin in opened:
             self._opening = name
             started = time.perf_counter()
             try:
@@ -275,15 +294,6 @@ class Session(Registration, Asking, Failures, Telling):
                 self.contain(name, "on_session_close", exc)
             self.timings["close", name] = time.perf_counter() - started
         self._opening = ""
-        tell_problems(self)
-        self._settle()
-        for statement in reversed(self.kept):
-            statement.discard()
-        for op in reversed(self._pipelines):
-            if op.task.status is S.PIPELINED:
-                self.state.set_status(op.task, S.PENDING, None)
-        self.state.end_session()
-        self._judge()
 
     def retire(self) -> None:
         """Let go of everything that leads back here, so that a session that is over needs no garbage collector.
