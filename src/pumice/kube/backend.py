@@ -126,6 +126,11 @@ class KubeBackend:
         """Whether we may decide and write."""
         return self._left() > 0
 
+    @property
+    def leader(self) -> str:
+        """Who led when we last looked; nothing if that is not known."""
+        return self._elector.holder if self._elector is not None else ""
+
     def create(self, kind: str, body: dict[str, Any]) -> None:
         """Create an object, some time soon; one that is there already is left as it is."""
         if self._loop is None or self._writer is None:

@@ -68,6 +68,9 @@ class CycleMetrics:
         self._intents = counter("pumice_intents", "Decisions handed over.", "intent")
         self._writes = counter("pumice_writes", "Binds and evictions, by what became of them.", "intent", "result")
         self._leading = gauge("pumice_leading", "1 if this replica leads.")
+        self._failed = counter(
+            "pumice_failed_cycles", "Cycles that failed as a whole; nothing of them was carried out."
+        )
         self._events = counter("pumice_events", "Cluster events taken in.")
         self._lists = gauge("pumice_lists", "How often a kind was listed; more than once: its watch was lost.", "kind")
         self._good = {
@@ -158,6 +161,10 @@ class CycleMetrics:
     def leading(self, leads: bool) -> None:
         """Whether this replica leads."""
         self._leading.set(float(leads))
+
+    def failed(self) -> None:
+        """A cycle failed as a whole."""
+        self._failed.inc()
 
     def took_in(self, events: int) -> None:
         """So many events were taken in."""

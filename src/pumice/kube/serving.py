@@ -15,7 +15,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, PumiceError
+
+WAIT = 30.0
+"""Seconds for which a cycle is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class Answers:
     """Why we cannot work yet; nothing if we can."""
     metrics: Callable[[], bytes]
     next_cycle: Callable[[], Future[bytes]] | None = None
-    """The next cycle, saved; None: not offered."""
+    """The next cycle, saved; a `PumiceError` says why there is none. None: not offered."""
 
 
 def listening(address: str) -> socket.socket:
@@ -79,10 +82,14 @@ def metrics_routes(answers: Answers) -> list[Route]:
 
         async def cycle(_: Request) -> Response:
             try:
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(WAIT):
                     content = await asyncio.wrap_future(ask())
             except TimeoutError:
-                return PlainTextResponse("no cycle ran within 30 s: this replica may not lead", 503)
+                return PlainTextResponse(f"no cycle ended within {WAIT:g} s", 503)
+            except PumiceError as exc:
+                return PlainTextResponse(str(exc), 503)
+            except Exception as exc:
+                return PlainTextResponse(f"the cycle cannot be saved: {type(exc).__name__}: {exc}", 500)
             headers = {"Content-Disposition": 'attachment; filename="cycle.json.gz"'}
             return Response(content, media_type="application/gzip", headers=headers)
 
