@@ -98,6 +98,14 @@ class KubeBackend:
         if self._loop is not None and self._outbox is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._outbox.put, list(intents))
 
+    def withdraw(self, whys: Mapping[str, str]) -> None:
+        """Binds and evictions, by the pods' UIDs, are not to happen any more, for these reasons; if it is not too late.
+
+        Each that is not sent comes back as failed.
+        """
+        if self._loop is not None and self._outbox is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._outbox.withdraw, dict(whys))
+
     # -- life -------------------------------------------------------------------------------------------------------
     def start(self) -> None:
         """Begin to watch.

@@ -19,6 +19,7 @@ from pumice.kube.backend import KubeBackend
 from pumice.kube.conditions import PodConditions
 from pumice.kube.gangs import HALF, HalfGangs
 from pumice.kube.metrics import CycleMetrics
+from pumice.kube.overtaken import Overtaken
 from pumice.kube.queues import QueueStatuses
 from pumice.kube.serving import Answers
 from pumice.model.intents import Note
@@ -69,6 +70,7 @@ class Service:
         self._conditions = PodConditions()
         self._queues = QueueStatuses()
         self._half = HalfGangs(half_gangs)
+        self._overtaken = Overtaken()
         self._queue_made = False
         self._failing, self._failure = 0, ""
         self.cycles = 0
@@ -191,6 +193,9 @@ class Service:
             return
         self._make_default_queue()
         loop = self._loop
+        overtaken = self._overtaken.look(loop.state)
+        if overtaken:
+            self._backend.withdraw(overtaken)
         released = self._half.release(loop.state)
         if released:
             self._backend.submit(released)
@@ -198,6 +203,7 @@ class Service:
             report = self._recorded(wanted)
         else:
             report = loop.decide()
+        self._overtaken.handed_over(report.intents)
         self.cycles += 1
         self.metrics.cycle(report, loop.state)
         self.metrics.listed({kind: reflector.lists for kind, reflector in self._backend.reflectors.items()})

@@ -423,3 +423,41 @@ def test_what_a_binder_says_counts_when_the_pod_says_so_too(
             assert api.sent("POST") == []
 
     asyncio.run(story())
+
+
+def test_a_bind_that_is_withdrawn_while_it_waits_is_not_sent_and_fails_with_its_reason(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            released = asyncio.Event()
+
+            async def slowly(_: Any) -> tuple[int, dict[str, Any]]:
+                await released.wait()
+                return 201, {}
+
+            for i in range(6):
+                api.answers["POST", f"/api/v1/namespaces/ns/pods/p{i}/binding"] = [slowly]
+            box.put([Bind(f"ns/p{i}", f"u{i}", "n1") for i in range(6)])
+            await until(lambda: len(api.sent("POST")) == 4)
+            box.withdraw({"u0": "too late", "u5": "its room is taken", "other": "unknown"})
+            released.set()
+            await box.finish()
+            assert out.events == [BindFailed("ns/p5", "u5", "its room is taken", "n1")]
+            assert len(api.sent("POST")) == 5
+            assert (box._waiting, box._withdrawn) == (set(), {})
+
+    asyncio.run(story())
+
+
+def test_an_eviction_that_is_withdrawn_does_not_stop_the_rest_of_its_plan(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            plan = [Evict(f"ns/{p}", f"u{p}", "n1", "preempt", beneficiary="ns/big") for p in "abc"]
+            box.put(plan)
+            box.withdraw({"ub": "in vain"})
+            await box.finish()
+            evicted = [p.split("/")[-2] for m, p, _, _ in api.requests if p.endswith("/eviction")]
+            assert evicted == ["a", "c"]
+            assert out.events == [EvictFailed("ns/b", "ub", "in vain", "n1", "ns/big", tried=False, freed=True)]
+            assert (box._waiting, box._withdrawn) == (set(), {})
+
+    asyncio.run(story())

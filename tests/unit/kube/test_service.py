@@ -112,11 +112,12 @@ async def running(
     election: Election | None = None,
     conf: Path | ConfMap | None = None,
     plugins: Path | None = None,
+    in_flight: int = 64,
 ) -> AsyncIterator[Running]:
     registry = default_registry()
     credentials = Credentials(kubeconfig=write_kubeconfig(tmp_path, api.url, "first"))
     conf_map = conf if isinstance(conf, ConfMap) else None
-    backend = KubeBackend(credentials, Settings(election=election, conf_map=conf_map))
+    backend = KubeBackend(credentials, Settings(election=election, conf_map=conf_map, in_flight=in_flight))
     state = ClusterState(scheduler_names=["pumice"])
     folder = PluginFolder(plugins, registry) if plugins is not None else None
     if folder is not None:
@@ -445,3 +446,31 @@ def test_a_cycle_that_fails_stops_nothing_and_many_in_a_row_ask_for_a_restart(
     assert len(told) == 1
     assert "out of the blue at" in told[0].getMessage()
     assert "pumice_failed_cycles_total" in (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+
+
+def test_a_bind_that_waits_is_not_sent_to_a_node_that_somebody_else_filled(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"), members=1)
+            answered = asyncio.Event()
+
+            async def slowly(_: Any) -> tuple[int, Any]:
+                await answered.wait()
+                return 201, {}
+
+            for name in "ab":
+                api.answers["POST", f"/api/v1/namespaces/ns/pods/{name}/binding"] = [slowly]
+            async with running(tmp_path, api, in_flight=1) as run:
+                await until(lambda: len(binds(api)) == 1)
+                other = pod("other", cpu="3")
+                other["spec"] |= {"nodeName": "n1", "schedulerName": "default-scheduler"}
+                other["metadata"]["resourceVersion"] = "30"
+                api.watches[PODS].put_nowait({"type": "ADDED", "object": other})
+                await until(lambda: "ns/other" in run.state.task_by_key)
+                cycles = run.service.cycles
+                await until(lambda: run.service.cycles >= cycles + 2)
+                answered.set()
+                await until(lambda: len(run.state.assumed) == 1)
+                assert len(binds(api)) == 1
+
+    asyncio.run(story())
