@@ -18,6 +18,7 @@ from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES
 from pumice.kube.lease import Election, Elector
 from pumice.kube.notes import NoteWriter
+from pumice.kube.outage import Outage
 from pumice.kube.prebind import Preparer
 from pumice.kube.reflector import Reflector
 from pumice.kube.reservations import DeviceClaims
@@ -187,17 +188,18 @@ class KubeBackend:
         connections = self.settings.in_flight + len(self._kinds) + 32
         async with KubeClient(self._credentials, connections=connections) as client:
             self._writer = Writer(client, self._left)
+            outage = Outage()
             for kind in self._kinds:
                 accept = self._chosen if kind == "Node" and self.settings.node_labels else None
                 keep = kind in ("PodGroup", "Node", "PersistentVolume", "PersistentVolumeClaim")
                 resource = RESOURCES[kind]
                 if self.settings.needed is not None:
                     resource = replace(resource, needed=kind in self.settings.needed)
-                self.reflectors[kind] = Reflector(client, resource, self.inbox, accept=accept, keep=keep)
+                self.reflectors[kind] = Reflector(client, resource, self.inbox, accept=accept, keep=keep, outage=outage)
             conf = self.settings.conf_map
             if conf is not None:
                 conf.changed = self.inbox.wake
-                self.reflectors["ConfigMap"] = Reflector(client, conf.resource, conf, query=conf.query)
+                self.reflectors["ConfigMap"] = Reflector(client, conf.resource, conf, query=conf.query, outage=outage)
             groups = self.reflectors["PodGroup"].objects if "PodGroup" in self.reflectors else {}
             versions = self.reflectors["Pod"].versions if "Pod" in self.reflectors else {}
             statuses = StatusWriter(self._writer, groups, self._clock, versions)

@@ -256,7 +256,7 @@ class Outbox:
                 self._report([_not_evicted(intent, why, freed, tried=True), *failed])
                 return
             freed.add(intent.node)
-            text = f"Pod is evicted, because of {intent.action}"
+            text = f"Pod is evicted, because of {intent.action}{_for_whom(intent)}"
             self._notes.put(Note("Pod", intent.pod, "Warning", "Evict", text), intent.uid)
 
     async def _evict(self, intent: Evict) -> str:
@@ -284,3 +284,14 @@ class Outbox:
 
 def _not_evicted(intent: Evict, why: str, freed: Container[str], *, tried: bool = False) -> EvictFailed:
     return EvictFailed(intent.pod, intent.uid, why, intent.node, intent.beneficiary, tried, intent.node in freed)
+
+
+def _for_whom(intent: Evict) -> str:
+    """For whose good a pod goes, as its owner may know it: names of other namespaces are not told."""
+    whom = intent.beneficiary_pod or intent.beneficiary
+    if not whom:
+        return ""
+    namespace, _, name = whom.partition("/")
+    if namespace == intent.pod.partition("/")[0]:
+        return f", to make room for {name}"
+    return ", to make room for a pod of another namespace"

@@ -240,13 +240,25 @@ def test_an_eviction_of_a_pod_that_is_gone_or_replaced_is_done(tmp_path: Path) -
     asyncio.run(story())
 
 
-def test_an_eviction_is_told_to_people(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("helped", "told"),
+    [
+        ({}, ""),
+        ({"beneficiary": "ns/big", "beneficiary_pod": "ns/big-0"}, ", to make room for big-0"),
+        ({"beneficiary": "ns/big"}, ", to make room for big"),
+        (
+            {"beneficiary": "secret/big", "beneficiary_pod": "secret/big-0"},
+            ", to make room for a pod of another namespace",
+        ),
+    ],
+)
+def test_an_eviction_is_told_to_people_with_whom_it_helps(tmp_path: Path, helped: dict[str, str], told: str) -> None:
     async def story() -> None:
         async with sending(tmp_path) as (api, box, _):
-            box.put([Evict("ns/p", "u", "n", "reclaim")])
+            box.put([Evict("ns/p", "u", "n", "reclaim", **helped)])
             await until(lambda: bool(api.sent("POST", "/events")))
             (event,) = api.sent("POST", "/events")
-            assert (event["reason"], event["message"]) == ("Evict", "Pod is evicted, because of reclaim")
+            assert (event["reason"], event["message"]) == ("Evict", f"Pod is evicted, because of reclaim{told}")
             assert event["involvedObject"] == {
                 "kind": "Pod",
                 "apiVersion": "v1",

@@ -22,6 +22,7 @@ from pumice.kube.credentials import Credentials
 from pumice.kube.kinds import AnyObject
 from pumice.kube.lease import Election, Elector
 from pumice.kube.notes import NoteWriter
+from pumice.kube.outage import Outage
 from pumice.kube.reflector import Reflector
 from pumice.kube.writes import Writer
 
@@ -147,11 +148,12 @@ class Controllers:
         def accept(obj: AnyObject) -> bool:
             return isinstance(obj, OwnedPod) and (obj.job is not None or (loose is not None and loose.follows(obj)))
 
+        outage = Outage()
         async with asyncio.TaskGroup() as group:
             group.create_task(notes.run())
             for resource in followed:
                 chosen = accept if resource.kind == OwnedPod.kind_name else None
-                group.create_task(Reflector(client, resource, store, accept=chosen).run())
+                group.create_task(Reflector(client, resource, store, accept=chosen, outage=outage).run())
             await store.synced.wait()
             log.info("everything was listed; controllers work: %s", ", ".join(sorted(enabled)))
             for queue in queues:
