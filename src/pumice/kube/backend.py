@@ -86,13 +86,18 @@ class KubeBackend:
         """What ended the backend, if it ended by itself."""
         self.outcomes: Outcomes | None = None
         """Who is told what became of binds and evictions; to be set before the start."""
+        self.witness: Callable[[Sequence[ClusterEvent]], None] | None = None
+        """Is shown what happened as it is handed over, by the thread that takes it."""
         self.lost = threading.Event()
         """We led and do not lead any more."""
 
     # -- the two ports ----------------------------------------------------------------------------------------------
     def drain(self) -> list[ClusterEvent]:
         """Everything that happened since the last call, in order."""
-        return self.inbox.drain()
+        events = self.inbox.drain()
+        if self.witness is not None:
+            self.witness(events)
+        return events
 
     def submit(self, intents: Sequence[Intent]) -> None:
         """Take over a batch of intents; outcomes come back as events."""

@@ -15,6 +15,7 @@ from pumice.extender.binder import ExtenderBinder
 from pumice.extender.conversation import EXCHANGES
 from pumice.framework.session import Session
 from pumice.framework.watchdog import Watchdog
+from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend
 from pumice.kube.conditions import PodConditions
 from pumice.kube.gangs import HALF, HalfGangs
@@ -22,7 +23,7 @@ from pumice.kube.metrics import CycleMetrics
 from pumice.kube.overtaken import Overtaken
 from pumice.kube.queues import QueueStatuses
 from pumice.kube.serving import Answers
-from pumice.model.intents import Note
+from pumice.model.intents import Intent, Note
 from pumice.ports import Binder
 from pumice.scheduler.following import CONF, Following
 from pumice.scheduler.loop import Loop
@@ -69,6 +70,8 @@ class Service:
         self._unsaid: list[Note] = []
         self._conditions = PodConditions()
         self._queues = QueueStatuses()
+        self._admissions, self._ungrouped = Admissions(), Ungrouped()
+        self._backend.witness = self._ungrouped.see
         self._half = HalfGangs(half_gangs)
         self._overtaken = Overtaken()
         self._queue_made = False
@@ -207,9 +210,10 @@ class Service:
         self.cycles += 1
         self.metrics.cycle(report, loop.state)
         self.metrics.listed({kind: reflector.lists for kind, reflector in self._backend.reflectors.items()})
-        statuses = self._conditions.updates(report, loop.state) + self._queues.updates(loop.state)
-        if statuses:
-            self._backend.submit(statuses)
+        told: list[Intent] = [*self._conditions.updates(report, loop.state), *self._queues.updates(loop.state)]
+        told += [*self._admissions.updates(report, loop.state), *self._ungrouped.notes(loop.state)]
+        if told:
+            self._backend.submit(told)
 
     def _recorded(self, wanted: Sequence[Future[bytes]]) -> CycleReport:
         """Decide, and give whoever wants it the cycle: what it was decided on, and what was decided.

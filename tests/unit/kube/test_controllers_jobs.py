@@ -20,6 +20,7 @@ from pumice.kube.controllers.store import Store
 from pumice.kube.errors import NotSent, Refused
 from pumice.kube.kinds import AnyObject
 from pumice.kube.writes import Writer
+from pumice.model.api import Condition
 from pumice.model.intents import Note
 
 JOB = "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs/j"
@@ -330,5 +331,24 @@ def test_an_eviction_is_answered_once_though_it_is_seen_twice(tmp_path: Path) ->
         for _ in range(4):
             await b.look()
         assert b.store.job("ns/j").status["retryCount"] == 1  # type: ignore[union-attr]
+
+    bench(tmp_path, body)
+
+
+def test_a_job_whose_group_is_not_let_in_says_why(tmp_path: Path) -> None:
+    async def body(b: Bench) -> None:
+        group = some.group(phase="Pending")
+        why = "not let into queue default (capacity): no quota"
+        group.status.conditions = [Condition(type="Admitted", status="False", message=why)]
+        b.store.take(some.job())
+        b.store.take(group)
+        await b.jobs.look("ns/j")
+        assert Note("Job", "ns/j", "Warning", "Unschedulable", why) in b.notes
+        b.notes.clear()
+        let_in = some.group(phase="Inqueue")
+        let_in.status.conditions = [Condition(type="Admitted", status="True", message="let into its queue")]
+        b.store.take(let_in)
+        await b.jobs.look("ns/j")
+        assert [n for n in b.notes if n.reason == "Unschedulable"] == []
 
     bench(tmp_path, body)
