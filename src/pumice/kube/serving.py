@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from pumice.errors import InvalidInput, PumiceError
+from pumice.sockets import tcp_listener
 
 WAIT = 30.0
 """Seconds for which a cycle is waited for."""
@@ -42,17 +43,7 @@ def listening(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > 65535:
         raise InvalidInput(f"address {address!r}: must be HOST:PORT or :PORT")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind((host, int(port)))
-        opened.listen()
-    except OSError as exc:
-        opened.close()
-        raise InvalidInput(f"address {address!r}: {exc.strerror or exc}") from exc
-    return opened
+    return tcp_listener(host.strip("[]"), int(port))
 
 
 def health_routes(answers: Answers) -> list[Route]:
