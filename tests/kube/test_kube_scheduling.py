@@ -61,7 +61,12 @@ def test_a_gang_is_bound_whole_with_the_rights_that_we_ship(world: World) -> Non
     [
         *(("get", "", "secrets"), ("list", "", "secrets"), ("get", "", "configmaps")),
         *(("create", "", "pods"), ("delete", "", "pods"), ("patch", "", "pods"), ("patch", "", "nodes")),
-        *(("get", "", "nodes"), ("get", "", "namespaces"), ("get", "", "resourcequotas"), ("patch", "", "resourcequotas")),
+        *(
+            ("get", "", "nodes"),
+            ("get", "", "namespaces"),
+            ("get", "", "resourcequotas"),
+            ("patch", "", "resourcequotas"),
+        ),
         *(("get", "scheduling.volcano.sh", "podgroups"), ("patch", "scheduling.volcano.sh", "queues")),
         *(("delete", "scheduling.volcano.sh", "queues"), ("update", "scheduling.volcano.sh", "podgroups")),
     ],
