@@ -97,8 +97,11 @@ class CycleMetrics:
 
     # -- told by the scheduler's thread -----------------------------------------------------------------------------
     def session(self, session: Session) -> None:
-        """A cycle has decided; its session is about to close."""
+        """A cycle has decided; its session is about to close, and nothing was handed over yet."""
         self._jobs.cycle(session.changed_jobs())
+        for intent in session.intents:
+            if isinstance(intent, Bind):
+                self._created[intent.uid] = session.state.tasks[intent.uid].creation
 
     def cycle(self, report: CycleReport, state: ClusterState | None = None) -> None:
         """A cycle is over."""
@@ -141,7 +144,6 @@ class CycleMetrics:
             task = state.tasks.get(intent.uid)
             if task is not None:
                 self._assumed.observe(max(now - task.creation, 0.0) * 1000)
-                self._created[intent.uid] = task.creation
 
     def _tidy(self, state: ClusterState) -> None:
         """Drop the series of jobs and queues that are gone."""
