@@ -145,7 +145,10 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
             if inside:
                 like(inside, values[key])
 
-    like(keys(schema), VALUES)
+    known = keys(schema)
+    assert [known.pop(name) for name in ("global", "service")] == [{}, {}], "Helm's, and Volcano's: taken and not used"
+    like(known, VALUES)
+    assert schema["additionalProperties"] is False, "a typo would be taken in silence"
     for part in ("image", "scheduler", "controllers", "metrics"):
         assert schema["properties"][part]["additionalProperties"] is False
 
@@ -174,9 +177,20 @@ def options(command: str) -> set[str]:
 
 @pytest.mark.parametrize(("template", "command"), [("scheduler.yaml", "run"), ("controllers.yaml", "controllers")])
 def test_every_flag_of_the_chart_exists(template: str, command: str) -> None:
-    named = set(re.findall(r"^ *- (--?[a-z][a-z-]*)", TEMPLATES[template], re.MULTILINE))
+    named = set(re.findall(r"^ *- (?:\{\{ printf \")?(--?[a-z][a-z-]*)", TEMPLATES[template], re.MULTILINE))
     assert {"--scheduler-name", "--leader-elect-resource-namespace", "-v"} <= named
     assert named - options(command) == set()
+
+
+@pytest.mark.parametrize("template", ["scheduler.yaml", "controllers.yaml", "rbac.yaml", "monitoring.yaml"])
+def test_every_text_that_a_user_gives_is_quoted(template: str) -> None:
+    """A name of digits would else be a number, and a colon or a hash in an argument the end of it."""
+    for line in TEMPLATES[template].splitlines():
+        for before, inside in re.findall(r"([\w\]-]*:? ?\[?)\{\{-? ([^{}]*?) -?\}\}", line):
+            whole = re.match(r"(if|else|end|with|range|\$\w+ :?=|define|fail|toYaml|include \"pumice.labels)", inside)
+            block = any(word in inside for word in ("nindent", "replicas")) or (whole and "toYaml" in inside)
+            if not whole and not block:
+                assert inside.endswith("| quote"), f"{template}: {before}{{{{ {inside} }}}}"
 
 
 def test_the_containers_run_without_rights_of_their_own() -> None:

@@ -142,8 +142,63 @@ def test_values_that_cannot_work_are_refused_with_their_name(helm: str) -> None:
     assert "compat" in refused(helm, "--set=scheduler.compat=kube")
 
 
+def test_a_typo_at_the_top_is_refused_and_what_volcano_and_helm_have_there_is_not(helm: str) -> None:
+    assert "controller" in refused(helm, "--set=controller.enabled=true")
+    rendered(helm, "--set=global.x=y,service.ipFamilyPolicy=SingleStack")
+
+
+def test_values_that_would_fail_only_later_are_refused_with_their_name(helm: str) -> None:
+    assert "schedulePeriod" in refused(helm, "--set=scheduler.schedulePeriod=banana")
+    assert "schedulePeriod" in refused(helm, "--set=custom.scheduler_schedule_period=banana")
+    assert "defaultQueue" in refused(helm, "--set=scheduler.defaultQueue=odd #q")
+    assert "/scheduler/name" in refused(helm, "--set=scheduler.name=Not A Name")
+    monitored = "--set=metrics.enabled=false,metrics.serviceMonitor.enabled=true"
+    assert "serviceMonitor" in refused(helm, monitored)
+
+
+def test_odd_texts_arrive_as_they_were_given(helm: str) -> None:
+    objects = rendered(
+        helm,
+        "--set-string=scheduler.name=123",
+        "--set=controllers.enabled=true",
+        '--set-json=scheduler.nodeSelectors=["odd: x","kind:x # y","a:\\"b\\""]',
+        '--set-json=scheduler.extraArgs=["--plugins-dir=/a b","{x: y}"]',
+    )
+    for name in ("scheduler", "controllers"):
+        args = objects["Deployment", f"pumice-{name}"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        assert all(isinstance(arg, str) for arg in args), args
+        assert "--scheduler-name=123" in args
+        if name == "scheduler":
+            assert {"--node-selector=odd: x", "--node-selector=kind:x # y", '--node-selector=a:"b"'} <= set(args)
+            assert args[-2:] == ["--plugins-dir=/a b", "{x: y}"]
+    assert objects["Role", "pumice-scheduler-lease"]["rules"][1]["resourceNames"] == ["123"]
+
+
+def test_labels_of_users_take_nothing_from_the_selectors(helm: str) -> None:
+    objects = rendered(
+        helm,
+        "--set=scheduler.podLabels.app=foo,scheduler.podLabels.mine=x,scheduler.labels.app=bar",
+        "--set=custom.common_labels.app=baz,custom.common_labels.team=t",
+        "--set-string=scheduler.podAnnotations.prometheus\\.io/port=9",
+    )
+    made = deployment(objects)
+    pod = made["spec"]["template"]["metadata"]
+    assert made["spec"]["selector"]["matchLabels"].items() <= pod["labels"].items()
+    assert (pod["labels"]["mine"], pod["labels"]["team"]) == ("x", "t")
+    assert pod["annotations"] == {"prometheus.io/scrape": "true", "prometheus.io/port": "9"}
+
+
+def test_debug_endpoints_are_served_when_asked_for(helm: str) -> None:
+    assert "--debug-endpoints" not in deployment(rendered(helm))["spec"]["template"]["spec"]["containers"][0]["args"]
+    asked = rendered(helm, "--set=scheduler.debugEndpoints=true,metrics.enabled=false")
+    container = deployment(asked)["spec"]["template"]["spec"]["containers"][0]
+    assert "--debug-endpoints" in container["args"]
+    assert {"name": "metrics", "containerPort": 8080} in container["ports"]
+
+
 ALL = (
-    "--set=controllers.enabled=true,controllers.extraArgs={--controllers=queue}",
+    "--set=controllers.enabled=true,controllers.extraArgs={--controllers=queue},scheduler.debugEndpoints=true",
+    '--set-json=controllers.affinity={"podAntiAffinity":{}}',
     "--set=metrics.dashboard.enabled=true,scheduler.pluginsDir=/plugins,scheduler.pluginsConfigMap=mine",
     "--set=scheduler.compat=volcano,scheduler.nodeSelectors={a:b},scheduler.extraArgs={--binds-in-flight=8}",
     "--set=scheduler.podLabels.a=b,scheduler.podAnnotations.a=b,scheduler.labels.a=b,scheduler.nodeSelector.a=b",

@@ -61,6 +61,13 @@ def test_a_gang_is_bound_whole_with_the_rights_that_we_ship(world: World) -> Non
     [
         *(("get", "", "secrets"), ("list", "", "secrets"), ("get", "", "configmaps")),
         *(("create", "", "pods"), ("delete", "", "pods"), ("patch", "", "pods"), ("patch", "", "nodes")),
+        *(
+            ("get", "", "nodes"),
+            ("get", "", "namespaces"),
+            ("get", "", "resourcequotas"),
+            ("patch", "", "resourcequotas"),
+        ),
+        *(("get", "scheduling.volcano.sh", "podgroups"), ("patch", "scheduling.volcano.sh", "queues")),
         *(("delete", "scheduling.volcano.sh", "queues"), ("update", "scheduling.volcano.sh", "podgroups")),
     ],
 )
@@ -209,3 +216,43 @@ def test_another_schedulers_pods_count_and_the_room_is_not_given_twice(world: Wo
     world.gang("one", 1, cpu="1")
     all_bound(world, "one-0")
     assert sorted(world.bound()) == ["foreign-0", "foreign-1", "g-0", "one-0"]
+
+
+CAPACITY = """\
+actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+  - name: capacity
+"""
+
+
+@pytest.mark.smoke
+def test_what_is_not_let_in_and_what_belongs_to_no_group_say_why(world: World, tmp_path: Path) -> None:
+    conf = tmp_path / "scheduler.conf"
+    conf.write_text(CAPACITY)
+    queue = f"small-{world.namespace}"
+    spec = {"weight": 1, "capability": {"cpu": "1"}}
+    made = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}, "spec": spec}
+    world.bed.create(made)
+    world.node("n1", cpu="4")
+    world.scheduler(f"--scheduler-conf={conf}")
+    world.gang("big", 2, queue=queue, resources=True)
+    world.pod("lost", "nowhere")
+
+    def conditions() -> dict[str, dict[str, str]]:
+        return {c["type"]: c for c in world.group("big").get("status", {}).get("conditions", ())}
+
+    def events(name: str) -> list[str]:
+        found = world.bed.call("GET", f"/api/v1/namespaces/{world.namespace}/events")["items"]
+        return [e["reason"] for e in found if e["involvedObject"]["name"] == name]
+
+    until(lambda: conditions().get("Admitted", {}).get("status") == "False", 20, "the group says that it is not let in")
+    assert conditions()["Admitted"]["message"].startswith(f"not let into queue {queue} (capacity): ")
+    until(lambda: "Unschedulable" in events("big"), 20, "there is an event about the group")
+    until(lambda: "NoPodGroup" in events("lost"), 30, "there is an event about the pod")
+    path = f"/apis/scheduling.volcano.sh/v1beta1/queues/{queue}"
+    world.bed.call("PATCH", path, {"spec": {"capability": {"cpu": "2"}}}, patch="merge")
+    all_bound(world, "big-0", "big-1")
+    until(lambda: conditions()["Admitted"]["status"] == "True", 20, "the group says that it was let in")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Annotated
 
 import typer
@@ -36,6 +37,11 @@ Verbosity = Annotated[int, typer.Option("-v", "--v", metavar="N", help="0 warnin
 
 
 def set_verbosity(verbosity: int) -> None:
-    """Log as much as ``-v`` asks for."""
+    """Log as much as ``-v`` asks for, each line with its time: what runs for long is read afterwards."""
     level = logging.WARNING if verbosity <= 0 else logging.INFO if verbosity < 4 else logging.DEBUG
-    logging.getLogger("pumice").setLevel(level)
+    logger = logging.getLogger("pumice")
+    logger.setLevel(level)
+    lines = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+    lines.converter = time.gmtime
+    for handler in logger.handlers:
+        handler.setFormatter(lines)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
+import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import Annotated, Any
 
@@ -31,6 +34,10 @@ from pumice.kube.controllers.service import NAMES, Controllers, Settings
 from pumice.kube.credentials import Credentials
 from pumice.kube.serving import Answers, health_routes, listening, serve
 
+log = logging.getLogger("pumice.kube.controllers")
+
+LAST = 20.0
+"""Seconds from the decision to end until the process is ended by force."""
 _WORKERS = "keys are looked at several at once, and the server says when it is busy"
 IDLE = {
     "--worker-threads": _WORKERS,
@@ -99,4 +106,9 @@ def controllers(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: made.stop())
     with ThreadPoolExecutor(1, "pumice-controllers") as thread:  # signals come to the main thread, whoever serves
-        raise typer.Exit(thread.submit(asyncio.run, made.run()).result())
+        running = thread.submit(asyncio.run, made.run())
+        while not wait([running], 0.25).done:
+            if made.ending is not None and time.monotonic() - made.ending > LAST:
+                log.error("something does not end within %g s; ending without it", LAST)
+                os._exit(1)
+        raise typer.Exit(running.result())

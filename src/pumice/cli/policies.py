@@ -20,6 +20,7 @@ from pumice.extender.server.options import Options
 from pumice.framework.registry import PluginInfo, Registry, build
 from pumice.kube.credentials import Credentials
 from pumice.kube.followed import FollowedCluster
+from pumice.sockets import tcp_listener
 
 
 def supervise(workers: int, arguments: tuple[Any, ...]) -> None:
@@ -94,15 +95,11 @@ def address(listening: socket.socket, *, tls: bool = False) -> str:
 
 
 def listening_on(host: str, port: int) -> socket.socket:
-    """A socket that says it is TCP: only then does asyncio turn Nagle's algorithm off (40 ms per answer)."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        raise InvalidInput(f"address {host}:{port}: {error.strerror}") from error
+    """A socket that worker processes can share.
+
+    :raises InvalidInput: no such address, or the port is taken.
+    """
+    listening = tcp_listener(host, port)
     listening.set_inheritable(True)
     return listening
 

@@ -48,7 +48,7 @@ class Registry:
         for entry in sorted(entry_points(group="pumice.plugins"), key=lambda e: e.name):
             try:
                 built = entry.load()
-            except Exception as exc:
+            except (Exception, SystemExit) as exc:
                 raise PluginLoadError(f"plugin {entry.name!r} from entry point {entry.value}: {exc}") from exc
             self.register(entry.name, built, origin=f"entry point {entry.value}")
 
@@ -165,7 +165,7 @@ def _import(path: Path, name: str) -> ModuleType:
     except SyntaxError as exc:
         sys.modules.update(before)
         raise PluginLoadError(f"{exc.filename or path}:{exc.lineno}: {exc.msg}") from exc
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         sys.modules.update(before)
         frames = [f for f in traceback.extract_tb(exc.__traceback__) if f.filename == str(path)]
         line = frames[-1].lineno if frames else 1

@@ -68,10 +68,14 @@ class Runtime:
 
     def forget(self) -> None:
         """A new configuration: drop what was kept for the old one."""
+        self.drop_kept()
+        self.told.clear()
+        self.health.clear()
+
+    def drop_kept(self) -> None:
+        """Drop what is kept for speed; it is made anew."""
         self.cache = ViewCache()
         self.backlog = Backlog()
         self.admissions = Backlog()
         self.orders = {}
-        self.told.clear()
         self.key_kinds.clear()
-        self.health.clear()

@@ -323,9 +323,15 @@ class Session(Registration, Questions):
         self.undo()
         self.outcome.intents += self.failures.judge()
 
+    def break_off(self) -> None:
+        """Close the plugins of a cycle that failed; what it did to tasks is for the caller to take back."""
+        self.close_plugins()
+        self.state.changed_jobs.update(self._changed)  # what was not told of them is told by the next session
+
     def close_plugins(self) -> None:
-        """Tell every plugin that was opened that the session ends."""
-        for name, plugin in self._opened:
+        """Tell every plugin that was opened, once, that the session ends."""
+        opened, self._opened = self._opened, []
+        for name, plugin in opened:
             self._opening = name
             started = time.perf_counter()
             closing = getattr(plugin, "on_session_close", None)

@@ -18,6 +18,7 @@ from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES
 from pumice.kube.lease import Election, Elector
 from pumice.kube.notes import NoteWriter
+from pumice.kube.outage import Outage
 from pumice.kube.prebind import Preparer
 from pumice.kube.reflector import Reflector
 from pumice.kube.reservations import DeviceClaims
@@ -85,18 +86,31 @@ class KubeBackend:
         """What ended the backend, if it ended by itself."""
         self.outcomes: Outcomes | None = None
         """Who is told what became of binds and evictions; to be set before the start."""
+        self.witness: Callable[[Sequence[ClusterEvent]], None] | None = None
+        """Is shown what happened as it is handed over, by the thread that takes it."""
         self.lost = threading.Event()
         """We led and do not lead any more."""
 
     # -- the two ports ----------------------------------------------------------------------------------------------
     def drain(self) -> list[ClusterEvent]:
         """Everything that happened since the last call, in order."""
-        return self.inbox.drain()
+        events = self.inbox.drain()
+        if self.witness is not None:
+            self.witness(events)
+        return events
 
     def submit(self, intents: Sequence[Intent]) -> None:
         """Take over a batch of intents; outcomes come back as events."""
         if self._loop is not None and self._outbox is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._outbox.put, list(intents))
+
+    def withdraw(self, whys: Mapping[str, str]) -> None:
+        """Binds and evictions, by the pods' UIDs, are not to happen any more, for these reasons; if it is not too late.
+
+        Each that is not sent comes back as failed.
+        """
+        if self._loop is not None and self._outbox is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._outbox.withdraw, dict(whys))
 
     # -- life -------------------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -125,6 +139,11 @@ class KubeBackend:
     def leading(self) -> bool:
         """Whether we may decide and write."""
         return self._left() > 0
+
+    @property
+    def leader(self) -> str:
+        """Who led when we last looked; nothing if that is not known."""
+        return self._elector.holder if self._elector is not None else ""
 
     def create(self, kind: str, body: dict[str, Any]) -> None:
         """Create an object, some time soon; one that is there already is left as it is."""
@@ -174,17 +193,18 @@ class KubeBackend:
         connections = self.settings.in_flight + len(self._kinds) + 32
         async with KubeClient(self._credentials, connections=connections) as client:
             self._writer = Writer(client, self._left)
+            outage = Outage()
             for kind in self._kinds:
                 accept = self._chosen if kind == "Node" and self.settings.node_labels else None
                 keep = kind in ("PodGroup", "Node", "PersistentVolume", "PersistentVolumeClaim")
                 resource = RESOURCES[kind]
                 if self.settings.needed is not None:
                     resource = replace(resource, needed=kind in self.settings.needed)
-                self.reflectors[kind] = Reflector(client, resource, self.inbox, accept=accept, keep=keep)
+                self.reflectors[kind] = Reflector(client, resource, self.inbox, accept=accept, keep=keep, outage=outage)
             conf = self.settings.conf_map
             if conf is not None:
                 conf.changed = self.inbox.wake
-                self.reflectors["ConfigMap"] = Reflector(client, conf.resource, conf, query=conf.query)
+                self.reflectors["ConfigMap"] = Reflector(client, conf.resource, conf, query=conf.query, outage=outage)
             groups = self.reflectors["PodGroup"].objects if "PodGroup" in self.reflectors else {}
             versions = self.reflectors["Pod"].versions if "Pod" in self.reflectors else {}
             statuses = StatusWriter(self._writer, groups, self._clock, versions)
@@ -231,7 +251,8 @@ class KubeBackend:
                     task.result()
             if stopping.is_set() and self.leading and self._grace > 0:
                 try:
-                    await asyncio.wait_for(self._outbox.finish(claims=False), self._grace)
+                    async with asyncio.timeout(self._grace):
+                        await self._outbox.finish(claims=False)
                 except TimeoutError:
                     log.warning("not everything was written within %g s", self._grace)
         finally:

@@ -67,7 +67,7 @@ class Editor:
                     "resourceVersion": meta.get("resourceVersion"),
                     "uid": meta.get("uid"),
                 }
-                answer = await self._writer.change(resource.path(key, sub), patch, MERGE)
+                answer = await self._writer.send("PATCH", resource.path(key, sub), patch, MERGE)
             if not isinstance(answer, Refused):
                 changed: Object = msgspec.json.decode(answer)
                 return changed

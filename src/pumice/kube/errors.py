@@ -47,6 +47,14 @@ class Refused(PumiceError):
         return self.code == 429 and "DisruptionBudget" in self.causes
 
 
+class NotSent(Refused):
+    """Nothing was sent, for we do not lead any more; not the server's word."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(0, what)
+        self.args = (f"{what}: not sent, for we do not lead any more",)
+
+
 class Unreachable(PumiceError):
     """No answer came: nobody knows whether the request was carried out."""
 

@@ -75,8 +75,13 @@ class Elector:
         self._transitions = 0
         self._acquired = ""
         self._observed: tuple[str, float] = ("", 0.0)
+        self._trouble = ""
+        """Why the last attempt had no outcome; nothing if it had one."""
         self.holder = ""
         """Who led when we last looked."""
+
+    def __str__(self) -> str:
+        return f"lease {self._election.namespace}/{self._election.name}"
 
     @property
     def left(self) -> float:
@@ -87,19 +92,20 @@ class Elector:
         """Return when we lead."""
         while not await self._attempt(self._election.renew):
             await asyncio.sleep(self._election.retry)
-        log.info("%s leads (lease %s/%s)", self._election.identity, self._election.namespace, self._election.name)
+        log.info("%s leads (%s)", self._election.identity, self)
 
     async def hold(self) -> None:
         """Renew for as long as it can be done; return when we do not lead any more."""
         while True:
             await asyncio.sleep(min(self._election.retry, self.left))
-            if not self.left:
-                log.error("lease %s/%s was not renewed in time", self._election.namespace, self._election.name)
-                return
-            await self._attempt(self.left)
-            if not self.left:
-                log.error("lease %s/%s: lost to %r", self._election.namespace, self._election.name, self.holder)
-                return
+            if self.left and await self._attempt(self.left):
+                continue
+            if self.holder and self.holder != self._election.identity:
+                log.error("%s: lost to %s", self, self.holder)
+            else:
+                why = f": {self._trouble}" if self._trouble else ""
+                log.error("%s: not renewed within %g s%s", self, self._election.renew, why)
+            return
 
     async def release(self) -> None:
         """Give the lease back, so that nobody has to wait for it to expire."""
@@ -118,8 +124,12 @@ class Elector:
             async with asyncio.timeout(limit):
                 won = await self._renew() if self._version and self.left else await self._take()
         except (Refused, Unreachable, TimeoutError) as exc:
-            log.warning("lease %s/%s: %s", self._election.namespace, self._election.name, exc or "no answer in time")
+            trouble = str(exc) or f"no answer within {limit:.1f} s"
+            # as long as it lasts it is told once
+            log.log(logging.DEBUG if self._trouble else logging.WARNING, "%s: %s; trying again", self, trouble)
+            self._trouble = trouble
             return self.left > 0
+        self._trouble = ""
         self._until = began + self._election.renew if won else 0.0
         return self.left > 0
 

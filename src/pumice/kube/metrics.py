@@ -68,6 +68,9 @@ class CycleMetrics:
         self._intents = counter("pumice_intents", "Decisions handed over.", "intent")
         self._writes = counter("pumice_writes", "Binds and evictions, by what became of them.", "intent", "result")
         self._leading = gauge("pumice_leading", "1 if this replica leads.")
+        self._failed = counter(
+            "pumice_failed_cycles", "Cycles that failed as a whole; nothing of them was carried out."
+        )
         self._events = counter("pumice_events", "Cluster events taken in.")
         self._lists = gauge("pumice_lists", "How often a kind was listed; more than once: its watch was lost.", "kind")
         self._good = {
@@ -94,8 +97,11 @@ class CycleMetrics:
 
     # -- told by the scheduler's thread -----------------------------------------------------------------------------
     def session(self, session: Session) -> None:
-        """A cycle has decided; its session is about to close."""
+        """A cycle has decided; its session is about to close, and nothing was handed over yet."""
         self._jobs.cycle(session.changed_jobs())
+        for intent in session.outcome.intents:
+            if isinstance(intent, Bind):
+                self._created[intent.uid] = session.state.tasks[intent.uid].creation
 
     def cycle(self, report: CycleReport, state: ClusterState | None = None) -> None:
         """A cycle is over."""
@@ -138,7 +144,6 @@ class CycleMetrics:
             task = state.tasks.get(intent.uid)
             if task is not None:
                 self._assumed.observe(max(now - task.creation, 0.0) * 1000)
-                self._created[intent.uid] = task.creation
 
     def _tidy(self, state: ClusterState) -> None:
         """Drop the series of jobs and queues that are gone."""
@@ -158,6 +163,10 @@ class CycleMetrics:
     def leading(self, leads: bool) -> None:
         """Whether this replica leads."""
         self._leading.set(float(leads))
+
+    def failed(self) -> None:
+        """A cycle failed as a whole."""
+        self._failed.inc()
 
     def took_in(self, events: int) -> None:
         """So many events were taken in."""

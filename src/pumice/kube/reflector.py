@@ -16,6 +16,7 @@ import msgspec
 from pumice.kube.client import KubeClient
 from pumice.kube.errors import Refused, Unreachable
 from pumice.kube.kinds import BOOKMARK, DECODERS, LISTS, RAW_LIST, WATCH_LINE, Resource
+from pumice.kube.outage import Outage
 from pumice.kube.waiting import Backoff
 from pumice.model.api import AnyObject
 from pumice.model.events import ClusterEvent, Gone, Seen
@@ -62,7 +63,9 @@ class Reflector:
         query: Mapping[str, str] | None = None,
         accept: Callable[[AnyObject], bool] | None = None,
         keep: bool = False,
+        outage: Outage | None = None,
     ) -> None:
+        self._outage = outage or Outage()
         self._client, self._resource, self._inbox, self._accept = client, resource, inbox, accept
         self._query = dict(query or {})
         self._newest = resource.prefix
@@ -161,6 +164,7 @@ class Reflector:
             }
             try:
                 async with self._client.stream(self._resource.collection, query=query, silence=SILENCE) as body:
+                    self._outage.ended(self._resource.kind)
                     rest = b""
                     async for chunk in body.iter_any():
                         *lines, rest = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
@@ -249,13 +253,17 @@ class Reflector:
         self._deliver(events)
 
     async def _wait(self, trouble: Exception) -> None:
-        text = str(trouble)
-        if self._complained != text:
-            self._complained = text
-            log.warning("%s: %s; trying again", self._resource.kind, text)
+        if self._outage.concerns(trouble):
+            self._outage.began(self._resource.kind, trouble)
+        else:
+            what = f"{type(trouble).__name__} {getattr(trouble, 'code', '')}"
+            if self._complained != what:
+                self._complained = what
+                log.warning("%s: %s; trying again", self._resource.kind, trouble)
         await asyncio.sleep(self._backoff.again(getattr(trouble, "retry_after", 0.0)))
 
     def _mended(self) -> None:
+        self._outage.ended(self._resource.kind)
         self._complained, self._refused = "", 0.0
         self._backoff.reset()
 

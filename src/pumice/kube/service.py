@@ -6,29 +6,41 @@ import gc
 import logging
 import threading
 import time
+import traceback
+from collections.abc import Sequence
 from concurrent.futures import Future
 
+from pumice.errors import PumiceError
 from pumice.extender.binder import ExtenderBinder
 from pumice.extender.conversation import EXCHANGES
 from pumice.framework.session import Session
 from pumice.framework.watchdog import Watchdog
+from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend
 from pumice.kube.conditions import PodConditions
 from pumice.kube.gangs import HALF, HalfGangs
 from pumice.kube.metrics import CycleMetrics
+from pumice.kube.overtaken import Overtaken
 from pumice.kube.queues import QueueStatuses
 from pumice.kube.serving import Answers
-from pumice.model.intents import Note
+from pumice.model.intents import Intent, Note
 from pumice.ports import Binder
 from pumice.scheduler.following import CONF, Following
 from pumice.scheduler.loop import Loop
 from pumice.scheduler.recording import decisions_of, record
+from pumice.scheduler.report import CycleReport
 from pumice.state import saved
 
 log = logging.getLogger("pumice.kube")
 
+FAILING = 5
+"""So many cycles in a row that failed as a whole, and we should be started anew."""
 GATHER = 0.02
 """Seconds between the change that calls for a cycle and the cycle: changes seldom come alone."""
+
+
+class NoCycle(PumiceError):
+    """No cycle can be had of this replica now; says why."""
 
 
 class Service:
@@ -58,8 +70,12 @@ class Service:
         self._unsaid: list[Note] = []
         self._conditions = PodConditions()
         self._queues = QueueStatuses()
+        self._admissions, self._ungrouped = Admissions(), Ungrouped()
+        self._backend.witness = self._ungrouped.see
         self._half = HalfGangs(half_gangs)
+        self._overtaken = Overtaken()
         self._queue_made = False
+        self._failing, self._failure = 0, ""
         self.cycles = 0
         """How many cycles have run."""
 
@@ -78,6 +94,8 @@ class Service:
         stuck = self._loop.watchdog.stuck if self._loop.watchdog is not None else None
         if stuck is not None:
             return str(stuck)
+        if self._failing >= FAILING:
+            return f"the last {self._failing} cycles failed: {self._failure}"
         return "" if self._backend.alive or not self._ready else "the connection to the cluster has ended"
 
     def unready(self) -> str:
@@ -87,11 +105,26 @@ class Service:
         return self._follow.missing if self._follow is not None else ""
 
     def next_cycle(self) -> Future[bytes]:
-        """The next cycle, saved as a file's content, once it has run."""
+        """The next cycle, saved as a file's content, once it has run.
+
+        :raises NoCycle: this replica runs none.
+        """
+        idle = self._idle()
+        if idle:
+            raise NoCycle(idle)
         wanted: Future[bytes] = Future()
         self._wanted.append(wanted)
         self._backend.inbox.wake()
         return wanted
+
+    def _idle(self) -> str:
+        """Why no cycles run here; nothing if they do."""
+        if not self._ready:
+            return self.unready()
+        if not self._backend.leading:
+            leader = self._backend.leader
+            return "this replica does not lead" + (f", {leader} does" if leader else "")
+        return self._follow.missing if self._follow is not None else ""
 
     # -- the run ----------------------------------------------------------------------------------------------------
     def run(self) -> int:
@@ -108,7 +141,7 @@ class Service:
                     log.error("the connection to the cluster has ended")
                     return 1
                 self._follow_conf()
-                self._step()
+                self._guarded_step()
                 if self._backend.inbox.wait(self._period):
                     self._stopping.wait(GATHER)
             return 0
@@ -132,35 +165,79 @@ class Service:
             gc.enable()
             self._ready = True
 
+    def _guarded_step(self) -> None:
+        """One step. If it fails it is told, once per reason, counted, and tried again with the next period.
+
+        The cycle took back what it had done; nothing of it was sent.
+        """
+        try:
+            self._step()
+        except (Exception, SystemExit) as exc:
+            reason = _reason(exc)
+            self._failing += 1
+            self.metrics.failed()
+            if reason != self._failure:
+                log.error("a cycle failed, and the next is tried: %s", reason, exc_info=exc)
+            self._failure = reason
+            return
+        if self._failing:
+            log.info("cycles succeed again; %d failed in a row", self._failing)
+        self._failing, self._failure = 0, ""
+
     def _step(self) -> None:
         leads = self._backend.leading
         self.metrics.leading(leads)
         self.metrics.took_in(self._loop.take_in())
-        if not leads or (self._follow is not None and self._follow.missing):
+        wanted, self._wanted = self._wanted, []
+        idle = self._idle()
+        if idle:
+            _settle(wanted, error=NoCycle(idle))
+            self._loop.state.rest()
             return
         self._make_default_queue()
-        released = self._half.release(self._loop.state)
+        loop = self._loop
+        overtaken = self._overtaken.look(loop.state)
+        if overtaken:
+            self._backend.withdraw(overtaken)
+        released = self._half.release(loop.state)
         if released:
             self._backend.submit(released)
-        wanted, self._wanted = self._wanted, []
-        loop = self._loop
-        begun = record(loop.state, loop.assembly.conf, loop.runtime) if wanted else None
-        environment = loop.environment
-        if begun is not None:
-            loop.environment = {**(environment or {}), EXCHANGES: begun.exchanges}
-        report = loop.step()
-        loop.environment = environment
+        if wanted:
+            report = self._recorded(wanted)
+        else:
+            report = loop.decide()
+        self._overtaken.handed_over(report.intents)
         self.cycles += 1
         self.metrics.cycle(report, loop.state)
         self.metrics.listed({kind: reflector.lists for kind, reflector in self._backend.reflectors.items()})
-        statuses = self._conditions.updates(report, loop.state) + self._queues.updates(loop.state)
-        if statuses:
-            self._backend.submit(statuses)
-        if begun is not None:
+        told: list[Intent] = [*self._conditions.updates(report, loop.state), *self._queues.updates(loop.state)]
+        told += [*self._admissions.updates(report, loop.state), *self._ungrouped.notes(loop.state)]
+        if told:
+            self._backend.submit(told)
+
+    def _recorded(self, wanted: Sequence[Future[bytes]]) -> CycleReport:
+        """Decide, and give whoever wants it the cycle: what it was decided on, and what was decided.
+
+        One that fails is given too, without decisions. A cycle that cannot be saved is no failed cycle.
+        """
+        loop = self._loop
+        try:
+            begun = record(loop.state, loop.assembly.conf, loop.runtime, shard=loop.shard)
+        except Exception as exc:
+            _settle(wanted, error=exc)
+            return loop.decide()
+        environment = loop.environment
+        loop.environment = {**(environment or {}), EXCHANGES: begun.exchanges}
+        try:
+            report = loop.decide()
             begun.decisions = decisions_of(report.intents)
-            content = saved.dump(begun, "pumice run")
-            for future in wanted:
-                future.set_result(content)
+            return report
+        finally:
+            loop.environment = environment
+            try:
+                _settle(wanted, content=saved.dump(begun, "pumice run"))
+            except Exception as exc:
+                _settle(wanted, error=exc)
 
     def _look(self, session: Session) -> None:
         self.metrics.session(session)
@@ -206,3 +283,21 @@ class Service:
             "spec": {"weight": 1, "reclaimable": True},
         }
         self._backend.create("Queue", body)
+
+
+def _settle(wanted: Sequence[Future[bytes]], *, content: bytes = b"", error: Exception | None = None) -> None:
+    """Answer whoever still waits."""
+    for future in wanted:
+        if future.done() or not future.set_running_or_notify_cancel():
+            continue
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(content)
+
+
+def _reason(exc: BaseException) -> str:
+    """What was raised, and where."""
+    frames = traceback.extract_tb(exc.__traceback__)
+    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{type(exc).__name__}: {exc}{where}"

@@ -15,7 +15,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, PumiceError
+from pumice.sockets import tcp_listener
+
+WAIT = 30.0
+"""Seconds for which a cycle is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class Answers:
     """Why we cannot work yet; nothing if we can."""
     metrics: Callable[[], bytes]
     next_cycle: Callable[[], Future[bytes]] | None = None
-    """The next cycle, saved; None: not offered."""
+    """The next cycle, saved; a `PumiceError` says why there is none. None: not offered."""
 
 
 def listening(address: str) -> socket.socket:
@@ -39,17 +43,7 @@ def listening(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > 65535:
         raise InvalidInput(f"address {address!r}: must be HOST:PORT or :PORT")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    opened = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind((host, int(port)))
-        opened.listen()
-    except OSError as exc:
-        opened.close()
-        raise InvalidInput(f"address {address!r}: {exc.strerror or exc}") from exc
-    return opened
+    return tcp_listener(host.strip("[]"), int(port))
 
 
 def health_routes(answers: Answers) -> list[Route]:
@@ -79,9 +73,14 @@ def metrics_routes(answers: Answers) -> list[Route]:
 
         async def cycle(_: Request) -> Response:
             try:
-                content = await asyncio.wait_for(asyncio.wrap_future(ask()), 30)
+                async with asyncio.timeout(WAIT):
+                    content = await asyncio.wrap_future(ask())
             except TimeoutError:
-                return PlainTextResponse("no cycle ran within 30 s: this replica may not lead", 503)
+                return PlainTextResponse(f"no cycle ended within {WAIT:g} s", 503)
+            except PumiceError as exc:
+                return PlainTextResponse(str(exc), 503)
+            except Exception as exc:
+                return PlainTextResponse(f"the cycle cannot be saved: {type(exc).__name__}: {exc}", 500)
             headers = {"Content-Disposition": 'attachment; filename="cycle.json.gz"'}
             return Response(content, media_type="application/gzip", headers=headers)
 

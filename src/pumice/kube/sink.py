@@ -73,6 +73,19 @@ class Outbox:
         self._plans: asyncio.Queue[list[Evict]] = asyncio.Queue()
         self._nominations: asyncio.Queue[Nominate] = asyncio.Queue()
         self._nominated: dict[str, str] = {}
+        self._waiting: set[str] = set()
+        """UIDs of binds and evictions that were not begun."""
+        self._withdrawn: dict[str, str] = {}
+        """Of those, the ones that are not to be, and why."""
+
+    def withdraw(self, whys: Mapping[str, str]) -> None:
+        """These binds and evictions, by the pods' UIDs, are not to happen any more; those that were begun go on."""
+        self._withdrawn.update({uid: why for uid, why in whys.items() if uid in self._waiting})
+
+    def _begin(self, uid: str) -> str:
+        """A bind or an eviction is due; returns why it is not to be, or nothing."""
+        self._waiting.discard(uid)
+        return self._withdrawn.pop(uid, "")
 
     def put(self, intents: Sequence[Intent]) -> None:
         """Take over a batch of intents."""
@@ -95,6 +108,8 @@ class Outbox:
                     self._statuses.put(intent, urgent=intent.status.get("phase") == LET_IN and intent.key not in placed)
                 case Note():
                     self._notes.put(intent)
+        self._waiting.update(bind.uid for bind in binds)
+        self._waiting.update(eviction.uid for eviction in evictions)
         self._put_binds(binds)
         for _, plan in groupby(evictions, key=lambda e: (e.action, e.beneficiary)):
             self._plans.put_nowait(list(plan))
@@ -142,7 +157,7 @@ class Outbox:
             intent = await self._binds.get()
             begun = time.perf_counter()
             try:
-                why = await self._bind(intent)
+                why = self._begin(intent.uid) or await self._bind(intent)
             except Exception as exc:
                 log.exception("binding %s", intent.pod)
                 why = f"{type(exc).__name__}: {exc}"
@@ -154,8 +169,13 @@ class Outbox:
                 self._failed(intent, why)
             self._binds.task_done()
 
+    @property
+    def _level(self) -> int:
+        """How loud a failure is told: once we do not lead, all that waits fails, and that was said."""
+        return logging.DEBUG if self._writer.silent else logging.WARNING
+
     def _failed(self, intent: Bind, why: str) -> None:
-        log.warning("pod %s was not bound to %s: %s", intent.pod, intent.node, why)
+        log.log(self._level, "pod %s was not bound to %s: %s", intent.pod, intent.node, why)
         self._report([BindFailed(intent.pod, intent.uid, why, intent.node)])
 
     async def _prepare_all(self, preparer: Preparer, group: asyncio.TaskGroup) -> None:
@@ -173,6 +193,7 @@ class Outbox:
         for bind in binds if not self._closing else ():
             if bind.uid in refused:
                 why = refused[bind.uid]
+                self._begin(bind.uid)
                 self._notes.put(Note("Pod", bind.pod, "Warning", "FailedBinding", f"{bind.node}: {why}"), bind.uid)
                 self._failed(bind, why)
             else:
@@ -216,22 +237,26 @@ class Outbox:
 
     async def _carry_out(self, plan: list[Evict]) -> None:
         """Evict one after the other; the first refusal stops the rest, for they may be in vain now."""
+        freed: set[str] = set()
         for at, intent in enumerate(plan):
+            in_vain = self._begin(intent.uid)
+            if in_vain:
+                log.info("pod %s is not evicted: %s", intent.pod, in_vain)
+                self._report([_not_evicted(intent, in_vain, freed)])
+                continue
             why = await self._evict(intent)
             if self._outcomes is not None:
                 self._outcomes.evicted(not why)
             if why:
-                freed = {e.node for e in plan[:at]}
-                rest = f"the eviction of {intent.pod} was refused"
-                failed = [(intent, why, True), *((e, rest, False) for e in plan[at + 1 :])]
-                self._report(
-                    [
-                        EvictFailed(e.pod, e.uid, no, e.node, e.beneficiary, tried, e.node in freed)
-                        for e, no, tried in failed
-                    ]
-                )
+                rest = plan[at + 1 :]
+                for one in rest:
+                    self._begin(one.uid)
+                text = f"the eviction of {intent.pod} was refused"
+                failed = [_not_evicted(one, text, freed) for one in rest]
+                self._report([_not_evicted(intent, why, freed, tried=True), *failed])
                 return
-            text = f"Pod is evicted, because of {intent.action}"
+            freed.add(intent.node)
+            text = f"Pod is evicted, because of {intent.action}{_for_whom(intent)}"
             self._notes.put(Note("Pod", intent.pod, "Warning", "Evict", text), intent.uid)
 
     async def _evict(self, intent: Evict) -> str:
@@ -242,7 +267,7 @@ class Outbox:
             log.exception("evicting %s", intent.pod)
             why = f"{type(exc).__name__}: {exc}"
         if why:
-            log.warning("pod %s was not evicted: %s", intent.pod, why)
+            log.log(self._level, "pod %s was not evicted: %s", intent.pod, why)
         return why
 
     async def _nominate_all(self) -> None:
@@ -255,3 +280,18 @@ class Outbox:
             self._nominations.task_done()
             if len(self._nominated) > 100_000:
                 self._nominated.clear()
+
+
+def _not_evicted(intent: Evict, why: str, freed: Container[str], *, tried: bool = False) -> EvictFailed:
+    return EvictFailed(intent.pod, intent.uid, why, intent.node, intent.beneficiary, tried, intent.node in freed)
+
+
+def _for_whom(intent: Evict) -> str:
+    """For whose good a pod goes, as its owner may know it: names of other namespaces are not told."""
+    whom = intent.beneficiary_pod or intent.beneficiary
+    if not whom:
+        return ""
+    namespace, _, name = whom.partition("/")
+    if namespace == intent.pod.partition("/")[0]:
+        return f", to make room for {name}"
+    return ", to make room for a pod of another namespace"

@@ -113,7 +113,7 @@ class StatusWriter:
             patch["metadata"] = {"resourceVersion": self._versions[key]}
         async with gate:
             try:
-                done = await self._writer.patch(RESOURCES[kind].path(key, "status"), patch, content)
+                done = await self._writer.patch_status(RESOURCES[kind], key, patch, content)
             except Exception:
                 log.exception("status of %s %s", kind, key)
                 return

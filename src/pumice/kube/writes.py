@@ -1,4 +1,4 @@
-"""Single writes to the API server, each tried until its outcome is known."""
+"""The one way to write to the API server: every request is tried until its outcome is known."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from pumice.kube.client import STRATEGIC, KubeClient
-from pumice.kube.errors import Refused, Unreachable
-from pumice.kube.kinds import DECODERS, RESOURCES
+from pumice.kube.client import MERGE, STRATEGIC, KubeClient
+from pumice.kube.errors import NotSent, Refused, Unreachable
+from pumice.kube.kinds import DECODERS, RESOURCES, Resource
+from pumice.kube.subresources import StatusPlaces
 from pumice.kube.waiting import Backoff
 from pumice.model.api import Pod
 from pumice.model.intents import Bind, Evict, Nominate
@@ -22,18 +23,119 @@ LIMIT = 15.0
 """Seconds that one request may take."""
 TRIES = 5
 """How often a request is sent that the server answers with an error of its own."""
-NOT_LEADING = "we do not lead any more"
 
 TimeLeft = Callable[[], float]
 """For how many seconds from now we may write; 0: not at all."""
 
 
 class Writer:
-    """Carries single intents out. Nothing is sent once *left* says 0."""
+    """Sends writes, and carries single intents out. Nothing is sent once *left* says 0, which is said once.
 
-    def __init__(self, client: KubeClient, left: TimeLeft) -> None:
-        self._client, self._left = client, left
+    Overload and lost answers are waited out, and what the server says then is the answer. Who comes again by itself
+    is not *patient*: it is told at once.
+    """
+
+    def __init__(self, client: KubeClient, left: TimeLeft, *, patient: bool = True) -> None:
+        self._client, self._left, self._patient = client, left, patient
         self._pods = RESOURCES["Pod"]
+        self._places = StatusPlaces(client)
+        self._silent = False
+
+    # -- any object ---------------------------------------------------------------------------------------------------
+    async def send(
+        self, method: str, path: str, body: dict[str, Any], content: str = "application/json"
+    ) -> bytes | Refused:
+        """Send a write until the server says yes or no; returns what it said.
+
+        :raises Unreachable: no answer came, and we are not patient.
+        """
+        backoff = Backoff(0.05, 2.0)
+        tries = 0
+        while True:
+            left = self._left()
+            if left <= 0:
+                return self._not_sent(f"{method} {path}")
+            wait = 0.0
+            try:
+                return await self._client.request(method, path, body, content=content, timeout=min(LIMIT, left))
+            except Refused as no:
+                tries += no.code >= 500
+                if not self._patient or not no.retryable or no.by_budget or tries >= TRIES:
+                    return no
+                wait = no.retry_after
+            except Unreachable as lost:
+                if not self._patient:
+                    raise
+                log.debug("%s; trying again", lost)
+            await asyncio.sleep(backoff.again(wait))
+
+    async def send_status(
+        self, resource: Resource, key: str, body: dict[str, Any], content: str = MERGE
+    ) -> bytes | Refused:
+        """Patch a status where the server keeps it; a refusal with 404 then means that the object is gone.
+
+        :raises Unreachable: no answer came, and we are not patient.
+        """
+        backoff = Backoff(0.1, 2.0)
+        for _ in range(TRIES):
+            sub = await self._places.sub(resource)
+            answer = await self.send("PATCH", resource.path(key, sub), body, content)
+            if not isinstance(answer, Refused) or answer.code != 404:
+                return answer
+            place = await self._places.look(resource)
+            if place == sub:
+                return answer  # it is there that statuses are kept, so it is the object that is not
+            if place is None:
+                if not self._patient:
+                    return answer
+                await asyncio.sleep(backoff.again())  # a server that starts does not know all kinds yet
+        return answer
+
+    async def patch(self, path: str, body: dict[str, Any], content: str) -> bool:
+        """Change an object; returns whether that happened. One that is gone, or newer than the patch, needs none."""
+        return _is_done(await self.send("PATCH", path, body, content))
+
+    async def patch_status(self, resource: Resource, key: str, body: dict[str, Any], content: str = MERGE) -> bool:
+        """Change a status; returns whether that happened. One of an object that is gone or newer needs no change."""
+        return _is_done(await self.send_status(resource, key, body, content))
+
+    async def create(self, path: str, body: dict[str, Any]) -> Refused | None:
+        """Create an object; returns what the server had against it."""
+        answer = await self.send("POST", path, body)
+        return answer if isinstance(answer, Refused) else None
+
+    async def read(self, path: str) -> bytes | None:
+        """An object as it is now; None if there is none.
+
+        :raises Refused: it is not to be read.
+        """
+        backoff = Backoff(0.05, 2.0)
+        while True:
+            try:
+                return await self._client.request("GET", path, timeout=LIMIT)
+            except Refused as no:
+                if no.code == 404:
+                    return None
+                if not no.retryable or not self._patient:
+                    raise
+                await asyncio.sleep(backoff.again(no.retry_after))
+            except Unreachable:
+                if not self._patient:
+                    raise
+                await asyncio.sleep(backoff.again())
+
+    @property
+    def silent(self) -> bool:
+        """Whether something was not sent for we do not lead any more; it was said then."""
+        return self._silent
+
+    def _not_sent(self, what: str) -> NotSent:
+        if not self._silent:
+            self._silent = True
+            log.warning("%s; neither is anything else that waits", NotSent(what))
+        return NotSent(what)
+
+    # -- pods ---------------------------------------------------------------------------------------------------------
 
     async def bind(self, intent: Bind) -> str:
         """Bind; returns why it did not happen, or nothing.
@@ -52,7 +154,7 @@ class Writer:
             "target": {"apiVersion": "v1", "kind": "Node", "name": intent.node},
         }
         path = self._pods.path(intent.pod, "binding")
-        no = await self._until_answered("POST", path, body)
+        no = await self.create(path, body)
         if no is None:
             return ""
         if (no.code == 409 or no.code >= 500) and await self.node_of(intent) == intent.node:
@@ -79,7 +181,7 @@ class Writer:
         path = self._pods.path(intent.pod, "eviction")
         no: Refused | None = None
         for _ in range(TRIES):
-            no = await self._until_answered("POST", path, body)
+            no = await self.create(path, body)
             if no is None or no.code == 404:
                 return ""
             if no.code != 409:
@@ -93,24 +195,7 @@ class Writer:
     async def nominate(self, intent: Nominate) -> None:
         """Write the node whose room is being freed into the pod's status."""
         body = {"metadata": {"uid": intent.uid}, "status": {"nominatedNodeName": intent.node}}
-        await self.patch(self._pods.path(intent.pod, "status"), body, STRATEGIC)
-
-    async def patch(self, path: str, body: dict[str, Any], content: str) -> bool:
-        """Change an object; returns whether that happened. One that is gone, or newer than the patch, needs none."""
-        no = await self._until_answered("PATCH", path, body, content)
-        if no is None:
-            return True
-        if no.code not in (404, 409):
-            log.warning("%s", no)
-        return False
-
-    async def create(self, path: str, body: dict[str, Any]) -> Refused | None:
-        """Create an object; returns what the server had against it."""
-        return await self._until_answered("POST", path, body)
-
-    async def change(self, path: str, body: dict[str, Any], content: str) -> bytes | Refused:
-        """Change an object; returns it as it is then, or what the server had against it."""
-        return await self._answer("PATCH", path, body, content)
+        await self.patch_status(self._pods, intent.pod, body, STRATEGIC)
 
     async def read_pod(self, key: str) -> Pod | None:
         """The pod as it is now; None if there is none."""
@@ -120,46 +205,10 @@ class Writer:
         except msgspec.ValidationError:
             return None
 
-    async def read(self, path: str) -> bytes | None:
-        """An object as it is now; None if there is none.
 
-        :raises Refused: it is not to be read.
-        """
-        backoff = Backoff(0.05, 2.0)
-        while True:
-            try:
-                return await self._client.request("GET", path, timeout=LIMIT)
-            except Refused as no:
-                if no.code == 404:
-                    return None
-                if not no.retryable:
-                    raise
-                await asyncio.sleep(backoff.again(no.retry_after))
-            except Unreachable:
-                await asyncio.sleep(backoff.again())
-
-    async def _until_answered(
-        self, method: str, path: str, body: dict[str, Any], content: str = "application/json"
-    ) -> Refused | None:
-        """Send until the server says yes (None) or no; overload and lost answers are waited out."""
-        answer = await self._answer(method, path, body, content)
-        return answer if isinstance(answer, Refused) else None
-
-    async def _answer(self, method: str, path: str, body: dict[str, Any], content: str) -> bytes | Refused:
-        backoff = Backoff(0.05, 2.0)
-        tries = 0
-        while True:
-            left = self._left()
-            if left <= 0:
-                return Refused(403, f"{method} {path}", NOT_LEADING.encode())
-            wait = 0.0
-            try:
-                return await self._client.request(method, path, body, content=content, timeout=min(LIMIT, left))
-            except Refused as no:
-                tries += no.code >= 500
-                if not no.retryable or no.by_budget or tries >= TRIES:
-                    return no
-                wait = no.retry_after
-            except Unreachable as lost:
-                log.debug("%s; trying again", lost)
-            await asyncio.sleep(backoff.again(wait))
+def _is_done(answer: bytes | Refused) -> bool:
+    if not isinstance(answer, Refused):
+        return True
+    if answer.code not in (404, 409) and not isinstance(answer, NotSent):
+        log.warning("%s", answer)
+    return False

@@ -17,6 +17,7 @@ from pumice.model.status import TaskStatus
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
+from pumice.state.takeback import sent_of, take_back
 
 
 def run_cycle(
@@ -34,6 +35,8 @@ def run_cycle(
     *details*: also count every job's tasks by status (costs a look at every job). *inspect* is shown the session when
     everything is decided and nothing undone yet; it must only read. The garbage collector rests meanwhile: a cycle
     makes no cyclic garbage, and passes over a big state cost more than they free.
+
+    Whatever is raised within, nothing is left half applied: what was decided until then is taken back.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -65,20 +68,31 @@ def _run(
         signature=assembly.conf.digest,
         environment=environment,
         unasked=assembly.unasked,
-    ).open()
-    session.timings["cycle", "open"] = time.perf_counter() - started
-    for action in assembly.actions:
+    )
+    sent, nominations = sent_of(state), dict(runtime.nominations)
+    try:
+        session.open()
+        session.timings["cycle", "open"] = time.perf_counter() - started
+        for action in assembly.actions:
+            begun = time.perf_counter()
+            session.acting = action
+            action.execute(session)
+            session.timings["action", action.name] = time.perf_counter() - begun
+        session.acting = None
+        pipelined = _pipelined(session)
+        statuses = _statuses(session) if details else {}
+        if inspect is not None:
+            inspect(session)
         begun = time.perf_counter()
-        session.acting = action
-        action.execute(session)
-        session.timings["action", action.name] = time.perf_counter() - begun
-    session.acting = None
-    pipelined = _pipelined(session)
-    statuses = _statuses(session) if details else {}
-    if inspect is not None:
-        inspect(session)
-    begun = time.perf_counter()
-    session.close()
+        session.close()
+    except BaseException:
+        session.break_off()
+        take_back(state, sent)
+        runtime.nominations = nominations
+        runtime.drop_kept()
+        state.admission_changes = None
+        session.retire()
+        raise
     session.timings["cycle", "close"] = time.perf_counter() - begun
     session.timings["cycle", "total"] = time.perf_counter() - started
     report = CycleReport(

@@ -141,7 +141,7 @@ class Following:
     def _assemble(self, conf: SchedulerConf, what: str) -> Assembly | None:
         try:
             assembly = assemble(conf, self._registry)
-        except Exception as exc:  # a plugin may refuse its arguments in any way
+        except (Exception, SystemExit) as exc:  # a plugin may refuse its arguments in any way
             self._unfit[what] = str(exc) or type(exc).__name__
             return None
         self._conf = conf

@@ -70,6 +70,10 @@ class Loop:
     def step(self, *, details: bool = False) -> CycleReport:
         """Take in what happened, run one cycle, hand its intents over; returns what was decided."""
         self.take_in()
+        return self.decide(details=details)
+
+    def decide(self, *, details: bool = False) -> CycleReport:
+        """Run one cycle on what was taken in, hand its intents over; returns what was decided."""
         with self.watchdog.cycle() if self.watchdog is not None else nullcontext():
             report = run_cycle(
                 self.state,

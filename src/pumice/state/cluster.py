@@ -131,6 +131,15 @@ class ClusterState:
         self.changed_jobs.update(self.dirty)
         self.dirty = {}
 
+    def rest(self) -> None:
+        """Nobody decides for now: the sums are up to date, and changes of jobs that are gone are not remembered."""
+        self.refresh()
+        self._trim_rows()
+        for changes in (self.changed_jobs, self.backlog_changes, self.admission_changes or {}):
+            if len(changes) > 2 * len(self.jobs) + 1000:
+                for uid in [uid for uid, job in changes.items() if self.jobs.get(uid) is not job]:
+                    del changes[uid]
+
     def _recontribute(self, job: Job) -> None:
         queue_name, inqueue, elastic, overcommit = job._contribution
         new = _contribution(job) if job.in_session else ("", EMPTY, EMPTY, EMPTY)
@@ -444,6 +453,11 @@ class ClusterState:
                     self._view(task.row, task.klass, 1)
                     table.touched.add(task.row)
         self.evicted_now = []
+        self._trim_rows()
+
+    def _trim_rows(self) -> None:
+        """Forget changes of rows so long ago that whoever reads them looks at all rows anyway."""
+        table = self.table
         table.touched.trim(4 * max(table.size, 1024))
         table.changed.trim(4 * max(table.size, 1024))
 

@@ -85,10 +85,8 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
         _add_task(state, _new_task(state, pod), status, pod.spec.node_name)
         return
     if known.uid in state.assumed:
-        if known.status == S.BINDING and not pod.spec.node_name and status in (S.PENDING, S.UNKNOWN):
-            w.set_pod(known, pod)
-            return
-        if known.status == S.RELEASING and status in (S.RUNNING, S.BOUND):
+        under_way = known.status == S.RELEASING or not pod.spec.node_name
+        if under_way and status not in (S.RELEASING, *_FINISHED):  # whatever phase somebody wrote into it
             w.set_pod(known, pod)
             return
         del state.assumed[known.uid]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 OPEN_ACTION, CLOSE_ACTION = "OpenQueue", "CloseQueue"
@@ -28,15 +29,16 @@ def next_state(now: QueueState, *, left: int, parent: str = "", asked: str = "",
     """
     shut = CLOSING if left else CLOSED
     parent_shut = parent in (CLOSING, CLOSED)
+    refused = ""
+    if asked == OPEN_ACTION and parent_shut:
+        refused = f"queue {name!r} cannot be opened: its parent is {parent}"
+    elif asked == CLOSE_ACTION and name == "root":
+        refused = "queue 'root' cannot be closed"
+    if refused:
+        return next_state(now, left=left, parent=parent, name=name)._replace(refused=refused)
     if asked == OPEN_ACTION:
-        if parent_shut:
-            return QueueState(
-                now.state or OPEN, now.by_parent, f"queue {name!r} cannot be opened: its parent is {parent}"
-            )
         return QueueState(OPEN)
     if asked == CLOSE_ACTION:
-        if name == "root":
-            return QueueState(now.state or OPEN, refused="queue 'root' cannot be closed")
         return QueueState(shut)
     if parent_shut and now.state in ("", OPEN):
         return QueueState(shut, True)
@@ -55,3 +57,57 @@ def counters(phases: Iterable[str]) -> dict[str, int]:
         if name in found:
             found[name] += 1
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSeen:
+    """A queue with what is in it, above it and below it."""
+
+    name: str
+    status: Mapping[str, Any]
+    annotations: Mapping[str, str]
+    phases: tuple[str, ...] = ()
+    """Of the PodGroups in it."""
+    below: tuple[str, ...] = ()
+    """The states of the queues below it."""
+    parent: str = ""
+    """The state of the queue above it; nothing if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """What is to be done for a queue, in the order of the fields."""
+
+    says: tuple[tuple[str, str, str], ...]
+    """Events: type, reason, message."""
+    mark: bool
+    """Note that it is closed by its parent: before it is, so that nobody takes it for closed for itself."""
+    status: dict[str, Any]
+    """What of its status is news."""
+    unmark: bool
+    """Take that note away: after it was opened."""
+
+
+def plan_of(seen: QueueSeen, asked: str = "") -> QueuePlan:
+    """What is to be done for a queue, of which somebody commands the action *asked*."""
+    now = QueueState(str(seen.status.get("state") or ""), seen.annotations.get(CLOSED_BY_PARENT) == "true")
+    left = len(seen.phases) + sum(state != CLOSED for state in seen.below)
+    state = next_state(now, left=left, parent=seen.parent, asked=asked, name=seen.name)
+    news: dict[str, Any] = {
+        key: value for key, value in counters(seen.phases).items() if (seen.status.get(key) or 0) != value
+    }
+    says = []
+    if state.state != now.state:
+        says.append(("Normal", "StateChanged", f"{now.state or 'new'} -> {state.state}"))
+    if state.refused:
+        says.append(("Warning", asked, state.refused))
+    if asked and asked not in (OPEN_ACTION, CLOSE_ACTION):
+        says.append(("Warning", "Unsupported", f"no action {asked!r} for queues"))
+    if news or state.state != now.state:
+        news["state"] = state.state
+    return QueuePlan(
+        tuple(says),
+        mark=state.by_parent and not now.by_parent,
+        status=news,
+        unmark=now.by_parent and not state.by_parent,
+    )

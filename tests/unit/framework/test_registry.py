@@ -100,6 +100,7 @@ def test_a_directory_gives_files_and_packages_in_order(registry: Registry, tmp_p
     [
         ("x = 1\nclass (:\n", r"bad\.py:2: "),
         ("x = 1\n\nraise RuntimeError('boom')\n", r"bad\.py:3: RuntimeError: boom"),
+        ("import sys\nsys.exit(3)\n", r"bad\.py:2: SystemExit: 3"),
         ("import nothing_of_that_name\n", r"bad\.py:1: ModuleNotFoundError"),
         ("x = 1\n", r"bad\.py:1: must expose New\(arguments\) or exactly one Plugin subclass, found none"),
         (

@@ -13,12 +13,14 @@ import pytest
 from scripted_api import ScriptedApi, serving
 
 from pumice.clock import ManualClock
-from pumice.kube.controllers.hand import Hand, NotLeading
+from pumice.kube.controllers.hand import Hand
 from pumice.kube.controllers.jobs import JobController
 from pumice.kube.controllers.objects import VcJob
 from pumice.kube.controllers.store import Store
-from pumice.kube.errors import Refused
+from pumice.kube.errors import NotSent, Refused
 from pumice.kube.kinds import AnyObject
+from pumice.kube.writes import Writer
+from pumice.model.api import Condition
 from pumice.model.intents import Note
 
 JOB = "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs/j"
@@ -42,7 +44,7 @@ class Bench:
         self.store = Store()
         self.notes: list[Note] = []
         self.clock = ManualClock(1_700_000_000.0)
-        hand = Hand(client, lambda: self.left)
+        hand = Hand(Writer(client, lambda: self.left, patient=False))
         self.jobs = JobController(
             self.store, hand, lambda note, _: self.notes.append(note), self.clock, scheduler="pumice"
         )
@@ -143,7 +145,7 @@ def test_a_controller_that_does_not_lead_any_more_writes_nothing(tmp_path: Path)
     async def body(b: Bench) -> None:
         b.left = 0.0
         b.sees(some.job())
-        with pytest.raises(NotLeading):
+        with pytest.raises(NotSent):
             await b.look()
         assert b.wrote() == []
 
@@ -329,5 +331,24 @@ def test_an_eviction_is_answered_once_though_it_is_seen_twice(tmp_path: Path) ->
         for _ in range(4):
             await b.look()
         assert b.store.job("ns/j").status["retryCount"] == 1  # type: ignore[union-attr]
+
+    bench(tmp_path, body)
+
+
+def test_a_job_whose_group_is_not_let_in_says_why(tmp_path: Path) -> None:
+    async def body(b: Bench) -> None:
+        group = some.group(phase="Pending")
+        why = "not let into queue default (capacity): no quota"
+        group.status.conditions = [Condition(type="Admitted", status="False", message=why)]
+        b.store.take(some.job())
+        b.store.take(group)
+        await b.jobs.look("ns/j")
+        assert Note("Job", "ns/j", "Warning", "Unschedulable", why) in b.notes
+        b.notes.clear()
+        let_in = some.group(phase="Inqueue")
+        let_in.status.conditions = [Condition(type="Admitted", status="True", message="let into its queue")]
+        b.store.take(let_in)
+        await b.jobs.look("ns/j")
+        assert [n for n in b.notes if n.reason == "Unschedulable"] == []
 
     bench(tmp_path, body)

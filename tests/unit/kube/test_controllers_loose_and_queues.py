@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import controller_objects as some
+import msgspec
 import pytest
 from scripted_api import ScriptedApi, serving
 
@@ -15,6 +18,8 @@ from pumice.kube.controllers.loose import LoosePodController
 from pumice.kube.controllers.queues import QueueController
 from pumice.kube.controllers.store import Store
 from pumice.kube.errors import Refused
+from pumice.kube.writes import Writer
+from pumice.model.api import PodGroup
 from pumice.model.intents import Note
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups"
@@ -35,7 +40,7 @@ class Bench:
 def bench(tmp_path: Path, body: Callable[[Bench], Awaitable[None]]) -> None:
     async def run() -> None:
         async with serving(tmp_path) as (api, client):
-            await body(Bench(api, Hand(client, lambda: 100.0)))
+            await body(Bench(api, Hand(Writer(client, lambda: 100.0, patient=False))))
 
     asyncio.run(run())
 
@@ -102,6 +107,99 @@ def test_a_pod_whose_patch_failed_is_not_forgotten(tmp_path: Path) -> None:
             await b.loose.look("ns/podgroup-uid-a")
         await b.loose.look("ns/podgroup-uid-a")
         assert len(b.api.sent("PATCH", "pods/a")) == 2
+
+    bench(tmp_path, body)
+
+
+REPLICAS = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "u-web", "controller": True}
+OWN = {"scheduling.k8s.io/group-name": "podgroup-u-web"}
+
+
+def made_group(name: str = "podgroup-u-web", **meta: Any) -> PodGroup:
+    data = {
+        "name": name,
+        "namespace": "ns",
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "ownerReferences": [REPLICAS],
+    }
+    return msgspec.convert({"metadata": {**data, **meta}, "status": {"phase": "Inqueue"}}, PodGroup)
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pumice.kube.controllers.loose.EMPTY", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_the_group_of_an_old_replica_set_goes_with_its_last_pod(tmp_path: Path) -> None:
+    """Eleven rollouts of a Deployment closed a queue: each left a group that asked for room."""
+
+    async def body(b: Bench) -> None:
+        b.store.take(made_group())
+        for name in ("a", "b"):
+            b.store.take(some.loose_pod(name, ownerReferences=[REPLICAS], annotations=OWN))
+        for left in ("a", "b"):
+            await b.loose.look("ns/podgroup-u-web")
+            assert b.api.sent("DELETE") == []
+            b.store.drop("OwnedPod", f"ns/{left}")
+        await b.loose.look("ns/podgroup-u-web")
+        (deleted,) = b.api.sent("DELETE", "podgroups/podgroup-u-web")
+        assert deleted["preconditions"] == {"uid": "uid-podgroup-u-web"}
+
+    bench(tmp_path, body)
+
+
+def test_a_group_without_pods_stays_for_a_moment(tmp_path: Path) -> None:
+    async def body(b: Bench) -> None:
+        b.store.take(made_group())
+        for _ in range(3):
+            await b.loose.look("ns/podgroup-u-web")
+        assert b.api.requests == []
+        assert b.loose.queue.due("ns/podgroup-u-web")
+
+    bench(tmp_path, body)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("other", ["finished", "leaving", "of another scheduler", "new"])
+def test_a_group_that_has_any_pod_stays(tmp_path: Path, other: str) -> None:
+    async def body(b: Bench) -> None:
+        pod = some.loose_pod("a", ownerReferences=[REPLICAS], annotations={} if other == "new" else OWN)
+        if other == "finished":
+            pod.status.phase = "Succeeded"
+        elif other == "leaving":
+            pod.metadata.deletion_timestamp = datetime(2020, 1, 1, tzinfo=UTC)
+        elif other == "of another scheduler":
+            pod.spec.scheduler_name = "volcano"
+        b.store.take(made_group())
+        assert b.loose.follows(pod)
+        b.store.take(pod)
+        await b.loose.look("ns/podgroup-u-web")
+        assert b.api.sent("DELETE") == []
+
+    bench(tmp_path, body)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_group_that_somebody_else_made_stays_without_pods(tmp_path: Path) -> None:
+    async def body(b: Bench) -> None:
+        for group in (made_group("mine"), made_group("podgroup-of-mine"), made_group(ownerReferences=[])):
+            b.store.take(group)
+            await b.loose.look(group.key)
+        assert b.api.requests == []
+
+    bench(tmp_path, body)
+
+
+def test_a_group_that_was_deleted_under_its_pods_is_made_again(tmp_path: Path) -> None:
+    async def body(b: Bench) -> None:
+        b.store.take(made_group())
+        b.store.take(some.loose_pod("a", ownerReferences=[REPLICAS], annotations=OWN))
+        b.store.drop("PodGroup", "ns/podgroup-u-web")
+        await b.loose.look("ns/podgroup-u-web")
+        assert [g["metadata"]["name"] for g in b.api.sent("POST", "podgroups")] == ["podgroup-u-web"]
+        assert b.api.sent("PATCH") == []
 
     bench(tmp_path, body)
 

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from scripted_api import CUT, ScriptedApi, serving, until
 
 from pumice.kube.client import KubeClient
@@ -94,7 +95,13 @@ def test_a_leader_that_died_is_followed_when_its_lease_is_over_and_not_before(tm
     asyncio.run(story())
 
 
-def test_a_server_that_hangs_ends_the_lead_before_the_lease_is_over(tmp_path: Path) -> None:
+def lease_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.levelname in ("WARNING", "ERROR") and "lease" in r.name]
+
+
+def test_a_server_that_hangs_ends_the_lead_before_the_lease_is_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def story() -> None:
         async with serving(tmp_path) as (api, client):
             store = LeaseStore(api)
@@ -108,6 +115,9 @@ def test_a_server_that_hangs_ends_the_lead_before_the_lease_is_over(tmp_path: Pa
             store.frozen.set()
 
     asyncio.run(story())
+    trouble, end = lease_lines(caplog)
+    assert trouble.startswith("lease sys/pumice: no answer within 0.")
+    assert end.startswith("lease sys/pumice: not renewed within 0.6 s: no answer within 0.")
 
 
 def test_a_server_that_drops_connections_for_a_moment_does_not_end_the_lead(tmp_path: Path) -> None:
@@ -126,7 +136,7 @@ def test_a_server_that_drops_connections_for_a_moment_does_not_end_the_lead(tmp_
     asyncio.run(story())
 
 
-def test_a_lease_that_another_took_ends_the_lead(tmp_path: Path) -> None:
+def test_a_lease_that_another_took_ends_the_lead(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with serving(tmp_path) as (api, client):
             store = LeaseStore(api)
@@ -137,6 +147,24 @@ def test_a_lease_that_another_took_ends_the_lead(tmp_path: Path) -> None:
             assert (leader.left, leader.holder) == (0, "usurper")
 
     asyncio.run(story())
+    assert lease_lines(caplog) == ["lease sys/pumice: lost to usurper"]
+
+
+def test_a_server_that_is_gone_is_told_once_and_never_as_a_loss_to_ourselves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            LeaseStore(api)
+            leader = elector(client, "leader")
+            await leader.acquire()
+            api.answers["PUT", LEASE] = [CUT]
+            await asyncio.wait_for(leader.hold(), 5)
+
+    asyncio.run(story())
+    trouble, end = lease_lines(caplog)
+    assert trouble.startswith("lease sys/pumice: PUT /apis/coordination.k8s.io")
+    assert end.startswith("lease sys/pumice: not renewed within 0.6 s: PUT /apis")
 
 
 def test_two_that_compete_never_lead_together(tmp_path: Path) -> None:

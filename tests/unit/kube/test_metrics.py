@@ -16,6 +16,7 @@ from pumice.kube.metrics import CycleMetrics
 from pumice.kube.published import PUBLISHED
 from pumice.model.api import AnyObject
 from pumice.model.events import Gone, Seen
+from pumice.model.intents import Bind
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
@@ -185,3 +186,13 @@ def test_every_published_name_that_we_describe_is_published_somewhere(name: str)
     assert any(
         wanted in path.read_text(encoding="utf-8") for path in SOURCE.glob("*/**/*.py") if path.name != "published.py"
     )
+
+
+def test_a_bind_that_is_answered_before_its_cycle_was_counted_is_measured_too(measured: Measured) -> None:
+    measured.see(*job("fits", tasks=2, cpu=1))
+    measured.state.now = measured.clock.seconds = BEGAN + 3.0
+    report = run_cycle(measured.state, measured.assembly, measured.runtime, inspect=measured.metrics.session)
+    for uid in [i.uid for i in report.intents if isinstance(i, Bind)]:
+        measured.metrics.bound(uid, 0.004, True)
+    measured.metrics.cycle(report, measured.state)
+    assert measured.series()["volcano_task_scheduling_latency_milliseconds_count{stage=Bound}"] == 2

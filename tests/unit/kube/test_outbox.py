@@ -240,13 +240,25 @@ def test_an_eviction_of_a_pod_that_is_gone_or_replaced_is_done(tmp_path: Path) -
     asyncio.run(story())
 
 
-def test_an_eviction_is_told_to_people(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("helped", "told"),
+    [
+        ({}, ""),
+        ({"beneficiary": "ns/big", "beneficiary_pod": "ns/big-0"}, ", to make room for big-0"),
+        ({"beneficiary": "ns/big"}, ", to make room for big"),
+        (
+            {"beneficiary": "secret/big", "beneficiary_pod": "secret/big-0"},
+            ", to make room for a pod of another namespace",
+        ),
+    ],
+)
+def test_an_eviction_is_told_to_people_with_whom_it_helps(tmp_path: Path, helped: dict[str, str], told: str) -> None:
     async def story() -> None:
         async with sending(tmp_path) as (api, box, _):
-            box.put([Evict("ns/p", "u", "n", "reclaim")])
+            box.put([Evict("ns/p", "u", "n", "reclaim", **helped)])
             await until(lambda: bool(api.sent("POST", "/events")))
             (event,) = api.sent("POST", "/events")
-            assert (event["reason"], event["message"]) == ("Evict", "Pod is evicted, because of reclaim")
+            assert (event["reason"], event["message"]) == ("Evict", f"Pod is evicted, because of reclaim{told}")
             assert event["involvedObject"] == {
                 "kind": "Pod",
                 "apiVersion": "v1",
@@ -421,5 +433,43 @@ def test_what_a_binder_says_counts_when_the_pod_says_so_too(
             await box.finish()
             assert [e.message for e in out.events if isinstance(e, BindFailed)] == ([why] if why else [])
             assert api.sent("POST") == []
+
+    asyncio.run(story())
+
+
+def test_a_bind_that_is_withdrawn_while_it_waits_is_not_sent_and_fails_with_its_reason(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            released = asyncio.Event()
+
+            async def slowly(_: Any) -> tuple[int, dict[str, Any]]:
+                await released.wait()
+                return 201, {}
+
+            for i in range(6):
+                api.answers["POST", f"/api/v1/namespaces/ns/pods/p{i}/binding"] = [slowly]
+            box.put([Bind(f"ns/p{i}", f"u{i}", "n1") for i in range(6)])
+            await until(lambda: len(api.sent("POST")) == 4)
+            box.withdraw({"u0": "too late", "u5": "its room is taken", "other": "unknown"})
+            released.set()
+            await box.finish()
+            assert out.events == [BindFailed("ns/p5", "u5", "its room is taken", "n1")]
+            assert len(api.sent("POST")) == 5
+            assert (box._waiting, box._withdrawn) == (set(), {})
+
+    asyncio.run(story())
+
+
+def test_an_eviction_that_is_withdrawn_does_not_stop_the_rest_of_its_plan(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            plan = [Evict(f"ns/{p}", f"u{p}", "n1", "preempt", beneficiary="ns/big") for p in "abc"]
+            box.put(plan)
+            box.withdraw({"ub": "in vain"})
+            await box.finish()
+            evicted = [p.split("/")[-2] for m, p, _, _ in api.requests if p.endswith("/eviction")]
+            assert evicted == ["a", "c"]
+            assert out.events == [EvictFailed("ns/b", "ub", "in vain", "n1", "ns/big", tried=False, freed=True)]
+            assert (box._waiting, box._withdrawn) == (set(), {})
 
     asyncio.run(story())

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from scripted_api import ScriptedApi, serving, until, write_kubeconfig
 
 from pumice.clock import SystemClock
@@ -20,11 +24,15 @@ from pumice.kube.confmap import ConfMap
 from pumice.kube.credentials import Credentials
 from pumice.kube.kinds import RESOURCES
 from pumice.kube.lease import Election
-from pumice.kube.service import Service
+from pumice.kube.service import NoCycle, Service
+from pumice.model.api import decode
+from pumice.model.events import ClusterEvent, Seen
 from pumice.model.status import TaskStatus as S
 from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.following import Following, PluginFolder
 from pumice.scheduler.loop import Loop
+from pumice.scheduler.recording import replay
 from pumice.state import saved
 from pumice.state.cluster import ClusterState
 
@@ -104,11 +112,12 @@ async def running(
     election: Election | None = None,
     conf: Path | ConfMap | None = None,
     plugins: Path | None = None,
+    in_flight: int = 64,
 ) -> AsyncIterator[Running]:
     registry = default_registry()
     credentials = Credentials(kubeconfig=write_kubeconfig(tmp_path, api.url, "first"))
     conf_map = conf if isinstance(conf, ConfMap) else None
-    backend = KubeBackend(credentials, Settings(election=election, conf_map=conf_map))
+    backend = KubeBackend(credentials, Settings(election=election, conf_map=conf_map, in_flight=in_flight))
     state = ClusterState(scheduler_names=["pumice"])
     folder = PluginFolder(plugins, registry) if plugins is not None else None
     if folder is not None:
@@ -323,5 +332,145 @@ def test_the_next_cycle_can_be_had_as_a_file(tmp_path: Path) -> None:
                 content = await asyncio.wait_for(asyncio.wrap_future(run.service.next_cycle()), 10)
                 cycle = saved.parse(content)
                 assert sorted(cycle.objects) == ["Node", "Pod", "PodGroup", "Queue"]
+
+    asyncio.run(story())
+
+
+def held_by(other: str, seconds: int = 60) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": other, "leaseDurationSeconds": seconds}}
+
+
+def test_a_replica_that_does_not_lead_says_at_once_who_does(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"))
+            api.answers["GET", f"{LEASES}/pumice"] = [(200, held_by("scheduler-7"))]
+            async with running(tmp_path, api, election=Election("pumice", "sys", "us", 1.0, 0.6, 0.1)) as run:
+                with pytest.raises(NoCycle, match="waiting for the first list"):
+                    run.service.next_cycle()
+                await until(lambda: "ns/gang" in run.state.jobs and bool(run.backend.leader))
+                with pytest.raises(NoCycle, match="this replica does not lead, scheduler-7 does"):
+                    run.service.next_cycle()
+
+    asyncio.run(story())
+
+
+def test_somebody_who_stopped_waiting_for_a_cycle_does_no_harm(tmp_path: Path) -> None:
+    """A future that was cancelled ended the replica in its first cycle as leader."""
+
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a", cpu="3"), pod("b", cpu="3"))
+            async with running(tmp_path, api) as run:
+                await until(lambda: run.service.cycles >= 1)
+                gone, there = run.service.next_cycle(), run.service.next_cycle()
+                assert gone.cancel()
+                assert saved.parse(await asyncio.wrap_future(there)).objects["Pod"]
+                cycles = run.service.cycles
+                await until(lambda: run.service.cycles > cycles)
+                assert run.service.trouble() == ""
+
+    asyncio.run(story())
+
+
+def test_who_waits_for_a_cycle_when_the_lead_is_lost_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"))
+            api.answers["GET", f"{LEASES}/pumice"] = [(200, held_by("another"))]
+            async with running(tmp_path, api, election=Election("pumice", "sys", "us", 1.0, 0.6, 0.1)) as run:
+                await until(lambda: run.service.unready() == "" and bool(run.backend.leader))
+                late: Future[bytes] = Future()
+                run.service._wanted.append(late)
+                run.backend.inbox.wake()
+                with pytest.raises(NoCycle, match="another does"):
+                    await asyncio.wrap_future(late)
+
+    asyncio.run(story())
+
+
+def test_a_cycle_on_file_is_the_one_that_was_decided_however_much_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"), members=1)
+            async with running(tmp_path, api) as run:
+                await until(lambda: len(binds(api)) == 2)
+                calls = itertools.count()
+
+                def drain() -> list[ClusterEvent]:
+                    more = decode("Pod", pod(f"late-{next(calls)}", cpu="1m"))
+                    return [*run.backend.inbox.drain(), Seen(more)]
+
+                monkeypatch.setattr(run.backend, "drain", drain)
+                cycle = saved.parse(await asyncio.wrap_future(run.service.next_cycle()))
+                names = {o["metadata"]["name"] for o in cycle.objects["Pod"]}
+                assert cycle.decisions
+                assert {d["pod"].partition("/")[2] for d in cycle.decisions} <= names
+                assert replay(cycle, default_registry()).decisions == cycle.decisions
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, RecursionError])
+def test_a_cycle_that_fails_stops_nothing_and_many_in_a_row_ask_for_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: type[BaseException]
+) -> None:
+    broken = threading.Event()
+    broken.set()
+
+    def cycle(*args: Any, **named: Any) -> Any:
+        if broken.is_set():
+            raise kind("out of the blue")
+        return run_cycle(*args, **named)
+
+    monkeypatch.setattr("pumice.scheduler.loop.run_cycle", cycle)
+
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"))
+            async with running(tmp_path, api) as run:
+                await until(lambda: run.service._failing >= 1)
+                content = saved.parse(await asyncio.wrap_future(run.service.next_cycle()))
+                assert (len(content.objects["Pod"]), content.decisions) == (2, [])
+                await until(lambda: "out of the blue" in run.service.trouble())
+                assert "pumice_failed_cycles_total 0.0" not in run.service.metrics.text().decode()
+                broken.clear()
+                await until(lambda: len(binds(api)) == 2)
+                await until(lambda: run.service.trouble() == "")
+                assert await run.end() == 0
+
+    asyncio.run(story())
+    told = [r for r in caplog.records if "a cycle failed" in r.getMessage()]
+    assert len(told) == 1
+    assert "out of the blue at" in told[0].getMessage()
+    assert "pumice_failed_cycles_total" in (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+
+
+def test_a_bind_that_waits_is_not_sent_to_a_node_that_somebody_else_filled(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"), members=1)
+            answered = asyncio.Event()
+
+            async def slowly(_: Any) -> tuple[int, Any]:
+                await answered.wait()
+                return 201, {}
+
+            for name in "ab":
+                api.answers["POST", f"/api/v1/namespaces/ns/pods/{name}/binding"] = [slowly]
+            async with running(tmp_path, api, in_flight=1) as run:
+                await until(lambda: len(binds(api)) == 1)
+                other = pod("other", cpu="3")
+                other["spec"] |= {"nodeName": "n1", "schedulerName": "default-scheduler"}
+                other["metadata"]["resourceVersion"] = "30"
+                api.watches[PODS].put_nowait({"type": "ADDED", "object": other})
+                await until(lambda: "ns/other" in run.state.task_by_key)
+                cycles = run.service.cycles
+                await until(lambda: run.service.cycles >= cycles + 2)
+                answered.set()
+                await until(lambda: len(run.state.assumed) == 1)
+                assert len(binds(api)) == 1
 
     asyncio.run(story())

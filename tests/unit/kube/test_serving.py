@@ -12,6 +12,7 @@ import pytest
 
 from pumice.errors import InvalidInput
 from pumice.kube.metrics import CycleMetrics
+from pumice.kube.service import NoCycle
 from pumice.kube.serving import Answers, health_routes, listening, metrics_routes, serve
 from pumice.scheduler.report import CycleReport
 
@@ -92,3 +93,31 @@ def test_counters_of_plugins_add_up_and_gauges_do_not() -> None:
     text = metrics.text().decode()
     assert 'pumice_seen_total{a="b"} 3.0' in text
     assert "\nmine 2.0" in text
+
+
+def test_a_cycle_that_does_not_end_in_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pumice.kube.serving.WAIT", 0.05)
+    asked_for: list[Future[bytes]] = []
+
+    def never() -> Future[bytes]:
+        asked_for.append(Future())
+        return asked_for[-1]
+
+    assert asked(replace(FINE, next_cycle=never), "/debug/cycle") == (503, b"no cycle ended within 0.05 s")
+    assert asked_for[0].cancelled()
+
+
+def test_a_replica_that_runs_no_cycles_says_why_at_once() -> None:
+    def refused() -> Future[bytes]:
+        raise NoCycle("this replica does not lead, b does")
+
+    def failed() -> Future[bytes]:
+        future: Future[bytes] = Future()
+        future.set_exception(OverflowError("too big"))
+        return future
+
+    assert asked(replace(FINE, next_cycle=refused), "/debug/cycle") == (503, b"this replica does not lead, b does")
+    assert asked(replace(FINE, next_cycle=failed), "/debug/cycle") == (
+        500,
+        b"the cycle cannot be saved: OverflowError: too big",
+    )

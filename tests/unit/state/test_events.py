@@ -340,3 +340,71 @@ def test_a_task_priority_may_be_overridden_by_annotation() -> None:
         pod("c"),
     )
     assert [state.tasks[f"default/{n}"].priority for n in "abc"] == [-3, 5, 1]
+
+
+def _as_seen(phase: str, *, on: str = "", deleted: bool = False) -> AnyObject:
+    seen = pod("p", cpu=2, on=on)
+    seen.status.phase = phase
+    return terminating(seen) if deleted else seen
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("on", ["", "n1", "n2"])
+@pytest.mark.parametrize("phase", ["", "Pending", "Running", "Unknown", "Odd", "Succeeded", "Failed"])
+def test_a_bind_under_way_holds_its_room_until_the_pod_is_deleted_done_or_seen_on_a_node(
+    phase: str, on: str, deleted: bool
+) -> None:
+    """Somebody wrote Running into a pod that had no node yet, and its room was given away while it was being bound."""
+    state = state_of(node("n1", cpu=4), node("n2", cpu=4), pod("p", cpu=2))
+    task = state.tasks["default/p"]
+    state.move(task, S.ALLOCATED, state.nodes["n1"])
+    state.confirm(task)
+    tell(state, _as_seen(phase, on=on, deleted=deleted))
+    over = on or phase in ("Succeeded", "Failed") or (deleted and phase in ("Pending", "Running"))
+    assert bool(state.assumed) is not bool(over)
+    if state.assumed:
+        assert (task.status, task.node_name) == (S.BINDING, "n1")
+        assert state.nodes["n1"].idle.milli_cpu == 2000
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("phase", ["", "Pending", "Running", "Unknown", "Odd", "Succeeded", "Failed"])
+def test_an_eviction_under_way_lasts_until_the_pod_is_deleted_or_done(phase: str, deleted: bool) -> None:
+    state = state_of(node("n1", cpu=4), pod("p", cpu=2, on="n1"))
+    task = state.tasks["default/p"]
+    state.move(task, S.RELEASING, state.nodes["n1"])
+    state.assume(task)
+    tell(state, _as_seen(phase, on="n1", deleted=deleted))
+    over = phase in ("Succeeded", "Failed") or (deleted and phase in ("Pending", "Running"))
+    assert bool(state.assumed) is not over
+    if state.assumed:
+        assert task.status is S.RELEASING
+
+
+def test_a_state_that_nobody_decides_on_does_not_remember_what_came_and_went() -> None:
+    """A replica that does not lead takes in everything and runs no cycle."""
+    state = state_of(node("n1", cpu=4), queue("default"))
+    for n in range(3000):
+        group, *pods = job(f"j{n}", tasks=1, on="n1", cpu=1)
+        tell_fast(state, group, *pods)
+        state.apply(Gone("Pod", f"default/j{n}-0"))
+        state.apply(Gone("PodGroup", f"default/j{n}"))
+        state.rest()
+    logs = (state.dirty, state.changed_jobs, state.backlog_changes, state.admission_changes or {})
+    assert max(map(len, logs)) < 2000
+    table = state.table
+    assert max(len(log._rows) for log in (table.touched, table.changed)) < 10_000
+    assert state.queues["default"].inqueue.amounts == {}
+    assert violations(state) == []
+
+
+def tell_fast(state: ClusterState, *objects: Any) -> None:
+    state.apply_all(Seen(obj) for obj in flat(objects))
+
+
+def test_jobs_that_are_there_when_a_replica_takes_over_are_all_looked_at() -> None:
+    state = state_of(node("n1", cpu=4), queue("default"))
+    for n in range(1500):
+        tell_fast(state, *job(f"j{n}", tasks=1, cpu=1))
+        state.rest()
+    assert len(state.backlog_changes) == len(state.changed_jobs) == 1500

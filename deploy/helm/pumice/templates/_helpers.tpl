@@ -25,6 +25,12 @@
 {{- if and (not $own.leaderElect) (gt (int $own.replicas) 1) -}}
 {{- fail (printf "%d replicas without leader election would all decide: set scheduler.leaderElect (custom.leader_elect_enable) to true, or one replica" (int $own.replicas)) -}}
 {{- end -}}
+{{- if not (regexMatch "^([0-9]+(\\.[0-9]*)?(ns|us|ms|s|m|h))+$" (toString $own.schedulePeriod)) -}}
+{{- fail (printf "scheduler.schedulePeriod (custom.scheduler_schedule_period) %q: must be a duration as 500ms or 1s" (toString $own.schedulePeriod)) -}}
+{{- end -}}
+{{- if and .Values.metrics.serviceMonitor.enabled (ne (include "pumice.metrics" .) "true") -}}
+{{- fail "metrics.serviceMonitor.enabled needs metrics.enabled (custom.scheduler_metrics_enable): there is nothing to monitor" -}}
+{{- end -}}
 {{- if and $own.pluginsConfigMap (not $own.pluginsDir) -}}
 {{- fail "scheduler.pluginsConfigMap needs scheduler.pluginsDir, the place where it is mounted" -}}
 {{- end -}}
@@ -53,12 +59,13 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Labels that everything has. */}}
+{{/* Labels that everything has; ours win, for selectors look for them. YAML. */}}
 {{- define "pumice.labels" -}}
-app: {{ .Release.Name }}-{{ .component }}
-app.kubernetes.io/name: pumice
-app.kubernetes.io/component: {{ .component }}
-{{- with get (.Values.custom | default dict) "common_labels" }}
-{{ toYaml . }}
-{{- end }}
+{{- $ours := dict "app" (printf "%s-%s" .Release.Name .component) "app.kubernetes.io/name" "pumice" "app.kubernetes.io/component" .component -}}
+{{ toYaml (merge $ours (get (.Values.custom | default dict) "common_labels" | default dict)) }}
+{{- end -}}
+
+{{/* Labels that everything has, and more that users give. YAML. */}}
+{{- define "pumice.labelsAnd" -}}
+{{ toYaml (merge (include "pumice.labels" . | fromYaml) (.more | default dict)) }}
 {{- end -}}

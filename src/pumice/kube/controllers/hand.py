@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Container, Coroutine, Iterable
 from typing import Any
 
 import msgspec
 
-from pumice.errors import PumiceError
-from pumice.kube.client import MERGE, KubeClient
+from pumice.kube.client import MERGE
 from pumice.kube.errors import Refused
 from pumice.kube.kinds import Resource
-from pumice.kube.writes import LIMIT, NOT_LEADING, TimeLeft
+from pumice.kube.writes import Writer
 
 AT_ONCE = 16
 """Requests under way at once."""
-
-
-class NotLeading(PumiceError):
-    """Another replica leads now."""
 
 
 async def all_of(requests: Iterable[Coroutine[Any, Any, object]]) -> None:
@@ -32,61 +27,63 @@ async def all_of(requests: Iterable[Coroutine[Any, Any, object]]) -> None:
 class Hand:
     """Single requests. What the server refuses is raised, unless it is what was wanted anyway."""
 
-    def __init__(self, client: KubeClient, left: TimeLeft) -> None:
-        self._client, self._left = client, left
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
         self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def read(self, resource: Resource, key: str) -> dict[str, Any] | None:
         """An object as it is now; None if there is none, or we may not see it."""
         try:
-            found: dict[str, Any] = msgspec.json.decode(await self._client.request("GET", resource.path(key)))
+            answer = await self._writer.read(resource.path(key))
         except Refused as no:
-            if no.code in (403, 404):
+            if no.code == 403:
                 return None
             raise
+        found: dict[str, Any] | None = msgspec.json.decode(answer) if answer is not None else None
         return found
 
     async def create(self, resource: Resource, namespace: str, body: dict[str, Any]) -> bytes | None:
         """Create an object; None if one of its name is there already."""
-        try:
-            return await self._send("POST", resource.path(f"{namespace}/").rstrip("/"), body)
-        except Refused as no:
-            if no.code == 409:
-                return None
-            raise
+        return await self._sent("POST", resource.path(f"{namespace}/").rstrip("/"), body, but=(409,))
 
     async def replace_status(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
         """Write a status; None if the object changed in between, or is gone: then it will be looked at again."""
-        try:
-            return await self._send("PUT", resource.path(key, "status"), body)
-        except Refused as no:
-            if no.code in (404, 409):
-                return None
-            raise
+        return await self._sent("PUT", resource.path(key, "status"), body, but=(404, 409))
 
-    async def patch(self, resource: Resource, key: str, body: dict[str, Any], sub: str = "") -> bytes | None:
+    async def patch_status(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
+        """Change a status by a merge patch; None if the object is gone."""
+        async with self._gate:
+            return _wanted(await self._writer.send_status(resource, key, body), but=(404, 409))
+
+    async def patch(self, resource: Resource, key: str, body: dict[str, Any]) -> bytes | None:
         """Change an object by a merge patch; None if it is gone or another one than meant."""
         try:
-            return await self._send("PATCH", resource.path(key, sub), body, MERGE)
+            return await self._sent("PATCH", resource.path(key), body, MERGE, but=(404, 409))
         except Refused as no:
-            another = no.code == 422 and "metadata.uid" in str(no)  # a uid in a patch is a value that cannot change
-            if another or no.code in (404, 409):
+            if no.code == 422 and "metadata.uid" in str(no):  # a uid in a patch is a value that cannot change
                 return None
             raise
 
     async def delete(self, resource: Resource, key: str, uid: str) -> None:
         """Delete an object of this uid; what it owns is collected by the cluster."""
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
         body["propagationPolicy"] = "Background"
-        try:
-            await self._send("DELETE", resource.path(key), body)
-        except Refused as no:
-            if no.code not in (404, 409):
-                raise
+        await self._sent("DELETE", resource.path(key), body, but=(404, 409))
 
-    async def _send(self, method: str, path: str, body: dict[str, Any], content: str = "application/json") -> bytes:
+    async def _sent(
+        self, method: str, path: str, body: dict[str, Any], content: str = "application/json", *, but: Container[int]
+    ) -> bytes | None:
         async with self._gate:
-            left = self._left()
-            if left <= 0:
-                raise NotLeading(f"{method} {path}: {NOT_LEADING}")
-            return await self._client.request(method, path, body, content=content, timeout=min(LIMIT, left))
+            return _wanted(await self._writer.send(method, path, body, content), but)
+
+
+def _wanted(answer: bytes | Refused, but: Container[int]) -> bytes | None:
+    """The answer; None where it was refused with one of these codes.
+
+    :raises Refused: with any other.
+    """
+    if not isinstance(answer, Refused):
+        return answer
+    if answer.code in but:
+        return None
+    raise answer

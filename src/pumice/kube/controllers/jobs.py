@@ -9,6 +9,7 @@ import msgspec
 
 from pumice.clock import Clock
 from pumice.errors import InvalidInput
+from pumice.kube.admission import ADMITTED
 from pumice.kube.controllers.groups import create_group, group_key, group_of, mend_group
 from pumice.kube.controllers.hand import Hand, all_of
 from pumice.kube.controllers.job_status import phase_of, refused_status, status_body, status_of
@@ -109,6 +110,7 @@ class JobController:
         roles = roles_of(job.spec)
         minimum = minimum_of(job.spec, roles)
         group = await self._group(job, roles, minimum)
+        self._tell_refusal(job, group)
         command, asked = self._asked(job)
         seen = self._seen(job, roles, minimum, group)
         plan = next_step(seen, asked)
@@ -264,6 +266,12 @@ class JobController:
         if gaps and job.metadata.uid not in self._told:
             self._told.add(job.metadata.uid)
             self._note(job, "Unsupported", "; ".join(gaps))
+
+    def _tell_refusal(self, job: VcJob, group: PodGroup | None) -> None:
+        """Say why the PodGroup of a job that has no pods yet was not let in: nobody looks for it there."""
+        for condition in (group.status.conditions if group is not None else None) or ():
+            if condition.type == ADMITTED and condition.status == "False" and phase_of(job) == PENDING:
+                self._note(job, "Unschedulable", condition.message)
 
     def _note(self, job: VcJob, reason: str, message: str, kind: str = "Warning") -> None:
         self._say(Note("Job", job.key, kind, reason, message), job.metadata.uid)

@@ -1,7 +1,12 @@
-"""PodGroups for pods that have none: bare pods, and those of Jobs, ReplicaSets, StatefulSets and DaemonSets."""
+"""PodGroups for pods that have none: bare pods, and those of Jobs, ReplicaSets, StatefulSets and DaemonSets.
+
+They go when their last pod went: an old ReplicaSet, or one that was scaled to nothing, would else ask its queue for
+room for as long as it exists.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +15,11 @@ import msgspec
 from pumice.errors import InvalidInput
 from pumice.kube.controllers.groups import create_group, written
 from pumice.kube.controllers.hand import Hand, all_of
-from pumice.kube.controllers.objects import PODS, OwnedPod, Owner
+from pumice.kube.controllers.objects import GROUPS, MADE, PODS, OwnedPod, Owner
 from pumice.kube.controllers.store import Store
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.kinds import AnyObject, Resource
-from pumice.model.api import Metadata
+from pumice.model.api import Metadata, PodGroup
 from pumice.model.intents import Note
 from pumice.model.request import pod_request
 from pumice.model.task import GROUP_ANNOTATION
@@ -38,6 +43,10 @@ _OWNERS = {
 """Owners whose annotations are asked for; others are not looked at."""
 
 
+EMPTY = 10.0
+"""Seconds for which a PodGroup stays when it has no pods any more: those of a StatefulSet are replaced one by one."""
+
+
 class LoosePodController:
     """Puts pods of our scheduler that nobody grouped into PodGroups, one for all pods of an owner."""
 
@@ -45,39 +54,57 @@ class LoosePodController:
         self, store: Store, hand: Hand, say: Callable[[Note, str], None], *, schedulers: frozenset[str]
     ) -> None:
         self._store, self._hand, self._say, self._schedulers = store, hand, say, schedulers
-        self._members: dict[str, set[str]] = {}
+        self._empty: dict[str, float] = {}
+        """PodGroups without pods, and since when on the loop's clock."""
         self.queue = WorkQueue("podgroup", self.look)
         store.listen(self._changed)
 
     def concerns(self, pod: OwnedPod) -> bool:
         """Whether a pod is ours and has no group."""
+        return not pod.grouped and self._is_ours(pod)
+
+    def _is_ours(self, pod: OwnedPod) -> bool:
         over = pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp is not None
-        return not over and not pod.grouped and pod.job is None and pod.spec.scheduler_name in self._schedulers
+        return not over and pod.job is None and pod.spec.scheduler_name in self._schedulers
+
+    def follows(self, pod: OwnedPod) -> bool:
+        """Whether it matters that a pod is there: it is to get a group, or is in one that goes with its pods."""
+        return self.concerns(pod) or (pod.job is None and pod.in_own_group)
 
     def _changed(self, obj: AnyObject) -> None:
-        if isinstance(obj, OwnedPod) and self.concerns(obj) and self._store.pod(obj.key) is obj:
-            key = f"{obj.metadata.namespace}/{_name(obj)}"
-            self._members.setdefault(key, set()).add(obj.key)
-            self.queue.add(key)
+        match obj:
+            case OwnedPod() if obj.job is None:
+                self.queue.add(f"{obj.metadata.namespace}/{obj.own_group}")
+            case PodGroup() if _is_made(obj):
+                self.queue.add(obj.key)
 
     async def look(self, key: str) -> None:
-        """See that a group exists, and that the pods which belong to it say so."""
-        members = self._members.pop(key, set())
-        found = [pod for name in sorted(members) if (pod := self._store.pod(name)) is not None and self.concerns(pod)]
-        pods = [pod for pod in found if f"{pod.metadata.namespace}/{_name(pod)}" == key]
-        if not pods:
+        """See that a group exists while it has pods, and that those which belong to it say so."""
+        pods = self._store.pods_in(key)
+        group = self._store.group(key)
+        if pods or group is None:
+            self._empty.pop(key, None)
+        if not pods and group is not None and _is_made(group):
+            await self._tidy(group)
+        ours = [pod for pod in pods if self._is_ours(pod)]
+        if ours and group is None:
+            await self._make(ours[0])
+        loose = [pod for pod in ours if not pod.grouped]
+        note = {GROUP_ANNOTATION: key.partition("/")[2]}
+        await all_of(
+            self._hand.patch(PODS, pod.key, {"metadata": {"uid": pod.metadata.uid, "annotations": note}})
+            for pod in loose
+        )
+
+    async def _tidy(self, group: PodGroup) -> None:
+        """Delete a group that has no pods, unless it had some a moment ago."""
+        now = asyncio.get_running_loop().time()
+        left = self._empty.setdefault(group.key, now) + EMPTY - now
+        if left > 0:
+            self.queue.add(group.key, left)
             return
-        try:
-            if self._store.group(key) is None:
-                await self._make(pods[0])
-            note = {GROUP_ANNOTATION: key.partition("/")[2]}
-            await all_of(
-                self._hand.patch(PODS, pod.key, {"metadata": {"uid": pod.metadata.uid, "annotations": note}})
-                for pod in pods
-            )
-        except Exception:
-            self._members.setdefault(key, set()).update(members)
-            raise
+        await self._hand.delete(GROUPS, group.key, group.metadata.uid)
+        self._empty.pop(group.key, None)
 
     async def _make(self, pod: OwnedPod) -> None:
         meta = pod.metadata
@@ -91,7 +118,7 @@ class LoosePodController:
             self._say(Note("Pod", pod.key, "Warning", "PodGroupError", str(exc)), meta.uid)
         group = job_group(
             Metadata(
-                name=_name(pod),
+                name=pod.own_group,
                 namespace=meta.namespace,
                 labels=group_labels(meta.labels or {}),
                 annotations=group_annotations(notes, above),
@@ -116,10 +143,10 @@ class LoosePodController:
         return said
 
 
-def _name(pod: OwnedPod) -> str:
-    """The group of a pod is called after its controller, else after the pod."""
-    owner = pod.metadata.controller
-    return f"podgroup-{owner.uid if owner is not None else pod.metadata.uid}"
+def _is_made(group: PodGroup) -> bool:
+    """Whether a group was made for the pods of one owner, and is called after it."""
+    name = group.metadata.name
+    return any(owner.controller and name == f"{MADE}{owner.uid}" for owner in group.metadata.owner_references or ())
 
 
 def _owners(pod: OwnedPod) -> list[dict[str, Any]]:

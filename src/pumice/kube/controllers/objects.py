@@ -14,6 +14,8 @@ from pumice.workloads.pods import JOB_VERSION, TASK_INDEX
 from pumice.workloads.vcjob import VcJobSpec
 
 BATCH = "batch.volcano.sh/v1alpha1"
+MADE = "podgroup-"
+"""How the names of PodGroups begin that are made for pods of others than vcjobs."""
 
 
 class _Struct(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
@@ -71,6 +73,17 @@ class OwnedPod(AnyObject):
     def grouped(self) -> bool:
         """Whether it belongs to a PodGroup."""
         return bool((self.metadata.annotations or {}).get(GROUP_ANNOTATION))
+
+    @property
+    def own_group(self) -> str:
+        """The PodGroup that it gets if nobody groups it: called after its controller, else after itself."""
+        owner = self.metadata.controller
+        return f"{MADE}{owner.uid if owner is not None else self.metadata.uid}"
+
+    @property
+    def in_own_group(self) -> bool:
+        """Whether it is in the PodGroup that it gets if nobody groups it."""
+        return (self.metadata.annotations or {}).get(GROUP_ANNOTATION) == self.own_group
 
     def seen(self, role: str, leaving: bool) -> PodSeen:
         """The pod as the rules about jobs see it."""

@@ -11,15 +11,7 @@ from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.kinds import DECODERS, AnyObject
 from pumice.model.api import PodGroup
 from pumice.model.intents import Note
-from pumice.workloads.queues import (
-    CLOSE_ACTION,
-    CLOSED,
-    CLOSED_BY_PARENT,
-    OPEN_ACTION,
-    QueueState,
-    counters,
-    next_state,
-)
+from pumice.workloads.queues import CLOSED_BY_PARENT, QueueSeen, plan_of
 
 GATHER = 0.5
 """Seconds for which the counters of a queue wait for further changes."""
@@ -57,47 +49,43 @@ class QueueController:
         if queue is None or queue.metadata.deletion_timestamp is not None:
             return
         command = self._command(queue)
-        notes = queue.metadata.annotations or {}
-        now = QueueState(str(queue.status.get("state") or ""), notes.get(CLOSED_BY_PARENT) == "true")
-        groups = self._store.groups_in(name)
-        below = [q for q in self._store.queues() if q.spec.parent == name and q is not queue]
-        parent = self._store.queue(queue.spec.parent) if queue.spec.parent else None
-        state = next_state(
-            now,
-            left=len(groups) + sum(q.status.get("state") != CLOSED for q in below),
-            parent=str(parent.status.get("state") or "") if parent is not None and parent is not queue else "",
-            asked=command.action if command is not None else "",
-            name=name,
-        )
-        counted = counters(group.status.phase for group in groups)
-        news = {key: value for key, value in counted.items() if (queue.status.get(key) or 0) != value}
-        if state.state != now.state:
-            self._note(queue, "Normal", "StateChanged", f"{now.state or 'new'} -> {state.state}")
-        if state.by_parent and not now.by_parent:
+        plan = plan_of(self._seen(queue), command.action if command is not None else "")
+        for kind, reason, message in plan.says:
+            self._say(Note("Queue", queue.key, kind, reason, message), queue.metadata.uid)
+        if plan.mark:
             await self._hand.patch(QUEUES, name, _marked(queue, "true"))
-        if news or state.state != now.state:
-            body = {"status": {**news, "state": state.state}}
-            answer = await self._hand.patch(QUEUES, name, body, "status")
+        if plan.status:
+            answer = await self._hand.patch_status(QUEUES, name, {"status": plan.status})
             if answer is not None:
                 self._store.take(DECODERS[FollowedQueue.kind_name].decode(answer))
-        if now.by_parent and not state.by_parent:
+        if plan.unmark:
             await self._hand.patch(QUEUES, name, _marked(queue, None))
         if command is not None:
-            if state.refused:
-                self._note(queue, "Warning", command.action, state.refused)
             self._obeyed.add(command.metadata.uid)
             await self._hand.delete(COMMANDS, command.key, command.metadata.uid)
 
+    def _seen(self, queue: FollowedQueue) -> QueueSeen:
+        name = queue.metadata.name
+        parent = self._store.queue(queue.spec.parent) if queue.spec.parent not in ("", name) else None
+        return QueueSeen(
+            name,
+            queue.status,
+            queue.metadata.annotations or {},
+            tuple(group.status.phase for group in self._store.groups_in(name)),
+            tuple(_state(q) for q in self._store.queues() if q.spec.parent == name and q is not queue),
+            _state(parent) if parent is not None else "",
+        )
+
     def _command(self, queue: FollowedQueue) -> Command | None:
+        """The first command about a queue that was not carried out yet."""
         for command in self._store.commands_for("Queue", queue.metadata.name):
             if command.target.uid in ("", queue.metadata.uid) and command.metadata.uid not in self._obeyed:
-                if command.action not in (OPEN_ACTION, CLOSE_ACTION):
-                    self._note(queue, "Warning", "Unsupported", f"no action {command.action!r} for queues")
                 return command
         return None
 
-    def _note(self, queue: FollowedQueue, kind: str, reason: str, message: str) -> None:
-        self._say(Note("Queue", queue.key, kind, reason, message), queue.metadata.uid)
+
+def _state(queue: FollowedQueue) -> str:
+    return str(queue.status.get("state") or "")
 
 
 def _marked(queue: FollowedQueue, mark: str | None) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,11 +22,14 @@ from pumice.kube.credentials import Credentials
 from pumice.kube.kinds import AnyObject
 from pumice.kube.lease import Election, Elector
 from pumice.kube.notes import NoteWriter
+from pumice.kube.outage import Outage
 from pumice.kube.reflector import Reflector
 from pumice.kube.writes import Writer
 
 log = logging.getLogger("pumice.kube.controllers")
 
+PATIENCE = 5.0
+"""Seconds for which the end of what was cancelled is waited for."""
 NAMES = ("job", "podgroup", "queue")
 """The controllers that there are."""
 
@@ -60,9 +64,12 @@ class Controllers:
         self._store: Store | None = None
         self._leads = False
         self._ended = ""
+        self.ending: float | None = None
+        """When it was decided to end, on the steady clock; None: it was not."""
 
     def stop(self) -> None:
         """End soon."""
+        self.ending = self.ending or time.monotonic()
         if self._loop is None:
             self._stopping.set()
         elif not self._loop.is_closed():
@@ -95,15 +102,12 @@ class Controllers:
                     if task.done():
                         task.result()
                 if not self._stopping.is_set():
-                    self._ended = "another replica leads now, or we could not renew our lease"
                     log.error("%s; ending", self._ended)
                     return 1
                 return 0
             finally:
-                end.cancel()
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, end, return_exceptions=True)
+                self.ending = self.ending or time.monotonic()
+                await _cancelled(*tasks, end)
                 if elector is not None:
                     await elector.release()
 
@@ -119,16 +123,16 @@ class Controllers:
             await asyncio.wait([working, holding], return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 working.result()
+            self._ended = "another replica leads now, or we could not renew our lease"
+            self.ending = self.ending or time.monotonic()
         finally:
-            for task in (working, holding):
-                task.cancel()
-            await asyncio.gather(working, holding, return_exceptions=True)
+            await _cancelled(working, holding)
 
     async def _work(self, client: KubeClient, left: Callable[[], float]) -> None:
         self._leads = True
         followed = [r for r in FOLLOWED if r is not JOBS or "job" in self._settings.enabled]
         store = self._store = Store(followed)
-        hand = Hand(client, left)
+        hand = Hand(Writer(client, left, patient=False))
         notes = NoteWriter(Writer(client, left), self._clock, "pumice-controllers", also=[JOBS])
         enabled, names = self._settings.enabled, self._settings.schedulers
         queues: list[WorkQueue] = []
@@ -142,14 +146,24 @@ class Controllers:
             queues.append(JobController(store, hand, notes.put, self._clock, scheduler=names[0]).queue)
 
         def accept(obj: AnyObject) -> bool:
-            return isinstance(obj, OwnedPod) and (obj.job is not None or (loose is not None and loose.concerns(obj)))
+            return isinstance(obj, OwnedPod) and (obj.job is not None or (loose is not None and loose.follows(obj)))
 
+        outage = Outage()
         async with asyncio.TaskGroup() as group:
             group.create_task(notes.run())
             for resource in followed:
                 chosen = accept if resource.kind == OwnedPod.kind_name else None
-                group.create_task(Reflector(client, resource, store, accept=chosen).run())
+                group.create_task(Reflector(client, resource, store, accept=chosen, outage=outage).run())
             await store.synced.wait()
             log.info("everything was listed; controllers work: %s", ", ".join(sorted(enabled)))
             for queue in queues:
                 group.create_task(queue.run())
+
+
+async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks and wait for their end, but not for ever: who does not lead must not stay for one that hangs."""
+    for task in tasks:
+        task.cancel()
+    _, left = await asyncio.wait(tasks, timeout=PATIENCE)
+    for task in left:
+        log.error("%s does not end; going on without it", task.get_name())

@@ -22,6 +22,7 @@ class Store:
         self._objects: dict[str, dict[str, AnyObject]] = {r.kind: {} for r in FOLLOWED}
         self._unlisted = {r.kind for r in followed}
         self._pods_of: dict[str, dict[str, OwnedPod]] = {}
+        self._pods_in: dict[str, dict[str, OwnedPod]] = {}
         self._groups_in: dict[str, dict[str, PodGroup]] = {}
         self._listeners: list[Changed] = []
         self.synced = asyncio.Event()
@@ -78,6 +79,8 @@ class Store:
     def _index(self, obj: AnyObject, present: bool) -> None:
         if isinstance(obj, OwnedPod) and obj.job is not None:
             _put(self._pods_of, obj.job.uid, obj.key, obj if present else None)
+        elif isinstance(obj, OwnedPod):
+            _put(self._pods_in, f"{obj.metadata.namespace}/{obj.own_group}", obj.key, obj if present else None)
         elif isinstance(obj, PodGroup):
             _put(self._groups_in, obj.spec.queue or "default", obj.key, obj if present else None)
 
@@ -104,6 +107,10 @@ class Store:
     def pods_of(self, uid: str) -> list[OwnedPod]:
         """The pods that a job of this uid owns, by name."""
         return [pod for _, pod in sorted(self._pods_of.get(uid, {}).items())]
+
+    def pods_in(self, group: str) -> list[OwnedPod]:
+        """The pods that are in a PodGroup made for them, or will be, by name."""
+        return [pod for _, pod in sorted(self._pods_in.get(group, {}).items())]
 
     def groups_in(self, queue: str) -> list[PodGroup]:
         """The PodGroups of a queue."""

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from pumice.errors import PumiceError
+from pumice.kube.errors import NotSent
 from pumice.kube.waiting import Backoff
 
 log = logging.getLogger("pumice.kube.controllers")
@@ -38,6 +39,10 @@ class WorkQueue:
                 heapq.heappush(self._heap, (at, key))
             self._changed.set()
 
+    def due(self, key: str) -> bool:
+        """Whether a key waits to be looked at."""
+        return key in self._due
+
     async def run(self) -> None:
         """Work until cancelled."""
         try:
@@ -45,7 +50,8 @@ class WorkQueue:
                 self._changed.clear()
                 wait = self._begin()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), wait)
+                    async with asyncio.timeout(wait):  # not wait_for, which in Python 3.11 swallows cancellations
+                        await self._changed.wait()
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -75,7 +81,8 @@ class WorkQueue:
         except Exception as exc:  # one key's trouble stops nobody else
             wait = self._failures.setdefault(key, Backoff(0.2, 60.0)).again()
             cause = None if isinstance(exc, PumiceError) else exc
-            log.warning("%s %s: %s; again in %.1f s", self._name, key, exc, wait, exc_info=cause)
+            level = logging.DEBUG if isinstance(exc, NotSent) else logging.WARNING  # who sends nothing has said so
+            log.log(level, "%s %s: %s; again in %.1f s", self._name, key, exc, wait, exc_info=cause)
             self.add(key, wait)
         finally:
             self._busy.discard(key)

@@ -1,0 +1,26 @@
+"""Sockets that servers listen on: made here and nowhere else."""
+
+from __future__ import annotations
+
+import socket
+
+from pumice.errors import InvalidInput
+
+
+def tcp_listener(host: str, port: int) -> socket.socket:
+    """A socket that listens on a host's port, or on every interface where there is no host.
+
+    It says that it is TCP: only then does asyncio turn Nagle's algorithm off, which delays answers by 40 ms.
+
+    :raises InvalidInput: no such address, or the port is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, port))
+        opened.listen()
+    except OSError as exc:
+        opened.close()
+        raise InvalidInput(f"address {f'[{host}]' if ':' in host else host}:{port}: {exc.strerror or exc}") from exc
+    return opened

@@ -1,0 +1,39 @@
+"""Taking back a session that was broken off: tasks are again where the cluster, and what was sent before, have them."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from pumice.model.node import Node
+from pumice.model.status import TaskStatus
+from pumice.state import writing as w
+from pumice.state.cluster import ClusterState
+from pumice.state.pods import pod_status
+
+S = TaskStatus
+Sent: TypeAlias = dict[str, tuple[TaskStatus, Node | None]]
+"""Where the tasks are whose binds and evictions are under way, by UID."""
+
+
+def sent_of(state: ClusterState) -> Sent:
+    """What is under way before a session. Cost: that."""
+    return {uid: (task.status, task.node) for uid, task in state.assumed.items()}
+
+
+def take_back(state: ClusterState, sent: Sent) -> None:
+    """Undo whatever a session did to tasks, committed or not; none of it was sent. Cost: a look at every task."""
+    state.release_rooms()
+    for uid, task in state.tasks.items():
+        if uid in sent:
+            where = sent[uid]
+        elif uid in state.assumed:
+            del state.assumed[uid]
+            w.set_assumed_at(task, None)
+            where = pod_status(task.pod), state.table.by_name.get(task.pod.spec.node_name)
+        elif task.evicted or task.status in (S.ALLOCATED, S.PIPELINED, S.BINDING):
+            where = pod_status(task.pod), state.table.by_name.get(task.pod.spec.node_name)
+        else:
+            continue
+        if where != (task.status, task.node) or task.evicted:
+            state.set_status(task, *where)
+    state.end_session()

@@ -1,0 +1,186 @@
+"""A cycle that fails, at whatever moment, leaves nothing half applied, and the next decides as if it had not been."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pumice import Plugin
+from pumice.framework.orders import Orders
+from pumice.framework.outcome import Outcome
+from pumice.framework.points.binds import Binds
+from pumice.framework.session import Session
+from pumice.framework.statement import Statement
+from pumice.model.task import Task
+from pumice.scheduler.cycle import run_cycle
+from pumice.state.cluster import ClusterState
+from pumice.state.invariants import violations
+from pumice.testing import Scenario
+
+MOMENTS: list[tuple[type, str]] = [
+    (ClusterState, "set_status"),
+    (ClusterState, "place_many"),
+    (ClusterState, "confirm"),
+    (ClusterState, "assume"),
+    (ClusterState, "set_phase"),
+    (ClusterState, "end_session"),
+    (Orders, "backlog"),
+    (Statement, "commit"),
+    (Binds, "binder_of"),
+    (Outcome, "settle"),
+    (Statement, "commit"),
+    (Statement, "discard"),
+]
+"""What a cycle does: it is broken off before each, at every time that it is done."""
+
+
+class Broken(Exception):
+    pass
+
+
+class Bomb:
+    """Goes off at the nth call within a cycle, once."""
+
+    def __init__(self, at: int, kind: type[BaseException]) -> None:
+        self.left, self.kind, self.armed = at, kind, False
+
+    def cycle(self, *args: Any, **named: Any) -> Any:
+        self.armed = True
+        try:
+            return run_cycle(*args, **named)
+        finally:
+            self.armed = False
+
+    def around(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **named: Any) -> Any:
+            self.left -= self.armed
+            if self.armed and self.left == 0:
+                raise self.kind("in mid-air")
+            return fn(*args, **named)
+
+        return call
+
+
+def busy() -> Scenario:
+    """Gangs to place, one that preempts, one that does not fit, GPUs, a bind and an eviction that are under way."""
+    s = Scenario()
+    s.node("n0", cpu=5, gpu=2).node("n1", cpu=8)
+    s.job("runs", tasks=4, cpu=2, on="n1", priority=1, min_available=1, preemptible=True)
+    s.job("a", tasks=3, cpu=1)
+    s.job("g", tasks=2, cpu=1, gpu=1)
+    s.job("high", tasks=1, cpu=6, priority=100)
+    s.job("never", tasks=2, cpu=64)
+    return s
+
+
+OPTIONS: dict[str, Any] = {
+    "actions": ["enqueue", "allocate", "preempt", "backfill"],
+    "plugins": [["priority", "gang", "conformance"], ["drf", "predicates", "proportion", "nodeorder"]],
+}
+
+
+def told(state: ClusterState) -> dict[str, Any]:
+    """Everything that a session may not leave changed."""
+    table = state.table
+    columns = {
+        name: getattr(table, name)[:, : table.size].tolist()
+        for name in ("idle", "used", "releasing", "pipelined", "evicted")
+    }
+    jobs = {
+        uid: (
+            [sorted(by) for by in job._by_status],
+            *(
+                _sum(s)
+                for s in (job.allocated.amounts, job.held.amounts, job.pending.amounts, job.total_request.amounts)
+            ),
+        )
+        for uid, job in state.jobs.items()
+    }
+    queues = {
+        n: [_sum(s.amounts) for s in (q.allocated, q.held, q.pending)] for n, q in state.queues.items()
+    }
+    tasks = {t.key: (t.status.name, t.node_name, t.evicted) for t in state.tasks.values()}
+    pods = np.asarray(table.pod_count[: table.size]).tolist()
+    used = _sum(state.used_total)
+    return {**columns, "jobs": jobs, "queues": queues, "tasks": tasks, "assumed": sorted(state.assumed)} | {
+        "rooms": sorted(state.rooms),
+        "pods": pods,
+        "used_total": used,
+    }
+
+
+def _sum(sums: dict[int, Any]) -> dict[int, Any]:
+    return {d: v for d, v in sums.items() if v}
+
+
+def decided(s: Scenario) -> tuple[Any, ...]:
+    cycle = s.run(**OPTIONS)
+    return cycle.binds, sorted(cycle.evictions), sorted(t.key for t in s.state.assumed.values())
+
+
+@pytest.mark.parametrize("kind", [Broken, SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize(("where", "what"), MOMENTS, ids=[f"{c.__name__}.{n}" for c, n in MOMENTS])
+def test_a_cycle_that_is_broken_off_leaves_nothing_half_applied(
+    monkeypatch: pytest.MonkeyPatch, where: type, what: str, kind: type[BaseException]
+) -> None:
+    whole = decided(busy())
+    assert whole[0]
+    assert whole[1]
+    original = getattr(where, what)
+    step = 1 if kind is Broken else 7
+    for at in range(1, 1000, step):
+        s = busy()
+        before = told(s.state)
+        bomb = Bomb(at, kind)
+        monkeypatch.setattr(where, what, bomb.around(original))
+        monkeypatch.setattr("pumice.testing.scenario.run_cycle", bomb.cycle)
+        try:
+            s.run(**OPTIONS)
+        except kind:
+            pass
+        finally:
+            monkeypatch.undo()
+        if bomb.left > 0:
+            assert at > 1, f"{what} is never called: nothing was tried"
+            return
+        assert told(s.state) == before, f"broken off before call {at} of {what}"
+        assert violations(s.state) == []
+        assert decided(s) == whole, f"broken off before call {at} of {what}"
+    pytest.fail(f"{what} is called more than a thousand times")
+
+
+class Boom(Plugin):
+    """Objects to the second bind by an exception, as a plugin with a mistake does."""
+
+    name = "boom"
+    closed = 0
+
+    def on_session_open(self, ssn: Session) -> None:
+        calls: list[str] = []
+
+        def choices(task: Task) -> tuple[()]:
+            calls.append(task.key)
+            if len(calls) == 2:
+                raise ValueError("boom")
+            return ()
+
+        ssn.prepare_binds(choices)
+
+    def on_session_close(self, ssn: Session) -> None:
+        type(self).closed += 1
+
+
+def test_a_gang_of_which_one_bind_cannot_be_prepared_is_placed_whole_by_the_next_cycle() -> None:
+    s = Scenario()
+    s.node("n1", cpu=8).job("a", tasks=3, cpu=1)
+    Boom.closed = 0
+    first = s.run(actions=["enqueue", "allocate"], plugins=["gang", Boom])
+    assert first.binds == {}
+    assert first.why("a").text == "the bind could not be prepared: ValueError: boom"
+    assert Boom.closed == 1, "every plugin that was opened was closed"
+    assert not s.state.assumed
+    cycle = s.run(actions=["enqueue", "allocate"], plugins=["gang"])
+    assert set(cycle.binds) == {"default/a-0", "default/a-1", "default/a-2"}

@@ -1,0 +1,168 @@
+"""Writes on their way to a server: statuses go where it keeps them, and who does not lead sends nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_api import ScriptedApi, serving
+
+from pumice.kube.client import STRATEGIC
+from pumice.kube.errors import NotSent, Refused, Unreachable
+from pumice.kube.kinds import RESOURCES, Resource
+from pumice.kube.writes import Writer
+from pumice.model.intents import Bind, Evict, Nominate
+
+WRITTEN = ("PodGroup", "Queue", "Pod")
+"""Kinds whose status the scheduler writes."""
+GONE = (404, {"reason": "NotFound", "message": "not found"})
+
+
+def served(*names: str) -> tuple[int, dict[str, Any]]:
+    return 200, {"kind": "APIResourceList", "resources": [{"name": name} for name in names]}
+
+
+def talking(tmp_path: Path, body: Callable[[ScriptedApi, Writer], Awaitable[None]], **options: Any) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            await body(api, Writer(client, options.pop("left", lambda: 100.0), **options))
+
+    asyncio.run(story())
+
+
+def key_of(resource: Resource) -> str:
+    return "q" if resource.kind == "Queue" else "ns/o"
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_status_goes_to_its_subresource_and_nothing_else_is_asked(tmp_path: Path, kind: str) -> None:
+    async def body(api: ScriptedApi, writer: Writer) -> None:
+        where = RESOURCES[kind]
+        assert await writer.patch_status(where, key_of(where), {"status": {"phase": "Running"}})
+        assert [(m, p) for m, p, _, _ in api.requests] == [("PATCH", where.path(key_of(where), "status"))]
+
+    talking(tmp_path, body)
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_kind_without_a_status_subresource_has_its_objects_written_which_is_found_out_and_said_once(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Volcano's CRD of PodGroups is such a kind."""
+
+    async def body(api: ScriptedApi, writer: Writer) -> None:
+        where = RESOURCES[kind]
+        api.answers["PATCH", where.path(key_of(where), "status")] = [GONE]
+        api.answers["GET", where.prefix] = [served(where.plural)]
+        for phase in ("Inqueue", "Running", "Completed"):
+            assert await writer.patch_status(where, key_of(where), {"status": {"phase": phase}})
+        tried = [(m, p) for m, p, _, _ in api.requests]
+        whole = ("PATCH", where.path(key_of(where)))
+        assert tried == [("PATCH", where.path(key_of(where), "status")), ("GET", where.prefix), whole, whole, whole]
+        assert [b["status"]["phase"] for b in api.sent("PATCH")[1:]] == ["Inqueue", "Running", "Completed"]
+
+    with caplog.at_level(logging.INFO, "pumice.kube"):
+        talking(tmp_path, body)
+    assert [r.getMessage() for r in caplog.records if "subresource" in r.getMessage()] == [
+        f"{RESOURCES[kind].plural} has no status subresource here: statuses are written to the objects themselves"
+    ]
+
+
+@pytest.mark.parametrize("with_subresource", [True, False])
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_only_an_object_that_is_gone_is_taken_for_gone(tmp_path: Path, kind: str, with_subresource: bool) -> None:
+    async def body(api: ScriptedApi, writer: Writer) -> None:
+        where = RESOURCES[kind]
+        for sub in ("status", ""):
+            api.answers["PATCH", where.path(key_of(where), sub)] = [GONE]
+        names = (where.plural, f"{where.plural}/status") if with_subresource else (where.plural,)
+        api.answers["GET", where.prefix] = [served(*names)]
+        assert not await writer.patch_status(where, key_of(where), {"status": {}})
+        last = [p for m, p, _, _ in api.requests if m == "PATCH"][-1]
+        assert last == where.path(key_of(where), "status" if with_subresource else "")
+
+    talking(tmp_path, body)
+
+
+def test_a_status_waits_for_a_server_that_does_not_serve_the_kind_yet(tmp_path: Path) -> None:
+    """A server that starts answers 404 to everything of a CRD for a moment."""
+
+    async def body(api: ScriptedApi, writer: Writer) -> None:
+        where = RESOURCES["PodGroup"]
+        api.answers["PATCH", where.path("ns/o", "status")] = [GONE, GONE, (200, {})]
+        api.answers["GET", where.prefix] = [GONE, served("queues")]
+        assert await writer.patch_status(where, "ns/o", {"status": {}})
+
+    talking(tmp_path, body)
+
+
+def test_a_kind_that_gets_a_status_subresource_later_is_written_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pumice.kube.subresources.SURE", -1.0)
+
+    async def body(api: ScriptedApi, writer: Writer) -> None:
+        where = RESOURCES["PodGroup"]
+        api.answers["PATCH", where.path("ns/o", "status")] = [GONE, (200, {})]
+        api.answers["GET", where.prefix] = [
+            served("podgroups"),
+            served("podgroups"),
+            served("podgroups", "podgroups/status"),
+        ]
+        for _ in range(2):
+            assert await writer.patch_status(where, "ns/o", {"status": {}})
+        assert [p.rpartition("/")[2] for m, p, _, _ in api.requests if m == "PATCH"] == ["status", "o", "status"]
+
+    talking(tmp_path, body)
+
+
+WRITES: dict[str, Callable[[Writer], Awaitable[object]]] = {
+    "send": lambda w: w.send("POST", "/x", {}),
+    "send_status": lambda w: w.send_status(RESOURCES["PodGroup"], "ns/o", {}),
+    "patch": lambda w: w.patch("/x", {}, STRATEGIC),
+    "patch_status": lambda w: w.patch_status(RESOURCES["PodGroup"], "ns/o", {}),
+    "create": lambda w: w.create("/x", {}),
+    "bind": lambda w: w.bind(Bind("ns/p", "u", "n")),
+    "evict": lambda w: w.evict(Evict("ns/p", "u", "n", "preempt")),
+    "nominate": lambda w: w.nominate(Nominate("ns/p", "u", "n")),
+}
+READS = {"read", "read_pod", "node_of", "silent"}
+
+
+def test_who_does_not_lead_sends_nothing_whatever_is_to_be_written_and_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    public = {name for name in vars(Writer) if not name.startswith("_")}
+    assert public == {*WRITES, *READS}, "a way to write that is not tried here"
+
+    async def body(api: ScriptedApi, writer: Writer) -> None:
+        for write in WRITES.values():
+            await write(writer)
+        assert api.requests == []
+        assert isinstance(await writer.send("POST", "/x", {}), NotSent)
+        assert "we do not lead any more" in await writer.bind(Bind("ns/p", "u", "n"))
+
+    with caplog.at_level(logging.INFO, "pumice.kube"):
+        talking(tmp_path, body, left=lambda: 0.0)
+    assert [r.getMessage() for r in caplog.records] == [
+        "POST /x: not sent, for we do not lead any more; neither is anything else that waits"
+    ]
+
+
+def test_who_comes_again_by_itself_is_told_at_once(tmp_path: Path) -> None:
+    async def body(api: ScriptedApi, writer: Writer) -> None:
+        for code in (429, 500, 503):
+            api.answers["POST", "/x"] = [(code, {})]
+            answer = await writer.send("POST", "/x", {})
+            assert isinstance(answer, Refused)
+            assert answer.code == code
+        api.answers["POST", "/x"] = ["cut"]
+        with pytest.raises(Unreachable):
+            await writer.send("POST", "/x", {})
+        assert len(api.sent("POST")) == 4
+
+    talking(tmp_path, body, patient=False)
