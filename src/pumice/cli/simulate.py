@@ -110,7 +110,7 @@ def simulate(
         read = read.under({name: read.configurations[name] for name in only})
     files = Files(report, record, log, save)
     wanted = Wanted(seed, seeds, until_sure, jobs, tuple(fail_if or ()))
-    _go(_changed(read, horizon), registry, plugins, files, wanted, as_json(output, json))
+    _go(changed(read, horizon), registry, plugins, files, wanted, as_json(output, json))
 
 
 def compare_confs(
@@ -140,7 +140,7 @@ def compare_confs(
     read = read.under(chosen_confs(confs, catalogue_of(registry)))
     files = Files(report, record, log, save)
     wanted = Wanted(seed, seeds, until_sure, jobs, tuple(fail_if or ()))
-    _go(_changed(read, horizon), registry, plugins, files, wanted, as_json(output, json))
+    _go(changed(read, horizon), registry, plugins, files, wanted, as_json(output, json))
 
 
 def chosen_confs(given: list[str], catalogue: Catalogue) -> dict[str, SchedulerConf]:
@@ -160,7 +160,7 @@ def chosen_confs(given: list[str], catalogue: Catalogue) -> dict[str, SchedulerC
     return chosen
 
 
-def _changed(scenario: Scenario, horizon: str | None) -> Scenario:
+def changed(scenario: Scenario, horizon: str | None) -> Scenario:
     """The scenario with another end, where the command line says one."""
     if horizon is None:
         return scenario

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,7 +16,7 @@ from pumice.cli.progress import study_bar
 from pumice.errors import InvalidInput
 from pumice.sim.report import html_seeds, render_seeds, units
 from pumice.sim.report.effects import seeds as seeds_in_words
-from pumice.sim.results import SeedComparison, compare_seeds
+from pumice.sim.results import SeedComparison, Summary, compare_seeds
 from pumice.sim.results.gates import Gate, Ruling, judge_seeds, parse_gate
 from pumice.sim.scenario import Scenario
 from pumice.sim.study.playing import Played, Task, World
@@ -152,7 +152,7 @@ def play_study(world: World, files: Files, wanted: Wanted, as_data: bool) -> Non
         data = [msgspec.to_builtins(done.summary) for _, done in _ordered(runs)]
         render.data({"runs": data, "comparison": msgspec.to_builtins(comparison)})
     else:
-        show_study(scenario.name, comparison, runs)
+        show_seeds(scenario.name, comparison, next(iter(runs.summaries().values())))
     if files.report is not None:
         render.note(f"The report is in {files.report}")
     if runs.interrupted:
@@ -165,13 +165,15 @@ def play_study(world: World, files: Files, wanted: Wanted, as_data: bool) -> Non
         raise typer.Exit(1)
 
 
-def show_study(title: str, comparison: SeedComparison, runs: Runs) -> None:
-    """Print what many seeds say."""
-    one = next(iter(runs.played.values())).summary
+def show_seeds(title: str, comparison: SeedComparison, first: Mapping[int, Summary]) -> None:
+    """Print what many seeds say; *first* are the runs of the first configuration."""
+    one = next(iter(first.values()))
     gpus = f"{units.number(one.gpus)} GPUs, " if one.gpus else ""
-    jobs = sum(done.summary.total.jobs for task, done in runs.played.items() if task.configuration == one.run)
-    said = f"{units.number(jobs)} jobs in {units.number(len(comparison.seeds))} runs of each configuration"
-    render.heading(title, f"{units.number(one.nodes)} nodes, {gpus}{said} ({seeds_in_words(comparison.seeds)})")
+    jobs = units.number(sum(first[seed].total.jobs for seed in comparison.seeds))
+    runs = (
+        f"{jobs} jobs in {len(comparison.seeds)} run{'' if len(comparison.seeds) == 1 else 's'} of each configuration"
+    )
+    render.heading(title, f"{units.number(one.nodes)} nodes, {gpus}{runs} ({seeds_in_words(comparison.seeds)})")
     render.show(render_seeds(comparison))
 
 
