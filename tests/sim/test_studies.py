@@ -41,9 +41,9 @@ cluster: {{nodes: [{{name: n, count: 3, cpu: 8, memory: 64Gi, gpu: 4}}]}}
 queues: [{{name: red}}, {{name: blue}}]
 workload:
   generators:
-  - {{name: a, queue: red, arrivals: {{every: 3m, count: 25}}, duration: {{lognormal: {{median: 15m, p90: 40m}}}},
+  - {{name: a, queue: red, arrivals: {{every: 3m, count: 14}}, duration: {{lognormal: {{median: 15m, p90: 40m}}}},
      gpu: {{choice: {{1: 3, 4: 1}}}}}}
-  - {{name: b, queue: blue, arrivals: {{every: 9m, count: 8}}, duration: 30m, pods: 2, gpu: 4}}
+  - {{name: b, queue: blue, arrivals: {{every: 9m, count: 4}}, duration: 30m, pods: 2, gpu: 4}}
 delays: {{bindFailures: 0.05}}
 configurations:
   plain: {{actions: "enqueue, allocate", tiers: [{{plugins: [{{name: gang}}, {{name: predicates}}]}}]}}
@@ -166,13 +166,13 @@ def test_a_run_that_fails_is_lost_and_named_and_the_others_go_on(world: World, t
 def test_seeds_are_played_until_the_figures_are_sure_whatever_the_number_of_cores(world: World) -> None:
     sure = parse_sure("utilisation.gpu 3%")
     found = []
-    for count in (0, 2, 3):
+    for count in (0, 3):
         pool = LocalExecutor(count) if count else None
         runs = run_all(world, seeds_from(1), executor=pool, enough=sure, most=24)
         if pool is not None:
             pool.shutdown(cancel_futures=True)
         found.append((runs.complete_seeds(), sure(runs.summaries())))
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
     assert found[0][1]
     assert 6 <= len(found[0][0]) < 24
 
@@ -185,7 +185,7 @@ def test_pumice_study_is_the_way_in(eight: Study) -> None:
 
 def test_runs_and_jobs_are_columns_of_equal_length(eight: Study) -> None:
     assert eight.runs.rows == 16
-    assert eight.jobs.rows == 16 * 33
+    assert eight.jobs.rows == 16 * 18
     for table in (eight.runs, eight.jobs):
         assert {column.shape for column in table.values()} == {(table.rows,)}
         assert all(column.dtype.kind in "fiUb" for column in table.values()), "no column is of Python objects"
@@ -288,13 +288,15 @@ def test_many_seeds_are_told_pair_by_pair_recorded_and_reported(scenario: Path, 
     code, out, err = run("simulate", scenario, "--seeds", "1..8", "--jobs", 2, "--record", record, "--report", page)
     assert code == 0, err
     title, head, first, *_ = out.splitlines()
-    assert title == "small  3 nodes, 12 GPUs, 264 jobs in 8 runs of each configuration (seeds 1 to 8)"
+    assert title == "small  3 nodes, 12 GPUs, 144 jobs in 8 runs of each configuration (seeds 1 to 8)"
     assert head.split() == ["plain", "packed", "change", "95", "%", "interval", "better", "on"]
     assert first.startswith("Jobs not finished")
     assert "packed, seed 1" in page.read_text()
     code, again, err = run("report", record, "--report", tmp_path / "again.html")
     assert code == 0, err
     assert again.splitlines()[1:] == out.splitlines()[1:]
+    assert run("report", record, "--first", "packed")[1].splitlines()[1].split()[:2] == ["packed", "plain"]
+    assert run("report", record, "--first", "paked")[0] == 2
     code, data, _ = run("report", record, "--json")
     assert json.loads(data)["comparison"]["seeds"] == [1, 2, 3, 4, 5, 6, 7, 8]
     values = [one["total"]["wait"]["mean"] for one in json.loads(data)["runs"] if one["run"] == "plain"]
@@ -311,7 +313,7 @@ def test_a_record_says_what_made_it(scenario: Path, tmp_path: Path) -> None:
     assert first.origin.python and first.origin.numpy and first.version
     assert first.conf_digest != second.conf_digest
     changed = tmp_path / "small.yaml"
-    changed.write_text(SCENARIO.replace("count: 25", "count: 24"))
+    changed.write_text(SCENARIO.replace("count: 14", "count: 13"))
     assert run("simulate", changed, "--seed", 5, "--record", tmp_path / "other.jsonl")[0] == 0
     code, _, err = run("report", record, tmp_path / "other.jsonl")
     assert code == 0
@@ -327,7 +329,7 @@ def test_a_record_says_what_made_it(scenario: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_rule_that_is_broken_fails_the_command(scenario: Path, rule: str, code: int, said: str) -> None:
-    for seeds in ([], ["--seeds", "1..7"]):
+    for seeds in ([], ["--seeds", "1..6"]):
         found, _, err = run("compare", "default", "helm", "--scenario", scenario, "--fail-if", rule, *seeds)
         assert (found, said in err) == (code, True), err
 
@@ -370,6 +372,18 @@ def test_arguments_are_swept_over_a_grid(scenario: Path, tmp_path: Path) -> None
     ):
         code, _, err = run("sweep", scenario, "--conf", tmp_path / "b.conf", "--vary", vary)
         assert (code, said in " ".join(err.replace("│", " ").split())) == (2, True), err
+
+
+def test_workers_end_with_the_process_that_started_them(scenario: Path, tmp_path: Path) -> None:
+    process = started(scenario, tmp_path)
+    workers = children(process.pid)
+    assert len(workers) == 2
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < deadline, "a worker goes on without a parent"
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])

@@ -27,6 +27,9 @@ def report(
     page: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write the report as one HTML page.")
     ] = None,
+    first: Annotated[
+        str | None, typer.Option("--first", metavar="NAME", help="The run that the others are compared with.")
+    ] = None,
     title: Annotated[str, typer.Option("--title", help="What stands above the page.")] = "",
     fail_if: FailIfOption = None,
     output: OutputOption = Output.TABLE,
@@ -36,6 +39,11 @@ def report(
     gates = Wanted(fail_if=tuple(fail_if or ())).gates()
     Files(report=page).prepare(1)
     runs = _named([(path, run) for path in records for run in read_records(path)])
+    if first is not None:
+        if first not in {run.name for run in runs}:
+            names = ", ".join(dict.fromkeys(run.name for run in runs))
+            raise typer.BadParameter(f"{first!r} is not one of {names}", param_hint="--first")
+        runs.sort(key=lambda run: run.name != first)
     for text in _differences(runs):
         render.warning(text)
     title = title or runs[0].trace.partition(":")[0]

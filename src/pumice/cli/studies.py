@@ -141,6 +141,8 @@ def play_study(world: World, files: Files, wanted: Wanted, as_data: bool) -> Non
             enough=sure,
             most=len(seeds) if seeds is not None else MOST_SEEDS,
         )
+    if files.record is not None:  # as they came while it ran; now in order, so that equal studies write equal files
+        files.record.write_bytes(b"".join(done.packed_record + b"\n" for _, done in _ordered(runs) if not done.failure))
     if not runs.complete_seeds():
         render.error("no seed was played to its end under all configurations")
         raise typer.Exit(1)

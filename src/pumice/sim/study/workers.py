@@ -58,7 +58,9 @@ class LocalExecutor(Executor):
         self._wake_read, self._wake_write = self._context.Pipe(duplex=False)
         self._closing = False
         self._killing = False
-        self._workers = [self._start() for _ in range(self.count)]
+        self._workers: list[_Worker] = []
+        for _ in range(self.count):
+            self._workers.append(self._start())
         self._thread = threading.Thread(target=self._serve, name="study", daemon=True)
         self._thread.start()
 
@@ -150,7 +152,9 @@ class LocalExecutor(Executor):
 
     def _start(self) -> _Worker:
         here, there = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(there,), daemon=True)  # type: ignore[attr-defined]
+        # a forked process has copies of all pipes: as long as it holds this end, nobody would see the other one close
+        ours = [here, *(worker.pipe for worker in self._workers)] if self._context.get_start_method() == "fork" else []
+        process = self._context.Process(target=_work, args=(there, ours), daemon=True)  # type: ignore[attr-defined]
         process.start()
         there.close()
         return _Worker(process, here)
@@ -173,8 +177,10 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _work(pipe: Connection) -> None:
+def _work(pipe: Connection, inherited: list[Connection]) -> None:
     """Serve calls until the pipe ends. Ctrl-C is for the parent, which decides what is kept."""
+    for other in inherited:
+        other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     while True:
