@@ -21,8 +21,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP)  ## Run a GPU cluster for a simulated day, with and without a policy of ten lines
-	@$(BIN)/pumice simulate examples/scenarios/three-teams.yaml --report out/three-teams.html
+demo: $(STAMP)  ## Draw seven days of a GPU cluster, and play each with and without a policy of ten lines
+	@$(BIN)/pumice simulate examples/scenarios/three-teams.yaml --seeds 1..7 --report out/three-teams.html
 
 demo-cycle: $(STAMP)  ## Run one scheduling cycle over an example cluster: who goes where, and why the rest does not
 	@$(BIN)/pumice cycle $(DEMO) --conf $(DEMO)/scheduler.conf

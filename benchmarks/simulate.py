@@ -19,9 +19,10 @@ from pathlib import Path
 from pumice.config import DEFAULT_CONF, load
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.sim.draws import Choice, Lognormal
 from pumice.sim.parts import node
 from pumice.sim.run import Progress, Setting, Simulation, default_queue
-from pumice.sim.workload import Arrivals, Generator, TraceJobs, choice, lognormal
+from pumice.sim.workload import Arrivals, Generator, TraceJobs
 
 PODS_PER_JOB = {1: 5.0, 2: 2.0, 4: 2.0, 8: 1.0}
 GPUS_PER_POD = {1: 6.0, 2: 2.0, 4: 1.0, 8: 1.0}
@@ -36,9 +37,9 @@ def generator(nodes: int, pods: int) -> Generator:
     return Generator(
         name="job",
         arrivals=Arrivals(every_s=gpu_seconds / (nodes * 8 * LOAD), count=round(pods / per_job)),
-        duration=lognormal(MEDIAN_S, P90_S),
-        pods=choice(PODS_PER_JOB),
-        gpu=choice(GPUS_PER_POD),
+        duration=Lognormal(MEDIAN_S, P90_S),
+        pods=Choice(tuple(PODS_PER_JOB), tuple(PODS_PER_JOB.values())),
+        gpu=Choice(tuple(GPUS_PER_POD), tuple(GPUS_PER_POD.values())),
         cpu_milli_per_gpu=8000,
         memory_bytes_per_gpu=32 << 30,
     )

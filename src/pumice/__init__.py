@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pumice.model.reason import Unfit, Verdict, reason_id, reject
     from pumice.model.resources import Resources
     from pumice.model.task import Task
+    from pumice.sim.study import Study, study
 
 __all__ = [
     "Action",
@@ -37,6 +38,7 @@ __all__ = [
     "Resources",
     "Scope",
     "Session",
+    "Study",
     "Task",
     "Unfit",
     "Verdict",
@@ -45,6 +47,7 @@ __all__ = [
     "reject",
     "same_class",
     "scope",
+    "study",
 ]
 
 _HOME = {
@@ -61,6 +64,7 @@ _HOME = {
     "pumice.model.reason": ("Unfit", "Verdict", "reason_id", "reject"),
     "pumice.model.resources": ("Resources",),
     "pumice.model.task": ("Task",),
+    "pumice.sim.study": ("Study", "study"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

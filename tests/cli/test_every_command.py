@@ -51,6 +51,11 @@ RUNS: dict[str, tuple[list[object], Check]] = {
     "version": ([], lambda d: re.fullmatch(r"\d+\.\d+\.\d+", d["version"]) is not None),
     "simulate": ([GUIDE], lambda d: d["runs"][0]["total"]["completed"] == 1),
     "compare": (["default", "helm", "--scenario", GUIDE], lambda d: d["comparison"]["runs"] == ["default", "helm"]),
+    "sweep": (
+        [GUIDE, "--conf", "{other.conf}", "--vary", "binpack.weight=1,3", "--seeds", "1..2"],
+        lambda d: len(d["comparison"]["configurations"]) == 3,
+    ),
+    "report": (["{runs.jsonl}"], lambda d: d["runs"][0]["total"]["completed"] == 1),
     "cycle": ([DEMO, "--conf", DEMO_CONF], lambda d: bool(d["binds"]) and bool(d["waiting"])),
     "explain": (["research/llama", DEMO, "--conf", DEMO_CONF], lambda d: d["stage"] == "nodes"),
     "replay": (["{demo.cycle}", "--conf", "{other.conf}"], lambda d: d["same"] is False and bool(d["differences"])),
@@ -109,6 +114,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     (home / "case.json").write_text(json.dumps(CASE))
     saved = process("cycle", DEMO, "--conf", DEMO_CONF, "--save", home / "demo.cycle")
     assert saved.code == 0, saved.err
+    recorded = process("simulate", GUIDE, "--record", home / "runs.jsonl")
+    assert recorded.code == 0, recorded.err
 
     def run(name: str) -> Ran:
         words = [str(home / w[1:-1]) if isinstance(w, str) and w.startswith("{") else w for w in RUNS[name][0]]

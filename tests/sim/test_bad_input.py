@@ -113,11 +113,30 @@ def test_a_manifest_that_breaks_a_rule_is_named_with_its_line_and_job(tmp_path: 
     assert err[0].startswith(f"error: j.yaml:3: {message}")
 
 
-def test_queues_that_are_not_there_are_warned_about(tmp_path: Path) -> None:
-    trace = "job,submit_s,duration_s,queue\na,1,2,vc1\nb,1,2,vc1\nc,1,2,\n"
-    code, out, err = simulate(tmp_path, CLUSTER + "workload: {trace: {file: t.csv}}\n", t_csv=trace)
-    assert (code, err) == (0, ["warning: queue 'vc1' is not there: 2 jobs that name it will wait for ever"])
+VCS = "job,submit_s,duration_s,queue\na,1,2,vc1\nb,1,2,vc1\nc,1,2,\n"
+
+
+def test_the_queues_of_a_trace_are_made(tmp_path: Path) -> None:
+    code, out, err = simulate(tmp_path, CLUSTER + "workload: {trace: {file: t.csv}}\n", t_csv=VCS)
+    assert (code, err) == (0, [])
+    assert "3 of 3 jobs done" in out
+    assert "note: 1 queue that t.csv names and `queues` does not, made with weight 1: vc1" in out
+
+
+def test_queues_of_a_trace_that_must_be_declared_are_warned_about_and_the_remedy_is_named(tmp_path: Path) -> None:
+    declared = CLUSTER + "workload: {trace: {file: t.csv, queues: declared}}\n"
+    code, out, err = simulate(tmp_path, declared, t_csv=VCS)
+    assert (code, err) == (
+        0, ["warning: no queue 'vc1': 2 jobs that name it never start; declare it under `queues`"],
+    )  # fmt: skip
     assert "queue 'vc1' does not exist" in out
+    assert "Jobs never started" in out
+    code, out, err = simulate(tmp_path, declared, t_csv=VCS.replace("c,1,2,\n", ""))
+    assert (code, out) == (1, "")
+    assert err == [
+        "error: workload: none of the 2 jobs can start: no queue 'vc1'; declare them under `queues`, or say "
+        "`queues: create` or `queue: NAME` of the trace"
+    ]
 
 
 def test_two_jobs_of_one_name_stop_the_run(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim import traces
 from pumice.sim.reading import Section
+from pumice.sim.results.metrics import METRICS
 from pumice.sim.scenario import read_scenario
 
 ROOT = Path(__file__).parents[2]
@@ -63,11 +64,35 @@ def test_every_command_of_the_pages_works(command: str, home: Path, monkeypatch:
     assert result.exit_code == 0, f"{result.stdout}{result.stderr}"
 
 
-def test_the_python_of_the_page_runs(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.filterwarnings("ignore:::distributed")
+@pytest.mark.parametrize("code", SNIPPETS, ids=["dask", "study", "plots", "parts"])
+def test_the_python_of_the_page_runs(code: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(home)
-    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     exec(compile(code, "docs/simulator.md", "exec"), {"__name__": "page"})
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["default", "mine", "tidy"]
+    said = capsys.readouterr().out
+    for name in re.findall(r'"(\w+\.(?:csv|html|pdf|svg))"', code):
+        assert (home / name).stat().st_size > 100
+    if "assemble" in code:
+        assert [line.split()[0] for line in said.splitlines()] == ["default", "mine", "tidy"]
+
+
+def test_the_python_of_the_page_runs_on_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Its plugin is in a directory beside it, and must be found; the rest of the demo's day is not played here."""
+    text = (ROOT / "examples" / "scenarios" / "three-teams.yaml").read_text(encoding="utf-8")
+    text = text.replace("pluginsDir: ../plugins", f"horizon: 3h\npluginsDir: {ROOT / 'examples' / 'plugins'}")
+    (tmp_path / "day.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    [code] = [code for code in SNIPPETS if "assemble" in code]
+    exec(compile(code, "docs/simulator.md", "exec"), {"__name__": "page"})
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["default", "tidy"]
+
+
+def test_every_figure_is_named_on_the_page() -> None:
+    rules = PAGE.partition("**Rules for CI.**")[2].partition("**A record")[0]
+    assert [name for name in METRICS if f"`{name}`" not in rules] == []
 
 
 def test_every_option_of_simulate_is_on_the_page() -> None:

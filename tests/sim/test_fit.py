@@ -62,7 +62,7 @@ def test_a_gang_is_refused_exactly_if_it_does_not_run_on_an_empty_cluster(
 ) -> None:
     record = simulation(nodes(machines, cpu=cpu)).run(specs([job("j", 0, 5, pods=pods, cpu=each)]))
     (ran,) = record.jobs
-    assert (ran.outcome == "completed") == (not record.notes)
+    assert (ran.outcome == "completed") == (not record.warnings)
 
 
 def test_nodes_that_fail_for_a_while_or_join_later_count() -> None:

@@ -165,7 +165,7 @@ def test_a_job_that_no_node_is_large_enough_for_is_named() -> None:
     record = run.run(specs([job("huge", 0, 5, cpu=9), job("small", 0, 5)]))
     want = "job default/huge can never fit: a pod of role task asks for 9 of cpu, the largest node has 8"
     assert run.never_fit == [want]
-    assert record.notes == (want,)
+    assert record.warnings == (want,)
     assert by_name(record)["small"].outcome == "completed"
 
 
@@ -200,4 +200,4 @@ def test_a_run_that_is_stopped_keeps_what_it_has_and_is_marked(plugin: type[Plug
     assert why in run.failure
     assert record.partial
     assert [j.outcome for j in record.jobs] == ["completed"] * 3 + ["pending"]
-    assert why in record.notes[-1]
+    assert why in record.warnings[-1]

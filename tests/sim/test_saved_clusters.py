@@ -86,7 +86,7 @@ def test_what_runs_goes_on_what_waits_is_placed_and_the_dead_are_left_out(tmp_pa
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     registry = default_registry()
     scenario = read_scenario(tmp_path / "s.yaml", catalogue_of(registry))
-    assert [text.rpartition("/cluster.yaml:")[2] for text in scenario.warnings] == [
+    assert [text.rpartition("/cluster.yaml:")[2] for text in scenario.setting.warnings[:2]] == [
         "manifests: kinds that are not read: Service",
         "24: pod default/orphan runs on node 'gone', which is not there: left out",
     ]

@@ -16,8 +16,10 @@ from pumice.cli import (
     plugins,
     points,
     render,
+    report,
     run,
     simulate,
+    sweep,
 )
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 from pumice.cli.root import root
@@ -39,6 +41,8 @@ app.command(cls=run.RunCommand)(run.run)
 app.command(cls=controllers.ControllersCommand)(controllers.controllers)
 app.command()(simulate.simulate)
 app.command("compare")(simulate.compare_confs)
+app.command()(sweep.sweep)
+app.command()(report.report)
 app.command()(cycle.cycle)
 app.command()(cycle.explain)
 app.command()(cycle.replay)

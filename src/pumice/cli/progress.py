@@ -1,8 +1,10 @@
-"""The progress bar of a run: simulated time, speed-up and what is left."""
+"""How far a run or a study is, and what ends it early."""
 
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,3 +50,45 @@ def progress_bar(name: str, scenario: Scenario) -> Iterator[Callable[[sim.Progre
         yield tell
     finally:
         bar.close()
+
+
+@contextmanager
+def study_bar(runs: int | None) -> Iterator[Callable[[], None]]:
+    """A bar over the runs of a study, of which each is told as it ends; *runs* is unknown where figures decide."""
+    bar = render.Bar("study")
+    began = time.monotonic()
+    done = 0
+
+    def tell() -> None:
+        nonlocal done
+        done += 1
+        passed = time.monotonic() - began
+        if not bar.visible or passed < SHOWN_AFTER_S:
+            return
+        if runs is None:
+            bar.update(0.0, f"{done:,} runs done")
+        else:
+            left = units.duration(passed / done * (runs - done))
+            bar.update(done / runs, f"{done:,} of {runs:,} runs done, {left} left")
+
+    try:
+        yield tell
+    finally:
+        bar.close()
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM end what runs as Ctrl-C does, so that what is done is kept."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

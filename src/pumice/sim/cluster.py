@@ -7,7 +7,7 @@ scheduler that promises the same room twice is found out.
 
 from __future__ import annotations
 
-import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from pumice.model.api import AnyObject, Condition, Metadata, NodeObject, Pod, Po
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.intents import Bind, Evict, Intent, Nominate, StatusUpdate
 from pumice.model.resources import dim_name
+from pumice.sim.draws import uniform_of
 from pumice.sim.engine import Rank, Timeline
 from pumice.sim.fit import capacity
 from pumice.sim.jobs import GPU_MILLI, PodKind
@@ -131,7 +132,9 @@ class SimCluster:
         self._running_since = -1.0
         self._running = PodStatus(phase="Running")
         """The status of every pod that starts at this instant."""
-        self._random = random.Random(f"{seed}/binds")
+        self._seed = seed
+        self._binds: Counter[str] = Counter()
+        """How often each pod was to be bound, where binds fail."""
 
     # -- the two ports ----------------------------------------------------------------------------------------------
     def drain(self) -> Iterable[ClusterEvent]:
@@ -286,7 +289,7 @@ class SimCluster:
         if pod.node:
             self._bind_failed(intent, f"pod is already on node {pod.node}")
             return
-        if delays.bind_failures and self._random.random() < delays.bind_failures:
+        if delays.bind_failures and self._bind_is_refused(pod):
             self.log.write(self.timeline.now, f"bind {intent.pod} {intent.node} fails")
             self._bind_failed(intent, "the bind was made to fail")
             return
@@ -306,6 +309,11 @@ class SimCluster:
             self.timeline.at(self.timeline.now + delays.bind, Rank.PODS, self._bound, pod)
         else:
             self._bound(pod)
+
+    def _bind_is_refused(self, pod: SimPod) -> bool:
+        """Drawn for this attempt of this pod: what other pods do changes nothing about it."""
+        self._binds[pod.key] += 1
+        return uniform_of(self._seed, "bind", pod.key, self._binds[pod.key]) < self.delays.bind_failures
 
     def _hold(self, node: SimNode, pod: SimPod) -> None:
         free = node.free

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import random
-from collections import deque
+from collections import Counter, deque
 from datetime import UTC, datetime
 from typing import Protocol
 
 from pumice.model.api import Metadata, PodGroup
 from pumice.sim.cluster import SimCluster, SimPod
+from pumice.sim.draws import stream
 from pumice.sim.engine import Rank, Timeline
 from pumice.sim.jobs import JobSpec, PodKind, Work
 from pumice.sim.log import EventLog
@@ -74,6 +74,8 @@ class JobController:
         """Jobs that are not over, by key, in the order of submission."""
         self.submitted = 0
         self.over = 0
+        self._starts: Counter[str] = Counter()
+        """How often each pod has started, where pods fail by chance."""
         cluster.owner = self
 
     # -- arriving ---------------------------------------------------------------------------------------------------
@@ -126,7 +128,8 @@ class JobController:
         if job.tries.get(pod.name, 0) < kind.failing_attempts:
             self._timeline.at(now + kind.fails_after_s, Rank.PODS, self._pod_fails, pod)
         if self._failures_every:
-            after = random.Random(f"{self._seed}/{pod.uid}").expovariate(1 / self._failures_every)
+            self._starts[pod.key] += 1  # not the uid: it counts the pods of all jobs
+            after = stream(self._seed, "pod", pod.key, self._starts[pod.key]).expovariate(1 / self._failures_every)
             self._timeline.at(now + round(after, 3), Rank.PODS, self._pod_fails, pod)
 
     def _gang_done(self, job: SimJob, epoch: int) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from pumice.model.api import NodeObject
 from pumice.sim.cluster import SimCluster
+from pumice.sim.draws import stream
 
 FaultKind = Literal["fail", "drain", "return", "join"]
 
@@ -81,7 +81,7 @@ class Faults:
             return
         end = horizon_s if math.isfinite(horizon_s) else 365 * 86_400.0
         for name, node in by_name.items():
-            rng = random.Random(f"{seed}/node/{name}")
+            rng = stream(seed, "node", name)
             time = 0.0
             while True:
                 time += float(math.ceil(rng.expovariate(1 / self.nodes_every_s)))

@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 
 from pumice.model.api import Metadata, NodeObject, NodeSpec, NodeStatus, QueueObject, QueueSpec, QueueStatus, Taint
+from pumice.sim.draws import Choice, Constant, Draw, Exponential, Lognormal, Uniform
 from pumice.sim.faults import FaultKind, Faults, PlannedFault
 from pumice.sim.reading import Section, Value
 from pumice.sim.recorder import MODEL_LABEL
-from pumice.sim.traces import FORMATS, OpenbOptions, PhillyOptions, SwfOptions, Trace, read, read_nodes, recognise
-from pumice.sim.workload import GPU, Arrivals, Draw, Generator, choice, constant, exponential, lognormal, uniform
+from pumice.sim.shaking import Shake
+from pumice.sim.traces import FORMATS, OpenbOptions, PhillyOptions, SwfOptions, read, read_nodes, recognise
+from pumice.sim.workload import GPU, Arrivals, Generator, TracePart
 
 _PODS = 110
 _OPTIONS: dict[str, type[Any]] = {"openb": OpenbOptions, "philly": PhillyOptions, "swf": SwfOptions}
@@ -116,9 +118,9 @@ def read_generator(value: Value) -> Generator:
             name=name,
             arrivals=_arrivals(s.need("arrivals")),
             duration=_draw(s.need("duration"), lambda v: v.duration(above=True)),
-            pods=constant(1) if pods is None else _draw(pods, lambda v: v.number(1)),
+            pods=Constant(1) if pods is None else _draw(pods, lambda v: v.number(1)),
             min_available=None if least is None else least.integer(1),
-            gpu=constant(0) if gpu is None else _draw(gpu, lambda v: v.number()),
+            gpu=Constant(0) if gpu is None else _draw(gpu, lambda v: v.number()),
             gpu_fraction=fraction,
             cpu_milli=s.milli("cpu"),
             memory_bytes=s.units("memory"),
@@ -157,7 +159,7 @@ def _arrivals(value: Value) -> Arrivals:
 def _draw(value: Value, one: Callable[[Value], float]) -> Draw:
     """A number, or a distribution of numbers."""
     if not value.is_section:
-        return constant(one(value))
+        return Constant(one(value))
     pairs = value.pairs()
     if len(pairs) != 1:
         raise value.error("must have one key: choice, uniform, exponential or lognormal")
@@ -167,25 +169,25 @@ def _draw(value: Value, one: Callable[[Value], float]) -> Draw:
             weights = {one(given.key(k)): v.number() for k, v in given.pairs()}
             if not any(weights.values()):
                 raise given.error("at least one weight must be above 0")
-            return choice(weights)
+            return Choice(tuple(weights), tuple(weights.values()))
         case "uniform":
             ends = [one(item) for item in given.items()]
             if len(ends) != 2 or ends[0] > ends[1]:
                 raise given.error("must be two numbers, the lower first")
-            return uniform(*ends)
+            return Uniform(*ends)
         case "exponential":
-            return exponential(one(given))
+            return Exponential(one(given))
         case "lognormal":
             with given.section() as s:
                 median, p90 = one(s.need("median")), one(s.need("p90"))
             if not 0 < median <= p90:
                 raise given.error(f"median must be above 0 and at most p90, got {median:g} and {p90:g}")
-            return lognormal(median, p90)
+            return Lognormal(median, p90)
     raise value.error(f"must have one key: choice, uniform, exponential or lognormal, got {kind!r}")
 
 
-def read_trace(value: Value, base: Path) -> tuple[Trace, bool, str]:
-    """A trace, whether each of its jobs is to be one pod, and the queue that takes the place of its own."""
+def read_trace(value: Value, base: Path) -> TracePart:
+    """A trace, and how its jobs are submitted."""
     with value.section() as s:
         path = base / s.need("file").text()
         known = found.one_of(FORMATS) if (found := s.get("format")) else None
@@ -206,7 +208,23 @@ def read_trace(value: Value, base: Path) -> tuple[Trace, bool, str]:
             estimates=estimates,  # type: ignore[arg-type]
             options=None if options is None else _options(options, known or recognise(path)),
         )
-        return trace, s.boolean("onePod", False), s.text("queue")
+        queues = found.one_of(("create", "declared")) if (found := s.get("queues")) else "create"
+        shake = s.get("shake")
+        return TracePart(
+            trace,
+            merge=s.boolean("onePod", False),
+            queue=s.text("queue"),
+            create_queues=queues == "create",
+            shake=Shake() if shake is None else _shake(shake),
+        )
+
+
+def _shake(value: Value) -> Shake:
+    with value.section() as s:
+        drop = s.number("drop", Shake().drop)
+        if drop >= 1:
+            raise value.error(f"drop must be a part of all jobs, from 0 to below 1, got {drop:g}")
+        return Shake(s.duration("jitter", Shake().jitter_s), drop, s.duration("blocks", 0.0))
 
 
 def _options(value: Value, kind: str) -> Any:

@@ -194,6 +194,7 @@ def _job_record(job: SimJob, end: float | None, outcome: JobOutcome, reasons: tu
         cpus=sum(demand.cpu_milli * count for demand, count in demands) / 1000,
         memory_bytes=sum(demand.memory_bytes * count for demand, count in demands),
         pods=spec.tasks,
+        stood=bool(spec.placed) and job.start == spec.submit_s,
         outcome=outcome,
         reasons=reasons,
     )

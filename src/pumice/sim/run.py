@@ -25,10 +25,12 @@ from pumice.sim.fit import Room
 from pumice.sim.jobs import JobSpec
 from pumice.sim.log import EventLog
 from pumice.sim.recorder import SAMPLES, Recorder, queue_record
-from pumice.sim.results.records import Reason, RunRecord
+from pumice.sim.results.records import Origin, Reason, RunRecord
 
 INTERRUPTED = "interrupted"
 """The failure of a run that the user ended."""
+MOST_NAMED = 5
+"""Jobs that can never fit which are named one by one."""
 CYCLES_BETWEEN_COLLECTIONS = 4096
 MOST_CYCLES_AT_ONCE = 100
 """Cycles at one instant before the next one has to wait for the period."""
@@ -61,7 +63,11 @@ class Setting:
     """Do such cycles follow at all? Without them a cycle runs only at instants in which something happened."""
     trace: str = ""
     """What is played, in a few words."""
+    warnings: tuple[str, ...] = ()
+    """What is doubtful about it."""
     notes: tuple[str, ...] = ()
+    """What was left out or changed on the way in."""
+    origin: Origin = field(default_factory=Origin)
 
 
 class Simulation:
@@ -231,11 +237,9 @@ class Simulation:
         for job in list(self.controller.jobs.values()):
             self.recorder.job_left(job, () if job.running else self._reasons(job.spec.key))
         horizon = setting.horizon_s if math.isfinite(setting.horizon_s) and not self.failure else now
-        notes = [*setting.notes, *self.never_fit[:5]]
-        if len(self.never_fit) > 5:
-            notes.append(f"and {len(self.never_fit) - 5:,} more jobs that can never fit")
+        warnings = [*setting.warnings, *self.never_fit_in_words()]
         if self.failure:
-            notes.append(f"stopped at {timedelta(seconds=round(now))} of simulated time: {self.failure}")
+            warnings.append(f"stopped at {timedelta(seconds=round(now))} of simulated time: {self.failure}")
         return RunRecord(
             name=setting.name,
             conf_digest=self.loop.assembly.conf.digest,
@@ -250,8 +254,16 @@ class Simulation:
             evictions=tuple(self.recorder.evictions),
             samples=tuple(self.recorder.samples),
             partial=bool(self.failure),
-            notes=tuple(notes),
+            warnings=tuple(warnings),
+            notes=setting.notes,
+            origin=setting.origin,
         )
+
+    def never_fit_in_words(self) -> list[str]:
+        """The first of the jobs that can never fit, and how many more there are."""
+        more = len(self.never_fit) - MOST_NAMED
+        rest = [f"and {more:,} more job{'' if more == 1 else 's'} that can never fit"] if more > 0 else []
+        return [*self.never_fit[:MOST_NAMED], *rest]
 
     def _reasons(self, key: str) -> tuple[Reason, ...]:
         """Why a job waited in the last cycle."""

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+import platform
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+import numpy
+
 from pumice.config import DEFAULT_CONF, HELM_CONF, Catalogue, Loaded, SchedulerConf, from_data, load
-from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
-from pumice.model.api import AnyObject, NodeObject, QueueObject
+from pumice.framework.run_times import RUN_TIME_ANNOTATION
+from pumice.model.api import NodeObject
 from pumice.sim.cluster import Delays
+from pumice.sim.draft import Draft, check_queues, digest_of, leave_out_orphans, without_end
 from pumice.sim.faults import Faults
 from pumice.sim.jobs import JobSpec
 from pumice.sim.manifests import Manifests, read_manifests
 from pumice.sim.parts import read_faults, read_generator, read_nodes_of, read_queues, read_trace
 from pumice.sim.reading import ScenarioError, Section, Value, read_tree
+from pumice.sim.results.records import Origin
 from pumice.sim.run import Setting, merged
-from pumice.sim.traces import Trace
-from pumice.sim.workload import Generator, TraceJobs
+from pumice.sim.workload import Generator, TraceJobs, TracePart
 
+_PLANS = "easybackfill"
+"""The action that needs declared run times."""
 BUILT_IN = {"default": DEFAULT_CONF, "helm": HELM_CONF}
 """Configurations that a scenario can name without having a file."""
-
-
-@dataclass(frozen=True, slots=True)
-class TracePart:
-    """A trace of the workload, and how its jobs are submitted."""
-
-    trace: Trace
-    merge: bool = False
-    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,8 @@ class Scenario:
     generators: tuple[Generator, ...] = ()
     traces: tuple[TracePart, ...] = ()
     checkpoint_s: float = 0.0
-    warnings: tuple[str, ...] = ()
+    shaken: bool = False
+    """Traces are varied by the seed."""
 
     def workload(self) -> Iterator[JobSpec]:
         """Every job in the order of submission; the same each time it is asked for."""
@@ -60,7 +58,7 @@ class Scenario:
             parts.append(TraceJobs(checkpoint_s=saved, origin=drawn.origin).jobs(drawn.jobs(seed)))
         for part in self.traces:
             jobs = TraceJobs(merge=part.merge, queue=part.queue, checkpoint_s=saved, origin=str(part.trace.path))
-            parts.append(jobs.jobs(part.trace))
+            parts.append(jobs.jobs(part.shake.jobs(part.trace.jobs, seed) if self.shaken else part.trace))
         return merged(parts)
 
     @property
@@ -71,11 +69,51 @@ class Scenario:
 
     def setting_of(self, configuration: str) -> Setting:
         """The setting of the run under one configuration."""
-        return replace(self.setting, name=configuration)
+        warnings = self.setting.warnings
+        if _PLANS in self.configurations[configuration].actions and not self._declares():
+            warnings = (
+                *warnings,
+                f"no job declares a run time: {_PLANS} of {configuration} has nothing to plan with, and does as "
+                f"allocate would; annotate {RUN_TIME_ANNOTATION}, say `declared` of generators, `estimates` of traces",
+            )
+        return replace(self.setting, name=configuration, warnings=warnings)
+
+    def _declares(self) -> bool:
+        """Whether any job says how long it will run."""
+        return (
+            any(generator.declared for generator in self.generators)
+            or any(job.run_time_declared_s is not None for part in self.traces for job in part.trace)
+            or any(
+                RUN_TIME_ANNOTATION in (notes or {})
+                for found in self.manifests
+                for job in found.jobs
+                for notes in (job.annotations, *(kind.annotations for kind in job.kinds))
+            )
+        )
 
     def with_seed(self, seed: int) -> Scenario:
         """The same scenario with other random draws."""
         return replace(self, setting=replace(self.setting, seed=seed))
+
+    def drawn(self, seed: int) -> Scenario:
+        """One of many scenarios like this one: other draws, and traces that are shaken."""
+        parts = [part for part in self.traces if part.shake]
+        notes = [f"trace {part.trace.path.name} is shaken by the seed: {part.shake.in_words()}" for part in parts]
+        setting = replace(self.setting, seed=seed, notes=(*self.setting.notes, *notes))
+        return replace(self, setting=setting, shaken=True)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether anything in it depends on the seed, plugins aside."""
+        setting = self.setting
+        by_chance = (setting.faults.nodes_every_s, setting.faults.pods_every_s, setting.delays.bind_failures)
+        return bool(self.generators or any(part.shake for part in self.traces) or any(by_chance))
+
+    def with_input(self, name: str, path: Path) -> Scenario:
+        """The same scenario, which also depends on a file or directory."""
+        origin = self.setting.origin
+        origin = msgspec.structs.replace(origin, inputs={**origin.inputs, name: digest_of(path)})
+        return replace(self, setting=replace(self.setting, origin=origin))
 
     def with_horizon(self, seconds: float) -> Scenario:
         """The same scenario, ended earlier or later."""
@@ -84,16 +122,6 @@ class Scenario:
     def under(self, configurations: dict[str, SchedulerConf]) -> Scenario:
         """The same scenario under other configurations."""
         return replace(self, configurations=configurations)
-
-
-@dataclass(slots=True)
-class _Draft:
-    objects: list[AnyObject] = field(default_factory=list)
-    manifests: list[Manifests] = field(default_factory=list)
-    generators: list[Generator] = field(default_factory=list)
-    traces: list[TracePart] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
 
 
 def plugin_directory(path: Path) -> Path | None:
@@ -131,7 +159,7 @@ def read_scenario(path: Path, catalogue: Catalogue) -> Scenario:
 
     :raises InvalidInput: a key, value, manifest, trace or configuration that breaks a rule; names file and line.
     """
-    draft = _Draft()
+    draft = Draft()
     with _open(path) as top:
         name = top.text("name", path.stem)
         seed, horizon = top.integer("seed", 0), top.duration("horizon", math.inf)
@@ -141,9 +169,11 @@ def read_scenario(path: Path, catalogue: Catalogue) -> Scenario:
         queues = top.get("queues")
         if queues is not None:
             draft.objects += read_queues(queues)
-        _workload(top.need("workload"), path.parent, draft)
-        _check_queues(draft)
-        _leave_out_orphans(draft)
+        workload = top.get("workload") if draft.manifests else top.need("workload")
+        if workload is not None:
+            _workload(workload, path.parent, draft)
+        check_queues(draft)
+        leave_out_orphans(draft)
         delays = _delays(top.get("delays"))
         period, settle = 1.0, True
         cycles = top.get("cycles")
@@ -152,6 +182,7 @@ def read_scenario(path: Path, catalogue: Catalogue) -> Scenario:
                 period, settle = section.duration("period", 1.0) or 1.0, section.boolean("settle", True)
         faults = read_faults(top.get("faults"), [o for o in draft.objects if isinstance(o, NodeObject)])
         confs = _configurations(top.get("configurations"), path.parent, catalogue, draft)
+    draft.warnings += without_end(draft)
     setting = Setting(
         name=name,
         objects=tuple(draft.objects),
@@ -162,7 +193,15 @@ def read_scenario(path: Path, catalogue: Catalogue) -> Scenario:
         period_s=period,
         settle=settle,
         trace=_in_words(name, draft),
+        warnings=tuple(draft.warnings),
         notes=tuple(draft.notes),
+        origin=Origin(
+            scenario=path.name,
+            scenario_digest=digest_of(path),
+            inputs=dict(sorted(draft.inputs.items())),
+            python=platform.python_version(),
+            numpy=numpy.__version__,
+        ),
     )
     return Scenario(
         name,
@@ -173,19 +212,20 @@ def read_scenario(path: Path, catalogue: Catalogue) -> Scenario:
         tuple(draft.generators),
         tuple(draft.traces),
         checkpoint,
-        tuple(draft.warnings),
     )
 
 
-def _cluster(value: Value, base: Path, draft: _Draft) -> None:
+def _cluster(value: Value, base: Path, draft: Draft) -> None:
     with value.section() as section:
         nodes = section.get("nodes")
         if nodes is not None:
+            if not nodes.is_list and not nodes.is_section:
+                draft.read(base, nodes.text())
             draft.objects += read_nodes_of(nodes, base)
         files = section.get("manifests")
         if files is not None:
             for file in files.texts():
-                _take(read_manifests(base / file), draft)
+                _take(read_manifests(draft.read(base, file)), draft)
     names = [o.metadata.name for o in draft.objects if isinstance(o, NodeObject)]
     if not names:
         raise value.error("needs at least one node, in nodes or in manifests")
@@ -194,7 +234,7 @@ def _cluster(value: Value, base: Path, draft: _Draft) -> None:
         raise value.error(f"node {twice!r} is there twice")
 
 
-def _take(found: Manifests, draft: _Draft) -> None:
+def _take(found: Manifests, draft: Draft) -> None:
     draft.objects += found.objects
     if found.jobs:
         draft.manifests.append(found)
@@ -202,63 +242,32 @@ def _take(found: Manifests, draft: _Draft) -> None:
         draft.warnings.append(f"manifests: kinds that are not read: {', '.join(sorted(found.unread))}")
 
 
-def _workload(value: Value, base: Path, draft: _Draft) -> None:
+def _workload(value: Value, base: Path, draft: Draft) -> None:
     before = len(draft.manifests)
     with value.section() as section:
         files = section.get("manifests")
         for item in files.items() if files is not None and files.is_list else [files] if files is not None else []:
             if not item.is_section:
-                _take(read_manifests(base / item.text()), draft)
+                _take(read_manifests(draft.read(base, item.text())), draft)
                 continue
             with item.section() as entry:
                 file, at = entry.need("file").text(), entry.duration("at", 0.0)
                 run = entry.get("run")
-                _take(read_manifests(base / file, at, None if run is None else run.duration()), draft)
+                _take(read_manifests(draft.read(base, file), at, None if run is None else run.duration()), draft)
         generators = section.get("generators")
         if generators is not None:
             draft.generators += [read_generator(item) for item in generators.items()]
         trace = section.get("trace")
         for item in trace.items() if trace is not None and trace.is_list else [trace] if trace is not None else []:
-            read, merge, queue = read_trace(item, base)
-            draft.traces.append(TracePart(read, merge, queue))
-            draft.notes += read.notes
+            part = read_trace(item, base)
+            draft.traces.append(part)
+            draft.notes += part.trace.notes
+            draft.read(part.trace.path.parent, part.trace.path.name)
     if len(draft.manifests) == before and not draft.generators and not draft.traces and not before:
         raise value.error("needs manifests, generators or a trace")
     names = [g.name for g in draft.generators]
     if len(set(names)) < len(names):
         raise value.error(f"generators must have different names, got {', '.join(names)}")
-
-
-def _check_queues(draft: _Draft) -> None:
-    """Refuse a generator that submits to a queue that is not there; of jobs that others wrote, only warn."""
-    there = {"default", *(o.metadata.name for o in draft.objects if isinstance(o, QueueObject))}
-    for generator in draft.generators:
-        if generator.queue not in there:
-            meant = nearest(generator.queue, there)
-            hint = f"; did you mean {meant!r}?" if meant else f"; there are {', '.join(sorted(there))}"
-            raise InvalidInput(f"{generator.origin}: generator {generator.name!r}: no queue {generator.queue!r}{hint}")
-    wanted = [job.queue for found in draft.manifests for job in found.jobs]
-    wanted += [part.queue or job.queue for part in draft.traces for job in part.trace]
-    for queue, jobs in sorted(Counter(wanted).items()):
-        if queue not in there:
-            draft.warnings.append(f"queue {queue!r} is not there: {jobs:,} jobs that name it will wait for ever")
-
-
-def _leave_out_orphans(draft: _Draft) -> None:
-    """Leave out pods that run on a node which is not there, as those of a cluster that was saved in a bad moment do."""
-    there = {o.metadata.name for o in draft.objects if isinstance(o, NodeObject)}
-    for found in draft.manifests:
-        for at, job in enumerate(found.jobs):
-            lost = {pod: node for pod, node in job.placed.items() if node not in there}
-            if not lost:
-                continue
-            kinds = tuple(kind for kind in job.kinds if not lost.keys() & set(kind.names))
-            found.jobs[at] = replace(job, kinds=kinds)
-            draft.warnings += [
-                f"{job.origin}: pod {job.namespace}/{pod} runs on node {node!r}, which is not there: left out"
-                for pod, node in lost.items()
-            ]
-        found.jobs[:] = [job for job in found.jobs if job.kinds]
 
 
 def _delays(value: Value | None) -> Delays:
@@ -276,7 +285,7 @@ def _delays(value: Value | None) -> Delays:
         )
 
 
-def _configurations(value: Value | None, base: Path, catalogue: Catalogue, draft: _Draft) -> dict[str, SchedulerConf]:
+def _configurations(value: Value | None, base: Path, catalogue: Catalogue, draft: Draft) -> dict[str, SchedulerConf]:
     if value is None:
         return {"default": load(DEFAULT_CONF, catalogue, "<default>").conf}
     confs: dict[str, SchedulerConf] = {}
@@ -290,7 +299,7 @@ def _configurations(value: Value | None, base: Path, catalogue: Catalogue, draft
         elif not (base / item.text()).is_file():
             raise item.error(f"must be {', '.join(BUILT_IN)}, a file or a conf, and there is no file {item.text()!r}")
         else:
-            loaded = load_conf_file(base / item.text(), catalogue)
+            loaded = load_conf_file(draft.read(base, item.text()), catalogue)
         draft.warnings += [str(problem) for problem in loaded.warnings]
         confs[name] = loaded.conf
     if not confs:
@@ -310,7 +319,7 @@ def load_conf_file(path: Path, catalogue: Catalogue) -> Loaded:
     return load(text, catalogue, str(path))
 
 
-def _in_words(name: str, draft: _Draft) -> str:
+def _in_words(name: str, draft: Draft) -> str:
     parts = [f"{part.trace.format} trace {part.trace.path.name} ({len(part.trace):,} jobs)" for part in draft.traces]
     parts += [f"generator {generator.name}" for generator in draft.generators]
     jobs = sum(len(found.jobs) for found in draft.manifests)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model.api import (
@@ -20,18 +20,36 @@ from pumice.model.api import (
     ResourceRequirements,
 )
 from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
+from pumice.sim.draws import Constant, Draw, stream, uniform_of
 from pumice.sim.jobs import Demand, JobSpec, PodKind, Work, demand_of
 from pumice.sim.recorder import MODEL_LABEL
-from pumice.sim.traces import TraceJob, TracePod
+from pumice.sim.shaking import Shake
+from pumice.sim.traces import Trace, TraceJob, TracePod
 
 GPU = "nvidia.com/gpu"
 FRACTION_ANNOTATION = "gpu-fraction"
 DEVICES_ANNOTATION = "gpu-fraction-num-devices"
 SCHEDULER = "pumice"
 DAY_S = 86_400.0
+ONE, NONE = Constant(1), Constant(0)
 
 
 # -- traces -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class TracePart:
+    """A trace of the workload, and how its jobs are submitted."""
+
+    trace: Trace
+    merge: bool = False
+    """Each job is one pod that asks for all of it."""
+    queue: str = ""
+    """The queue that takes the place of the trace's own."""
+    create_queues: bool = True
+    """Make the queues that it names and that are not there."""
+    shake: Shake = field(default_factory=Shake)
+    """How it varies where many seeds are played."""
+
+
 class TraceJobs:
     """Turns jobs of a trace into jobs that can be submitted. What equal pods share is made once."""
 
@@ -156,40 +174,6 @@ def _models(pod: TracePod) -> Affinity | None:
 
 
 # -- arrivals drawn from a seed -------------------------------------------------------------------------------------
-Draw = Callable[[random.Random], float]
-"""One number from a distribution."""
-
-
-def constant(value: float) -> Draw:
-    """Always the same."""
-    return lambda _: value
-
-
-ONE, NONE = constant(1), constant(0)
-
-
-def uniform(low: float, high: float) -> Draw:
-    """Any number between two, equally often."""
-    return lambda rng: rng.uniform(low, high)
-
-
-def exponential(mean: float) -> Draw:
-    """Memoryless, with this mean."""
-    return lambda rng: rng.expovariate(1 / mean)
-
-
-def lognormal(median: float, p90: float) -> Draw:
-    """Log-normal: half are below the median, nine tenths below *p90*."""
-    sigma = math.log(p90 / median) / 1.2815515655446004
-    return lambda rng: median * math.exp(rng.gauss(0.0, sigma))
-
-
-def choice(weights: dict[float, float]) -> Draw:
-    """One of several numbers, by weight."""
-    values, cumulated = list(weights), list(weights.values())
-    return lambda rng: rng.choices(values, cumulated)[0]
-
-
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """When jobs arrive: on average *every* so many seconds from *start* to *until*, or *count* of them."""
@@ -212,24 +196,49 @@ class Arrivals:
         return drawn if self.count is None else min(drawn, self.count)
 
     def times(self, rng: random.Random) -> Iterator[float]:
-        """The instants, whole seconds in order."""
-        made, now = 0, self.start_s
-        top = max(self.daily, default=1.0)
-        mean = sum(self.daily) / len(self.daily) if self.daily else 1.0
+        """The instants, whole seconds in order.
+
+        Distances are drawn on a clock that runs as fast as jobs arrive, and then turned into time. One draw gives one
+        arrival, so that another load or another pattern of the day moves the jobs and changes none of them.
+        """
+        made, busy = 0, self._busy(self.start_s)
         while self.count is None or made < self.count:
-            step = self.every_s * mean / top
-            now += rng.expovariate(1 / step) if self.process == "poisson" else step
+            busy += rng.expovariate(1 / self.every_s) if self.process == "poisson" else self.every_s
+            now = self._time(busy)
             if now >= self.until_s:
                 return
-            if self.daily:
-                part = self.daily[int(now % DAY_S / DAY_S * len(self.daily))]
-                if rng.random() * top >= part:
-                    continue
             for _ in range(self.batch):
                 made += 1
                 yield float(round(now))
                 if self.count is not None and made >= self.count:
                     return
+
+    def _busy(self, time: float) -> float:
+        """What that clock shows at a *time*; on average it keeps pace."""
+        if not self.daily:
+            return time
+        days, rest = divmod(time, DAY_S)
+        hour = DAY_S / len(self.daily)
+        whole = int(rest // hour)
+        passed = sum(self.daily[:whole]) * hour + self.daily[whole] * (rest - whole * hour)
+        return days * DAY_S + passed / self._mean
+
+    def _time(self, busy: float) -> float:
+        """When that clock shows *busy*."""
+        if not self.daily:
+            return busy
+        days, rest = divmod(busy, DAY_S)
+        rest *= self._mean
+        hour = DAY_S / len(self.daily)
+        for number, weight in enumerate(self.daily):
+            if rest < weight * hour:
+                return days * DAY_S + (number + rest / weight / hour) * hour
+            rest -= weight * hour
+        return (days + 1) * DAY_S
+
+    @property
+    def _mean(self) -> float:
+        return sum(self.daily) / len(self.daily)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +269,11 @@ class Generator:
 
     def jobs(self, seed: int) -> Iterator[TraceJob]:
         """The jobs, in the order of arrival; the same seed gives the same ones."""
-        rng = random.Random(f"{seed}/{self.name}")
-        for number, submit in enumerate(self.arrivals.times(rng)):
-            duration = float(max(1, round(self.duration(rng))))
-            pods = max(1, round(self.pods(rng)))
-            devices = max(0, round(self.gpu(rng)))
+        for number, submit in enumerate(self.arrivals.times(stream(seed, self.name, "arrivals"))):
+            duration = float(max(1, round(self._drawn("duration", self.duration, seed, number))))
+            pods = max(1, round(self._drawn("pods", self.pods, seed, number)))
+            devices = max(0, round(self._drawn("gpu", self.gpu, seed, number)))
+            user = int(uniform_of(seed, self.name, "user", number) * self.users)
             pod = TracePod(
                 pods,
                 self.cpu_milli + devices * self.cpu_milli_per_gpu,
@@ -280,7 +289,13 @@ class Generator:
                 pods=(pod,),
                 min_available=min(self.min_available or pods, pods),
                 queue=self.queue,
-                user=f"{self.name}-user-{rng.randrange(self.users)}" if self.users else "",
+                user=f"{self.name}-user-{user}" if self.users else "",
                 priority=self.priority,
                 run_time_declared_s=float(math.ceil(duration * self.declared)) if self.declared else None,
             )
+
+    def _drawn(self, quantity: str, draw: Draw, seed: int, number: int) -> float:
+        """What one job gets of one quantity; a stream is made only where something is drawn."""
+        if isinstance(draw, Constant):
+            return draw.value
+        return draw(stream(seed, self.name, quantity, number))

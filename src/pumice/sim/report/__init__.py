@@ -4,7 +4,8 @@ Reads ``pumice.sim.results`` and decides nothing about figures: they come with t
 words numbers for both; ``markup`` and ``charts`` make the page, ``assets`` holds its style and its few lines of script.
 """
 
-from pumice.sim.report.page import html
+from pumice.sim.report.page import html, html_seeds
 from pumice.sim.report.terminal import render_comparison, render_summary
+from pumice.sim.report.terminal_seeds import render_seeds
 
-__all__ = ["html", "render_comparison", "render_summary"]
+__all__ = ["html", "html_seeds", "render_comparison", "render_seeds", "render_summary"]

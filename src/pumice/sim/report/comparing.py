@@ -8,19 +8,18 @@ from pumice.sim.report import tables, units
 from pumice.sim.report.charts import usage, waits
 from pumice.sim.report.charts.plot import legend, percent
 from pumice.sim.report.markup import Markup, tag
-from pumice.sim.report.sections import card
-from pumice.sim.results.comparison import Change, Comparison, MetricRow, MetricTable, Mover, Movers
-from pumice.sim.results.metrics import Unit
+from pumice.sim.report.sections import card, remarks
+from pumice.sim.results import timeline
+from pumice.sim.results.comparison import Comparison, MetricRow, MetricTable, Mover, Movers
 from pumice.sim.results.records import RunRecord
 
-_SIGNS = {"better": "✓", "worse": "✗", "same": "="}
 _GROUP_COLUMNS = {
-    "wait_mean": "Wait, mean",
-    "wait_p95": "Wait, 95 %",
-    "jct_mean": "Completion",
-    "slowdown_mean": "Slowdown",
+    "wait.mean": "Wait, mean",
+    "wait.p95": "Wait, 95 %",
+    "jct.mean": "Completion",
+    "slowdown.mean": "Slowdown",
     "completed": "Done",
-    "pending": "Pending",
+    "unfinished": "Not finished",
     "evictions": "Evictions",
     "lost_gpu_hours": "Lost GPU-h",
 }
@@ -30,17 +29,15 @@ _GROUP_COLUMNS = {
 def comparison_sections(runs: Sequence[RunRecord], comparison: Comparison, colours: Sequence[str]) -> list[Markup]:
     """Return what differs between the runs, the verdict first."""
     key = legend([(colour, run.name, "") for run, colour in zip(runs, colours, strict=True)])
-    odd = "warnings" if any(run.partial for run in runs) else "remarks"
-    notes = [tag("ul", *(tag("li", note) for note in comparison.notes), class_=odd)] if comparison.notes else []
     return [
         tag("p", _in_words(comparison), class_="lead"),
         tag("div", *_headlines(comparison, colours), class_="tiles"),
-        *notes,
+        *remarks(comparison.warnings, comparison.notes),
         card(
             "Over time",
             "Time counts from the first submission of each run.",
             key,
-            tag("h3", "Share in use"),
+            tag("h3", f"{'GPUs' if timeline.main_resource(runs[0]) == 'gpu' else 'CPUs'} in use"),
             usage.by_run(runs, colours),
             tag("h3", "Jobs waiting for their first start"),
             usage.waiting_by_run(runs, colours),
@@ -48,7 +45,8 @@ def comparison_sections(runs: Sequence[RunRecord], comparison: Comparison, colou
         ),
         card(
             "Side by side",
-            f"Every run against {comparison.runs[0]}, the first. ✓ is for the better, ✗ for the worse, bold is best.",
+            f"Every run, and its step from {comparison.runs[0]}, the first. One run of each cannot tell a change from "
+            "chance: play several seeds for a verdict.",
             _overall(comparison, colours),
             anchor="compare-overall",
         ),
@@ -90,19 +88,20 @@ def _in_words(comparison: Comparison) -> str:
 def _headlines(comparison: Comparison, colours: Sequence[str]) -> list[Markup]:
     """The figures that come first, each with all runs."""
     rows = {row.key: row for row in comparison.overall}
-    keys = ["wait_mean", "evictions" if any(rows["evictions"].values) else "jct_mean"]
-    keys.append("gpu_utilisation" if "gpu_utilisation" in rows else "cpu_utilisation")
-    keys.append("fragmentation" if "fragmentation" in rows else "completed")
+    keys = ["wait.mean", "unfinished"]
+    keys.append("utilisation.gpu" if "utilisation.gpu" in rows else "utilisation.cpu")
+    keys.append("evictions" if any(rows["evictions"].values) else "fragmentation")
     return [_headline(rows[key], comparison.runs, colours) for key in keys if key in rows]
 
 
 def _headline(row: MetricRow, runs: Sequence[str], colours: Sequence[str]) -> Markup:
     most = max((abs(value) for value in row.values if value is not None), default=0.0) or 1.0
     lines = []
-    for run, colour, value, change in zip(runs, colours, row.values, row.changes, strict=True):
+    steps = units.steps(row.changes, row.unit)
+    for run, colour, value, bound, step in zip(runs, colours, row.values, row.at_least, steps, strict=True):
         bar = tag("i", style=f"width:{percent(abs(value or 0.0) / most)}", class_=colour)
-        step = _step(change, row.unit) if change is not None else ""
-        said = tag("span", tag("small", run), tag("b", units.amount(value, row.unit)), step, class_="said")
+        shown = tag("b", units.amount(value, row.unit, at_least=bound))
+        said = tag("span", tag("small", run), shown, _step(step), class_="said")
         lines.append(tag("li", said, tag("span", bar, class_="gauge")))
     return tag("div", tag("h3", row.label), tag("ul", *lines, class_="headline"), class_="tile")
 
@@ -114,20 +113,18 @@ def _overall(comparison: Comparison, colours: Sequence[str]) -> Markup:
 
 
 def _cells(row: MetricRow) -> list[Markup]:
-    known = [value for value in row.values if value is not None]
-    best = (min(known) if row.better == "lower" else max(known)) if len(set(known)) > 1 else None
-    most = max((abs(value) for value in known), default=0.0) or 1.0
+    most = max((abs(value) for value in row.values if value is not None), default=0.0) or 1.0
     cells = []
-    for value, change in zip(row.values, row.changes, strict=True):
+    shown = zip(row.values, row.at_least, units.steps(row.changes, row.unit), strict=True)
+    for value, bound, step in shown:
         bar = "" if value is None else tag("i", class_="meter", style=f"width:{percent(abs(value) / most)}")
-        shown = tag("b" if value is not None and value == best else "span", units.amount(value, row.unit))
-        step = "" if change is None else _step(change, row.unit)
-        cells.append(tag("span", bar, shown, step, class_="compared"))
+        figure = tag("span", units.amount(value, row.unit, at_least=bound))
+        cells.append(tag("span", bar, figure, _step(step), class_="compared"))
     return cells
 
 
-def _step(change: Change, unit: Unit) -> Markup:
-    return tag("small", f"{_SIGNS[change.verdict]} {units.step(change, unit)}", class_=f"step {change.verdict}")
+def _step(said: str) -> Markup:
+    return tag("small", said, class_="step") if said else Markup()
 
 
 def _groups(kind: str, groups: Sequence[MetricTable], comparison: Comparison, colours: Sequence[str]) -> Markup:
@@ -146,9 +143,9 @@ def _groups(kind: str, groups: Sequence[MetricTable], comparison: Comparison, co
 def _stacked(row: MetricRow | None, index: int) -> Markup:
     if row is None:
         return Markup(units.NOTHING)
-    value, change = row.values[index], row.changes[index]
-    step = "" if change is None or change.verdict == "same" else _step(change, row.unit)
-    return tag("span", tag("span", units.amount(value, row.unit)), step, class_="stacked")
+    step = units.steps(row.changes, row.unit)[index]
+    figure = tag("span", units.amount(row.values[index], row.unit, at_least=row.at_least[index]))
+    return tag("span", figure, _step("" if step == units.NO_CHANGE else step), class_="stacked")
 
 
 def _run(name: str, colour: str) -> Markup:

@@ -9,20 +9,49 @@ from pumice.errors import InvalidInput
 from pumice.sim.report import palette, units
 from pumice.sim.report.comparing import comparison_sections
 from pumice.sim.report.markup import Markup, tag
-from pumice.sim.report.sections import anchors, run_sections
-from pumice.sim.results.comparison import Comparison, compare
+from pumice.sim.report.over_seeds import seed_sections
+from pumice.sim.report.sections import anchors, remarks, run_sections
+from pumice.sim.results.comparison import Comparison, compare, left_in_words
 from pumice.sim.results.records import RunRecord
-from pumice.sim.results.summary import Summary
+from pumice.sim.results.seeds import SeedComparison
+from pumice.sim.results.summary import Summary, summarise
 
 _DEFINITIONS = (
-    ("Wait", "from submission to the first start, over the jobs that started."),
-    ("Completion time", "from submission to the end, over the jobs that are done."),
+    (
+        "Not finished",
+        "jobs that did not complete: they wait, run or failed. What runs without an end of its own is not counted.",
+    ),
+    (
+        "Wait",
+        "from submission to the first start. A job that never started counts until the end of the run; figures that "
+        "are lower bounds because of such jobs are marked ≥. A job that ran before the run began does not count.",
+    ),
+    (
+        "Completion time",
+        "from submission to the end. A job that is not done counts until the end of the run (≥); one that failed, or "
+        "that runs without an end of its own, does not count.",
+    ),
+    (
+        "Over seeds",
+        "every configuration is played on the same seeds, which give the same jobs, faults and refused binds to all. A "
+        "change is that of a pair, on average; of times the geometric mean of the ratios, where times below a second "
+        "count as one. The interval holds it with 95 % confidence (typical values: what the sign-flip test does not "
+        "reject). Better or worse is said only where the interval leaves no change out.",
+    ),
+    (
+        "Not comparable",
+        "the run with the lower figure left jobs that the other one did not leave: had they been played to their end, "
+        "the difference could turn round.",
+    ),
     (
         "Bounded slowdown",
         "completion time divided by the run time undisturbed, where run times below 10 s count as 10 s; at least 1.",
     ),
     ("Percentiles", "nearest rank: the smallest value that so many percent of the values do not exceed."),
-    ("Makespan", "from the first submission to the last end."),
+    (
+        "Makespan",
+        "from the first submission to the last end, or to the end of the run where jobs are not finished (≥).",
+    ),
     (
         "Utilisation",
         "what pods held divided by what nodes offered, from the first submission to the last end, or to the end of the "
@@ -37,7 +66,7 @@ _DEFINITIONS = (
     (
         "Fairness of shares",
         "Jain's index of dominant shares by weight, over the queues that had a job waiting, and only while at least "
-        "two had. 1: queues that competed had equal shares.",
+        "two had and one of them had something. 1: queues that competed had equal shares.",
     ),
     ("Lost GPU-hours", "GPU-time of evicted pods, and of gangs that fell with them, whose work had to be done again."),
 )
@@ -73,6 +102,23 @@ def html(runs: Sequence[RunRecord], comparison: Comparison | None = None, *, tit
         )
         heading = title or f"{len(runs)} runs compared"
     return _page(heading, navigation, body)
+
+
+def html_seeds(comparison: SeedComparison, runs: Sequence[RunRecord] = (), *, title: str = "") -> str:
+    """Return the report of configurations over many seeds, and of the *runs* of one of them, each in full.
+
+    The same figures and records give the same page.
+    """
+    summaries = [summarise(run) for run in runs]
+    queue_colours = palette.queue_colours(summaries)
+    tabs = [_tab("compare", seed_sections(comparison))]
+    links = [("compare", "All seeds")]
+    for number, (run, summary) in enumerate(zip(runs, summaries, strict=True)):
+        name = f"{run.name}, seed {run.seed}"
+        inner = [_meta(summary), *run_sections(run, summary, queue_colours, f"run{number}-")]
+        tabs.append(_tab(f"run{number}", [tag("h2", name, class_="run-name"), *inner]))
+        links.append((f"run{number}", name))
+    return _page(title or "A study", _links(links, tabs=True), [tag("div", *tabs, class_="tabs")])
 
 
 def _page(title: str, navigation: Markup, body: Sequence[Markup]) -> str:
@@ -120,12 +166,17 @@ def _meta(summary: Summary) -> Markup:
         ("seed", str(summary.seed)),
         ("conf", summary.conf_digest.removeprefix("sha256:")[:12]),
         ("version", summary.version),
+        ("scenario", summary.origin.scenario_digest[:12]),
+        *((name, digest[:12]) for name, digest in summary.origin.inputs.items()),
     ]
     chips = [tag("li", tag("small", name), " ", value) for name, value in facts if value]
     if summary.partial:
         chips.insert(0, tag("li", "stopped before its end", class_="partial"))
-    notes = tag("ul", *(tag("li", note) for note in summary.notes), class_="warnings") if summary.notes else ""
-    return tag("div", tag("ul", *chips, class_="facts"), notes)
+    return tag(
+        "div",
+        tag("ul", *chips, class_="facts"),
+        *remarks(summary.warnings, [*summary.notes, *filter(None, [left_in_words([summary])])]),
+    )
 
 
 def _definitions() -> Markup:

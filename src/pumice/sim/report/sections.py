@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pumice.sim.report import tables, units
 from pumice.sim.report.charts import gantt, heatmap, usage, waits
 from pumice.sim.report.markup import Markup, tag
 from pumice.sim.results import timeline
 from pumice.sim.results.records import RunRecord
-from pumice.sim.results.summary import Summary
+from pumice.sim.results.statistics import Distribution
+from pumice.sim.results.summary import Figures, Summary
 
 
 def run_sections(run: RunRecord, summary: Summary, colours: Mapping[str, str], prefix: str) -> list[Markup]:
@@ -42,28 +43,29 @@ def card(title: str, note: str, *content: str, anchor: str | None = None) -> Mar
     return tag("section", tag("h2", title), tag("p", note, class_="note"), *content, class_="card", id=anchor)
 
 
+def remarks(warnings: Sequence[str], notes: Sequence[str]) -> list[Markup]:
+    """Return what is doubtful, set off, and what is good to know."""
+    lists = (("warnings", warnings), ("remarks", notes))
+    return [tag("ul", *(tag("li", text) for text in texts), class_=kind) for kind, texts in lists if texts]
+
+
 def tiles(summary: Summary) -> list[Markup]:
     """Return the figures that come first."""
     total = summary.total
     wait, jct, slowdown = total.wait, total.jct, total.slowdown
-    rest = [f"{units.number(total.running)} running", f"{units.number(total.pending)} pending"]
-    rest += [f"{units.number(total.failed)} failed"] if total.failed else []
+    rest = [f"{units.number(count)} {what}" for what, count in _states(total) if count]
     made = [
-        _tile("Jobs done", f"{units.number(total.completed)} / {units.number(total.jobs)}", ", ".join(rest)),
         _tile(
-            "Mean wait",
-            units.duration(wait.mean if wait else None),
-            f"median {units.duration(wait.p50)}\n95 % within {units.duration(wait.p95)}" if wait else "no job started",
+            "Jobs not finished",
+            f"{units.number(total.unfinished)} / {units.number(total.jobs)}",
+            ", ".join(rest) or "all are done",
         ),
-        _tile(
-            "Mean completion time",
-            units.duration(jct.mean if jct else None),
-            f"median {units.duration(jct.p50)}\n95 % within {units.duration(jct.p95)}" if jct else "no job is done",
-        ),
+        _tile("Mean wait", units.of_spread(wait, "mean"), _spread(wait, "no job was submitted")),
+        _tile("Mean completion time", units.of_spread(jct, "mean"), _spread(jct, "no job ends")),
         _tile(
             "Bounded slowdown",
-            units.amount(slowdown.mean if slowdown else None, "ratio"),
-            f"median {units.number(slowdown.p50)} ×" if slowdown else "no job is done",
+            units.of_spread(slowdown, "mean", "ratio"),
+            f"median {units.of_spread(slowdown, 'p50', 'ratio')}" if slowdown else "no job ends",
         ),
     ]
     use = summary.utilisation
@@ -75,7 +77,8 @@ def tiles(summary: Summary) -> list[Markup]:
         made.append(
             _tile("Fragmentation", units.percent(summary.fragmentation), "of free GPUs, mean", summary.fragmentation)
         )
-    made.append(_tile("Makespan", units.duration(summary.makespan_s), "first submission to last end"))
+    length = units.amount(summary.makespan_s, "seconds", at_least=summary.makespan_at_least)
+    made.append(_tile("Makespan", length, "first submission to last end"))
     made.append(
         _tile(
             "Fairness of service",
@@ -90,6 +93,23 @@ def tiles(summary: Summary) -> list[Markup]:
         lost = f"{units.number(total.lost_gpu_hours)} GPU-hours lost, {units.percent(part)}"
     made.append(_tile("Evictions", units.number(total.evictions), lost))
     return made
+
+
+def _states(total: Figures) -> list[tuple[str, int]]:
+    endless = total.jobs - total.completed - total.unfinished
+    return [
+        ("never started", total.unstarted),
+        ("running", total.running - endless),
+        ("waiting again", total.unfinished - total.unstarted - (total.running - endless) - total.failed),
+        ("failed", total.failed),
+        ("run without an end", endless),
+    ]
+
+
+def _spread(spread: Distribution | None, nothing: str) -> str:
+    if spread is None:
+        return nothing
+    return f"median {units.of_spread(spread, 'p50')}\n95 % within {units.of_spread(spread, 'p95')}"
 
 
 def _tile(label: str, value: str, note: str, part: float | None = None) -> Markup:
@@ -107,7 +127,7 @@ def _keep(text: str) -> str:
 def _value(text: str) -> list[str]:
     """The parts of a value, units smaller than digits."""
     return [
-        part if part[:1].isdigit() or part[:1] in "−–+" else tag("small", part)
+        part if part[:1].isdigit() or part[:1] in "−–+≥" else tag("small", part)
         for part in (piece for word in text.split(" ") for piece in (word, " "))
     ][:-1]
 
@@ -153,7 +173,7 @@ def _waits(run: RunRecord, colours: Mapping[str, str], prefix: str) -> Markup:
 def _groups(summary: Summary, colours: Mapping[str, str], prefix: str) -> Markup:
     return card(
         "By queue and by size",
-        "Waits are those of jobs that started, completion times and slowdowns those of jobs that are done.",
+        "Jobs that did not start or finish count until the end of the run; lower bounds because of them are marked ≥.",
         tables.groups("Queue", summary.by_queue, colours),
         tables.groups("Size of the job", summary.by_size),
         anchor=f"{prefix}queues",

@@ -41,18 +41,18 @@ def groups(kind: str, figures: Sequence[Figures], colours: Mapping[str, str] | N
             swatch(row.name, colours) if colours else row.name,
             units.number(row.jobs),
             units.number(row.completed),
-            units.number(row.pending),
+            units.number(row.unfinished),
             _with_bar(row.wait, longest),
-            units.duration(row.wait.p50 if row.wait else None),
-            units.duration(row.wait.p95 if row.wait else None),
-            units.duration(row.wait.p99 if row.wait else None),
-            units.duration(row.jct.mean if row.jct else None),
-            units.number(row.slowdown.mean if row.slowdown else None),
+            units.of_spread(row.wait, "p50"),
+            units.of_spread(row.wait, "p95"),
+            units.of_spread(row.wait, "p99"),
+            units.of_spread(row.jct, "mean"),
+            units.of_spread(row.slowdown, "mean", "ratio"),
             units.number(row.gpu_hours if gpus else row.cpu_hours),
             units.number(row.evictions),
         ]
         rows.append([*cells, units.number(row.lost_gpu_hours)] if gpus else cells)
-    head = [kind, "Jobs", "Done", "Pending", "Wait, mean", "median", "95 %", "99 %", "Completion", "Slowdown"]
+    head = [kind, "Jobs", "Done", "Not finished", "Wait, mean", "median", "95 %", "99 %", "Completion", "Slowdown"]
     head += ["GPU-hours", "Evictions", "Lost GPU-h"] if gpus else ["CPU-hours", "Evictions"]
     return table(head, rows)
 
@@ -66,7 +66,7 @@ def _with_bar(wait: Distribution | None, longest: float) -> Markup:
     if wait is None:
         return Markup(units.NOTHING)
     bar = tag("i", class_="meter", style=f"width:{percent(wait.mean / longest)}")
-    return tag("span", bar, tag("span", units.duration(wait.mean)), class_="metered")
+    return tag("span", bar, tag("span", units.of_spread(wait, "mean")), class_="metered")
 
 
 def reasons(counts: Sequence[ReasonCount]) -> Markup:

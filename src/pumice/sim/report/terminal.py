@@ -9,17 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from pumice.sim.report import units
-from pumice.sim.results.comparison import Comparison, MetricRow
-from pumice.sim.results.metrics import OF_GROUP, OF_RUN
+from pumice.sim.results.comparison import Comparison, MetricRow, left_in_words
+from pumice.sim.results.metrics import METRICS
 from pumice.sim.results.summary import Figures, Summary
 
-_STYLES = {"better": "green", "worse": "red", "same": "dim"}
-_SIGNS = {"better": "✓", "worse": "✗", "same": "="}
 _REASONS = 5
-_LABELS = max(len(label) for label in [*(m.label for m in OF_GROUP), *(m.label for m in OF_RUN)])
+_LABELS = max(len(metric.label) for metric in METRICS.values())
 _VALUES = len("59 min 59 s")
 """Widths that let the columns of tables which follow each other stand below each other."""
-_FIRST_OF_PART = frozenset({"completed", "makespan"})
+_FIRST_OF_PART = frozenset({"wait.mean", "completed", "makespan"})
 """Figures before which a line is left free: those of waiting, of jobs and of the cluster stand apart."""
 
 
@@ -32,14 +30,14 @@ def render_summary(summary: Summary) -> RenderableType:
         parts.append(_groups("By size", summary.by_size))
     if summary.reasons:
         parts.append(_reasons(summary))
-    return Group(*parts, *_notes(summary.notes))
+    return Group(*parts, *_notes([*summary.notes, *filter(None, [left_in_words([summary])])]))
 
 
 def render_comparison(comparison: Comparison) -> RenderableType:
     """Return the runs side by side, each against the first, and the mean waits by queue and size."""
     parts: list[RenderableType] = [_table("", comparison.runs, [(row.label, row) for row in comparison.overall])]
     for title, groups in (("Mean wait by queue", comparison.by_queue), ("Mean wait by size", comparison.by_size)):
-        rows = [(group.name, row) for group in groups for row in group.rows if row.key == "wait_mean"]
+        rows = [(group.name, row) for group in groups for row in group.rows if row.key == "wait.mean"]
         if len(rows) > 1:
             parts.append(_table(title, comparison.runs, rows))
     return Group(*parts, *_notes(comparison.notes))
@@ -69,28 +67,28 @@ def _figures(summary: Summary) -> Table:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(justify="right")
-    figures = [(metric.key, metric.label, metric.unit, metric.of(summary.total)) for metric in OF_GROUP]
-    figures += [(metric.key, metric.label, metric.unit, metric.of(summary)) for metric in OF_RUN]
-    for key, label, unit, value in figures:
-        if key in _FIRST_OF_PART:
+    for metric in METRICS.values():
+        value = metric.of(summary)
+        if metric.key in _FIRST_OF_PART:
             table.add_row()
         if value is not None:
-            table.add_row(label, units.amount(value, unit))
+            table.add_row(metric.label, units.amount(value, metric.unit, at_least=metric.at_least(summary)))
     return table
 
 
-_COLUMNS: tuple[tuple[str, Callable[[Figures], float | None], Callable[[float | None], str]], ...] = (
-    ("Jobs", lambda figures: figures.jobs, units.number),
-    ("Pending", lambda figures: figures.pending, units.number),
-    ("Wait, mean", lambda figures: figures.wait.mean if figures.wait else None, units.duration),
-    ("95 %", lambda figures: figures.wait.p95 if figures.wait else None, units.duration),
-    ("Slowdown", lambda figures: figures.slowdown.mean if figures.slowdown else None, units.number),
-    ("GPU-h", lambda figures: figures.gpu_hours, units.number),
-    ("Lost", lambda figures: figures.lost_gpu_hours, units.number),
-    ("Evicted", lambda figures: figures.evictions, units.number),
+_COLUMNS: tuple[tuple[str, Callable[[Figures], float | None], Callable[[Figures], str]], ...] = (
+    ("Jobs", lambda figures: figures.jobs, lambda figures: units.number(figures.jobs)),
+    ("Unfinished", lambda figures: figures.unfinished, lambda figures: units.number(figures.unfinished)),
+    ("Wait, mean", lambda figures: 1, lambda figures: units.of_spread(figures.wait, "mean")),
+    ("95 %", lambda figures: 1, lambda figures: units.of_spread(figures.wait, "p95")),
+    ("Slowdown", lambda figures: 1, lambda figures: units.of_spread(figures.slowdown, "mean", "ratio")),
+    ("GPU-h", lambda figures: figures.gpu_hours, lambda figures: units.number(figures.gpu_hours)),
+    ("Lost", lambda figures: figures.lost_gpu_hours, lambda figures: units.number(figures.lost_gpu_hours)),
+    ("Evicted", lambda figures: figures.evictions, lambda figures: units.number(figures.evictions)),
 )
+"""Name, the amount that decides whether the column is worth its place, and the words."""
 
-_RARE = frozenset({"Pending", "GPU-h", "Lost", "Evicted"})
+_RARE = frozenset({"Unfinished", "GPU-h", "Lost", "Evicted"})
 """Columns that are left out where nothing stands in them but zeros, so that eighty columns are enough."""
 
 
@@ -104,7 +102,7 @@ def _groups(title: str, groups: Sequence[Figures]) -> Table:
     for name, _, _ in shown:
         table.add_column(name, justify="right", no_wrap=True)
     for figures in groups:
-        table.add_row(Text(figures.name), *(worded(value(figures)) for _, value, worded in shown))
+        table.add_row(Text(figures.name), *(worded(figures) for _, _, worded in shown))
     return table
 
 
@@ -135,10 +133,10 @@ def _table(title: str, runs: Sequence[str], rows: Sequence[tuple[str, MetricRow]
         if not title and row.key in _FIRST_OF_PART:
             table.add_row()
         cells = [Text(label)]
-        for number, (value, change) in enumerate(zip(row.values, row.changes, strict=True)):
-            cells.append(Text(units.amount(value, row.unit)))
+        shown = zip(row.values, row.at_least, units.steps(row.changes, row.unit), strict=True)
+        for number, (value, bound, step) in enumerate(shown):
+            cells.append(Text(units.amount(value, row.unit, at_least=bound)))
             if number:
-                said = f"{_SIGNS[change.verdict]} {units.step(change, row.unit)}" if change is not None else ""
-                cells.append(Text(said, style=_STYLES[change.verdict] if change is not None else ""))
+                cells.append(Text(step, style="dim"))
         table.add_row(*cells)
     return table

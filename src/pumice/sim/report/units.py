@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
+import math
+from collections.abc import Sequence
 
 from pumice.sim.results.comparison import Change
 from pumice.sim.results.metrics import Unit
+from pumice.sim.results.statistics import Distribution, Statistic
 
 NOTHING = "–"
 """What stands where there is no value."""
-_STEPS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_SCALES = ((1, "s", 60, "min", 3600.0), (60, "min", 3600, "h", 86_400.0), (3600, "h", 86_400, "d", math.inf))
+"""The unit that is rounded to, the one above it, and from where on the next scale is used."""
+NO_CHANGE = "no change"
+AT_LEAST = "≥ "
+"""Stands before a lower bound."""
 
 
 def duration(seconds: float | None) -> str:
@@ -20,20 +26,12 @@ def duration(seconds: float | None) -> str:
         return f"−{duration(-seconds)}"
     if seconds < 10:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
-    small = _rounded(seconds)
-    for (size, unit), (next_size, next_unit) in itertools.pairwise(_STEPS):
-        if small >= size:
-            rest = small % size // next_size
-            return f"{small // size:,} {unit}" + (f" {rest} {next_unit}" if rest else "")
-    return f"{small} s"
-
-
-def _rounded(seconds: float) -> int:
-    """Seconds rounded to the smaller of the two units that are shown."""
-    for (size, _), (next_size, _) in itertools.pairwise(_STEPS):
-        if seconds >= size - next_size / 2:
-            return round(seconds / next_size) * next_size
-    return round(seconds)
+    small_size, small, size, large, _ = next(
+        scale for scale in _SCALES if round(seconds / scale[0]) * scale[0] < scale[-1]
+    )
+    whole, rest = divmod(round(seconds / small_size) * small_size, size)
+    parts = [f"{whole:,} {large}"] if whole else []
+    return " ".join([*parts, f"{rest // small_size} {small}"] if rest else parts)
 
 
 def number(value: float | None) -> str:
@@ -62,35 +60,68 @@ def index(value: float | None) -> str:
     return NOTHING if value is None else f"{value:.3f}"
 
 
-def amount(value: float | None, unit: Unit) -> str:
-    """Return a value in the words of its *unit*."""
+def ratio(value: float | None) -> str:
+    """Return a factor: ``1.00 ×``, ``12.5 ×``."""
+    if value is None:
+        return NOTHING
+    return f"{value:,.{2 if abs(value) < 10 else 1 if abs(value) < 100 else 0}f} ×"
+
+
+def amount(value: float | None, unit: Unit, *, at_least: bool = False) -> str:
+    """Return a value in the words of its *unit*; with *at_least* as a lower bound."""
+    bound = AT_LEAST if at_least and value is not None else ""
     match unit:
         case "seconds":
-            return duration(value)
+            return bound + duration(value)
         case "share":
-            return percent(value)
+            return bound + percent(value)
         case "index":
-            return index(value)
+            return bound + index(value)
         case "hours":
-            return number(value) if value is None else f"{number(value)} h"
+            return bound + (number(value) if value is None else f"{number(value)} h")
         case "ratio":
-            return number(value) if value is None else f"{number(value)} ×"
+            return bound + ratio(value)
         case "count":
-            return number(value)
+            return bound + number(value)
 
 
-def step(change: Change, unit: Unit) -> str:
-    """Return a change in words: relative where that says more, else absolute; ``no change`` where there is none."""
-    if change.verdict == "same":
-        return "no change"
-    sign = "+" if change.absolute > 0 else "−"
-    size = abs(change.absolute)
-    if unit == "share":
-        return f"{sign}{100 * size:.1f} points"
-    if unit == "index":
-        return f"{sign}{size:.3f}"
-    if change.relative is None or unit == "count":
-        return f"{sign}{amount(size, unit)}"
-    if abs(change.relative) >= 2:
-        return f"{sign}{amount(size, unit)}"
-    return f"{sign}{100 * abs(change.relative):.1f} %"
+def of_spread(spread: Distribution | None, statistic: Statistic, unit: Unit = "seconds") -> str:
+    """Return one figure of a distribution, marked where it is a lower bound."""
+    if spread is None:
+        return NOTHING
+    return amount(getattr(spread, statistic), unit, at_least=statistic in spread.at_least)
+
+
+def steps(changes: Sequence[Change | None], unit: Unit) -> list[str]:
+    """Return the changes of one row in words, all in percent, or all as amounts where a percentage says little.
+
+    What cannot be compared says so; the place of ``None`` stays empty.
+    """
+    known = [change for change in changes if change is not None and change.comparable]
+    amounts = unit in ("count", "index", "share") or any(
+        change.relative is None or abs(change.relative) >= 2 for change in known
+    )
+    return ["" if change is None else _step(change, unit, amounts) for change in changes]
+
+
+def _step(change: Change, unit: Unit, amounts: bool) -> str:
+    if not change.comparable:
+        return "? not comparable"
+    if change.absolute == 0:
+        return NO_CHANGE
+    if amounts or change.relative is None:
+        return signed(change.absolute, unit)
+    return signed_percent(change.relative)
+
+
+def signed(value: float, unit: Unit) -> str:
+    """Return a difference with its sign: ``+3 min``, ``−2.9 points``."""
+    sign = "+" if value > 0 else "−" if value < 0 else "±"
+    size = abs(value)
+    return sign + (f"{100 * size:.1f} points" if unit == "share" else amount(size, unit))
+
+
+def signed_percent(part: float) -> str:
+    """Return a relative difference with its sign: ``−40.2 %``."""
+    sign = "+" if part > 0 else "−" if part < 0 else "±"
+    return f"{sign}{100 * abs(part):.{0 if abs(part) >= 2 else 1}f} %"

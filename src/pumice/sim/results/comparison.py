@@ -9,23 +9,24 @@ import msgspec
 
 from pumice.errors import InvalidInput
 from pumice.sim.results import sizes
-from pumice.sim.results.metrics import OF_GROUP, OF_RUN, Better, Metric, S, Unit
+from pumice.sim.results.metrics import OF_GROUP, OF_RUN, Better, Metric, Open, S, Unit
 from pumice.sim.results.records import RunRecord
-from pumice.sim.results.summary import Figures, Summary, summarise
+from pumice.sim.results.summary import LeftJob, Summary, summarise
 
-Verdict = Literal["better", "worse", "same"]
-SAME = 0.001
-"""A change of at most this part of the first run's value is no change."""
+SAME = 1e-9
+"""A change of at most this part of the first run's value is rounding."""
 _MOVERS = 10
+_NAMED = 3
 
 
 class Change(msgspec.Struct, frozen=True):
-    """The difference between a run and the first one."""
+    """The difference between a run and the first one. Whether it is more than chance, one run each cannot tell."""
 
     absolute: float
     relative: float | None
     """As a part of the first run's value; ``None`` where that is 0."""
-    verdict: Verdict
+    comparable: bool = True
+    """False where unfinished jobs could turn the difference round: see ``left_against``."""
 
 
 class MetricRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +37,8 @@ class MetricRow(msgspec.Struct, frozen=True, kw_only=True):
     unit: Unit
     better: Better
     values: tuple[float | None, ...]
+    at_least: tuple[bool, ...]
+    """Values that are lower bounds, because jobs were not finished."""
     changes: tuple[Change | None, ...]
     """Against the first run; ``None`` for itself, and where one of both has no value."""
 
@@ -80,6 +83,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """One for each run but the first."""
     notes: tuple[str, ...]
     """What makes the runs hard to compare."""
+    warnings: tuple[str, ...]
+    """Those of the runs, each once; one that not all runs have begins with the name of its run."""
 
 
 def compare(runs: Sequence[RunRecord]) -> Comparison:
@@ -99,35 +104,67 @@ def compare(runs: Sequence[RunRecord]) -> Comparison:
         runs=names,
         summaries=summaries,
         overall=(
-            *_rows(OF_GROUP, [summary.total for summary in summaries]),
-            *_rows(OF_RUN, summaries),
+            *_rows(OF_GROUP, [summary.total for summary in summaries], [summary.left for summary in summaries]),
+            *_rows(OF_RUN, summaries, [summary.left for summary in summaries]),
         ),
-        by_queue=tuple(_table(name, [summary.by_queue for summary in summaries]) for name in queues),
-        by_size=tuple(_table(name, [summary.by_size for summary in summaries]) for name in sizes.SIZES if name in used),
+        by_queue=tuple(_table(name, summaries, "queue") for name in queues),
+        by_size=tuple(_table(name, summaries, "size") for name in sizes.SIZES if name in used),
         movers=tuple(_movers(runs[0], run) for run in runs[1:]),
-        notes=_notes(runs),
+        notes=tuple(note for note in (*_notes(runs), left_in_words(summaries)) if note),
+        warnings=_shared(runs),
     )
 
 
-def change(before: float | None, after: float | None, better: Better) -> Change | None:
-    """Return the step from *before* to *after* and whether it is for the better; ``None`` without both."""
+def change(before: float | None, after: float | None, against: Sequence[str] = ()) -> Change | None:
+    """Return the step from *before* to *after*; ``None`` without both. Jobs *against* it make it incomparable."""
     if before is None or after is None:
         return None
     absolute = after - before
-    relative = absolute / abs(before) if before else None
-    if absolute == 0 or abs(absolute) <= SAME * abs(before):
-        return Change(absolute, relative, "same")
-    return Change(absolute, relative, "better" if (absolute < 0) == (better == "lower") else "worse")
+    if abs(absolute) <= SAME * abs(before):
+        absolute = 0.0
+    return Change(absolute, absolute / abs(before) if before else None, not against)
 
 
-def _rows(metrics: Sequence[Metric[S]], sources: Sequence[S | None]) -> tuple[MetricRow, ...]:
+def left_against(
+    open_: Open, step: float, before: Sequence[LeftJob], after: Sequence[LeftJob], at_least: tuple[bool, bool]
+) -> list[str]:
+    """Return the jobs that speak against a *step* of a figure of which some values are lower bounds; none: it holds.
+
+    A figure that is lower than before is really lower if it is exact, or if every job that was left now was left before
+    too: whatever the others would have waited on, the true figure before is higher still. In the other direction
+    likewise. *at_least* says which of both figures are lower bounds.
+    """
+    if not open_:
+        return []
+    failed = {job.job for job in before if job.failed} ^ {job.job for job in after if job.failed}
+    if failed and open_ == "unfinished":
+        return sorted(failed)
+    earlier = {job.job for job in before if open_ == "unfinished" or not job.started}
+    later = {job.job for job in after if open_ == "unfinished" or not job.started}
+    doubts: set[str] = set()
+    if step <= 0 and at_least[1]:
+        doubts |= later - earlier
+    if step >= 0 and at_least[0]:
+        doubts |= earlier - later
+    return sorted(doubts)
+
+
+def _rows(
+    metrics: Sequence[Metric[S]], sources: Sequence[S | None], left: Sequence[Sequence[LeftJob]]
+) -> tuple[MetricRow, ...]:
     """One row per figure that at least one source has."""
     rows = []
     for metric in metrics:
         values = tuple(None if source is None else metric.of(source) for source in sources)
         if all(value is None for value in values):
             continue
-        changes = (None, *(change(values[0], value, metric.better) for value in values[1:]))
+        bounds = tuple(source is not None and metric.at_least(source) for source in sources)
+        first = values[0]
+        changes: list[Change | None] = [None]
+        for value, jobs, bound in zip(values[1:], left[1:], bounds[1:], strict=True):
+            step = 0.0 if first is None or value is None else value - first
+            against = left_against(metric.open, step, left[0], jobs, (bounds[0], bound))
+            changes.append(change(first, value, against))
         rows.append(
             MetricRow(
                 key=metric.key,
@@ -135,15 +172,27 @@ def _rows(metrics: Sequence[Metric[S]], sources: Sequence[S | None]) -> tuple[Me
                 unit=metric.unit,
                 better=metric.better,
                 values=values,
-                changes=changes,
+                at_least=bounds,
+                changes=tuple(changes),
             )
         )
     return tuple(rows)
 
 
-def _table(name: str, groups: Sequence[tuple[Figures, ...]]) -> MetricTable:
+def _table(name: str, summaries: Sequence[Summary], kind: Literal["queue", "size"]) -> MetricTable:
+    groups = [summary.by_queue if kind == "queue" else summary.by_size for summary in summaries]
     found = [next((figures for figures in group if figures.name == name), None) for group in groups]
-    return MetricTable(name, _rows(OF_GROUP, found))
+    left = [[job for job in summary.left if getattr(job, kind) == name] for summary in summaries]
+    return MetricTable(name, _rows(OF_GROUP, found, left))
+
+
+def _shared(runs: Sequence[RunRecord]) -> tuple[str, ...]:
+    """The warnings of all runs, each once."""
+    every = set.intersection(*(set(run.warnings) for run in runs))
+    said: dict[str, None] = {}
+    for run in runs:
+        said.update(dict.fromkeys(text if text in every else f"{run.name}: {text}" for text in run.warnings))
+    return tuple(said)
 
 
 def _movers(base: RunRecord, run: RunRecord) -> Movers:
@@ -182,15 +231,20 @@ def _notes(runs: Sequence[RunRecord]) -> tuple[str, ...]:
             notes.append(f"{run.name} used seed {run.seed}, {base.name} seed {base.seed}")
         if run.version != base.version:
             notes.append(f"{run.name} was made by version {run.version}, {base.name} by {base.version}")
-    for run in runs:
-        if run.partial:
-            notes.append(f"{run.name} was stopped before its end")
-        never = sum(job.start is None for job in run.jobs)
-        undone = sum(job.end is None for job in run.jobs)
-        if undone:
-            started = f", {never:,} of them never began" if never else ""
-            notes.append(
-                f"{undone:,} of {len(run.jobs):,} jobs of {run.name} were not done at its end{started}; its waits, "
-                "completion times and makespan are those of the others"
-            )
+    notes += [f"{run.name} was stopped before its end" for run in runs if run.partial]
     return tuple(notes)
+
+
+def left_in_words(summaries: Sequence[Summary]) -> str:
+    """Return who did not finish in which run, in one sentence; nothing where all did."""
+    said = []
+    for summary in summaries:
+        if not summary.left:
+            continue
+        never = [job.job for job in summary.left if not job.started]
+        names = f": {', '.join(never[:_NAMED])}{', …' if len(never) > _NAMED else ''}" if never else ""
+        began = f" ({len(never):,} never started{names})" if never else ""
+        said.append(f"{len(summary.left):,} of {summary.total.jobs:,} jobs of {summary.run}{began}")
+    if not said:
+        return ""
+    return f"not finished: {'; '.join(said)}. They count until the end of the run, and such figures are marked ≥"

@@ -44,7 +44,8 @@ def share(run: RunRecord) -> float | None:
 
     A queue competes while one of its jobs waits for its first start: one that has all it wants is not treated badly.
     Its dominant share is the greatest of its shares of CPU, memory and GPU, divided by its weight. The span is cut into
-    500 parts; those where fewer than two queues compete do not count. ``None`` if there are no others.
+    500 parts; those where fewer than two queues compete, or where all that do have nothing, do not
+    count. ``None`` if there are no others.
     """
     borders = timeline.edges(run, _BUCKETS)
     middle = (borders[:-1] + borders[1:]) / 2

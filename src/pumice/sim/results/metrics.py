@@ -1,4 +1,7 @@
-"""The figures that runs are compared by: what each is called, its unit, and which way is better. One table."""
+"""The figures that runs are compared by: name, unit, which way is better, how to take it. One table.
+
+Names are those of ``--fail-if``, of ``Study.compare`` and of the JSON output: ``wait.p95``, ``utilisation.gpu``.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, Literal, TypeVar
 
-from pumice.sim.results.statistics import Distribution
+from pumice.config.problems import nearest
+from pumice.errors import InvalidInput
+from pumice.sim.results.statistics import Distribution, Statistic
 from pumice.sim.results.summary import Figures, Summary
 
 Unit = Literal["seconds", "hours", "count", "share", "ratio", "index"]
 """``share`` is 0 to 1 and shown in percent; ``index`` is 0 to 1 and shown as such; ``ratio`` is a factor."""
 Better = Literal["lower", "higher"]
+Open = Literal["", "unstarted", "unfinished"]
+"""The jobs whose value is a lower bound: where two runs left different ones, the figures cannot simply be compared."""
 S = TypeVar("S")
 
 
@@ -24,22 +31,28 @@ class Metric(Generic[S]):
     unit: Unit
     better: Better
     of: Callable[[S], float | None]
+    at_least: Callable[[S], bool] = lambda source: False
+    """Is the value a lower bound?"""
+    open: Open = ""
+
+    @property
+    def as_ratio(self) -> bool:
+        """Whether a change is told as a ratio: so for times, which differ by factors between seeds."""
+        return self.unit in ("seconds", "ratio")
 
 
-def _mean(spread: Distribution | None) -> float | None:
-    return spread.mean if spread else None
+def _of(field: str, statistic: Statistic) -> tuple[Callable[[Figures], float | None], Callable[[Figures], bool]]:
+    """How to take one figure of a distribution, and to know whether it is a lower bound."""
 
+    def value(figures: Figures) -> float | None:
+        spread: Distribution | None = getattr(figures, field)
+        return None if spread is None else float(getattr(spread, statistic))
 
-def _p50(spread: Distribution | None) -> float | None:
-    return spread.p50 if spread else None
+    def at_least(figures: Figures) -> bool:
+        spread: Distribution | None = getattr(figures, field)
+        return spread is not None and statistic in spread.at_least
 
-
-def _p95(spread: Distribution | None) -> float | None:
-    return spread.p95 if spread else None
-
-
-def _p99(spread: Distribution | None) -> float | None:
-    return spread.p99 if spread else None
+    return value, at_least
 
 
 def _lost(figures: Figures) -> float | None:
@@ -48,27 +61,66 @@ def _lost(figures: Figures) -> float | None:
 
 
 OF_GROUP: Final[tuple[Metric[Figures], ...]] = (
-    Metric("wait_mean", "Wait, mean", "seconds", "lower", lambda figures: _mean(figures.wait)),
-    Metric("wait_p50", "Wait, median", "seconds", "lower", lambda figures: _p50(figures.wait)),
-    Metric("wait_p95", "Wait, 95th percentile", "seconds", "lower", lambda figures: _p95(figures.wait)),
-    Metric("wait_p99", "Wait, 99th percentile", "seconds", "lower", lambda figures: _p99(figures.wait)),
-    Metric("jct_mean", "Completion time, mean", "seconds", "lower", lambda figures: _mean(figures.jct)),
-    Metric("jct_p95", "Completion time, 95th percentile", "seconds", "lower", lambda figures: _p95(figures.jct)),
-    Metric("slowdown_mean", "Bounded slowdown, mean", "ratio", "lower", lambda figures: _mean(figures.slowdown)),
+    Metric("unfinished", "Jobs not finished", "count", "lower", lambda figures: figures.unfinished),
+    Metric("unstarted", "Jobs never started", "count", "lower", lambda figures: figures.unstarted),
+    Metric("wait.mean", "Wait, mean", "seconds", "lower", *_of("wait", "mean"), "unstarted"),
+    Metric("wait.p50", "Wait, median", "seconds", "lower", *_of("wait", "p50"), "unstarted"),
+    Metric("wait.p95", "Wait, 95th percentile", "seconds", "lower", *_of("wait", "p95"), "unstarted"),
+    Metric("wait.p99", "Wait, 99th percentile", "seconds", "lower", *_of("wait", "p99"), "unstarted"),
+    Metric("jct.mean", "Completion time, mean", "seconds", "lower", *_of("jct", "mean"), "unfinished"),
+    Metric("jct.p95", "Completion time, 95th percentile", "seconds", "lower", *_of("jct", "p95"), "unfinished"),
+    Metric("slowdown.mean", "Bounded slowdown, mean", "ratio", "lower", *_of("slowdown", "mean"), "unfinished"),
     Metric("completed", "Jobs completed", "count", "higher", lambda figures: figures.completed),
-    Metric("pending", "Jobs still pending", "count", "lower", lambda figures: figures.pending),
     Metric("evictions", "Evictions", "count", "lower", lambda figures: figures.evictions),
     Metric("lost_gpu_hours", "Lost GPU-hours", "hours", "lower", _lost),
 )
 """Figures of any group of jobs."""
 
 OF_RUN: Final[tuple[Metric[Summary], ...]] = (
-    Metric("makespan", "Makespan", "seconds", "lower", lambda summary: summary.makespan_s),
-    Metric("gpu_utilisation", "GPU utilisation", "share", "higher", lambda summary: summary.utilisation.gpu),
-    Metric("cpu_utilisation", "CPU utilisation", "share", "higher", lambda summary: summary.utilisation.cpu),
-    Metric("memory_utilisation", "Memory utilisation", "share", "higher", lambda summary: summary.utilisation.memory),
+    Metric(
+        "makespan",
+        "Makespan",
+        "seconds",
+        "lower",
+        lambda summary: summary.makespan_s,
+        lambda summary: summary.makespan_at_least,
+        "unfinished",
+    ),
+    Metric("utilisation.gpu", "GPU utilisation", "share", "higher", lambda summary: summary.utilisation.gpu),
+    Metric("utilisation.cpu", "CPU utilisation", "share", "higher", lambda summary: summary.utilisation.cpu),
+    Metric("utilisation.memory", "Memory utilisation", "share", "higher", lambda summary: summary.utilisation.memory),
     Metric("fragmentation", "Fragmentation", "share", "lower", lambda summary: summary.fragmentation),
-    Metric("fairness_service", "Fairness of service", "index", "higher", lambda summary: summary.fairness_service),
-    Metric("fairness_share", "Fairness of shares", "index", "higher", lambda summary: summary.fairness_share),
+    Metric("fairness.service", "Fairness of service", "index", "higher", lambda summary: summary.fairness_service),
+    Metric("fairness.share", "Fairness of shares", "index", "higher", lambda summary: summary.fairness_share),
 )
 """Figures of a whole run."""
+
+
+def _whole(metric: Metric[Figures]) -> Metric[Summary]:
+    """A figure of all jobs of a run."""
+    return Metric(
+        metric.key,
+        metric.label,
+        metric.unit,
+        metric.better,
+        lambda summary: metric.of(summary.total),
+        lambda summary: metric.at_least(summary.total),
+        metric.open,
+    )
+
+
+METRICS: Final[dict[str, Metric[Summary]]] = {m.key: m for m in (*map(_whole, OF_GROUP), *OF_RUN)}
+"""Every figure of a run, by name, in the order in which they are shown."""
+
+
+def metric(name: str) -> Metric[Summary]:
+    """Return the figure of that name.
+
+    :raises InvalidInput: there is none.
+    """
+    found = METRICS.get(name)
+    if found is None:
+        meant = nearest(name, METRICS)
+        hint = f"; did you mean {meant!r}?" if meant else f"; there are {', '.join(METRICS)}"
+        raise InvalidInput(f"figure {name!r}: unknown{hint}")
+    return found

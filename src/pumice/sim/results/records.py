@@ -64,6 +64,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpus: float = 0.0
     memory_bytes: int = 0
     pods: int = 1
+    stood: bool = False
+    """It ran already when the run began, so that nothing is known of its wait."""
     outcome: JobOutcome
     reasons: tuple[Reason, ...] = ()
     """Why it waits at the end of the run; for jobs that are pending."""
@@ -138,6 +140,18 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     when nothing is free."""
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run was made of, so that it can be made again: digests are SHA-256 of the files as they were read."""
+
+    scenario: str = ""
+    """File of the scenario."""
+    scenario_digest: str = ""
+    inputs: dict[str, str] = {}
+    """Digest of every other file that was read (traces, manifests, confs, plugins), by name as the scenario says it."""
+    python: str = ""
+    numpy: str = ""
+
+
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that a run of the simulator leaves behind."""
 
@@ -158,7 +172,11 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In the order of time."""
     partial: bool = False
     """The run was stopped before its end."""
+    warnings: tuple[str, ...] = ()
+    """What is doubtful about the run: all that the command said to stderr."""
     notes: tuple[str, ...] = ()
+    """What was left out or changed on the way in."""
+    origin: Origin = Origin()
     format: int = 1
     """Version of this shape, for readers of the file."""
 

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from pumice.sim.results import fairness, sizes, timeline
-from pumice.sim.results.records import EvictionRecord, JobRecord, PodRecord, RunRecord
-from pumice.sim.results.statistics import Distribution
+from pumice.sim.results.records import EvictionRecord, JobRecord, Origin, PodRecord, RunRecord
+from pumice.sim.results.statistics import Distribution, bounded_slowdown
 
 _HOUR = 3600.0
 
@@ -24,13 +24,19 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     running: int
     pending: int
     failed: int
+    unfinished: int
+    """Jobs that did not complete: they wait, run or failed. One that runs and has no end of its own is not counted."""
+    unstarted: int
+    """Jobs that never ran."""
     wait: Distribution | None
-    """Seconds from submission to the first start, over the jobs that started."""
+    """Seconds from submission to the first start. A job that never started counts until the end of the run (a lower
+    bound), one that ran before the run began does not count."""
     jct: Distribution | None
-    """Seconds from submission to the end (job completion time), over the jobs that are done."""
+    """Seconds from submission to the end (job completion time). A job that is not done counts until the end of the run
+    (a lower bound); one that failed, or that runs without an end of its own, does not count."""
     slowdown: Distribution | None
-    """Bounded slowdown, over the jobs that are done: completion time / run time undisturbed, where run times below
-    10 s count as 10 s, and at least 1."""
+    """Bounded slowdown: completion time / run time undisturbed, where run times below 10 s count as 10 s, and at least
+    1. Over the jobs of ``jct`` whose run time is known."""
     gpu_hours: float
     """GPU-hours held by pods, the lost ones included."""
     cpu_hours: float
@@ -56,6 +62,16 @@ class ReasonCount(msgspec.Struct, frozen=True):
     jobs: int
 
 
+class LeftJob(msgspec.Struct, frozen=True):
+    """A job that did not complete, though it could have."""
+
+    job: str
+    queue: str
+    size: str
+    started: bool
+    failed: bool
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of a run."""
 
@@ -65,14 +81,19 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     trace: str
     partial: bool
+    warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    origin: Origin
     nodes: int
     gpus: int
     cpus: float
     span_s: float
     """From the first submission to the last end, or to the end of the run where jobs were left."""
     makespan_s: float | None
-    """From the first submission to the last end seen; ``None`` if no job ended."""
+    """From the first submission to the last end, or to the end of the run where jobs are not finished; ``None`` without
+    jobs that end."""
+    makespan_at_least: bool
+    """It is a lower bound: jobs were not finished."""
     total: Figures
     utilisation: Utilisation
     fragmentation: float | None
@@ -85,6 +106,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """In the order of names."""
     by_size: tuple[Figures, ...]
     """Small to large; classes without jobs are left out."""
+    left: tuple[LeftJob, ...]
+    """Jobs that did not complete, in the order of submission."""
     reasons: tuple[ReasonCount, ...]
     """Why jobs wait at the end, the most frequent first."""
 
@@ -98,7 +121,7 @@ def summarise(run: RunRecord) -> Summary:
     by_size = {figures.name: figures for figures in _by_group(run, size_of)}
     totals = _by_group(run, everything)
     first, last = timeline.span(run)
-    ends = [job.end for job in run.jobs if job.end is not None]
+    makespan, open_ = _makespan(run)
     jobs_by_queue: dict[str, list[JobRecord]] = defaultdict(list)
     for job in run.jobs:
         jobs_by_queue[job.queue].append(job)
@@ -110,12 +133,15 @@ def summarise(run: RunRecord) -> Summary:
         version=run.version,
         trace=run.trace,
         partial=run.partial,
+        warnings=run.warnings,
         notes=run.notes,
+        origin=run.origin,
         nodes=len(machines),
         gpus=sum(node.gpus for node in machines),
         cpus=sum(node.cpu_milli for node in machines) / 1000,
         span_s=last - first,
-        makespan_s=max(ends) - first if ends else None,
+        makespan_s=makespan,
+        makespan_at_least=open_,
         total=totals[0] if totals else _figures("all jobs", [], [], [], run.horizon),
         utilisation=_utilisation(run),
         fragmentation=_fragmentation(run),
@@ -123,6 +149,11 @@ def summarise(run: RunRecord) -> Summary:
         fairness_share=fairness.share(run),
         by_queue=tuple(by_queue),
         by_size=tuple(by_size[name] for name in sizes.SIZES if name in by_size),
+        left=tuple(
+            LeftJob(job.key, job.queue, size_of[job.key], not is_unstarted(job), job.outcome == "failed")
+            for job in run.jobs
+            if is_unfinished(job)
+        ),
         reasons=_reasons(run.jobs),
     )
 
@@ -146,7 +177,10 @@ def _figures(
     name: str, jobs: list[JobRecord], pods: list[PodRecord], evictions: list[EvictionRecord], horizon: float
 ) -> Figures:
     outcomes = Counter(job.outcome for job in jobs)
-    slowdowns = (fairness.slowdown_of(job) for job in jobs)
+    done = [job for job in jobs if job.outcome == "completed"]
+    left = [job for job in jobs if job.outcome != "failed" and is_unfinished(job)]
+    slowdowns = (fairness.slowdown_of(job) for job in done)
+    fresh = [job for job in jobs if not job.stood]
     return Figures(
         name=name,
         jobs=len(jobs),
@@ -154,14 +188,43 @@ def _figures(
         running=outcomes["running"],
         pending=outcomes["pending"],
         failed=outcomes["failed"],
-        wait=Distribution.of(job.start - job.submit for job in jobs if job.start is not None),
-        jct=Distribution.of(job.end - job.submit for job in jobs if job.end is not None and job.outcome == "completed"),
-        slowdown=Distribution.of(slowdown for slowdown in slowdowns if slowdown is not None),
+        unfinished=sum(is_unfinished(job) for job in jobs),
+        unstarted=sum(is_unstarted(job) for job in jobs),
+        wait=Distribution.of(
+            (job.start - job.submit for job in fresh if job.start is not None),
+            ((horizon if job.end is None else job.end) - job.submit for job in fresh if job.start is None),
+        ),
+        jct=Distribution.of(
+            (job.end - job.submit for job in done if job.end is not None),
+            (horizon - job.submit for job in left),
+        ),
+        slowdown=Distribution.of(
+            (slowdown for slowdown in slowdowns if slowdown is not None),
+            (bounded_slowdown(horizon - job.submit, job.duration) for job in left if job.duration is not None),
+        ),
         gpu_hours=sum(pod.gpu_milli * _length(pod, horizon) for pod in pods) / 1000 / _HOUR,
         cpu_hours=sum(pod.cpu_milli * _length(pod, horizon) for pod in pods) / 1000 / _HOUR,
         evictions=len(evictions),
         lost_gpu_hours=sum(pod.gpu_milli * pod.lost_s for pod in pods) / 1000 / _HOUR,
     )
+
+
+def is_unfinished(job: JobRecord) -> bool:
+    """Whether a job did not complete, though it could have: what runs without an end of its own cannot."""
+    return job.outcome != "completed" and not (job.outcome == "running" and job.duration is None)
+
+
+def is_unstarted(job: JobRecord) -> bool:
+    """Whether a job never ran."""
+    return job.start is None
+
+
+def _makespan(run: RunRecord) -> tuple[float | None, bool]:
+    first = min((job.submit for job in run.jobs), default=0.0)
+    if any(is_unfinished(job) and job.outcome != "failed" for job in run.jobs):
+        return run.horizon - first, True
+    ends = [job.end for job in run.jobs if job.end is not None]
+    return (max(ends) - first if ends else None), False
 
 
 def _length(pod: PodRecord, horizon: float) -> float:

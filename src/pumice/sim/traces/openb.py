@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pumice.sim.traces.model import TraceJob, TraceNode, TracePod
-from pumice.sim.traces.source import Row, rows
+from pumice.sim.traces.source import Notes, Row, rows
 
 POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 TIME_COLUMNS = ("creation_time", "deletion_time", "scheduled_time")
@@ -28,7 +27,7 @@ class OpenbOptions:
     """Give every QoS class (LS, BE, …) its own queue, named in lower case, instead of one queue ``default``."""
 
 
-def read_jobs(path: Path, options: OpenbOptions, notes: Counter[str]) -> Iterator[TraceJob]:
+def read_jobs(path: Path, options: OpenbOptions, notes: Notes) -> Iterator[TraceJob]:
     """Yield one job per line of a pod list, in the file's order."""
     seen: set[str] = set()
     for index, row in enumerate(rows(path, POD_COLUMNS)):
@@ -40,7 +39,7 @@ def read_jobs(path: Path, options: OpenbOptions, notes: Counter[str]) -> Iterato
         if options.times and any(row.has(column) for column in TIME_COLUMNS):
             submit, duration = _times(row, notes)
         elif options.times:
-            notes["pods without times, which arrive one second apart and never end"] += 1
+            notes.changed("pods without times, which arrive one second apart and never end", name)
         queue = row.text("qos", "default").lower() if options.queue_by_qos else "default"
         yield TraceJob(name, submit, duration, (_pod(row),), min_available=1, queue=queue, line=row.line)
 
@@ -57,7 +56,7 @@ def _pod(row: Row) -> TracePod:
     return TracePod(1, row.integer("cpu_milli"), memory, milli, devices, models)
 
 
-def _times(row: Row, notes: Counter[str]) -> tuple[float, float]:
+def _times(row: Row, notes: Notes) -> tuple[float, float]:
     created, deleted = row.integer("creation_time"), row.integer("deletion_time")
     if deleted < created:
         raise row.error("deletion_time", f"must not be before creation_time ({created})")
@@ -69,9 +68,11 @@ def _times(row: Row, notes: Counter[str]) -> tuple[float, float]:
                 "scheduled_time", f"must be between creation_time ({created}) and deletion_time ({deleted})"
             )
     else:
-        notes["pods that never started in the log, which run for as long as they waited there"] += 1
+        notes.changed(
+            "pods that never started in the log, which run for as long as they waited there", row.name("name")
+        )
     if deleted == started:
-        notes["pods that ran for less than a second, which run for one"] += 1
+        notes.changed("pods that ran for less than a second, which run for one", row.name("name"))
     return float(created), float(max(1, deleted - started))
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pumice.errors import InvalidInput
 from pumice.sim.traces.model import TraceJob, TracePod
-from pumice.sim.traces.source import rows
+from pumice.sim.traces.source import Notes, rows
 
 COLUMNS = ("job_id", "submit_s", "duration_s", "num_gpus", "vc")
 
@@ -29,7 +28,7 @@ class PhillyOptions:
             raise InvalidInput(f"gpus_per_pod: must be at least 1, got {self.gpus_per_pod}")
 
 
-def read_jobs(path: Path, options: PhillyOptions, notes: Counter[str]) -> Iterator[TraceJob]:
+def read_jobs(path: Path, options: PhillyOptions, notes: Notes) -> Iterator[TraceJob]:
     """Yield one job per line, in the file's order. The virtual cluster is the queue."""
     seen: set[int] = set()
     for row in rows(path, COLUMNS):

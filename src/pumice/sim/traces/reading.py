@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
@@ -16,7 +15,7 @@ from pumice.sim.traces.errors import TraceError
 from pumice.sim.traces.model import Trace, TraceJob
 from pumice.sim.traces.openb import OpenbOptions
 from pumice.sim.traces.philly import PhillyOptions
-from pumice.sim.traces.source import lines
+from pumice.sim.traces.source import Notes, lines
 from pumice.sim.traces.swf import SwfOptions
 
 Format = Literal["openb", "philly", "swf", "native"]
@@ -53,18 +52,20 @@ def read(
     path = Path(path)
     _check(window, limit, compress)
     kind = format or recognise(path)
-    notes: Counter[str] = Counter()
+    notes = Notes()
     jobs: Iterable[TraceJob] = sorted(_jobs(path, kind, options, notes), key=lambda job: job.submit_s)
     if window is not None:
         jobs = [job for job in jobs if window[0] <= job.submit_s < window[1]]
     jobs = list(islice(jobs, limit))
+    start, end = window or (-math.inf, math.inf)
+    said = notes.about(jobs, (start, jobs[-1].submit_s if limit is not None and jobs else end))
     if compress != 1:
         jobs = [replace(job, submit_s=float(math.floor(job.submit_s / compress))) for job in jobs]
     if rebase and jobs:
         first = jobs[0].submit_s
         jobs = [replace(job, submit_s=job.submit_s - first) for job in jobs]
     kept = tuple(_declared(job, estimates) for job in jobs)
-    return Trace(path, kind, kept, tuple(f"{what}: {count:,}" for what, count in notes.items()))
+    return Trace(path, kind, kept, said)
 
 
 def recognise(path: Path | str) -> Format:
@@ -92,7 +93,7 @@ def recognise(path: Path | str) -> Format:
     raise TraceError(path, "is empty")
 
 
-def _jobs(path: Path, kind: Format, options: Options | None, notes: Counter[str]) -> Iterable[TraceJob]:
+def _jobs(path: Path, kind: Format, options: Options | None, notes: Notes) -> Iterable[TraceJob]:
     match kind, options:
         case "openb", OpenbOptions() | None:
             return openb.read_jobs(path, options or OpenbOptions(), notes)

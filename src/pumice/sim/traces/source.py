@@ -7,10 +7,12 @@ import gzip
 import math
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pumice.sim.traces.errors import TraceError
+from pumice.sim.traces.model import TraceJob
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = "\ufeff"
@@ -38,6 +40,29 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
         raise TraceError(path, f"the gzip file is damaged or cut off ({error})", line=number + 1) from error
     except OSError as error:
         raise TraceError(path, f"cannot be read ({error.strerror or error})") from error
+
+
+class Notes:
+    """What a reader left out or changed, and of which jobs, so that only those of the part that is played are told."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[str, str, float]] = []
+
+    def changed(self, what: str, job: str) -> None:
+        """Something about a job is not as in the file."""
+        self._found.append((what, job, 0.0))
+
+    def left_out(self, what: str, submit_s: float) -> None:
+        """A line became no job."""
+        self._found.append((what, "", submit_s))
+
+    def about(self, jobs: Sequence[TraceJob], window: tuple[float, float]) -> tuple[str, ...]:
+        """One sentence for each kind of thing, with its count among *jobs* and, of what is none, in the *window*."""
+        names = {job.name for job in jobs}
+        counts = Counter(
+            what for what, job, submit in self._found if (job in names if job else window[0] <= submit <= window[1])
+        )
+        return tuple(f"{what}: {count:,}" for what, count in counts.items())
 
 
 class Row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Literal
 from pumice.errors import InvalidInput
 from pumice.sim.traces.errors import TraceError
 from pumice.sim.traces.model import TraceJob, TracePod
-from pumice.sim.traces.source import lines, number_of
+from pumice.sim.traces.source import Notes, lines, number_of
 
 FIELDS = (
     "job number", "submit time", "wait time", "run time", "allocated processors", "CPU time", "memory",
@@ -44,7 +43,7 @@ def is_record(text: str) -> bool:
     return len(values) == len(FIELDS) and all(number_of(value) is not None for value in values)
 
 
-def read_jobs(path: Path, options: SwfOptions, notes: Counter[str]) -> Iterator[TraceJob]:
+def read_jobs(path: Path, options: SwfOptions, notes: Notes) -> Iterator[TraceJob]:
     """Yield the jobs with a positive run time and size, in the file's order; the others are counted in *notes*."""
     seen: set[int] = set()
     for line, text in lines(path):
@@ -60,7 +59,7 @@ def read_jobs(path: Path, options: SwfOptions, notes: Counter[str]) -> Iterator[
         if processors <= 0:
             processors = int(record[7])
         if run <= 0 or processors <= 0:
-            notes["jobs without a positive run time and size, left out"] += 1
+            notes.left_out("jobs without a positive run time and size, left out", submit)
             continue
         yield TraceJob(
             name=f"swf-{number:06d}",

@@ -23,7 +23,8 @@ from pumice.sim.results.metrics import Unit
     ("seconds", "words"),
     [
         (None, "–"), (0, "0 s"), (0.25, "0.2 s"), (9.96, "10 s"), (42, "42 s"), (59.7, "1 min"), (60, "1 min"),
-        (200, "3 min 20 s"), (3599.6, "1 h"), (3600, "1 h"), (15_120, "4 h 12 min"), (86_399, "1 d"), (86_400, "1 d"),
+        (200, "3 min 20 s"), (3599.6, "1 h"), (3600, "1 h"), (15_120, "4 h 12 min"), (85_526, "23 h 45 min"),
+        (86_399, "1 d"), (86_400, "1 d"),
         (273_600, "3 d 4 h"), (12_482_549, "144 d 11 h"), (-90, "−1 min 30 s"),
     ],
 )  # fmt: skip
@@ -62,17 +63,34 @@ def test_numbers_show_the_digits_that_matter(value: float | None, words: str) ->
 @pytest.mark.parametrize(
     ("change", "unit", "words"),
     [
-        (Change(-30, -0.5, "better"), "seconds", "−50.0 %"),
-        (Change(0.124, 0.2, "better"), "share", "+12.4 points"),
-        (Change(0.05, 0.1, "better"), "index", "+0.050"),
-        (Change(7, None, "worse"), "count", "+7"),
-        (Change(90, 9.0, "worse"), "seconds", "+1 min 30 s"),
-        (Change(0, 0, "same"), "hours", "no change"),
-        (Change(2.5, None, "worse"), "hours", "+2.50 h"),
+        (Change(-30, -0.5), "seconds", "−50.0 %"),
+        (Change(0.124, 0.2), "share", "+12.4 points"),
+        (Change(0.05, 0.1), "index", "+0.050"),
+        (Change(7, None), "count", "+7"),
+        (Change(90, 9.0), "seconds", "+1 min 30 s"),
+        (Change(0, 0), "hours", "no change"),
+        (Change(2.5, None), "hours", "+2.50 h"),
+        (Change(-30, -0.5, comparable=False), "seconds", "? not comparable"),
     ],
 )
 def test_changes_are_worded_by_what_says_most(change: Change, unit: Unit, words: str) -> None:
-    assert units.step(change, unit) == words
+    assert units.steps([None, change], unit) == ["", words]
+
+
+def test_the_changes_of_one_row_are_all_percentages_or_all_amounts() -> None:
+    near, far = Change(600, 1.0), Change(1800, 3.0)
+    assert units.steps([None, near], "seconds") == ["", "+100.0 %"]
+    assert units.steps([None, near, far], "seconds") == ["", "+10 min", "+30 min"]
+
+
+@pytest.mark.parametrize(("value", "words"), [(1.0, "1.00 ×"), (1.004, "1.00 ×"), (12.34, "12.3 ×"), (250.0, "250 ×")])
+def test_factors_have_as_many_digits_beside_each_other(value: float, words: str) -> None:
+    assert units.amount(value, "ratio") == words
+
+
+def test_a_lower_bound_is_marked_and_nothing_is_not() -> None:
+    assert units.amount(90, "seconds", at_least=True) == "≥ 1 min 30 s"
+    assert units.amount(None, "seconds", at_least=True) == "–"
 
 
 @given(st.floats(1, 1e11))

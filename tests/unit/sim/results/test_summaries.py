@@ -7,7 +7,7 @@ import math
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from simulated_runs import Job, Order, fifo, play, shortest_first, workload
 
@@ -71,7 +71,7 @@ def test_figures_of_a_run_done_by_hand() -> None:
     assert [(figures.name, figures.jobs) for figures in summary.by_size] == [("1 GPU", 2), ("2 to 4 GPUs", 1)]
 
 
-def test_jobs_that_never_ran_are_counted_and_not_averaged() -> None:
+def test_jobs_that_are_not_done_count_until_the_end_of_the_run() -> None:
     why = (Reason(text="no room", plugin="predicates"), Reason(text="no room", plugin="predicates"))
     run = RunRecord(
         name="r",
@@ -79,16 +79,20 @@ def test_jobs_that_never_ran_are_counted_and_not_averaged() -> None:
         jobs=(
             done("a", 0, 4, 10),
             JobRecord(name="b", submit=1, outcome="pending", reasons=why),
-            JobRecord(name="c", submit=2, start=9, outcome="running"),
+            JobRecord(name="c", submit=2, start=9, duration=90, outcome="running"),
             JobRecord(name="d", submit=2, end=9, outcome="failed", reasons=why),
+            JobRecord(name="e", submit=2, start=9, outcome="running"),
+            JobRecord(name="f", submit=0, start=0, outcome="running", stood=True),
         ),
     )
-    total = summarise(run).total
-    assert (total.jobs, total.completed, total.pending, total.running, total.failed) == (4, 1, 1, 1, 1)
-    assert total.wait is not None
-    assert (total.wait.count, total.wait.mean) == (2, 5.5)
-    assert total.jct is not None
-    assert total.jct.count == 1
+    summary = summarise(run)
+    total = summary.total
+    assert (total.jobs, total.completed, total.pending, total.running, total.failed) == (6, 1, 1, 3, 1)
+    assert (total.unfinished, total.unstarted) == (3, 2), "e and f run without an end of their own"
+    assert [job.job for job in summary.left] == ["default/b", "default/c", "default/d"]
+    assert total.wait == Distribution(5, (4 + 49 + 7 + 7 + 7) / 5, 7, 49, 49, 49, 2, ("mean", "p95", "p99", "max"))
+    assert total.jct == Distribution(3, (10 + 49 + 48) / 3, 48, 49, 49, 49, 2, ("mean", "p50", "p95", "p99", "max"))
+    assert (summary.makespan_s, summary.makespan_at_least) == (50, True)
     assert [(reason.text, reason.jobs) for reason in summarise(run).reasons] == [("no room", 1)]
 
 
@@ -105,7 +109,7 @@ def test_work_left_at_the_end_stretches_the_span_to_the_horizon() -> None:
     pods = (PodRecord(job="default/b", name="b", node="n", start=12, gpu_milli=1000, outcome="running"),)
     run = RunRecord(name="r", horizon=110, nodes=(NodeRecord(name="n", gpus=1),), jobs=jobs, pods=pods)
     summary = summarise(run)
-    assert (summary.span_s, summary.makespan_s) == (100, 10)
+    assert (summary.span_s, summary.makespan_s) == (100, 10), "b has no end to wait for"
     assert summary.utilisation.gpu == pytest.approx(0.98)
 
 
@@ -211,16 +215,37 @@ def test_a_percentile_is_the_first_value_that_so_many_do_not_exceed(values: list
     assert sum(value < found for value in ranked) * 100 < part * len(ranked)
 
 
+def test_a_run_in_which_nobody_got_anything_is_not_called_fair() -> None:
+    jobs = tuple(JobRecord(name=name, queue=name, submit=0, gpus=1, outcome="pending") for name in "xy")
+    run = RunRecord(name="r", horizon=100, nodes=(NodeRecord(name="n", gpus=1),), jobs=jobs)
+    assert summarise(run).fairness_share is None
+
+
+@given(st.lists(st.floats(0, 1e5)), st.lists(st.floats(0, 1e5)), st.lists(st.floats(0, 1e5), min_size=30, max_size=30))
+def test_figures_with_lower_bounds_never_exceed_the_truth_and_those_not_marked_are_exact(
+    exact: list[float], bounds: list[float], more: list[float]
+) -> None:
+    """Whatever the jobs that are not done would have waited in the end."""
+    known = Distribution.of(exact, bounds)
+    truth = Distribution.of([*exact, *(bound + rest for bound, rest in zip(bounds, more, strict=False))])
+    assume(known is not None and len(bounds) <= len(more))
+    assert known is not None and truth is not None
+    for name in ("mean", "p50", "p95", "p99", "max"):
+        assert getattr(known, name) <= getattr(truth, name) * (1 + 1e-12)
+        if name not in known.at_least:
+            assert getattr(known, name) == getattr(truth, name)
+
+
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20))
 def test_jains_index_lies_between_one_over_n_and_one(values: list[float]) -> None:
     index = jain(values)
-    assert index is not None
-    assert 1 / len(values) - 1e-9 <= index <= 1 + 1e-9
+    assert (index is None) == (not any(values))
+    assert index is None or 1 / len(values) - 1e-9 <= index <= 1 + 1e-9
 
 
 def test_jains_index_of_known_cases() -> None:
     assert jain([]) is None
-    assert jain([0, 0]) == 1
+    assert jain([0, 0]) is None, "nothing was shared, so nothing was shared fairly"
     assert jain([5, 5, 5]) == pytest.approx(1)
     assert jain([1, 0, 0, 0]) == pytest.approx(0.25)
 

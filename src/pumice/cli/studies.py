@@ -1,0 +1,227 @@
+"""What the commands that play share: the files they write, many seeds, rules for CI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import IO
+
+import msgspec
+import typer
+
+from pumice.cli import render
+from pumice.cli.progress import study_bar
+from pumice.errors import InvalidInput
+from pumice.sim.report import html_seeds, render_seeds, units
+from pumice.sim.report.effects import seeds as seeds_in_words
+from pumice.sim.results import SeedComparison, Summary, compare_seeds
+from pumice.sim.results.gates import Gate, Ruling, judge_seeds, parse_gate
+from pumice.sim.scenario import Scenario
+from pumice.sim.study.playing import Played, Task, World
+from pumice.sim.study.running import Lost, Runs, run_all, seeds_from
+from pumice.sim.study.stopping import MOST_SEEDS, Sure, parse_seeds, parse_sure
+from pumice.sim.study.workers import LocalExecutor, usable_cores
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What a command leaves behind, each where it is wanted."""
+
+    report: Path | None = None
+    record: Path | None = None
+    log: Path | None = None
+    save: Path | None = None
+
+    def prepare(self, configurations: int) -> None:
+        """Make sure, before a long run, that its results can be written.
+
+        :raises InvalidInput: one of them cannot.
+        """
+        if self.save is not None and configurations > 1:
+            raise InvalidInput(f"--save: must say with --only which of the {configurations} configurations is saved")
+        for field in fields(self):
+            path: Path | None = getattr(self, field.name)
+            if path is None:
+                continue
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("ab"):
+                    pass
+            except OSError as exc:
+                raise InvalidInput(f"--{field.name} {str(path)!r}: {exc.strerror}") from exc
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line says about seeds, processes and rules."""
+
+    seed: int | None = None
+    seeds: str | None = None
+    until_sure: str | None = None
+    jobs: int | None = None
+    fail_if: tuple[str, ...] = ()
+
+    @property
+    def many(self) -> bool:
+        """Whether this is a study of many seeds."""
+        return self.seeds is not None or self.until_sure is not None
+
+    def gates(self) -> list[Gate]:
+        """The rules for CI."""
+        try:
+            return [parse_gate(text) for text in self.fail_if]
+        except InvalidInput as exc:
+            raise typer.BadParameter(str(exc), param_hint="--fail-if") from exc
+
+    def numbers(self) -> list[int] | None:
+        """The seeds, or nothing where the figures decide how many there are."""
+        if self.seed is not None:
+            raise typer.BadParameter("say --seed or --seeds, not both", param_hint="--seed")
+        try:
+            return None if self.seeds is None else parse_seeds(self.seeds)
+        except InvalidInput as exc:
+            raise typer.BadParameter(str(exc), param_hint="--seeds") from exc
+
+    def sure(self) -> Sure | None:
+        """When the figures are sure enough."""
+        try:
+            return None if self.until_sure is None else parse_sure(self.until_sure)
+        except InvalidInput as exc:
+            raise typer.BadParameter(str(exc), param_hint="--until-sure") from exc
+
+
+def say_warnings(scenario: Scenario) -> None:
+    """Say what is doubtful about the runs, each thing once."""
+    said = {text: None for name in scenario.configurations for text in scenario.setting_of(name).warnings}
+    for text in said:
+        render.warning(text)
+
+
+def say_gate(ruling: Ruling) -> bool:
+    """Say what became of a rule; whether the command fails by it."""
+    text = f"--fail-if {ruling.gate.text!r}: {ruling.why}"
+    if ruling.broken:
+        render.error(text)
+    elif not ruling.sound:
+        render.error(f"{text}; this cannot be judged")
+    elif ruling.broken is None:
+        render.warning(f"{text}; cannot tell, play more seeds")
+    return bool(ruling.broken) or not ruling.sound
+
+
+def play_study(world: World, files: Files, wanted: Wanted, as_data: bool) -> None:
+    """Play every configuration on many seeds; print and write what they say together."""
+    seeds, sure, gates = wanted.numbers(), wanted.sure(), wanted.gates()
+    for name in ("log", "save"):
+        if getattr(files, name) is not None:
+            raise typer.BadParameter("is for one seed; say --seed", param_hint=f"--{name}")
+    files.prepare(1)
+    scenario = world.scenario
+    say_warnings(scenario)
+    if not scenario.is_drawn:
+        render.warning("nothing in this scenario is drawn from the seed: every seed may give the same run")
+    first = seeds[0] if seeds else scenario.setting.seed
+    processes = min(wanted.jobs or usable_cores(), len(seeds or [1] * MOST_SEEDS) * len(scenario.configurations))
+    total = None if sure or seeds is None else len(seeds) * len(scenario.configurations)
+    with _records(files.record) as write, study_bar(total) as tell, _executor(processes) as executor:
+
+        def watch(done: Played | Lost) -> None:
+            tell()
+            write(done)
+            say_what_failed(done)
+
+        runs = run_all(
+            world,
+            seeds if seeds is not None else seeds_from(first),
+            executor=executor,
+            keep=lambda task: files.record is not None or (files.report is not None and task.seed == first),
+            watch=watch,
+            enough=sure,
+            most=len(seeds) if seeds is not None else MOST_SEEDS,
+        )
+    if files.record is not None:  # as they came while it ran; now in order, so that equal studies write equal files
+        files.record.write_bytes(b"".join(done.packed_record + b"\n" for _, done in _ordered(runs) if not done.failure))
+    if not runs.complete_seeds():
+        render.error("no seed was played to its end under all configurations")
+        raise typer.Exit(1)
+    comparison = compare_seeds(runs.summaries())
+    if files.report is not None:
+        records = [done.record() for task, done in _ordered(runs) if task.seed == first and done.packed_record]
+        files.report.write_text(html_seeds(comparison, records, title=scenario.name), encoding="utf-8")
+    if as_data:
+        data = [msgspec.to_builtins(done.summary) for _, done in _ordered(runs)]
+        render.data({"runs": data, "comparison": msgspec.to_builtins(comparison)})
+    else:
+        show_seeds(scenario.name, comparison, next(iter(runs.summaries().values())))
+    if files.report is not None:
+        render.note(f"The report is in {files.report}")
+    if runs.interrupted:
+        render.error(f"interrupted; {seeds_in_words(comparison.seeds)} went to the end under all configurations")
+    if sure is not None and not sure(runs.summaries()):
+        render.warning(f"--until-sure: still not sure after {len(comparison.seeds)} seeds")
+    failed = [say_gate(judge_seeds(gate, comparison)) for gate in gates]
+    wrong = any(done.failure or done.never_fit for done in runs.played.values())
+    if runs.interrupted or runs.lost or wrong or any(failed):
+        raise typer.Exit(1)
+
+
+def show_seeds(title: str, comparison: SeedComparison, first: Mapping[int, Summary]) -> None:
+    """Print what many seeds say; *first* are the runs of the first configuration."""
+    one = next(iter(first.values()))
+    gpus = f"{units.number(one.gpus)} GPUs, " if one.gpus else ""
+    jobs = units.number(sum(first[seed].total.jobs for seed in comparison.seeds))
+    runs = (
+        f"{jobs} jobs in {len(comparison.seeds)} run{'' if len(comparison.seeds) == 1 else 's'} of each configuration"
+    )
+    render.heading(title, f"{units.number(one.nodes)} nodes, {gpus}{runs} ({seeds_in_words(comparison.seeds)})")
+    render.show(render_seeds(comparison))
+
+
+def say_what_failed(done: Played | Lost) -> None:
+    """Name a run that was lost or stopped, and the jobs that can never fit."""
+    if isinstance(done, Lost):
+        render.error(f"{done.task}: lost: {done.why}")
+        return
+    if done.failure:
+        render.error(f"{done.task}: stopped: {done.failure}; it does not count")
+    for text in done.never_fit:
+        render.error(f"{done.task}: {text}")
+
+
+def _ordered(runs: Runs) -> list[tuple[Task, Played]]:
+    """The runs seed by seed, in the order of configurations."""
+    order = {name: at for at, name in enumerate(runs.configurations)}
+    return sorted(runs.played.items(), key=lambda item: (item[0].seed, order[item[0].configuration]))
+
+
+@contextmanager
+def _executor(processes: int) -> Iterator[LocalExecutor | None]:
+    """Processes to play in; none where one is enough. Whatever still runs at the end is ended."""
+    if processes == 1:
+        yield None
+        return
+    executor = LocalExecutor(processes)
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+class _Writer:
+    """Writes records as runs end, so that whatever happens later keeps them."""
+
+    def __init__(self, stream: IO[bytes] | None) -> None:
+        self._stream = stream
+
+    def __call__(self, done: Played | Lost) -> None:
+        if self._stream is not None and isinstance(done, Played) and done.packed_record:
+            self._stream.write(done.packed_record + b"\n")
+            self._stream.flush()
+
+
+@contextmanager
+def _records(path: Path | None) -> Iterator[_Writer]:
+    with path.open("wb") if path is not None else nullcontext() as stream:
+        yield _Writer(stream)

@@ -1,0 +1,118 @@
+"""A scenario in the making: what was read so far, and what is checked when all of it is there."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pumice.config.problems import nearest
+from pumice.errors import InvalidInput
+from pumice.model.api import AnyObject, NodeObject, QueueObject
+from pumice.sim.jobs import SIM_RUN_ANNOTATION
+from pumice.sim.manifests import Manifests
+from pumice.sim.run import default_queue
+from pumice.sim.workload import Generator, TracePart
+
+_QUEUES_NAMED = 5
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file, or of all Python files of a directory."""
+    if path.is_dir():
+        files = sorted(path.rglob("*.py"))
+        listed = "".join(f"{file.relative_to(path)} {digest_of(file)}\n" for file in files)
+        return hashlib.sha256(listed.encode()).hexdigest()
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@dataclass(slots=True)
+class Draft:
+    """The parts of a scenario, as they are read."""
+
+    objects: list[AnyObject] = field(default_factory=list)
+    manifests: list[Manifests] = field(default_factory=list)
+    generators: list[Generator] = field(default_factory=list)
+    traces: list[TracePart] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Digest of every file that was read, by its name."""
+
+    def read(self, base: Path, name: str) -> Path:
+        """The path of a file that the scenario names; it is remembered as an input."""
+        path = base / name
+        if path.is_file():
+            self.inputs[name] = digest_of(path)
+        return path
+
+
+def check_queues(draft: Draft) -> None:
+    """Make the queues that traces name; refuse a generator that submits to one which is not there; else warn."""
+    there = {"default", *(o.metadata.name for o in draft.objects if isinstance(o, QueueObject))}
+    for generator in draft.generators:
+        if generator.queue not in there:
+            meant = nearest(generator.queue, there)
+            hint = f"; did you mean {meant!r}?" if meant else f"; there are {', '.join(sorted(there))}"
+            raise InvalidInput(f"{generator.origin}: generator {generator.name!r}: no queue {generator.queue!r}{hint}")
+    for part in draft.traces:
+        named = {part.queue or job.queue for job in part.trace} - there
+        if part.create_queues and named:
+            draft.objects += [default_queue(name) for name in sorted(named)]
+            draft.notes.append(
+                f"{len(named):,} queue{'' if len(named) == 1 else 's'} that {part.trace.path.name} names and `queues` "
+                f"does not, made with weight 1: {', '.join(sorted(named)[:_QUEUES_NAMED])}"
+                f"{', …' if len(named) > _QUEUES_NAMED else ''}"
+            )
+            there |= named
+    wanted = [job.queue for found in draft.manifests for job in found.jobs]
+    wanted += [part.queue or job.queue for part in draft.traces for job in part.trace]
+    missing = {queue: jobs for queue, jobs in sorted(Counter(wanted).items()) if queue not in there}
+    for queue, jobs in missing.items():
+        meant = nearest(queue, there)
+        hint = f"did you mean {meant!r}? Else declare" if meant else "declare"
+        many = "1 job that names it never starts" if jobs == 1 else f"{jobs:,} jobs that name it never start"
+        draft.warnings.append(f"no queue {queue!r}: {many}; {hint} it under `queues`")
+    if missing and sum(missing.values()) == len(wanted) and not draft.generators:
+        raise InvalidInput(
+            f"workload: none of the {len(wanted):,} jobs can start: no queue {', '.join(map(repr, missing))}; declare "
+            "them under `queues`, or say `queues: create` or `queue: NAME` of the trace"
+        )
+
+
+def without_end(draft: Draft) -> list[str]:
+    """A warning if pods say nothing of their run time: they run to the end, and nothing else would tell."""
+    endless = [
+        (job, sum(len(kind.names) for kind in job.kinds if math.isinf(kind.run_s)))
+        for found in draft.manifests
+        for job in found.jobs
+        if any(math.isinf(kind.run_s) for kind in job.kinds)
+    ]
+    if not endless:
+        return []
+    pods = sum(count for _, count in endless)
+    subject = f"{pods:,} pod{'' if pods == 1 else 's'} of {len(endless):,} job{'' if len(endless) == 1 else 's'}"
+    return [
+        f"run time unknown: {subject} ({endless[0][0].key}{', …' if len(endless) > 1 else ''}) never end; annotate "
+        f"{SIM_RUN_ANNOTATION}, or say `run` of the manifests"
+    ]
+
+
+def leave_out_orphans(draft: Draft) -> None:
+    """Leave out pods that run on a node which is not there, as those of a cluster that was saved in a bad moment do."""
+    there = {o.metadata.name for o in draft.objects if isinstance(o, NodeObject)}
+    for found in draft.manifests:
+        for at, job in enumerate(found.jobs):
+            lost = {pod: node for pod, node in job.placed.items() if node not in there}
+            if not lost:
+                continue
+            kinds = tuple(kind for kind in job.kinds if not lost.keys() & set(kind.names))
+            found.jobs[at] = replace(job, kinds=kinds)
+            draft.warnings += [
+                f"{job.origin}: pod {job.namespace}/{pod} runs on node {node!r}, which is not there: left out"
+                for pod, node in lost.items()
+            ]
+        found.jobs[:] = [job for job in found.jobs if job.kinds]

@@ -1,0 +1,86 @@
+"""Everything random: a stream of its own for each quantity of each thing, so that runs share their luck.
+
+What is drawn for a thing depends on the seed, on the quantity and on the thing's own name, never on what was drawn
+before it. Two runs of one seed therefore differ only by what the scheduler does: the same jobs arrive, the same pods
+fail, the same binds are refused, whatever the configuration. A scenario that is changed in one place (a load, a
+pattern of the day) keeps what it draws in all others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from dataclasses import dataclass
+from typing import Protocol
+
+
+def stream(seed: int, *names: object) -> random.Random:
+    """Return the random numbers of one quantity: of the same seed and names, the same ones."""
+    return random.Random("/".join(map(str, (seed, *names))))
+
+
+def uniform_of(seed: int, *names: object) -> float:
+    """Return one number from 0 to 1 (not included); cheaper than a stream where one is enough."""
+    text = "/".join(map(str, (seed, *names))).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()[:7], "big") / 2**56
+
+
+class Draw(Protocol):
+    """A distribution: one number from it per call."""
+
+    def __call__(self, rng: random.Random) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Always the same."""
+
+    value: float
+
+    def __call__(self, rng: random.Random) -> float:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Any number between two, equally often."""
+
+    low: float
+    high: float
+
+    def __call__(self, rng: random.Random) -> float:
+        return rng.uniform(self.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """Memoryless, with this mean."""
+
+    mean: float
+
+    def __call__(self, rng: random.Random) -> float:
+        return rng.expovariate(1 / self.mean)
+
+
+@dataclass(frozen=True, slots=True)
+class Lognormal:
+    """Log-normal: half are below the median, nine tenths below *p90*."""
+
+    median: float
+    p90: float
+
+    def __call__(self, rng: random.Random) -> float:
+        sigma = math.log(self.p90 / self.median) / 1.2815515655446004
+        return self.median * math.exp(rng.gauss(0.0, sigma))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of several numbers, by weight."""
+
+    values: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    def __call__(self, rng: random.Random) -> float:
+        return rng.choices(self.values, self.weights)[0]

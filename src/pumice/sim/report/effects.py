@@ -1,0 +1,111 @@
+"""Effects over many seeds, in words: one wording for the page and for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pumice.sim.report import units
+from pumice.sim.results.metrics import Unit
+from pumice.sim.results.pairs import FEWEST, Effect, Interval
+from pumice.sim.results.seeds import Driver, SeedComparison, SeedRow
+
+SIGNS = {"better": "✓", "worse": "✗", "cannot tell": "~", "no change": "=", "not comparable": "?"}
+HOW_TO_READ = (
+    "Change: what a pair of runs of one seed differs by, on average; of times the typical ratio. Interval: where it "
+    "lies with 95 % confidence. Each row is judged by itself: of twenty without any effect, one is told as a change."
+)
+
+
+def change(effect: Effect, unit: Unit) -> str:
+    """Return the change: ``−40.2 %``, ``−2.9 points``."""
+    estimate = effect.change.estimate
+    return units.signed_percent(estimate) if effect.scale == "ratio" else units.signed(estimate, unit)
+
+
+def limits(effect: Effect, unit: Unit) -> str:
+    """Return the interval of a change: ``−63 … −3 %``; nothing where there are too few seeds for one."""
+    low, high = effect.change.low, effect.change.high
+    if low is None or high is None:
+        return units.NOTHING
+    if effect.scale == "ratio":
+        return _between(units.signed_percent(low), units.signed_percent(high))
+    return _between(units.signed(low, unit), units.signed(high, unit))
+
+
+def value_limits(value: Interval, unit: Unit) -> str:
+    """Return the interval of a figure itself."""
+    if value.low is None or value.high is None:
+        return units.NOTHING
+    return _between(units.amount(value.low, unit), units.amount(value.high, unit))
+
+
+def _between(low: str, high: str) -> str:
+    """Two amounts; a unit that both have is said once."""
+    (first, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")
+    return f"{first} … {high}" if unit == other else f"{low} … {high}"
+
+
+def verdict(effect: Effect) -> str:
+    """Return what can be said: ``✓ better``, ``~ cannot tell``."""
+    return f"{SIGNS[effect.verdict]} {effect.verdict}"
+
+
+def won(effect: Effect) -> str:
+    """Return on how many seeds it was better: ``5 of 7``."""
+    return f"{effect.better} of {effect.pairs}"
+
+
+def says_something(row: SeedRow) -> bool:
+    """Whether a row is worth its place: where all is zero only that of unfinished jobs is."""
+    return row.key == "unfinished" or any(map(any, row.by_seed))
+
+
+def seeds(numbers: Sequence[int]) -> str:
+    """Return seeds in words: ``seeds 1 to 7``, ``seed 4``, ``seeds 1, 3, 9``."""
+    if len(numbers) == 1:
+        return f"seed {numbers[0]}"
+    if numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"seeds {numbers[0]} to {numbers[-1]}"
+    return f"seeds {', '.join(map(str, numbers))}"
+
+
+def remarks(comparison: SeedComparison) -> list[str]:
+    """Return what a reader should know beside the table: what drives a difference, what stands against a verdict."""
+    said: list[str] = []
+    wait = next((row for row in comparison.overall if row.key == "wait.mean"), None)
+    for at, name in enumerate(comparison.configurations[1:], 1):
+        drivers = [driver for driver in comparison.drivers if driver.configuration == name]
+        if drivers:
+            said.append(f"waiting under {name}: {'; '.join(map(_driver, drivers))}")
+        if wait is not None and (effect := wait.effects[at]) is not None and effect.advised:
+            said.append(
+                f"to tell a change of {change(effect, wait.unit)} in the mean wait under {name} from chance: about "
+                f"{effect.advised:,} seeds"
+            )
+        said += _incomparable(name, at, comparison.overall)
+    if len(comparison.configurations) > 1 and len(comparison.seeds) < FEWEST:
+        many = len(comparison.seeds)
+        said.append(
+            f"{many} seed{'' if many == 1 else 's'} cannot tell a change from chance; at least {FEWEST} are needed"
+        )
+    return said
+
+
+def _driver(driver: Driver) -> str:
+    part = f"{100 * driver.part:.0f} %" if driver.part < 2 else f"{driver.part:.1f} times"
+    where = {"seed": f"on seed {driver.name}", "queue": f"in queue {driver.name}", "size": f"in jobs of {driver.name}"}
+    return f"{part} of the difference is {where[driver.kind]}"
+
+
+def _incomparable(name: str, at: int, rows: Sequence[SeedRow]) -> list[str]:
+    """Why figures cannot be compared: one sentence for all that have the same reason."""
+    by_reason: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        effect = row.effects[at]
+        if effect is not None and effect.verdict == "not comparable":
+            by_reason.setdefault(effect.against, []).append(row.label)
+    return [
+        f"{name}: {', '.join(labels)} cannot be compared, for jobs were left: give it a longer horizon "
+        f"({reason[0]}{f'; and on {len(reason) - 1} more seeds' if len(reason) > 1 else ''})"
+        for reason, labels in by_reason.items()
+    ]

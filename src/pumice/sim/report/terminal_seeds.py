@@ -1,0 +1,80 @@
+"""What the terminal shows of many seeds, as Rich renderables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pumice.sim.report import effects, units
+from pumice.sim.results.seeds import SeedComparison, SeedRow
+
+_STYLES = {"better": "green", "worse": "red", "cannot tell": "yellow", "no change": "dim", "not comparable": "yellow"}
+_FIRST_OF_PART = frozenset({"wait.mean", "completed", "makespan"})
+
+
+def render_seeds(comparison: SeedComparison) -> RenderableType:
+    """Return each configuration against the first over all seeds; a single one with its own intervals."""
+    rows = [(row.label, row) for row in comparison.overall if effects.says_something(row)]
+    parts: list[RenderableType] = []
+    names = comparison.configurations
+    if len(names) == 1:
+        parts.append(_alone("", rows))
+    for at in range(1, len(names)):
+        parts.append(_table("" if at == 1 else " ", names, at, rows))
+        for title, groups in (("Mean wait by queue", comparison.by_queue), ("Mean wait by size", comparison.by_size)):
+            waits = [(group.name, row) for group in groups for row in group.rows if row.key == "wait.mean"]
+            if len(waits) > 1:
+                parts.append(_table(title, names, at, waits))
+    said = [*effects.remarks(comparison), *comparison.notes]
+    notes = [Text(f"note: {text}", style="yellow") for text in said]
+    reading = [Text(effects.HOW_TO_READ, style="dim")] if len(names) > 1 else []
+    return Group(*parts, Text(), *reading, *notes)
+
+
+def _titled(title: str) -> Table:
+    heading = Text(f"\n{title}" if title.strip() else "", style="bold") if title else None
+    return Table(title=heading, title_justify="left", title_style="", header_style="dim", box=None, pad_edge=False)
+
+
+def _table(title: str, names: Sequence[str], at: int, rows: Sequence[tuple[str, SeedRow]]) -> Table:
+    table = _titled(title)
+    table.add_column("", min_width=20)
+    for name in (names[0], names[at], "change", "95 % interval", "better on"):
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for label, row in rows:
+        if not title.strip() and row.key in _FIRST_OF_PART:
+            table.add_row()
+        cells = [Text(label), *(_value(row, place) for place in (0, at))]
+        effect = row.effects[at]
+        if effect is not None:
+            told = effect.verdict not in ("no change", "not comparable")
+            words = [effects.change(effect, row.unit), effects.limits(effect, row.unit), effects.won(effect)]
+            cells += [Text(text if told else "") for text in words]
+            cells.append(Text(effects.verdict(effect), style=_STYLES[effect.verdict]))
+        table.add_row(*cells)
+    return table
+
+
+def _value(row: SeedRow, at: int) -> Text:
+    value = row.values[at]
+    return Text(units.amount(None if value is None else value.estimate, row.unit, at_least=row.at_least[at]))
+
+
+def _alone(title: str, rows: Sequence[tuple[str, SeedRow]]) -> Table:
+    table = _titled(title)
+    table.add_column("", min_width=20)
+    for name in ("typical", "95 % interval", "lowest", "highest"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for label, row in rows:
+        if row.key in _FIRST_OF_PART:
+            table.add_row()
+        value = row.values[0]
+        known = [one for one in row.by_seed[0] if one is not None]
+        if value is not None:
+            ends = (units.amount(end, row.unit) for end in (min(known), max(known)))
+            table.add_row(Text(label), _value(row, 0), Text(effects.value_limits(value, row.unit)), *map(Text, ends))
+    return table

@@ -1,0 +1,255 @@
+"""``compare_seeds``: configurations side by side over many seeds, pair by pair, each against the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from pumice.errors import InvalidInput
+from pumice.sim.results import sizes
+from pumice.sim.results.comparison import left_against
+from pumice.sim.results.metrics import METRICS, OF_GROUP, Better, Metric, S, Unit
+from pumice.sim.results.pairs import Effect, Interval, Scale, effect, typical
+from pumice.sim.results.summary import Figures, LeftJob, Summary
+
+_NAMED = 3
+_DRIVES = 0.5
+"""What makes up at least this part of a difference is said to drive it."""
+
+
+class SeedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure of all configurations over all seeds."""
+
+    key: str
+    label: str
+    unit: Unit
+    better: Better
+    values: tuple[Interval | None, ...]
+    """The typical value of each configuration: the mean over seeds, of times the geometric one."""
+    at_least: tuple[bool, ...]
+    """Values that are lower bounds, because jobs were not finished in at least one run."""
+    by_seed: tuple[tuple[float | None, ...], ...]
+    """Of each configuration, the value of each seed."""
+    effects: tuple[Effect | None, ...]
+    """Against the first configuration; ``None`` for itself, and where too few runs have a value."""
+
+
+class SeedTable(msgspec.Struct, frozen=True):
+    """The figures of one queue or one size class."""
+
+    name: str
+    rows: tuple[SeedRow, ...]
+
+
+class Driver(msgspec.Struct, frozen=True):
+    """Where the difference in mean wait comes from."""
+
+    configuration: str
+    kind: Literal["seed", "queue", "size"]
+    name: str
+    part: float
+    """Of the whole difference, 1 for all of it; it can be more where others go the other way."""
+
+
+class SeedComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Configurations over the seeds that all of them have been played on."""
+
+    configurations: tuple[str, ...]
+    seeds: tuple[int, ...]
+    overall: tuple[SeedRow, ...]
+    by_queue: tuple[SeedTable, ...]
+    by_size: tuple[SeedTable, ...]
+    drivers: tuple[Driver, ...]
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def row(self, key: str) -> SeedRow:
+        """Return the row of a figure.
+
+        :raises InvalidInput: there is none.
+        """
+        found = next((row for row in self.overall if row.key == key), None)
+        if found is None:
+            raise InvalidInput(
+                f"figure {key!r}: no run has a value; there are {', '.join(r.key for r in self.overall)}"
+            )
+        return found
+
+
+def compare_seeds(played: Mapping[str, Mapping[int, Summary]]) -> SeedComparison:
+    """Return what differs between configurations, from the summaries of their runs by seed.
+
+    Only seeds that every configuration has count, in their order.
+
+    :raises InvalidInput: no configuration, or no seed that all have.
+    """
+    names = tuple(played)
+    if not names:
+        raise InvalidInput("runs: at least one is needed to compare")
+    seeds = tuple(sorted(set.intersection(*(set(runs) for runs in played.values()))))
+    if not seeds:
+        raise InvalidInput(f"runs: no seed was played to its end under all of {', '.join(names)}")
+    runs = [[played[name][seed] for seed in seeds] for name in names]
+    alike = len(seeds) > 1 and all(run.total == part[0].total for part in runs for run in part)
+    if alike:  # one run, played again and again: its repetitions are no evidence
+        seeds, runs = seeds[:1], [part[:1] for part in runs]
+    queues = sorted({figures.name for part in runs for run in part for figures in run.by_queue})
+    used = {figures.name for part in runs for run in part for figures in run.by_size}
+    overall = _rows(list(METRICS.values()), [list(part) for part in runs], _left(runs), seeds)
+    return SeedComparison(
+        configurations=names,
+        seeds=seeds,
+        overall=overall,
+        by_queue=tuple(_table(name, runs, "queue", seeds) for name in queues),
+        by_size=tuple(_table(name, runs, "size", seeds) for name in sizes.SIZES if name in used),
+        drivers=tuple(driver for at in range(1, len(names)) for driver in _drivers(names[at], at, runs, seeds)),
+        warnings=_warnings(names, runs),
+        notes=_notes(names, runs, alike),
+    )
+
+
+def _left(
+    runs: Sequence[Sequence[Summary]], keep: Callable[[LeftJob], bool] = lambda job: True
+) -> list[list[list[LeftJob]]]:
+    return [[[job for job in run.left if keep(job)] for run in part] for part in runs]
+
+
+def _rows(
+    metrics: Sequence[Metric[S]],
+    sources: Sequence[Sequence[S | None]],
+    left: Sequence[Sequence[Sequence[LeftJob]]],
+    seeds: Sequence[int],
+) -> tuple[SeedRow, ...]:
+    rows = []
+    for metric in metrics:
+        values = tuple(tuple(None if s is None else metric.of(s) for s in part) for part in sources)
+        if all(value is None for part in values for value in part):
+            continue
+        scale: Scale = "ratio" if metric.as_ratio else "difference"
+        known = [[value for value in part if value is not None] for part in values]
+        effects: list[Effect | None] = [None]
+        for at in range(1, len(values)):
+            effects.append(_effect(metric, (sources[0], sources[at]), (left[0], left[at]), seeds))
+        rows.append(
+            SeedRow(
+                key=metric.key,
+                label=metric.label,
+                unit=metric.unit,
+                better=metric.better,
+                values=tuple(typical(part, scale) if part else None for part in known),
+                at_least=tuple(any(s is not None and metric.at_least(s) for s in part) for part in sources),
+                by_seed=values,
+                effects=tuple(effects),
+            )
+        )
+    return tuple(rows)
+
+
+def _effect(
+    metric: Metric[S],
+    sources: tuple[Sequence[S | None], Sequence[S | None]],
+    left: tuple[Sequence[Sequence[LeftJob]], Sequence[Sequence[LeftJob]]],
+    seeds: Sequence[int],
+) -> Effect | None:
+    """The effect over the seeds that both have a value for, and what speaks against its direction."""
+    first: list[float] = []
+    second: list[float] = []
+    kept: list[tuple[int, S, S]] = []
+    for at, (before, after) in enumerate(zip(*sources, strict=True)):
+        if before is None or after is None:
+            continue
+        a, b = metric.of(before), metric.of(after)
+        if a is not None and b is not None:
+            first.append(a)
+            second.append(b)
+            kept.append((at, before, after))
+    if not kept:
+        return None
+    scale: Scale = "ratio" if metric.as_ratio else "difference"
+    lower = metric.better == "lower"
+    plain = effect(first, second, scale=scale, lower_is_better=lower)
+    against: list[str] = []
+    for at, before, after in kept:
+        bounds = (metric.at_least(before), metric.at_least(after))
+        jobs = left_against(metric.open, plain.change.estimate, left[0][at], left[1][at], bounds)
+        if jobs:
+            against.append(f"seed {seeds[at]}: {', '.join(jobs[:_NAMED])}{', …' if len(jobs) > _NAMED else ''}")
+    return effect(first, second, scale=scale, lower_is_better=lower, against=against) if against else plain
+
+
+def _table(
+    name: str, runs: Sequence[Sequence[Summary]], kind: Literal["queue", "size"], seeds: Sequence[int]
+) -> SeedTable:
+    def of(run: Summary) -> Figures | None:
+        groups = run.by_queue if kind == "queue" else run.by_size
+        return next((figures for figures in groups if figures.name == name), None)
+
+    left = _left(runs, lambda job: getattr(job, kind) == name)
+    return SeedTable(name, _rows(OF_GROUP, [[of(run) for run in part] for part in runs], left, seeds))
+
+
+# -- where a difference comes from ----------------------------------------------------------------------------------
+def _drivers(configuration: str, at: int, runs: Sequence[Sequence[Summary]], seeds: Sequence[int]) -> list[Driver]:
+    """The queue, the size class and the seed that make up most of the difference in time waited, where one does."""
+    base, other = runs[0], runs[at]
+    by_seed = {str(seed): _waited(b.total) - _waited(a.total) for a, b, seed in zip(base, other, seeds, strict=True)}
+    whole = sum(by_seed.values())
+    if not whole:
+        return []
+    kinds: list[tuple[Literal["seed", "queue", "size"], dict[str, float]]] = [
+        ("queue", _by_group(base, other, lambda run: run.by_queue)),
+        ("size", _by_group(base, other, lambda run: run.by_size)),
+    ]
+    if len(seeds) > 2:
+        kinds.append(("seed", by_seed))
+    found = []
+    for kind, parts in kinds:
+        name = max(parts, key=lambda part: (parts[part] / whole, part), default=None)
+        if name is not None and len(parts) > 1 and parts[name] / whole >= _DRIVES:
+            found.append(Driver(configuration, kind, name, parts[name] / whole))
+    return found
+
+
+def _by_group(
+    base: Sequence[Summary], other: Sequence[Summary], groups: Callable[[Summary], Sequence[Figures]]
+) -> dict[str, float]:
+    parts: dict[str, float] = {}
+    for sign, part in ((-1, base), (1, other)):
+        for run in part:
+            for figures in groups(run):
+                parts[figures.name] = parts.get(figures.name, 0.0) + sign * _waited(figures)
+    return parts
+
+
+def _waited(figures: Figures) -> float:
+    return figures.wait.mean * figures.wait.count if figures.wait else 0.0
+
+
+# -- what is good to know --------------------------------------------------------------------------------------------
+def _warnings(names: Sequence[str], runs: Sequence[Sequence[Summary]]) -> tuple[str, ...]:
+    """The warnings of all runs, each once; one that not all configurations have begins with the name of its own."""
+    said = [dict.fromkeys(text for run in part for text in run.warnings) for part in runs]
+    every = set.intersection(*(set(texts) for texts in said))
+    listed: dict[str, None] = {}
+    for name, texts in zip(names, said, strict=True):
+        listed.update(dict.fromkeys(text if text in every else f"{name}: {text}" for text in texts))
+    return tuple(listed)
+
+
+def _notes(names: Sequence[str], runs: Sequence[Sequence[Summary]], alike: bool) -> tuple[str, ...]:
+    notes = list(dict.fromkeys(text for part in runs for run in part for text in run.notes))
+    left = []
+    for name, part in zip(names, runs, strict=True):
+        jobs = sum(len(run.left) for run in part)
+        never = sum(not job.started for run in part for job in run.left)
+        if jobs:
+            began = f", {never:,} never started" if never else ""
+            left.append(f"{jobs:,} of {sum(run.total.jobs for run in part):,} jobs of {name}{began}")
+    if left:
+        text = "; ".join(left)
+        notes.append(f"not finished: {text}. They count until the end of the run, and such figures are marked ≥")
+    if alike:
+        notes.append("every seed gave the same run: nothing here is drawn, so nothing can be said about chance")
+    return tuple(notes)

@@ -1,0 +1,113 @@
+"""Configurations over many seeds: only whole pairs count, what drives a difference is named, nothing is overstated."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+from pumice.errors import InvalidInput
+from pumice.sim.report import html_seeds, render_seeds
+from pumice.sim.results import JobRecord, RunRecord, Summary, compare_seeds, summarise
+from pumice.sim.results.metrics import METRICS
+
+
+def summary(name: str, seed: int, waits: dict[str, list[float | None]], horizon: float = 10_000) -> Summary:
+    """A run whose jobs waited so long, by queue; None never started."""
+    jobs = [
+        JobRecord(
+            name=f"{queue}-{at}",
+            queue=queue,
+            submit=0,
+            start=wait,
+            end=None if wait is None else wait + 60,
+            duration=60,
+            gpus=1 if queue == "a" else 8,
+            outcome="pending" if wait is None else "completed",
+        )
+        for queue, part in waits.items()
+        for at, wait in enumerate(part)
+    ]
+    return summarise(RunRecord(name=name, seed=seed, horizon=horizon, jobs=tuple(jobs)))
+
+
+SEEDS = range(1, 9)
+
+
+def study(factor: float = 0.5, spread: float = 10.0) -> dict[str, dict[int, Summary]]:
+    """The second configuration lets queue b wait so many times as long, and a as long."""
+    first = {s: summary("first", s, {"a": [spread * s], "b": [100.0 * s, 50.0 * s]}) for s in SEEDS}
+    second = {s: summary("second", s, {"a": [spread * s], "b": [100.0 * s * factor, 50.0 * s * factor]}) for s in SEEDS}
+    return {"first": first, "second": second}
+
+
+def test_a_steady_effect_is_found_and_its_queue_and_size_are_named() -> None:
+    found = compare_seeds(study())
+    wait = found.row("wait.mean").effects[1]
+    assert wait is not None
+    assert (wait.verdict, wait.better, wait.pairs) == ("better", 8, 8)
+    assert wait.change.estimate == pytest.approx((10 + 75) / 160 - 1)
+    assert [(d.kind, d.name) for d in found.drivers] == [("queue", "b"), ("size", "5 to 8 GPUs")]
+    assert all(driver.part == pytest.approx(1.0) for driver in found.drivers)
+
+
+def test_a_seed_that_makes_most_of_a_difference_is_named() -> None:
+    runs = study(factor=1.0)
+    runs["second"][5] = summary("second", 5, {"a": [50.0], "b": [9000.0, 250.0]})
+    found = compare_seeds(runs)
+    assert ("seed", "5") in [(driver.kind, driver.name) for driver in found.drivers]
+    wait = found.row("wait.mean").effects[1]
+    assert wait is not None
+    assert (wait.verdict, wait.worse) == ("cannot tell", 1)
+
+
+def test_only_seeds_that_all_configurations_have_count() -> None:
+    runs = study()
+    del runs["second"][3]
+    del runs["first"][8]
+    assert compare_seeds(runs).seeds == (1, 2, 4, 5, 6, 7)
+    with pytest.raises(InvalidInput, match="no seed was played to its end under all of first, second"):
+        compare_seeds({"first": {1: runs["first"][1]}, "second": {}})
+
+
+def test_jobs_that_one_configuration_starves_take_its_verdict_away() -> None:
+    runs = study()
+    runs["second"][4] = summary("second", 4, {"a": [40.0], "b": [100.0, None]}, horizon=300)
+    found = compare_seeds(runs)
+    wait = found.row("wait.mean").effects[1]
+    assert wait is not None
+    assert (wait.verdict, wait.against) == ("not comparable", ("seed 4: default/b-1",))
+    assert found.row("wait.mean").at_least == (False, True)
+    left = found.row("unfinished").effects[1]
+    assert left is not None
+    assert left.worse == 1
+    assert any("1 of 24 jobs of second, 1 never started" in note for note in found.notes)
+
+
+def test_seeds_that_all_give_the_same_run_are_no_evidence() -> None:
+    same = {s: summary("first", s, {"a": [10.0]}) for s in SEEDS}
+    other = {s: summary("second", s, {"a": [900.0]}) for s in SEEDS}
+    found = compare_seeds({"first": same, "second": other})
+    assert found.seeds == (1,)
+    assert {row.effects[1].verdict for row in found.overall if row.effects[1]} <= {"cannot tell", "no change"}
+    assert "every seed gave the same run" in found.notes[-1]
+
+
+def test_every_figure_of_a_run_has_a_row_with_its_values() -> None:
+    found = compare_seeds(study())
+    one = next(iter(study()["first"].values()))
+    assert {row.key for row in found.overall} == {key for key, metric in METRICS.items() if metric.of(one) is not None}
+    for row in found.overall:
+        assert all(len(part) == len(found.seeds) for part in row.by_seed)
+
+
+def test_a_report_and_a_table_are_made_of_one_two_and_three_configurations() -> None:
+    runs = study()
+    runs["third"] = {s: msgspec.structs.replace(one, run="third") for s, one in runs["first"].items()}
+    for names in (["first"], ["first", "second"], ["first", "second", "third"]):
+        found = compare_seeds({name: runs[name] for name in names})
+        page = html_seeds(found, title="study")
+        assert all(name in page for name in names)
+        assert re.search(r">[^<]*\b(nan|inf|None)\b", page.partition("<main>")[2].partition("<script")[0]) is None
+        assert render_seeds(found) is not None
