@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Final
 
 CONFIDENCE: Final = 0.95
@@ -47,6 +46,8 @@ def compare(before: Sequence[float], after: Sequence[float]) -> Ratio:
 
     :raises ValueError: there are too few pairs, or not as many of one as of the other.
     """
+    from statistics import median
+
     logs = sorted(math.log(b / a) for a, b in zip(before, after, strict=True))
     at = rank(len(logs)) - 1
     return Ratio(math.exp(median(logs)), math.exp(logs[at]), math.exp(logs[-1 - at]))

@@ -6,13 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from pumice.bench.against import against
-from pumice.bench.children import run_shape
 from pumice.bench.figures import FIGURES
 from pumice.bench.pairs import FEWEST
-from pumice.bench.shapes import SHAPES
 from pumice.cli import render
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.cli.usage import WrongUsage
 
 
 def bench(
@@ -28,6 +26,12 @@ def bench(
     json: JsonOption = False,
 ) -> None:
     """Measure deciding: events in, one whole cycle, intents out to a sink that does nothing."""
+    from pumice.bench.children import run_shape
+    from pumice.bench.shapes import SHAPES
+
+    for name in shapes or ():
+        if name not in SHAPES:
+            raise WrongUsage(f"shape {name!r}: must be one of {', '.join(SHAPES)}")
     names = list(dict.fromkeys(shapes or SHAPES))
     if commit is not None:
         _compare(commit, names, pairs, as_json(output, json))
@@ -51,6 +55,8 @@ def bench(
 
 
 def _compare(commit: str, names: list[str], pairs: int, for_programs: bool) -> None:
+    from pumice.bench.against import against
+
     then, results = against(commit, names, pairs, render.note)
     if for_programs:
         render.data({"against": then, "shapes": results})

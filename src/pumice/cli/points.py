@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pumice.cli import render
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
-from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
-from pumice.framework.points import POINTS, Point
+
+if TYPE_CHECKING:
+    from pumice.framework.points import Point
 
 
 def points(
@@ -19,6 +20,8 @@ def points(
     json: JsonOption = False,
 ) -> None:
     """List the extension points, or show one."""
+    from pumice.framework.points import POINTS
+
     if name is not None:
         point = find(name)
         if as_json(output, json):
@@ -40,6 +43,9 @@ def find(name: str) -> Point:
 
     :raises InvalidInput: there is none; says which one is near.
     """
+    from pumice.config.problems import nearest
+    from pumice.framework.points import POINTS
+
     wanted = name.replace("_", "").replace("-", "").casefold().removesuffix("fn").removeprefix("add")
     for point in POINTS.values():
         if wanted in (point.name.replace("_", ""), point.go.casefold().removesuffix("fn")):

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from string import Template
 
+from pumice.cli.usage import WrongUsage
 from pumice.errors import InvalidInput
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -202,10 +203,11 @@ def _cluster(name: str) -> str:
 def new_plugin(name: str, directory: Path) -> list[Path]:
     """Write a plugin, its test, confs, a cluster and a scenario into ``directory/name``; returns the files.
 
-    :raises InvalidInput: the name is no plugin name, or the folder exists or cannot be made.
+    :raises WrongUsage: the name is no plugin name.
+    :raises InvalidInput: the folder exists or cannot be made.
     """
     if not _NAME.fullmatch(name):
-        raise InvalidInput(f"plugin name {name!r}: must be lower-case words joined by dashes, such as spot-first")
+        raise WrongUsage(f"plugin name {name!r}: must be lower-case words joined by dashes, such as spot-first")
     folder = directory / name
     if folder.exists():
         raise InvalidInput(f"folder {str(folder)!r}: exists already")

@@ -13,6 +13,7 @@ from pumice.kube.client import KubeClient
 from pumice.kube.controllers.hand import AT_ONCE, Hand
 from pumice.kube.controllers.jobs import JobController
 from pumice.kube.controllers.loose import LoosePodController
+from pumice.kube.controllers.names import NAMES
 from pumice.kube.controllers.objects import FOLLOWED, JOBS, OwnedPod
 from pumice.kube.controllers.queues import QueueController
 from pumice.kube.controllers.store import Store
@@ -25,9 +26,6 @@ from pumice.kube.reflector import Reflector
 from pumice.kube.writes import Writer
 
 log = logging.getLogger("pumice.kube.controllers")
-
-NAMES = ("job", "podgroup", "queue")
-"""The controllers that there are."""
 
 
 @dataclass(frozen=True, slots=True)
