@@ -10,6 +10,7 @@ import typer
 from pumice.cli import render
 from pumice.cli.options import ConfOption, JsonOption, Output, OutputOption, as_json
 from pumice.cli.usage import WrongUsage
+from pumice.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pumice.extender.server.served import Served
@@ -86,7 +87,7 @@ def serve(
         whom = Credentials(kubeconfig, context)
     bound = served.needs_one_worker() if workers > 1 else []
     if bound:
-        raise WrongUsage(
+        raise InvalidInput(
             f"--workers {workers}: {', '.join(bound)} must be declared STATIC or NODE, so that workers answer alike"
         )
     with listening_on(host, port) as listening:
