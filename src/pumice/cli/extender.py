@@ -114,8 +114,12 @@ def check(
     """Ask a running extender every verb and say how it answers; fails if an answer breaks the contract."""
     from pumice.cli.policies import pairs
     from pumice.extender.settings import Transport
+    from pumice.extender.tools.check import QUESTIONS
     from pumice.extender.tools.check import check as check_extender
 
+    for name in only or ():
+        if name not in QUESTIONS:
+            raise WrongUsage(f"--only {name!r}: must be one of {', '.join(QUESTIONS)}")
     transport = Transport(
         url.rstrip("/"),
         timeout=timeout,

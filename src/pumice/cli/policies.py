@@ -17,10 +17,10 @@ from pumice.cli.options import load_conf, registry_with
 from pumice.cli.usage import WrongUsage
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
-from pumice.extender.server.options import Options
 from pumice.framework.registry import PluginInfo, Registry, build
 
 if TYPE_CHECKING:
+    from pumice.extender.server.options import Options
     from pumice.kube.credentials import Credentials
 
 

@@ -11,7 +11,7 @@ import typer
 
 from pumice.cli.lazy import LazyGroup
 from pumice.cli.usage import WrongUsage
-from pumice.errors import PumiceError
+from pumice.errors import MissingExtra, PumiceError
 
 
 class Pumice(LazyGroup):
@@ -25,6 +25,25 @@ class Pumice(LazyGroup):
 
             render.error(one_line(exc))
             raise typer.Exit(2 if isinstance(exc, WrongUsage) else 1) from None
+        except ModuleNotFoundError as exc:
+            from pumice.cli import render
+
+            missing = missing_extra(ctx.invoked_subcommand or "", exc)
+            if missing is None:
+                raise
+            render.error(str(missing))
+            raise typer.Exit(1) from None
+
+
+def missing_extra(command: str, exc: ModuleNotFoundError) -> MissingExtra | None:
+    """What to install if the module belongs to an extra: the one of the command, where several have it."""
+    from pumice.cli.extras import extras_with
+
+    extras = extras_with(exc.name or "")
+    if not extras:
+        return None
+    own = "kube" if command in ("run", "controllers") else "extender"
+    return MissingExtra(f"pumice {command}", exc.name or "", own if own in extras else extras[0])
 
 
 def one_line(exc: PumiceError) -> str:
