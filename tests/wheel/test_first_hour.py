@@ -58,11 +58,11 @@ def test_a_new_plugin_decides_the_same_in_a_cycle_in_the_simulator_and_behind_ht
     cycle = json.loads(run(pumice, "cycle", "cluster.yaml", *ours, "--json", cwd=folder))
     assert cycle["errors"] == cycle["warnings"] == []
     assert cycle["binds"] == {
-        "default/plain-0": "b",  # the fuller one first, the reserved one not at all
-        "default/plain-1": "b",
-        "default/plain-2": "a",
-        "default/team-0": "a",
-        "default/team-1": "a",
+        "default/large-0": "a",
+        "default/large-1": "c",
+        "default/small-0": "a",  # the fuller one first, the one for large tasks not at all
+        "default/small-1": "b",
+        "default/small-2": "b",
     }
 
     run(pumice, "simulate", "scenario.yaml", "--only", "rack", "--horizon", "1h", "--log", "log", cwd=folder)
