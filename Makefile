@@ -32,7 +32,7 @@ test: $(STAMP)  ## Run the tests
 
 browser: $(STAMP)
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }
-	@$(BIN)/python -c 'import playwright' 2>/dev/null || $(BIN)/python -m pip install --quiet 'playwright>=1.45,<2'
+	@$(BIN)/python -c 'import playwright' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,screenshots]'
 
 test-web: browser  ## Open the report in Debian's Chromium (installs it where it is missing)
 	$(BIN)/pytest tests/web/check_report.py

@@ -24,6 +24,13 @@ class InvalidInput(PumiceError):
     """Something given from outside (a quantity, an object, an option) breaks a rule."""
 
 
+class MissingExtra(PumiceError):
+    """A part of Pumice is asked for whose dependencies are not installed."""
+
+    def __init__(self, what: str, module: str, extra: str) -> None:
+        super().__init__(f"{what} needs {module}, which is not installed: pip install 'pumice[{extra}]'")
+
+
 class ConfigError(PumiceError):
     """The scheduler configuration cannot be used."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from pumice.cli.app import app
 
+PUMICE = Path(sys.executable).with_name("pumice")
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "examples" / "demo"
 DEMO_CONF = DEMO / "scheduler.conf"

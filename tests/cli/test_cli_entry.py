@@ -1,24 +1,124 @@
-"""The program loads what it needs: ``pumice run`` nothing of the other commands, everything else all of them."""
+"""The program starts quickly: it loads the command that is called and nothing of the others; and how it ends."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import typer
+from cli_runs import DEMO, DEMO_CONF, PUMICE, Pumice
 
-from pumice.cli.app import app
-from pumice.cli.entry import command_line
+from pumice.cli.app import COMMANDS, app
+from pumice.cli.lazy import SUMMARY
 
-LOOK = "import sys; from pumice.cli.entry import command_line; command_line(['run']); print(*sys.modules)"
+HELP_S = 0.3
+"""CPU seconds that help and completion may take."""
+VERSION_S = 0.15
+TRIES = 8
+"""The best run counts: what has to be compiled first and a busy machine make others longer, never shorter."""
+LATER = {"simulate", "compare"}
+HEAVY = ("numpy", "yaml", "aiohttp", "uvicorn", "starlette", "prometheus_client", "pumice.model", "pumice.framework")
+"""What no parser needs."""
 
 
-def test_run_loads_no_simulator_no_benchmarks_and_no_extender_server() -> None:
-    loaded = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True).stdout.split()
-    assert "pumice.kube.service" in loaded
-    assert not [m for m in loaded if m.startswith(("pumice.sim", "pumice.bench", "pumice.extender.server"))]
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Every command below a group."""
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield " ".join(path)
+        return
+    for name in below:
+        yield from leaves(below[name], (*path, name))
 
 
-@pytest.mark.parametrize("args", [[], ["version"], ["--log-level", "info", "run"], ["simulate", "run"]])
-def test_everything_else_has_all_commands(args: list[str]) -> None:
-    assert command_line(args) is app
+ALL = sorted(set(leaves(typer.main.get_command(app))) - LATER)
+COMPLETIONS = [("pumice ", "1"), ("pumice sim", "1"), ("pumice cycle --re", "2"), ("pumice conf ", "2")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Bytecode is kept from process to process, and not beside the source."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
+        yield
+
+
+def cpu(*words: str, **environment: str) -> float:
+    """CPU seconds of a process that must end well."""
+    with subprocess.Popen(
+        [str(PUMICE), *words], env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, said
+    return used.ru_utime + used.ru_stime
+
+
+def quick(limit: float, *words: str, **environment: str) -> bool:
+    """Whether the best of some runs is within the limit."""
+    return any(cpu(*words, **environment) < limit for _ in range(TRIES))
+
+
+@pytest.mark.parametrize("words", [["version"], ["--version"]])
+def test_the_version_is_printed_at_once(words: list[str]) -> None:
+    assert quick(VERSION_S, *words)
+
+
+@pytest.mark.parametrize("name", ["", *sorted({name.split()[0] for name in ALL} | set(ALL))])
+def test_help_of_every_command_is_quick(name: str) -> None:
+    assert quick(HELP_S, *name.split(), "--help")
+
+
+@pytest.mark.parametrize(("words", "at"), COMPLETIONS)
+def test_completion_is_quick(words: str, at: str) -> None:
+    assert quick(HELP_S, _PUMICE_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=at)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_help_of_a_command_loads_nothing_that_parsing_does_not_need(name: str) -> None:
+    look = (
+        "import sys; from pumice.cli.app import app\n"
+        "try: app(sys.argv[1:], prog_name='pumice')\n"
+        "except SystemExit: print(*sys.modules, file=sys.stderr)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", look, *name.split(), "--help"], capture_output=True, text=True, check=True
+    )
+    loaded = ran.stderr.split()
+    assert "pumice.cli.root" in loaded
+    assert [module for module in loaded if module.startswith(HEAVY)] == []
+
+
+@pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
+def test_the_list_of_commands_has_a_summary_of_one_line_for_each(pumice: Pumice, entry: Any) -> None:
+    assert len(entry.summary) <= SUMMARY
+    lines = pumice("--help").out.splitlines()
+    assert [line for line in lines if line.split()[:1] == [entry.name] and line.endswith(entry.summary)]
+    assert entry.load().help
+
+
+def test_a_command_that_does_not_exist_is_named_with_the_nearest(pumice: Pumice) -> None:
+    assert "Did you mean 'simulate'?" in pumice("simulat", code=2).err
+
+
+def test_the_version_is_an_option_too(pumice: Pumice) -> None:
+    assert pumice("--version").out == pumice("version").out
+
+
+@pytest.mark.parametrize(
+    "words", [["cycle", str(DEMO), "--conf", str(DEMO_CONF)], ["points", "-o", "json"], ["run", "-h"]]
+)
+def test_a_reader_that_stops_reading_is_no_error(words: list[str]) -> None:
+    with subprocess.Popen([str(PUMICE), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 0

@@ -1,4 +1,4 @@
-"""Exit codes and messages: 0 done, 1 failed in one line on stderr, 2 wrong usage."""
+"""Exit codes and messages: 0 done, 1 failed, 2 wrong usage; one line on stderr."""
 
 from __future__ import annotations
 
@@ -22,15 +22,39 @@ from cli_runs import DEMO, DEMO_CONF, Pumice
         (["queue", "get", "visoin", DEMO], "queue 'visoin': there is none of that name; did you mean 'vision'?"),
         (["replay", DEMO_CONF], "not a saved cycle (no gzip data)"),
         (["conf", "lint", "nowhere.conf"], "file 'nowhere.conf': No such file or directory"),
-        (["cycle", DEMO, "--conf", DEMO_CONF, "--compat", "yarn"], "--compat 'yarn': must be 'volcano'"),
         (["conformance", "run", "nowhere"], "path 'nowhere': does not exist"),
-        (["plugin", "new", "Spot First"], "must be lower-case words joined by dashes"),
+        (["job", "list", DEMO, "-q", "visoin"], "queue 'visoin': there is none of that name; did you mean 'vision'?"),
     ],
 )
 def test_a_deliberate_failure_is_one_line_on_stderr_and_exit_code_1(
     pumice: Pumice, words: list[object], message: str
 ) -> None:
     ran = pumice(*words, code=1)
+    assert ran.out == ""
+    assert ran.err.count("\n") == 1
+    assert ran.err.startswith("error: ")
+    assert message in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cycle", DEMO, "--conf", DEMO_CONF, "--compat", "yarn"], "--compat 'yarn': must be 'volcano'"),
+        (["plugin", "new", "Spot First"], "must be lower-case words joined by dashes"),
+        (["bench", "gnags"], "shape 'gnags': must be one of singles, gangs"),
+        (["extender", "serve", "gang", "--arg", "weight"], "--arg 'weight': must look like key=value"),
+        (["extender", "check", "http://127.0.0.1:1", "--only", "predicat"], "--only 'predicat': must be one of "),
+        (["extender", "serve", "gang", "--verb", "bind"], "--verb 'bind': must look like key=value"),
+        (["extender", "serve", "gang", "--tls-key", "key.pem"], "--tls-cert: must be given with --tls-key"),
+        (["controllers", "--controllers", "jobs"], "--controllers 'jobs': must be one of job, podgroup, queue"),
+        (["controllers", "--leader-elect-lease-duration", "5s"], "must be longer than --leader-elect-renew-deadline"),
+        (["controllers", "--enable-healthz", "--healthz-address", "8080"], "must be HOST:PORT"),
+    ],
+)
+def test_a_value_that_breaks_a_rule_is_one_line_and_exit_code_2(
+    pumice: Pumice, words: list[object], message: str
+) -> None:
+    ran = pumice(*words, code=2)
     assert ran.out == ""
     assert ran.err.count("\n") == 1
     assert ran.err.startswith("error: ")

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from cli_runs import DEMO, Pumice
+
+from pumice.framework.registry import default_registry
 
 
 def test_a_new_plugin_passes_its_own_test(pumice: Pumice, tmp_path: Path) -> None:
@@ -31,3 +34,19 @@ def test_a_folder_that_exists_is_left_alone(pumice: Pumice, tmp_path: Path) -> N
     (tmp_path / "spot-first").mkdir()
     assert "exists already" in pumice("plugin", "new", "spot-first", "--dir", tmp_path, code=1).err
     assert list((tmp_path / "spot-first").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", sorted(default_registry().plugins))
+def test_a_name_that_a_plugin_has_is_refused_at_once(pumice: Pumice, tmp_path: Path, name: str) -> None:
+    ran = pumice("plugin", "new", name, "--dir", tmp_path, code=2)
+    assert f"plugin name {name!r}: is taken by the one from entry point pumice." in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_first_scenario_shows_the_new_policy_doing_good(pumice: Pumice, tmp_path: Path, seed: int) -> None:
+    pumice("plugin", "new", "spot-first", "--dir", tmp_path)
+    ran = pumice("simulate", tmp_path / "spot-first" / "scenario.yaml", "--seed", seed, "-o", "json")
+    default, ours = (run["total"] for run in ran.data["runs"])
+    assert ours["wait"]["mean"] < 0.9 * default["wait"]["mean"]
+    assert ours["completed"] == default["completed"]

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from pumice.cli import run
 from pumice.cli.app import app
 from pumice.cli.goflags import rewrite
-from pumice.errors import InvalidInput
+from pumice.cli.usage import WrongUsage
 
 SWITCHES = frozenset(("--leader-elect", "--enable-metrics"))
 VALUES = frozenset(("--schedule-period", "--scheduler-name", "-v"))
@@ -25,7 +25,7 @@ def test_switches_take_values_as_in_go() -> None:
 
 
 def test_a_switch_with_another_value_is_an_error_that_names_it() -> None:
-    with pytest.raises(InvalidInput, match="--leader-elect=maybe: must be true or false"):
+    with pytest.raises(WrongUsage, match="--leader-elect=maybe: must be true or false"):
         rewritten("--leader-elect=maybe")
 
 
@@ -58,14 +58,27 @@ def test_flags_that_change_nothing_and_unknown_ones_are_left_out_with_a_warning(
         (["--schedule-period=0s"], "must be above zero"),
         (["--scheduler-conf-map=conf"], "ConfigMap 'conf': must be NAMESPACE/NAME"),
         (["--scheduler-conf-map=a/b", "--scheduler-conf=c"], "only one of them may be given"),
-        (["--plugins-dir=nowhere"], "plugins directory 'nowhere': not a directory"),
         (["--node-selector", "pool"], "--node-selector 'pool': must be KEY:VALUE"),
         (["--leader-elect-renew-deadline=20s"], "--leader-elect-lease-duration 15s: must be longer"),
         (["--enable-healthz", "--healthz-address=nowhere"], "address 'nowhere': must be HOST:PORT"),
+        (["--leader-elect=maybe"], "--leader-elect=maybe: must be true or false"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_code_2(args: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["run", *args])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--plugins-dir=nowhere"], "plugins directory 'nowhere': not a directory"),
         (["--kubeconfig=/does/not/exist"], "kubeconfig '/does/not/exist'"),
     ],
 )
-def test_a_wrong_option_is_one_line_and_exit_code_1(args: list[str], message: str) -> None:
+def test_a_file_that_is_not_there_is_one_line_and_exit_code_1(args: list[str], message: str) -> None:
     result = CliRunner().invoke(app, ["run", *args])
     assert result.exit_code == 1
     assert message in result.stderr

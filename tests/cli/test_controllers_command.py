@@ -16,12 +16,12 @@ def nowhere(tmp_path: Path) -> str:
 
 
 def test_a_controller_that_does_not_exist_is_refused_with_those_that_do(nowhere: str) -> None:
-    ran = Pumice()("controllers", nowhere, "--controllers=job,cron", code=1)
+    ran = Pumice()("controllers", nowhere, "--controllers=job,cron", code=2)
     assert "--controllers 'cron': must be one of job, podgroup, queue" in ran.err
 
 
 def test_times_that_do_not_go_together_are_refused(nowhere: str) -> None:
-    ran = Pumice()("controllers", nowhere, "--leader-elect-renew-deadline=20s", code=1)
+    ran = Pumice()("controllers", nowhere, "--leader-elect-renew-deadline=20s", code=2)
     assert "--leader-elect-lease-duration 15s: must be longer than --leader-elect-renew-deadline 20s" in ran.err
 
 

@@ -11,7 +11,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -23,13 +22,12 @@ from typing import Any
 
 import pytest
 import typer
-from cli_runs import DEMO, DEMO_CONF, ROOT, Ran
+from cli_runs import DEMO, DEMO_CONF, PUMICE, ROOT, Ran
 
 from pumice.cli.app import app
 
 pytestmark = pytest.mark.timeout(300)  # some twenty processes, on a machine that may be busy
 
-PUMICE = Path(sys.executable).with_name("pumice")
 GUIDE = ROOT / "examples" / "scenarios" / "guide.yaml"
 SERVERS = {"run", "controllers", "extender serve", "extender record"}
 """They run until they are stopped, and have no result to print."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,7 @@ def test_the_commands_of_the_dockerfile_give_a_pumice_that_runs_without_writing(
     quiet = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
     for line in LINES:
         if line.startswith("RUN "):
-            command = line.removeprefix("RUN ").replace("/opt/pumice", str(made)).split()
+            command = shlex.split(line.removeprefix("RUN ").replace("/opt/pumice", str(made)))
             command[0] = sys.executable if command[0] == "python" else command[0]
             done = subprocess.run(command, cwd=source, env=quiet, capture_output=True, text=True, timeout=500)
             assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"

@@ -99,9 +99,7 @@ def told(state: ClusterState) -> dict[str, Any]:
         )
         for uid, job in state.jobs.items()
     }
-    queues = {
-        n: [_sum(s.amounts) for s in (q.allocated, q.held, q.pending)] for n, q in state.queues.items()
-    }
+    queues = {n: [_sum(s.amounts) for s in (q.allocated, q.held, q.pending)] for n, q in state.queues.items()}
     tasks = {t.key: (t.status.name, t.node_name, t.evicted) for t in state.tasks.values()}
     pods = np.asarray(table.pod_count[: table.size]).tolist()
     used = _sum(state.used_total)

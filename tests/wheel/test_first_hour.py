@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import socket
 import subprocess
-import sys
-import sysconfig
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -17,35 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-
-
-def run(*words: object, cwd: Path) -> str:
-    """What a command prints; it must succeed."""
-    command = [str(word) for word in words]
-    ran = subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, f"{' '.join(command)}\n{ran.stdout}{ran.stderr}"
-    return ran.stdout
-
-
-def environment() -> dict[str, str]:
-    """That of somebody who has no source tree."""
-    return {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST", "COV"))}
-
-
-def installed(directory: Path) -> Path:
-    """The scripts of a fresh environment in which the wheel is installed; what it depends on comes from ours."""
-    options = ("--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--quiet")
-    run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", directory / "dist", ROOT, cwd=directory)
-    [wheel] = (directory / "dist").glob("pumice-*.whl")
-    run(sys.executable, "-m", "venv", "--without-pip", directory / "venv", cwd=directory)
-    [packages] = (directory / "venv").glob("lib/python*/site-packages")
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")  # its own .pth files do not count
-    scripts = directory / "venv" / "bin"
-    pip = (sys.executable, "-m", "pip", "--python", scripts / "python", "--disable-pip-version-check")
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=directory)
-    return scripts
+from wheel_env import environment, installed, run
 
 
 @contextmanager
@@ -74,8 +43,8 @@ def served(*words: object, cwd: Path) -> Iterator[int]:
 
 
 @pytest.mark.timeout(300)  # it takes some ten seconds, on a machine that is not busy
-def test_a_new_plugin_decides_the_same_in_a_cycle_in_the_simulator_and_behind_http(tmp_path: Path) -> None:
-    scripts = installed(tmp_path)
+def test_a_new_plugin_decides_the_same_in_a_cycle_in_the_simulator_and_behind_http(tmp_path: Path, wheel: Path) -> None:
+    scripts = installed(wheel, tmp_path, "extender", also=("pytest",))
     pumice, home = scripts / "pumice", tmp_path / "home"
     home.mkdir()
     where = run(scripts / "python", "-c", "import pumice; print(pumice.__file__)", cwd=home)
@@ -89,11 +58,11 @@ def test_a_new_plugin_decides_the_same_in_a_cycle_in_the_simulator_and_behind_ht
     cycle = json.loads(run(pumice, "cycle", "cluster.yaml", *ours, "--json", cwd=folder))
     assert cycle["errors"] == cycle["warnings"] == []
     assert cycle["binds"] == {
-        "default/plain-0": "b",  # the fuller one first, the reserved one not at all
-        "default/plain-1": "b",
-        "default/plain-2": "a",
-        "default/team-0": "a",
-        "default/team-1": "a",
+        "default/large-0": "a",
+        "default/large-1": "c",
+        "default/small-0": "a",  # the fuller one first, the one for large tasks not at all
+        "default/small-1": "b",
+        "default/small-2": "b",
     }
 
     run(pumice, "simulate", "scenario.yaml", "--only", "rack", "--horizon", "1h", "--log", "log", cwd=folder)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import gc
-import resource
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
+from pumice.bench.measured import Measured, peak_mib
 from pumice.bench.shapes import Shape
 from pumice.config import from_data
 from pumice.engine.scope import Scope, scope
@@ -38,30 +37,6 @@ class OwnPolicy(Plugin):
     @scope(Scope.NODE)
     def node_order(self, task: Task, node: Node) -> float:
         return node.used.milli_cpu / 1000
-
-
-@dataclass(slots=True)
-class Measured:
-    """What a shape took."""
-
-    name: str
-    tasks: int
-    per_cycle: bool
-    wall: float
-    """Seconds: of all measured cycles, or the median one where a cycle is what counts."""
-    cpu: float
-    """As *wall*, in CPU seconds."""
-    events: float
-    """Seconds to take in the events of the measured cycles."""
-    decided: int
-    peak_mib: float
-    timings: dict[str, float] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
-
-    @property
-    def per_second(self) -> float:
-        """Tasks per second."""
-        return self.tasks / self.wall if self.wall else 0.0
 
 
 def conf_of(shape: Shape, registry: Registry) -> dict[str, Any]:
@@ -131,5 +106,5 @@ def measure(shape: Shape, registry: Registry | None = None) -> Measured:
     gc.unfreeze()
     result.wall = sorted(walls)[len(walls) // 2] if shape.per_cycle else sum(walls)
     result.cpu = sorted(cpus)[len(cpus) // 2] if shape.per_cycle else sum(cpus)
-    result.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    result.peak_mib = peak_mib()
     return result

@@ -34,6 +34,8 @@ class Shape:
     warm: int = 0
     """Cycles at the beginning that are not measured."""
     user_plugin: bool = False
+    events_only: bool = False
+    """Are the events what is measured, and no cycle?"""
 
 
 def _gang(job: str, n: int, wants: api.ResourceList, order: int, **kw: object) -> Iterator[api.AnyObject]:
@@ -249,6 +251,18 @@ def small_cycle(nodes: int = 70, jobs: int = 200, cycles: int = 40) -> Shape:
     return Shape("small cycle", objects, rounds, 1, per_cycle=True, warm=2, binds=0)
 
 
+def take_in(nodes: int = 10000, jobs: int = 1000) -> Shape:
+    """A hundred thousand pods become known, as when a scheduler starts: half of them run, half wait."""
+    wants = requests(1000, GIB)
+    arriving: Objects = []
+    for j in range(jobs):
+        runs = j % 2 == 0
+        arriving.append(group(f"t{j}", 100, order=j, minimum=total(wants, 100), phase="Running" if runs else "Inqueue"))
+        for i in range(100):
+            arriving.append(pod(f"t{j}", i, wants, order=j, node=f"node-{(j * 100 + i) % nodes:05d}" if runs else ""))
+    return Shape("take-in", _base(nodes), [(arriving, [])], jobs * 100, events_only=True)
+
+
 SHAPES: dict[str, Callable[[], Shape]] = {
     "singles": singles,
     "gangs": gangs,
@@ -263,4 +277,5 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "own-policy": own_policy,
     "backlog": backlog,
     "small-cycle": small_cycle,
+    "take-in": take_in,
 }

@@ -6,23 +6,38 @@ from typing import Annotated, Any
 
 import typer
 
-from pumice.bench.children import run_shape
 from pumice.bench.figures import FIGURES
-from pumice.bench.shapes import SHAPES
+from pumice.bench.pairs import FEWEST
 from pumice.cli import render
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.cli.usage import WrongUsage
 
 
 def bench(
     shapes: Annotated[list[str] | None, typer.Argument(help="Shapes to run; all of them by default.")] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Runs per shape; the best one counts.")] = 1,
+    commit: Annotated[
+        str | None,
+        typer.Option("--against", metavar="COMMIT", help="Compare the CPU time with that of an earlier commit."),
+    ] = None,
+    pairs: Annotated[int, typer.Option("--pairs", min=FEWEST, help="Runs of each side, with --against.")] = 9,
     times: Annotated[bool, typer.Option("--times", help="Also show the time of each action and plugin.")] = False,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
     """Measure deciding: events in, one whole cycle, intents out to a sink that does nothing."""
+    from pumice.bench.children import run_shape
+    from pumice.bench.shapes import SHAPES
+
+    for name in shapes or ():
+        if name not in SHAPES:
+            raise WrongUsage(f"shape {name!r}: must be one of {', '.join(SHAPES)}")
+    names = list(dict.fromkeys(shapes or SHAPES))
+    if commit is not None:
+        _compare(commit, names, pairs, as_json(output, json))
+        return
     results: dict[str, dict[str, Any]] = {}
-    for name in shapes or list(SHAPES):
+    for name in names:
         render.note(f"{name} …")
         results[name] = run_shape(name, repeat)
     if as_json(output, json):
@@ -36,6 +51,27 @@ def bench(
             for name, r in results.items():
                 render.note("")
                 render.table([name.upper(), "MS"], time_rows(r))
+    _fail_if_wrong(results)
+
+
+def _compare(commit: str, names: list[str], pairs: int, for_programs: bool) -> None:
+    from pumice.bench.against import against
+
+    then, results = against(commit, names, pairs, render.note)
+    if for_programs:
+        render.data({"against": then, "shapes": results})
+    else:
+        render.table(
+            ["SHAPE", then.upper(), "NOW", "CHANGE", "95 % INTERVAL", "MEMORY", "VERDICT"],
+            [compared_row(name, r) for name, r in results.items()],
+        )
+        for r in results.values():
+            if "reason" in r:
+                render.note(r["reason"])
+    _fail_if_wrong(results)
+
+
+def _fail_if_wrong(results: dict[str, dict[str, Any]]) -> None:
     for name, r in results.items():
         for problem in r["wrong"]:
             render.error(f"{name}: {problem}")
@@ -43,9 +79,36 @@ def bench(
         raise typer.Exit(1)
 
 
+def compared_row(name: str, r: dict[str, Any]) -> tuple[str, ...]:
+    """One line of the comparison with a commit."""
+    if "ratio" not in r:
+        return name, "–", "–", "–", "–", "–", r["verdict"]
+    memory = r["peak_mib"]["now"] / r["peak_mib"]["then"]
+    interval = f"{change(r['low'])} to {change(r['high'])}"
+    cpu = r["cpu"]
+    return (
+        name,
+        seconds(cpu["then"]),
+        seconds(cpu["now"]),
+        change(r["ratio"]),
+        interval,
+        change(memory),
+        r["verdict"],
+    )
+
+
+def change(ratio: float) -> str:
+    """A ratio as a change in per cent."""
+    return f"{(ratio - 1) * 100:+.1f} %".replace("-", "−")
+
+
 def row(name: str, r: dict[str, Any]) -> tuple[str, ...]:
     """One line of the table."""
-    figure = FIGURES[name]
+    figure = FIGURES.get(name)
+    cpu = f"{r['cpu'] / max(r['tasks'], 1) * 1e6:,.0f} us"
+    memory = f"{r['peak_mib']:,.0f} MiB"
+    if figure is None:  # nobody else was measured, nothing was promised
+        return name, f"{r['per_second']:,.0f} /s", cpu, memory, "–", "–", "–", "–", "–"
     if r["per_cycle"]:
         ours, floor, reach = seconds(r["wall"]), seconds(figure.floor), seconds(figure.reach)
         verdict = "reach" if r["wall"] <= figure.reach else "floor" if r["wall"] <= figure.floor else "missed"
@@ -53,8 +116,7 @@ def row(name: str, r: dict[str, Any]) -> tuple[str, ...]:
         speed = r["per_second"]
         ours, floor, reach = f"{speed:,.0f} /s", f"{figure.floor:,.0f} /s", f"{figure.reach:,.0f} /s"
         verdict = "reach" if speed >= figure.reach else "floor" if speed >= figure.floor else "missed"
-    cpu = f"{r['cpu'] / max(r['tasks'], 1) * 1e6:,.0f} us"
-    return name, ours, cpu, f"{r['peak_mib']:,.0f} MiB", figure.volcano, figure.kai, floor, reach, verdict
+    return name, ours, cpu, memory, figure.volcano, figure.kai, floor, reach, verdict
 
 
 def seconds(value: float) -> str:

@@ -8,10 +8,23 @@ from typing import Annotated
 
 import typer
 
+from pumice.cli.usage import WrongUsage
+
+
+def _address(text: str) -> str:
+    port = text.rpartition(":")[2]
+    if ":" not in text or not port.isdigit() or int(port) > 65535:
+        raise WrongUsage(f"address {text!r}: must be HOST:PORT or :PORT")
+    return text
+
+
 Kubeconfig = Annotated[
-    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Else the pod's account, else the default file.")
+    str | None,
+    typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig; else the pod's account, else ~/.kube/config."),
 ]
-Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig.")]
+Context = Annotated[
+    str | None, typer.Option("--context", metavar="NAME", help="The kubeconfig's context; else its current one.")
+]
 Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="The API server, if not the kubeconfig's.")]
 LeaseNamespace = Annotated[
     str | None,
@@ -19,21 +32,39 @@ LeaseNamespace = Annotated[
         "--leader-elect-resource-namespace",
         "--lock-object-namespace",
         metavar="NAMESPACE",
-        help="Else the pod's own, else pumice-system.",
+        help="The lease's namespace; else the pod's own, else pumice-system.",
     ),
 ]
 LeaseDuration = Annotated[
-    str, typer.Option("--leader-elect-lease-duration", metavar="DURATION", help="Others wait so long.")
+    str, typer.Option("--leader-elect-lease-duration", metavar="DURATION", help="How long the lease holds.")
 ]
 RenewDeadline = Annotated[
-    str, typer.Option("--leader-elect-renew-deadline", metavar="DURATION", help="We stop after so long.")
+    str,
+    typer.Option(
+        "--leader-elect-renew-deadline",
+        metavar="DURATION",
+        help="Stop deciding when it could not be renewed for so long.",
+    ),
 ]
-RetryPeriod = Annotated[str, typer.Option("--leader-elect-retry-period", metavar="DURATION", help="Between two tries.")]
+RetryPeriod = Annotated[
+    str,
+    typer.Option(
+        "--leader-elect-retry-period", metavar="DURATION", help="Time between two tries to take or renew the lease."
+    ),
+]
 Healthz = Annotated[
     bool, typer.Option("--enable-healthz/--no-enable-healthz", help="Serve /healthz, /livez and /readyz.")
 ]
-HealthzAddress = Annotated[str, typer.Option("--healthz-address", metavar="HOST:PORT")]
-Verbosity = Annotated[int, typer.Option("-v", "--v", metavar="N", help="0 warnings, 1 to 3 more, 4 all.")]
+HealthzAddress = Annotated[
+    str,
+    typer.Option("--healthz-address", metavar="HOST:PORT", callback=_address, help="Where health is served."),
+]
+ListenAddress = Annotated[
+    str, typer.Option("--listen-address", metavar="HOST:PORT", callback=_address, help="Where metrics are served.")
+]
+Verbosity = Annotated[
+    int, typer.Option("-v", "--v", metavar="N", help="How much is logged: 0 warnings, 1 to 3 more, 4 all.")
+]
 
 
 def set_verbosity(verbosity: int) -> None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pumice.cli import render
 from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, read_text, registry_with
-from pumice.config import DEFAULT_CONF, InvalidConf, Loaded, load
-from pumice.config.explain import explain as explain_conf
-from pumice.config.explain import render as chains_as_text
-from pumice.config.findings import Severity
-from pumice.config.lint import lint as lint_conf
-from pumice.framework.registry import Registry
-from pumice.scheduler.assembly import assemble, catalogue_of
+
+if TYPE_CHECKING:
+    from pumice.config import Loaded
+    from pumice.framework.registry import Registry
 
 app = typer.Typer(help="Check, explain and lint a scheduler conf.", no_args_is_help=True)
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The scheduler conf (YAML).")]
-OptionalFile = Annotated[
-    Path | None, typer.Argument(metavar="[FILE]", help="The scheduler conf; else the default one.")
-]
+OptionalFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The scheduler conf; else the default one.")]
 
 
 @app.command()
@@ -32,6 +27,9 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Say everything that is wrong with FILE, or written in vain. Exit code 1 if there is anything."""
+    from pumice.config import InvalidConf, load
+    from pumice.scheduler.assembly import assemble, catalogue_of
+
     registry = registry_with(plugins_dir)
     try:
         loaded = load(read_text(file), catalogue_of(registry), str(file), strict=True)
@@ -57,6 +55,10 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Print, for every extension point, the chain of plugins that will really run."""
+    from pumice.config.explain import explain as explain_conf
+    from pumice.config.explain import render as chains_as_text
+    from pumice.scheduler.assembly import catalogue_of
+
     loaded, registry = _load(file, plugins_dir)
     chains = explain_conf(loaded.conf, catalogue_of(registry, hooks=True, conf=loaded.conf).hooks)
     if as_json(output, json):
@@ -77,6 +79,10 @@ def lint(
     json: JsonOption = False,
 ) -> None:
     """Name the known traps that FILE steps into. Exit code 1 if one of them is an error."""
+    from pumice.config.findings import Severity
+    from pumice.config.lint import lint as lint_conf
+    from pumice.scheduler.assembly import catalogue_of
+
     loaded, registry = _load(file, plugins_dir)
     findings = lint_conf(loaded.conf, catalogue_of(registry, hooks=True, conf=loaded.conf))
     if as_json(output, json):
@@ -92,6 +98,9 @@ def lint(
 
 
 def _load(file: Path | None, plugins_dir: Path | None) -> tuple[Loaded, Registry]:
+    from pumice.config import DEFAULT_CONF, load
+    from pumice.scheduler.assembly import catalogue_of
+
     registry = registry_with(plugins_dir)
     text, source = (DEFAULT_CONF, "<default>") if file is None else (read_text(file), str(file))
     loaded = load(text, catalogue_of(registry), source)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pumice.cli import render
 from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, registry_with
-from pumice.conformance.runner import Outcome, Result
-from pumice.conformance.suite import Suite, run_suite
+
+if TYPE_CHECKING:
+    from pumice.conformance.runner import Result
+    from pumice.conformance.suite import Suite
 
 app = typer.Typer(help="Run conformance cases.", no_args_is_help=True)
-_STYLES = {Outcome.PASSED: "green", Outcome.FAILED: "red", Outcome.SKIPPED: "dim", Outcome.DIFFERS: "yellow"}
+_STYLES = {"passed": "green", "failed": "red", "skipped": "dim", "differs": "yellow"}
 
 
 @app.callback()
@@ -35,6 +36,9 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Run every case below the paths; exit code 0 only if none failed."""
+    from pumice.conformance.runner import Outcome
+    from pumice.conformance.suite import run_suite
+
     suite = run_suite(paths, registry_with(plugins_dir), text=text, skip_missing=skip_missing)
     if as_json(output, json):
         render.data(as_data(suite))
@@ -46,6 +50,8 @@ def run(
 
 def as_data(suite: Suite) -> dict[str, object]:
     """The results for programs."""
+    from pumice.conformance.runner import Outcome
+
     return {
         "passed": suite.counts[Outcome.PASSED],
         "failed": suite.counts[Outcome.FAILED],
@@ -65,9 +71,11 @@ def as_data(suite: Suite) -> dict[str, object]:
 
 
 def _print(suite: Suite, verbose: bool) -> None:
+    from pumice.conformance.runner import Outcome
+
     for result in suite.results:
         if verbose:
-            render.line(f"{result.outcome.value:8}{result.id}", style=_STYLES[result.outcome])
+            render.line(f"{result.outcome.value:8}{result.id}", style=_STYLES[result.outcome.value])
             for detail in [*result.details, *([f"needs {result.missing}"] if result.missing else [])]:
                 render.line(f"        {detail}")
         elif result.outcome is Outcome.FAILED:
@@ -75,16 +83,16 @@ def _print(suite: Suite, verbose: bool) -> None:
     if suite.missing:
         names = ", ".join(f"{name} ({n})" for name, n in sorted(suite.missing.items()))
         render.line(f"skipped for want of: {names}", style="dim")
-    render.line(last_line(suite.counts))
+    render.line(last_line(suite))
 
 
 def _short(result: Result) -> str:
     return " ".join("; ".join(result.details).split())
 
 
-def last_line(counts: Counter[Outcome]) -> str:
+def last_line(suite: Suite) -> str:
     """The line that sums up a run."""
-    parts = [f"{counts[Outcome.PASSED]} passed", f"{counts[Outcome.FAILED]} failed"]
-    parts += [f"{counts[Outcome.SKIPPED]} skipped"] if counts[Outcome.SKIPPED] else []
-    parts += [f"{counts[Outcome.DIFFERS]} differ"] if counts[Outcome.DIFFERS] else []
-    return ", ".join(parts)
+    words = {"passed": "passed", "failed": "failed", "skipped": "skipped", "differs": "differ"}
+    counts = {outcome.value: n for outcome, n in suite.counts.items()}
+    always = ("passed", "failed")
+    return ", ".join(f"{counts.get(w, 0)} {said}" for w, said in words.items() if w in always or counts.get(w))

@@ -29,10 +29,8 @@ from pumice.cli.cluster_options import (
 )
 from pumice.cli.goflags import GoFlags
 from pumice.cli.run import SchedulerNames, election_of
-from pumice.errors import InvalidInput
-from pumice.kube.controllers.service import NAMES, Controllers, Settings
-from pumice.kube.credentials import Credentials
-from pumice.kube.serving import Answers, health_routes, listening, serve
+from pumice.cli.usage import WrongUsage
+from pumice.kube.controllers.names import NAMES
 
 log = logging.getLogger("pumice.kube.controllers")
 
@@ -87,10 +85,14 @@ def controllers(
     verbosity: Verbosity = 1,
 ) -> None:
     """Look after vcjobs, PodGroups and queues in a cluster without Volcano, until stopped."""
+    from pumice.kube.controllers.service import Controllers, Settings
+    from pumice.kube.credentials import Credentials
+    from pumice.kube.serving import Answers, health_routes, listening, serve
+
     set_verbosity(verbosity)
     enabled = frozenset(name for text in chosen or NAMES for name in text.split(",") if name)
     for name in sorted(enabled - set(NAMES)):
-        raise InvalidInput(f"--controllers {name!r}: must be one of {', '.join(NAMES)}")
+        raise WrongUsage(f"--controllers {name!r}: must be one of {', '.join(NAMES)}")
     election = None
     if leader_elect:
         election = election_of(lease_name, lease_namespace, (lease_duration, renew_deadline, retry_period))

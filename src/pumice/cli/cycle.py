@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pumice.cli import outcome, render
+from pumice.cli import render
 from pumice.cli.options import (
     CompatOption,
     ConfOption,
+    JobArgument,
     JsonOption,
     Output,
     OutputOption,
+    PathsArgument,
     PluginsDirOption,
     as_json,
     load_conf,
     registry_with,
 )
-from pumice.cli.sources import PathsArgument, cycle_of, find_job, is_saved
-from pumice.config import SchedulerConf
-from pumice.framework.explain import Explanation, NearMiss
-from pumice.framework.explain import explain as explain_job
-from pumice.framework.registry import Registry
-from pumice.framework.session import Session
-from pumice.scheduler.recording import replay as run_again
-from pumice.state import saved
-from pumice.state.redact import redacted
+
+if TYPE_CHECKING:
+    from pumice.config import SchedulerConf
+    from pumice.framework.explain import Explanation
+    from pumice.framework.registry import Registry
+    from pumice.framework.session import Session
 
 
 def cycle(
@@ -45,6 +44,10 @@ def cycle(
     json: JsonOption = False,
 ) -> None:
     """Run one scheduling cycle: who goes where, and why the rest does not. Nothing is carried out."""
+    from pumice.cli import outcome
+    from pumice.cli.sources import cycle_of, is_saved
+    from pumice.scheduler.recording import replay as run_again
+
     registry = registry_with(plugins_dir)
     begun = cycle_of(paths, _conf(conf, compat, registry), registry)
     waiting = outcome.Waiting(limit)
@@ -54,6 +57,9 @@ def cycle(
     else:
         outcome.show(ran.state, ran.report, waiting)
     if save is not None:
+        from pumice.state import saved
+        from pumice.state.redact import redacted
+
         begun.decisions = ran.decisions
         for entry in begun.left_out:
             render.warning(f"ssn.memory of {entry} is not plain data and was not saved")
@@ -62,7 +68,7 @@ def cycle(
 
 
 def explain(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="namespace/name, or the name where it is unique.")],
+    job: JobArgument,
     paths: PathsArgument,
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
@@ -71,6 +77,11 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Say why JOB waits: its place, what stopped it, the nodes by reason, the nearest miss, what would help."""
+    from pumice.cli import explanation
+    from pumice.cli.sources import cycle_of, find_job, is_saved
+    from pumice.framework.explain import explain as explain_job
+    from pumice.scheduler.recording import replay as run_again
+
     registry = registry_with(plugins_dir)
     found: list[Explanation] = []
 
@@ -82,7 +93,7 @@ def explain(
     if as_json(output, json):
         render.data(found[0])
     else:
-        _show(found[0])
+        explanation.show(found[0])
 
 
 def replay(
@@ -96,6 +107,10 @@ def replay(
 
     Without --conf the decisions must be the same: exit code 1 if they are not.
     """
+    from pumice.cli.explanation import differences
+    from pumice.scheduler.recording import replay as run_again
+    from pumice.state import saved
+
     registry = registry_with(plugins_dir)
     cycle = saved.read(file)
     other = load_conf(conf, registry) if conf is not None else None
@@ -115,62 +130,6 @@ def replay(
         raise typer.Exit(1)
 
 
-def differences(then: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """Pods for which two lists of decisions say different things, by name."""
-    before, after = _by_pod(then), _by_pod(now)
-    return [
-        {"pod": pod, "then": before.get(pod, "waits"), "now": after.get(pod, "waits")}
-        for pod in sorted(before.keys() | after.keys())
-        if before.get(pod) != after.get(pod)
-    ]
-
-
-def _by_pod(decisions: list[dict[str, Any]]) -> dict[str, str]:
-    words = {"bind": "on {node}", "evict": "evicted from {node}", "nominate": "room is made on {node}"}
-    return {d["pod"]: words[d["do"]].format(node=d["node"]) for d in decisions}
-
-
 def _conf(path: Path | None, compat: str | None, registry: Registry) -> SchedulerConf | None:
     """The conf to run with; None leaves it to the cluster's source."""
     return None if path is None and compat is None else load_conf(path, registry, compat)
-
-
-def _show(why: Explanation) -> None:
-    render.heading(why.job, f"queue {why.queue or '-'}, phase {why.phase or '-'}")
-    place = f"{why.position} of {why.waiting} jobs that wait in queue {why.queue}" if why.position else "does not wait"
-    counts = ", ".join(f"{n} {status}" for status, n in why.tasks.items())
-    rows: list[tuple[str, Any]] = [
-        ("tasks", f"{counts}; needs {why.min_available} together"),
-        ("position", place),
-        ("stopped at", f"{why.stage}: {outcome.STOPPED[why.stage]}{f' ({why.plugin})' if why.plugin else ''}"),
-        ("because", why.text),
-    ]
-    if why.task:
-        rows.append(("about", f"{why.task}, asks for {_amounts(why.wants)}"))
-    if why.room_for is not None and why.room_for > 0:
-        rows.append(("room for", f"{why.room_for} such tasks now"))
-    if why.nearest is not None:
-        rows.append(("nearest miss", _miss(why.nearest)))
-    render.pairs(rows)
-    if why.reasons:
-        render.line()
-        render.table(
-            ["NODES", "REASON", "FROM", "EVICTION"],
-            [(r.nodes, r.text, r.plugin or "-", "could help" if r.eviction_helps else "no use") for r in why.reasons],
-            wrap=["REASON"],
-        )
-    if why.unblock:
-        render.line()
-        render.line("What would unblock it", style="bold")
-        for hint in why.unblock:
-            render.paragraph(hint, indent=2, lead="→ ")
-
-
-def _amounts(amounts: dict[str, str]) -> str:
-    return ", ".join(f"{amount} {name}" for name, amount in amounts.items()) or "nothing"
-
-
-def _miss(near: NearMiss) -> str:
-    if near.lacks:
-        return f"{near.node} lacks {_amounts(near.lacks)}"
-    return f"{near.node}: {near.objection}" if near.objection else near.node

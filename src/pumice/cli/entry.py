@@ -1,32 +1,42 @@
-"""The ``pumice`` program. A cluster waits for a scheduler that restarts, so ``pumice run`` loads no other command."""
+"""The ``pumice`` program."""
 
 from __future__ import annotations
 
 import gc
+import os
+import stat
 import sys
-from collections.abc import Sequence
-
-import typer
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line. Who reads its output through a pipe may stop reading: that is no failure."""
+    if sys.argv[1:] in (["version"], ["--version"]):  # scripts ask for it, and need no parser
+        from pumice.cli import release
+
+        print(release.line())
+        return
     gc.disable()  # what is loaded now stays; passes over it would find nothing
-    app = command_line(sys.argv[1:])
+    from pumice.cli.app import app
+
     gc.freeze()
     gc.enable()
-    app(prog_name="pumice")
+    piped = _is_pipe()
+    try:
+        try:
+            app(prog_name="pumice")
+        finally:
+            sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as exc:
+        # Rich and Typer turn a closed pipe into exit code 1
+        closed = isinstance(exc, BrokenPipeError) or isinstance(exc.__context__, BrokenPipeError)
+        if not (closed and piped):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere
+        raise SystemExit(0) from None
 
 
-def command_line(args: Sequence[str]) -> typer.Typer:
-    """The commands that these arguments may call: ``run`` alone, or all."""
-    if args[:1] == ["run"]:
-        from pumice.cli import run
-        from pumice.cli.root import root
-
-        app = root()
-        app.command(cls=run.RunCommand)(run.run)
-        return app
-    from pumice.cli.app import app as whole
-
-    return whole
+def _is_pipe() -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pumice.cli import render
 from pumice.cli.options import ConfOption, JsonOption, Output, OutputOption, as_json
-from pumice.cli.policies import address, answer, listening_on, pairs, policy_builders, run_until_told, supervise
+from pumice.cli.usage import WrongUsage
 from pumice.errors import InvalidInput
-from pumice.extender.server.options import Options
-from pumice.extender.server.served import Served
-from pumice.extender.settings import Transport
-from pumice.extender.tools import cassette as cassettes
-from pumice.extender.tools.check import Verdict
-from pumice.extender.tools.check import check as check_extender
-from pumice.extender.tools.compare import differences
-from pumice.extender.tools.proxy import player, recorder
-from pumice.kube.credentials import Credentials
+
+if TYPE_CHECKING:
+    from pumice.extender.server.served import Served
+    from pumice.extender.tools.check import Verdict
 
 app = typer.Typer(help="Policies over HTTP, and tools for those who write them.", no_args_is_help=True)
 
@@ -65,9 +59,16 @@ def serve(
     kubeconfig: Annotated[
         str | None, typer.Option("--kubeconfig", metavar="FILE", help="The cluster to follow; else the pod's own.")
     ] = None,
-    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig.")] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="The kubeconfig's context; else its current one.")
+    ] = None,
 ) -> None:
     """Serve any Plugin as an HTTP extender that Volcano, kube-scheduler or Pumice can call."""
+    from pumice.cli.policies import address, answer, listening_on, pairs, policy_builders, supervise
+    from pumice.extender.server.options import Options
+    from pumice.extender.server.served import Served
+
+    tls = _tls(tls_cert, tls_key, client_ca)
     builders = policy_builders(policies, conf, arg or [])
     options = Options(
         paths=pairs("--verb", verb or []),
@@ -78,9 +79,12 @@ def serve(
     )
     served = Served(builders, dialect=dialect, compat=compat)
     _say_what_is_missing(served, dialect)
-    tls = _tls(tls_cert, tls_key, client_ca)
     settings: dict[str, Any] = {"host": host, "port": port, "log_level": "warning", "access_log": False, **tls}
-    whom = Credentials(kubeconfig, context) if follow or kubeconfig or context else None
+    whom = None
+    if follow or kubeconfig or context:
+        from pumice.kube.credentials import Credentials
+
+        whom = Credentials(kubeconfig, context)
     bound = served.needs_one_worker() if workers > 1 else []
     if bound:
         raise InvalidInput(
@@ -108,6 +112,14 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Ask a running extender every verb and say how it answers; fails if an answer breaks the contract."""
+    from pumice.cli.policies import pairs
+    from pumice.extender.settings import Transport
+    from pumice.extender.tools.check import QUESTIONS
+    from pumice.extender.tools.check import check as check_extender
+
+    for name in only or ():
+        if name not in QUESTIONS:
+            raise WrongUsage(f"--only {name!r}: must be one of {', '.join(QUESTIONS)}")
     transport = Transport(
         url.rstrip("/"),
         timeout=timeout,
@@ -132,6 +144,9 @@ def record(
     port: PortOption = 8081,
 ) -> None:
     """Stand between a scheduler and its extender, and add every exchange to a cassette."""
+    from pumice.cli.policies import address, listening_on, run_until_told
+    from pumice.extender.tools.proxy import recorder
+
     with listening_on(host, port) as listening:
         render.note(f"passing {address(listening)} on to {url}, recording to {cassette}")
         run_until_told(recorder(url, cassette), {"log_level": "warning"}, [listening])
@@ -152,12 +167,19 @@ def replay(
     json: JsonOption = False,
 ) -> None:
     """Answer from a cassette in place of the extender, or ask an extender what the cassette asks."""
+    from pumice.extender.tools import cassette as cassettes
+
     exchanges = cassettes.read(cassette)
     if against is None:
+        from pumice.cli.policies import address, listening_on, run_until_told
+        from pumice.extender.tools.proxy import player
+
         with listening_on(host, port) as listening:
             render.note(f"answering {len(exchanges)} exchanges of {cassette} on {address(listening)}")
             run_until_told(player(exchanges, loose=loose), {"log_level": "warning"}, [listening])
         return
+    from pumice.extender.tools.compare import differences
+
     found = differences(exchanges, against)
     if as_json(output, json):
         render.data(
@@ -186,10 +208,12 @@ def _say_what_is_missing(served: Served, dialect: str) -> None:
 def _tls(cert: Path | None, key: Path | None, client_ca: Path | None) -> dict[str, Any]:
     if cert is None:
         if key is not None or client_ca is not None:
-            raise InvalidInput("--tls-cert: must be given with --tls-key and --client-ca")
+            raise WrongUsage("--tls-cert: must be given with --tls-key and --client-ca")
         return {}
     found: dict[str, Any] = {"ssl_certfile": str(cert), "ssl_keyfile": str(key or cert)}
     if client_ca is not None:
+        import ssl
+
         found |= {"ssl_ca_certs": str(client_ca), "ssl_cert_reqs": int(ssl.CERT_REQUIRED)}
     return found
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from pumice.cli import render
-from pumice.errors import InvalidInput
+from pumice.cli.usage import WrongUsage
 
 _TRUE, _FALSE = frozenset(("1", "t", "true")), frozenset(("0", "f", "false"))
 
@@ -21,7 +20,7 @@ def rewrite(
     *switches* and *values* are our options with their dashes; *idle* are flags that are accepted and change nothing,
     with the reason. A flag that nobody knows is left out with a warning, and so is its value.
 
-    :raises InvalidInput: a switch with a value that is neither true nor false.
+    :raises WrongUsage: a switch with a value that is neither true nor false.
     """
     out: list[str] = []
     warnings: list[str] = []
@@ -58,7 +57,7 @@ def _switch(name: str, equals: str, value: str) -> str:
         return name
     if value.lower() in _FALSE and not name.startswith("--no-"):
         return f"--no-{name[2:]}"
-    raise InvalidInput(f"{name}={value}: must be true or false")
+    raise WrongUsage(f"{name}={value}: must be true or false")
 
 
 class GoFlags(TyperCommand):
@@ -73,6 +72,8 @@ class GoFlags(TyperCommand):
             names = [n for n in parameter.opts if n.startswith("-")]
             (switches if getattr(parameter, "is_flag", False) else values).update(names)
         rewritten, warnings = rewrite(args, frozenset(switches - {"--help", "-h"}), frozenset(values), self.idle)
+        from pumice.cli import render
+
         for text in warnings:
             render.warning(text)
         return super().parse_args(ctx, rewritten)

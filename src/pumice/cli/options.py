@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pumice.cli import render
-from pumice.config import DEFAULT_CONF, SchedulerConf, load
+from pumice.cli.usage import WrongUsage
 from pumice.errors import InvalidInput
-from pumice.framework.registry import Registry, default_registry
-from pumice.scheduler.assembly import catalogue_of
+
+if TYPE_CHECKING:
+    from pumice.config import SchedulerConf
+    from pumice.framework.registry import Registry
 
 
 class Output(StrEnum):
@@ -24,6 +25,10 @@ class Output(StrEnum):
 
 OutputOption = Annotated[Output, typer.Option("-o", "--output", help="How to print the result.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
+PathsArgument = Annotated[
+    list[Path], typer.Argument(metavar="PATH...", help="Manifests (files or directories), or one saved cycle.")
+]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="namespace/name, or the name where it is unique.")]
 ConfOption = Annotated[
     Path | None, typer.Option("--conf", metavar="FILE", help="The scheduler conf; else the default one.")
 ]
@@ -42,6 +47,8 @@ def as_json(output: Output, json: bool) -> bool:
 
 def registry_with(plugins_dir: Path | None) -> Registry:
     """What exists: built in, installed, and in the directory if one is given."""
+    from pumice.framework.registry import default_registry
+
     registry = default_registry()
     if plugins_dir is None:
         return registry
@@ -64,10 +71,14 @@ def read_text(path: Path) -> str:
 
 def load_conf(path: Path | None, registry: Registry, compat: str | None = None) -> SchedulerConf:
     """The conf of a file, or the default one; what it says in vain goes to stderr as warnings."""
+    from pumice.cli import render
+    from pumice.config import DEFAULT_CONF, load
+    from pumice.scheduler.assembly import catalogue_of
+
+    if compat is not None and compat != "volcano":
+        raise WrongUsage(f"--compat {compat!r}: must be 'volcano'")
     text, source = (DEFAULT_CONF, "<default>") if path is None else (read_text(path), str(path))
     loaded = load(text, catalogue_of(registry), source)
     for problem in loaded.warnings:
         render.warning(str(problem))
-    if compat is not None and compat != "volcano":
-        raise InvalidInput(f"--compat {compat!r}: must be 'volcano'")
     return loaded.conf.with_compat(compat) if compat else loaded.conf

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pumice.cli import render, scaffold
 from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, registry_with
-from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
-from pumice.framework.registry import PluginInfo
+
+if TYPE_CHECKING:
+    from pumice.framework.registry import PluginInfo
 
 _FEW = 8
 app = typer.Typer(help="Write plugins.", no_args_is_help=True)
@@ -44,6 +45,8 @@ def plugins(
         return
     info = registry.get(name)
     if info is None:
+        from pumice.config.problems import nearest
+
         near = nearest(name, [*registry.plugins, *registry.aliases])
         hint = f"; did you mean {near!r}?" if near else "; `pumice plugins` lists them"
         raise InvalidInput(f"plugin {name!r}: there is none of that name{hint}")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pumice.cli import render
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
-from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
-from pumice.framework.docs import Who
-from pumice.framework.points import POINTS, Point
-from pumice.framework.registry import default_registry
-from pumice.scheduler.assembly import who
+
+if TYPE_CHECKING:
+    from pumice.framework.docs import Who
+    from pumice.framework.points import Point
 
 
 def points(
@@ -23,6 +22,10 @@ def points(
     json: JsonOption = False,
 ) -> None:
     """List the extension points, or show one."""
+    from pumice.framework.points import POINTS
+    from pumice.framework.registry import default_registry
+    from pumice.scheduler.assembly import who
+
     everybody = who(default_registry())
     if name is not None:
         point = find(name)
@@ -48,6 +51,9 @@ def find(name: str) -> Point[..., Any, Any]:
 
     :raises InvalidInput: there is none; says which one is near.
     """
+    from pumice.config.problems import nearest
+    from pumice.framework.points import POINTS
+
     wanted = name.replace("_", "").replace("-", "").casefold().removesuffix("fn").removeprefix("add")
     for point in POINTS.values():
         if wanted in (point.name.replace("_", ""), point.go.casefold().removesuffix("fn")):

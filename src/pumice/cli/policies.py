@@ -9,18 +9,20 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pumice.cli.options import load_conf, registry_with
+from pumice.cli.usage import WrongUsage
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
-from pumice.extender.server.options import Options
 from pumice.framework.registry import PluginInfo, Registry, build
-from pumice.kube.credentials import Credentials
-from pumice.kube.followed import FollowedCluster
 from pumice.sockets import tcp_listener
+
+if TYPE_CHECKING:
+    from pumice.extender.server.options import Options
+    from pumice.kube.credentials import Credentials
 
 
 def supervise(workers: int, arguments: tuple[Any, ...]) -> None:
@@ -65,8 +67,11 @@ def answer(
     """Answer until told to stop; follow the cluster that *whom* leads to."""
     from pumice.extender.server.app import app as make_app
 
-    cluster = FollowedCluster(whom) if whom is not None else None
-    if cluster is not None:
+    cluster = None
+    if whom is not None:
+        from pumice.kube.followed import FollowedCluster
+
+        cluster = FollowedCluster(whom)
         cluster.start()
     try:
         run_until_told(make_app(builders, options, cluster), settings, sockets)
@@ -147,12 +152,12 @@ def _conf_arguments(conf: Path | None, registry: Registry, name: str) -> Mapping
 def pairs(option: str, given: list[str]) -> dict[str, str]:
     """``KEY=VALUE`` texts as a table.
 
-    :raises InvalidInput: one without ``=``.
+    :raises WrongUsage: one without ``=``.
     """
     found = {}
     for text in given:
         key, sign, value = text.partition("=")
         if not sign or not key:
-            raise InvalidInput(f"{option} {text!r}: must look like key=value")
+            raise WrongUsage(f"{option} {text!r}: must look like key=value")
         found[key.strip()] = value.strip()
     return found

@@ -8,26 +8,48 @@ from enum import StrEnum
 from typing import Annotated, Any, TextIO
 
 import typer
-from typer.core import TyperGroup
 
-from pumice.cli import render
-from pumice.config import InvalidConf
-from pumice.errors import PumiceError
+from pumice.cli.lazy import LazyGroup
+from pumice.cli.usage import WrongUsage
+from pumice.errors import MissingExtra, PumiceError
 
 
-class OneLineErrors(TyperGroup):
-    """A group whose commands end a deliberate failure in one line on stderr and exit code 1."""
+class Pumice(LazyGroup):
+    """The group of all commands: a deliberate failure is one line on stderr and exit code 1, wrong usage 2."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except PumiceError as exc:
+            from pumice.cli import render
+
             render.error(one_line(exc))
+            raise typer.Exit(2 if isinstance(exc, WrongUsage) else 1) from None
+        except ModuleNotFoundError as exc:
+            from pumice.cli import render
+
+            missing = missing_extra(ctx.invoked_subcommand or "", exc)
+            if missing is None:
+                raise
+            render.error(str(missing))
             raise typer.Exit(1) from None
+
+
+def missing_extra(command: str, exc: ModuleNotFoundError) -> MissingExtra | None:
+    """What to install if the module belongs to an extra: the one of the command, where several have it."""
+    from pumice.cli.extras import extras_with
+
+    extras = extras_with(exc.name or "")
+    if not extras:
+        return None
+    own = "kube" if command in ("run", "controllers") else "extender"
+    return MissingExtra(f"pumice {command}", exc.name or "", own if own in extras else extras[0])
 
 
 def one_line(exc: PumiceError) -> str:
     """What went wrong, in one line."""
+    from pumice.config import InvalidConf
+
     text = " ".join(str(exc).split())
     if not isinstance(exc, InvalidConf):
         return text
@@ -57,11 +79,12 @@ class _Stderr(logging.StreamHandler[TextIO]):
 
 
 def root() -> typer.Typer:
-    """The ``pumice`` command without any subcommand."""
+    """The ``pumice`` command without any subcommand of its own."""
     made = typer.Typer(
-        cls=OneLineErrors,
+        cls=Pumice,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
         help="Pumice: a batch scheduler for Kubernetes whose policies are small Python classes.",
     )
@@ -69,8 +92,21 @@ def root() -> typer.Typer:
     return made
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from pumice.cli import release
+
+        sys.stdout.write(f"{release.line()}\n")
+        raise typer.Exit
+
+
 def common(
-    log_level: Annotated[Level, typer.Option("--log-level", help="What is logged to stderr.")] = Level.WARNING,
+    log_level: Annotated[
+        Level, typer.Option("--log-level", metavar="LEVEL", help="Log to stderr: debug, info, warning or error.")
+    ] = Level.WARNING,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
 ) -> None:
     """Options of every command."""
     logger = logging.getLogger("pumice")

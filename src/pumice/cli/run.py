@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ from pumice.cli.cluster_options import (
     Kubeconfig,
     LeaseDuration,
     LeaseNamespace,
+    ListenAddress,
     Master,
     RenewDeadline,
     RetryPeriod,
@@ -28,22 +29,11 @@ from pumice.cli.cluster_options import (
 )
 from pumice.cli.goflags import GoFlags
 from pumice.cli.options import CompatOption, load_conf
-from pumice.clock import SystemClock
-from pumice.config.durations import SECOND, parse_duration
-from pumice.config.reload import ConfSource
-from pumice.errors import InvalidInput
-from pumice.framework.registry import default_registry
-from pumice.kube.backend import KubeBackend, Settings
-from pumice.kube.confmap import ConfMap
-from pumice.kube.credentials import Credentials
-from pumice.kube.lease import Election
-from pumice.kube.service import Service
-from pumice.kube.serving import health_routes, listening, metrics_routes, serve
-from pumice.ports import Binder
-from pumice.scheduler.assembly import assemble, catalogue_of
-from pumice.scheduler.following import Following, PluginFolder
-from pumice.scheduler.loop import Loop
-from pumice.state.cluster import ClusterState
+from pumice.cli.usage import WrongUsage, reading
+
+if TYPE_CHECKING:
+    from pumice.kube.lease import Election
+    from pumice.ports import Binder
 
 _SEARCH = "every node is looked at: it costs little here"
 _INFORMERS = "watches need no such setting here"
@@ -119,7 +109,7 @@ def run(
     ] = True,
     lease_name: Annotated[
         str | None,
-        typer.Option("--leader-elect-resource-name", metavar="NAME", help="Else named after the scheduler."),
+        typer.Option("--leader-elect-resource-name", metavar="NAME", help="The lease's name; else the scheduler's."),
     ] = None,
     lease_namespace: LeaseNamespace = None,
     lease_duration: LeaseDuration = "15s",
@@ -131,7 +121,7 @@ def run(
     enable_metrics: Annotated[
         bool, typer.Option("--enable-metrics/--no-enable-metrics", help="Serve /metrics on --listen-address.")
     ] = False,
-    listen_address: Annotated[str, typer.Option("--listen-address", metavar="HOST:PORT")] = ":8080",
+    listen_address: ListenAddress = ":8080",
     enable_healthz: Healthz = False,
     healthz_address: HealthzAddress = ":11251",
     debug_endpoints: Annotated[
@@ -146,15 +136,33 @@ def run(
             help="A gang that could be bound only in part gives its room back after so long; 0: never.",
         ),
     ] = "60s",
-    binds_in_flight: Annotated[int, typer.Option("--binds-in-flight", min=1, max=1000)] = 64,
+    binds_in_flight: Annotated[
+        int, typer.Option("--binds-in-flight", min=1, max=1000, help="Binds that are sent at once, at most.")
+    ] = 64,
     verbosity: Verbosity = 1,
 ) -> None:
     """Schedule the pods of a cluster, until stopped. Takes the command line of Volcano's scheduler."""
+    from pumice.clock import SystemClock
+    from pumice.config.reload import ConfSource
+    from pumice.framework.registry import default_registry
+    from pumice.kube.backend import KubeBackend, Settings
+    from pumice.kube.confmap import ConfMap
+    from pumice.kube.credentials import Credentials
+    from pumice.kube.service import Service
+    from pumice.kube.serving import health_routes, listening, metrics_routes, serve
+    from pumice.scheduler.assembly import assemble, catalogue_of
+    from pumice.scheduler.following import Following, PluginFolder
+    from pumice.scheduler.loop import Loop
+    from pumice.state.cluster import ClusterState
+
     set_verbosity(verbosity)
     names = scheduler_name or ["pumice"]
-    conf_map = ConfMap.parse(scheduler_conf_map) if scheduler_conf_map is not None else None
+    conf_map = None
+    if scheduler_conf_map is not None:
+        with reading("--scheduler-conf-map"):
+            conf_map = ConfMap.parse(scheduler_conf_map)
     if conf_map is not None and scheduler_conf is not None:
-        raise InvalidInput("--scheduler-conf and --scheduler-conf-map: only one of them may be given")
+        raise WrongUsage("--scheduler-conf and --scheduler-conf-map: only one of them may be given")
     registry = default_registry()
     folder = PluginFolder(plugins_dir, registry) if plugins_dir is not None else None
     if folder is not None:
@@ -204,28 +212,30 @@ def run(
 def seconds(option: str, text: str) -> float:
     """A duration above zero in seconds.
 
-    :raises InvalidInput: it is none; names the option.
+    :raises WrongUsage: it is none; names the option.
     """
-    try:
+    from pumice.config.durations import SECOND, parse_duration
+
+    with reading(f"{option} {text!r}"):
         found = parse_duration(text) / SECOND
-    except InvalidInput as exc:
-        raise InvalidInput(f"{option} {text!r}: {exc}") from exc
     if found <= 0:
-        raise InvalidInput(f"{option} {text!r}: must be above zero")
+        raise WrongUsage(f"{option} {text!r}: must be above zero")
     return found
 
 
 def election_of(name: str, namespace: str | None, times: tuple[str, str, str]) -> Election:
     """Which lease, who we are, and how long: of the lease, of the renewal, between two tries.
 
-    :raises InvalidInput: times that do not go together; names the options.
+    :raises WrongUsage: times that do not go together; names the options.
     """
+    from pumice.kube.lease import Election
+
     lease, renew, retry = (
         seconds(f"--leader-elect-{option}", text)
         for option, text in zip(("lease-duration", "renew-deadline", "retry-period"), times, strict=True)
     )
     if not lease > renew > retry:
-        raise InvalidInput(
+        raise WrongUsage(
             f"--leader-elect-lease-duration {times[0]}: must be longer than --leader-elect-renew-deadline {times[1]}, "
             f"and that longer than --leader-elect-retry-period {times[2]}"
         )
@@ -244,5 +254,5 @@ def _own_namespace() -> str:
 def _label(text: str) -> tuple[str, str]:
     key, colon, value = text.partition(":")
     if not key or not colon:
-        raise InvalidInput(f"--node-selector {text!r}: must be KEY:VALUE")
+        raise WrongUsage(f"--node-selector {text!r}: must be KEY:VALUE")
     return key, value

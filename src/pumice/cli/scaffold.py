@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from string import Template
 
+from pumice.cli.usage import WrongUsage
 from pumice.errors import InvalidInput
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -19,22 +20,22 @@ from pumice import Arguments, Node, Plugin, Scope, Task, Unfit, scope
 
 
 class $cls(Plugin):
-    """Keeps tasks off nodes that carry a label, unless they carry it too; among the rest, prefers full nodes.
+    """Keeps nodes with a label for tasks of as many CPUs as it says, and fills the fullest of the others first.
 
-    Arguments: ``label`` ($name/reserved).
+    Arguments: ``label`` ($name/at-least).
     """
 
     name = "$name"
     arguments_read = ("label",)
 
     def __init__(self, arguments: Arguments) -> None:
-        self.label = arguments.str("label", "$name/reserved")
+        self.label = arguments.str("label", "$name/at-least")
 
     @scope(Scope.STATIC)  # the answer depends on the task's class and the node's labels alone
     def predicate(self, task: Task, node: Node) -> None:
-        wanted = node.labels.get(self.label)
-        if wanted is not None and task.labels.get(self.label) != wanted:
-            raise Unfit(f"the node is reserved for {wanted}")
+        least = node.labels.get(self.label)
+        if least is not None and task.requests.milli_cpu < 1000 * float(least):
+            raise Unfit(f"the node is kept for tasks of {least} CPUs or more")
 
     @scope(Scope.NODE)  # ... and on what is placed on the node
     def node_order(self, task: Task, node: Node) -> float:
@@ -53,12 +54,14 @@ from pumice.testing import Scenario
 PLUGINS = Path(__file__).parent / "plugins"
 
 
-def test_a_reserved_node_is_left_to_those_it_is_reserved_for(scenario: Scenario) -> None:
+def test_a_node_is_kept_for_large_tasks(scenario: Scenario) -> None:
     scenario.plugins_from(PLUGINS)
-    scenario.node("free", cpu=4).node("reserved", cpu=4, labels={"$name/reserved": "team-a"})
-    scenario.job("other", tasks=8, min_available=4, cpu=1)
+    scenario.node("free", cpu=4).node("kept", cpu=4, labels={"$name/at-least": "4"})
+    scenario.pod("busy", cpu=1, on="free")
+    scenario.job("small", tasks=8, min_available=2, cpu=1).job("large", tasks=1, cpu=4)
     cycle = scenario.run(actions=["enqueue", "allocate"], plugins=["gang", "$name"])
-    assert set(cycle.binds.values()) == {"free"}
+    assert {node for pod, node in cycle.binds.items() if "small" in pod} == {"free"}
+    assert {node for pod, node in cycle.binds.items() if "large" in pod} == {"kept"}
 
 
 def test_the_fuller_node_is_taken_first(scenario: Scenario) -> None:
@@ -80,7 +83,7 @@ tiers:
   - name: predicates
   - name: $name
     arguments:
-      label: $name/reserved
+      label: $name/at-least
 """)
 
 _EXTENDER_CONF = Template("""\
@@ -101,8 +104,8 @@ tiers:
 """)
 
 _CLUSTER = Template("""\
-# Three nodes, one of them reserved; a pod that runs on b; three jobs. `team` carries the label, `plain` does not, and
-# `large` has to wait for room.
+# Three nodes, one of them kept for tasks of four CPUs or more; a pod that runs on b; three jobs. `whole` must wait for
+# empty nodes.
 $nodes---
 apiVersion: v1
 kind: Pod
@@ -136,7 +139,6 @@ apiVersion: v1
 kind: Pod
 metadata:
   name: $job-$number
-  labels: {$labels}
   annotations: {scheduling.k8s.io/group-name: $job, sim.pumice.dev/run-time: 20m}
 spec:
   schedulerName: pumice
@@ -144,22 +146,27 @@ spec:
 """)
 
 _SCENARIO = Template("""\
-# The jobs of cluster.yaml, and an afternoon of small ones, under the default configuration and with the policy.
+# The jobs of cluster.yaml, then ten hours of small jobs and of some that need a whole node, under the default
+# configuration and with the policy. Small jobs everywhere leave no node whole: the policy keeps them together.
 #   pumice simulate scenario.yaml --report out.html
 name: $name
 seed: 1
-horizon: 6h
+horizon: 12h
 pluginsDir: plugins
 cluster:
   manifests: [cluster.yaml]
 workload:
   generators:
   - name: small
-    arrivals: {every: 5m, from: 10m, until: 5h}
-    duration: {lognormal: {median: 10m, p90: 40m}}
-    pods: {choice: {1: 3, 2: 1}}
-    cpu: 2
-    memory: 2Gi
+    arrivals: {every: 3m, until: 10h}
+    duration: {lognormal: {median: 10m, p90: 30m}}
+    cpu: 1
+    memory: 1Gi
+  - name: whole-node
+    arrivals: {every: 30m, until: 10h}
+    duration: 15m
+    cpu: 8
+    memory: 8Gi
 configurations:
   default: default
   $name: scheduler.conf
@@ -179,7 +186,8 @@ $$ pumice extender serve plugins/$module.py --conf scheduler.conf --port 8888
 
 1. Its tests, on clusters of a few lines.
 2. One cycle: who goes where, who waits and why. `pumice run` takes the same options and schedules a real cluster.
-3. An afternoon in the simulator, beside the default configuration; `--report out.html` tells the whole story.
+3. Twelve hours in the simulator, beside the default configuration: jobs that need a whole node wait less. `--report
+   out.html` tells the whole story.
 4. Behind an existing Volcano, which reads `extender.conf`. While it serves, `pumice cycle cluster.yaml --conf
    extender.conf` makes the decisions of the second line again.
 
@@ -190,22 +198,28 @@ $$ pumice extender serve plugins/$module.py --conf scheduler.conf --port 8888
 
 def _cluster(name: str) -> str:
     """A small cluster on which the policy decides something."""
-    mark = f"{name}/reserved: team-a"
+    mark = f'{name}/at-least: "4"'
     nodes = [_NODE.substitute(node=node, labels=mark if node == "c" else "") for node in ("a", "b", "c")]
     jobs = []
-    for job, pods, cpu, labels in (("plain", 3, 2, ""), ("team", 2, 3, mark), ("large", 2, 6, "")):
+    for job, pods, cpu in (("small", 3, 2), ("large", 2, 6), ("whole", 2, 8)):
         jobs.append(_GROUP.substitute(job=job, pods=pods))
-        jobs += [_POD.substitute(job=job, number=n, cpu=cpu, labels=labels) for n in range(pods)]
+        jobs += [_POD.substitute(job=job, number=n, cpu=cpu) for n in range(pods)]
     return _CLUSTER.substitute(nodes="".join(nodes), jobs="".join(jobs))
 
 
 def new_plugin(name: str, directory: Path) -> list[Path]:
     """Write a plugin, its test, confs, a cluster and a scenario into ``directory/name``; returns the files.
 
-    :raises InvalidInput: the name is no plugin name, or the folder exists or cannot be made.
+    :raises WrongUsage: the name is no plugin name, or another plugin has it.
+    :raises InvalidInput: the folder exists or cannot be made.
     """
+    from pumice.framework.registry import default_registry
+
     if not _NAME.fullmatch(name):
-        raise InvalidInput(f"plugin name {name!r}: must be lower-case words joined by dashes, such as spot-first")
+        raise WrongUsage(f"plugin name {name!r}: must be lower-case words joined by dashes, such as spot-first")
+    taken = default_registry().get(name)
+    if taken is not None:
+        raise WrongUsage(f"plugin name {name!r}: is taken by the one from {taken.origin}")
     folder = directory / name
     if folder.exists():
         raise InvalidInput(f"folder {str(folder)!r}: exists already")

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from pumice.cli import render
 from pumice.cli.manifests import read_objects, state_of
@@ -17,14 +14,12 @@ from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
 from pumice.framework.runtime import Runtime
 from pumice.model.job import Job
+from pumice.model.queue import Queue
 from pumice.scheduler.recording import record
 from pumice.state import saved
 from pumice.state.cluster import ClusterState
 from pumice.state.saved import SavedCycle
 
-PathsArgument = Annotated[
-    list[Path], typer.Argument(metavar="PATH...", help="Manifests (files or directories), or one saved cycle.")
-]
 _GZIP = b"\x1f\x8b"
 
 
@@ -82,3 +77,15 @@ def find_job(state: ClusterState, name: str) -> Job:
     near = nearest(name, [*state.jobs, *(j.name for j in state.jobs.values())])
     hint = f"; did you mean {near!r}?" if near else ""
     raise InvalidInput(f"job {name!r}: there is none of that name{hint}")
+
+
+def find_queue(state: ClusterState, name: str) -> Queue:
+    """The queue of a name.
+
+    :raises InvalidInput: there is none; says which one is near.
+    """
+    if name in state.queues:
+        return state.queues[name]
+    near = nearest(name, state.queues)
+    hint = f"; did you mean {near!r}?" if near else ""
+    raise InvalidInput(f"queue {name!r}: there is none of that name{hint}")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pumice.config import elsewhere
 from pumice.config.catalogue import ArgumentsInfo, Catalogue
 from pumice.config.durations import parse_duration
 from pumice.config.problems import InvalidConf, Problem
@@ -118,6 +119,9 @@ def _actions(reading: Reading, tree: Tree | None, catalogue: Catalogue) -> tuple
         offset += len(part) + 1
         if not name:
             reading.error("unknown-action", "there is a comma but no action's name", path, position)
+        elif name not in catalogue.actions and name in elsewhere.ACTIONS:
+            message = elsewhere.said("action", name, elsewhere.ACTIONS[name])
+            reading.error("missing-action", message, path, position, name)
         elif name not in catalogue.actions:
             message = f"unknown action {name!r} (known: {_listing(catalogue.actions)})"
             reading.error("unknown-action", message, path, position, name, catalogue.actions)
@@ -142,6 +146,9 @@ def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue) -> Pl
     position = tree.position if written is None else written.position
     if not name and len(reading.errors) == before:
         reading.error("unknown-plugin", "the plugin has no name", join(path, "name"), position)
+    elif name and name not in catalogue.plugins and name in elsewhere.PLUGINS:
+        message = elsewhere.said("plugin", name, elsewhere.PLUGINS[name])
+        reading.error("missing-plugin", message, join(path, "name"), position, name)
     elif name and name not in catalogue.plugins:
         message = f"unknown plugin {name!r} (known: {_listing(catalogue.plugins)})"
         reading.error("unknown-plugin", message, join(path, "name"), position, name, catalogue.plugins)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
+from pumice.errors import MissingExtra
 from pumice.extender.binder import ExtenderBinder
 from pumice.extender.conversation import Conversation
 from pumice.extender.exchanges import ReplayCallers
@@ -46,6 +48,8 @@ class Extender(Plugin):
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
         self.settings = read_settings(arguments)
+        if self.settings.transport is not None and find_spec("aiohttp") is None:
+            raise MissingExtra("the plugin extender", "aiohttp", "extender")
         if self.settings.name:
             self.name = f"extender/{self.settings.name}"
         self._talk: Talk | None = None

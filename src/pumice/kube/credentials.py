@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import ssl
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from pumice.kube import execplugin, kubeconfig
 from pumice.kube.errors import NoCredentials
-from pumice.kube.library import loader
+from pumice.kube.kubeconfig import Cluster, User, content
 
-_IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+MOUNTED = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,22 +22,37 @@ class Access:
     """One way in: the address, how to check and identify, and a token if there is one."""
 
     host: str
-    token: str
-    ca_file: str
-    cert_file: str
-    key_file: str
-    verify: bool
-    server_name: str
-    proxy: str
+    token: str = ""
+    """The header ``Authorization``, whole."""
+    ca: bytes = b""
+    cert: bytes = b""
+    key: bytes = b""
+    verify: bool = True
+    server_name: str = ""
+    proxy: str = ""
 
     def tls(self) -> ssl.SSLContext:
-        """What connections are made with."""
-        context = ssl.create_default_context(cafile=self.ca_file or None)
+        """What connections are made with.
+
+        :raises NoCredentials: a certificate or key is none.
+        """
+        try:
+            context = ssl.create_default_context(cadata=self.ca.decode("ascii") if self.ca else None)
+        except (ssl.SSLError, ValueError) as exc:
+            raise NoCredentials(f"{self.host}: the certificate authority is no certificate: {exc}") from exc
+        # Python 3.13 asks more of an authority than Go does; those of clusters are made for Go
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        if self.cert_file:
-            context.load_cert_chain(self.cert_file, self.key_file or None)
+        if self.cert:
+            with tempfile.TemporaryDirectory() as folder:  # only the owner may enter it
+                chain = Path(folder, "client.pem")
+                chain.write_bytes(self.cert.rstrip() + b"\n" + self.key)
+                try:
+                    context.load_cert_chain(chain)
+                except (ssl.SSLError, ValueError) as exc:
+                    raise NoCredentials(f"{self.host}: client certificate and key do not fit: {exc}") from exc
         return context
 
     def same_connection(self, other: Access) -> bool:
@@ -42,21 +61,12 @@ class Access:
 
 
 def _connection(access: Access) -> tuple[object, ...]:
-    """What a connection depends on; files by content, for certificates are renewed in place."""
-    files = tuple(_content(name) for name in (access.ca_file, access.cert_file, access.key_file))
-    return (access.host, access.verify, access.server_name, access.proxy, *files)
-
-
-def _content(name: str) -> bytes:
-    try:
-        return Path(name).read_bytes() if name else b""
-    except OSError:
-        return b""
+    return (access.host, access.verify, access.server_name, access.proxy, access.ca, access.cert, access.key)
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Where credentials come from. ``load`` reads them anew each time: tokens are rotated."""
+    """Where credentials come from. ``load`` reads them anew each time: tokens are rotated, certificates renewed."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -67,25 +77,59 @@ class Credentials:
 
         :raises NoCredentials: there are none, or they cannot be read.
         """
-        config, configuration = loader()
-        found = configuration()
+        if self.kubeconfig is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+            return self._of_the_pod()
         try:
-            if self.kubeconfig is None and os.environ.get(_IN_CLUSTER):
-                config.load_incluster_config(client_configuration=found)
-            else:
-                await config.load_kube_config(
-                    config_file=self.kubeconfig, context=self.context, client_configuration=found, persist_config=False
-                )
-        except Exception as exc:  # the loader raises whatever a broken file or a failing exec plugin makes it raise
-            where = f"kubeconfig {self.kubeconfig!r}" if self.kubeconfig else "neither a kubeconfig nor a pod's account"
-            raise NoCredentials(f"{where}: {exc}") from exc
-        return Access(
-            host=(self.master or found.host or "").rstrip("/"),
-            token=str(found.api_key.get("BearerToken", "")),
-            ca_file=found.ssl_ca_cert or "",
-            cert_file=found.cert_file or "",
-            key_file=found.key_file or "",
-            verify=bool(found.verify_ssl),
-            server_name=found.tls_server_name or "",
-            proxy=found.proxy or "",
-        )
+            files = kubeconfig.paths(self.kubeconfig)
+        except NoCredentials:
+            if self.master:
+                return Access(self.master.rstrip("/"))
+            raise
+        merged = kubeconfig.read(files)
+        cluster, user = merged.choose(self.context)
+        try:
+            access = await self._of(cluster, user)
+            access.tls()  # a certificate and a key that do not fit, while they are renewed, are told now
+            return access
+        except NoCredentials as exc:
+            raise NoCredentials(f"kubeconfig {merged.source!r}: {exc}") from exc
+
+    def _of_the_pod(self) -> Access:
+        host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT") or "443"
+        try:
+            token = (MOUNTED / "token").read_text(encoding="ascii").strip()
+            ca = (MOUNTED / "ca.crt").read_bytes()
+        except (OSError, UnicodeDecodeError) as exc:
+            raise NoCredentials(f"the pod's account in {MOUNTED}: {exc}") from exc
+        server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+        return Access((self.master or server).rstrip("/"), f"Bearer {token}", ca)
+
+    async def _of(self, cluster: Cluster, user: User) -> Access:
+        if user.auth_provider is not None:
+            name = user.auth_provider.get("name", "")
+            raise NoCredentials(f"auth-provider {name!r}: is not supported; use an exec plugin")
+        if user.impersonated:
+            raise NoCredentials(f"as {user.impersonated!r}: acting for another user is not supported")
+        cert = content(user.client_certificate, user.client_certificate_data, "client-certificate")
+        key = content(user.client_key, user.client_key_data, "client-key")
+        token = _authorization(user)
+        if user.exec is not None:
+            printed = await execplugin.run(user.exec, cluster)
+            if printed.token and not token:
+                token = f"Bearer {printed.token}"
+            if printed.client_key_data:
+                cert, key = printed.client_certificate_data.encode(), printed.client_key_data.encode()
+        verify = not cluster.insecure_skip_tls_verify
+        ca = content(cluster.certificate_authority, cluster.certificate_authority_data, "certificate-authority")
+        host = (self.master or cluster.server).rstrip("/")
+        return Access(host, token, ca, cert, key, verify, cluster.tls_server_name, cluster.proxy_url)
+
+
+def _authorization(user: User) -> str:
+    """What a user shows beside a certificate; a file with a token stands above a token."""
+    token = content(user.token_file, "", "tokenFile").decode("utf-8", "replace").strip() or user.token
+    if token:
+        return f"Bearer {token}"
+    if user.username:
+        return "Basic " + base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
+    return ""

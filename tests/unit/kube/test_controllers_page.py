@@ -11,7 +11,7 @@ import yaml
 
 from pumice.cli.app import app
 from pumice.cli.controllers import IDLE
-from pumice.kube.controllers.service import NAMES
+from pumice.kube.controllers.names import NAMES
 from pumice.workloads import lifecycle, policies, vcjob
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -13,7 +13,7 @@ from pumice.kube.credentials import Access
 
 
 def access(host: str = "https://api.example:6443", proxy: str = "", server_name: str = "") -> Access:
-    return Access(host, "", "", "", "", True, server_name, proxy)
+    return Access(host, server_name=server_name, proxy=proxy)
 
 
 def test_the_kubeconfigs_proxy_stands_above_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from pumice.kube.client import KubeClient
 from pumice.kube.controllers.hand import AT_ONCE, Hand
 from pumice.kube.controllers.jobs import JobController
 from pumice.kube.controllers.loose import LoosePodController
+from pumice.kube.controllers.names import NAMES
 from pumice.kube.controllers.objects import FOLLOWED, JOBS, OwnedPod
 from pumice.kube.controllers.queues import QueueController
 from pumice.kube.controllers.store import Store
@@ -30,8 +31,6 @@ log = logging.getLogger("pumice.kube.controllers")
 
 PATIENCE = 5.0
 """Seconds for which the end of what was cancelled is waited for."""
-NAMES = ("job", "podgroup", "queue")
-"""The controllers that there are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,65 @@
+"""Why a job waits, and what two runs of a cycle decided differently, as a person reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pumice.cli import outcome, render
+from pumice.framework.explain import Explanation, NearMiss
+
+
+def show(why: Explanation) -> None:
+    """Print why a job waits."""
+    render.heading(why.job, f"queue {why.queue or '-'}, phase {why.phase or '-'}")
+    place = f"{why.position} of {why.waiting} jobs that wait in queue {why.queue}" if why.position else "does not wait"
+    counts = ", ".join(f"{n} {status}" for status, n in why.tasks.items())
+    rows: list[tuple[str, Any]] = [
+        ("tasks", f"{counts}; needs {why.min_available} together"),
+        ("position", place),
+        ("stopped at", f"{why.stage}: {outcome.STOPPED[why.stage]}{f' ({why.plugin})' if why.plugin else ''}"),
+        ("because", why.text),
+    ]
+    if why.task:
+        rows.append(("about", f"{why.task}, asks for {_amounts(why.wants)}"))
+    if why.room_for is not None and why.room_for > 0:
+        rows.append(("room for", f"{why.room_for} such tasks now"))
+    if why.nearest is not None:
+        rows.append(("nearest miss", _miss(why.nearest)))
+    render.pairs(rows)
+    if why.reasons:
+        render.line()
+        render.table(
+            ["NODES", "REASON", "FROM", "EVICTION"],
+            [(r.nodes, r.text, r.plugin or "-", "could help" if r.eviction_helps else "no use") for r in why.reasons],
+            wrap=["REASON"],
+        )
+    if why.unblock:
+        render.line()
+        render.line("What would unblock it", style="bold")
+        for hint in why.unblock:
+            render.paragraph(hint, indent=2, lead="→ ")
+
+
+def _amounts(amounts: dict[str, str]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in amounts.items()) or "nothing"
+
+
+def _miss(near: NearMiss) -> str:
+    if near.lacks:
+        return f"{near.node} lacks {_amounts(near.lacks)}"
+    return f"{near.node}: {near.objection}" if near.objection else near.node
+
+
+def differences(then: list[dict[str, Any]], now: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """Pods for which two lists of decisions say different things, by name."""
+    before, after = _by_pod(then), _by_pod(now)
+    return [
+        {"pod": pod, "then": before.get(pod, "waits"), "now": after.get(pod, "waits")}
+        for pod in sorted(before.keys() | after.keys())
+        if before.get(pod) != after.get(pod)
+    ]
+
+
+def _by_pod(decisions: list[dict[str, Any]]) -> dict[str, str]:
+    words = {"bind": "on {node}", "evict": "evicted from {node}", "nominate": "room is made on {node}"}
+    return {d["pod"]: words[d["do"]].format(node=d["node"]) for d in decisions}

@@ -1,0 +1,79 @@
+"""Commands that are loaded when they are called: names and summaries are known before, the rest is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+SUMMARY: Final = 63
+"""Characters of a summary that 80 columns have room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command, or a group of commands, and where it is."""
+
+    name: str
+    where: str
+    """``module:attribute``: a function, or a Typer of several commands."""
+    summary: str
+    """What it does, in the list of commands: at most `SUMMARY` characters."""
+    cls: str = ""
+    """The attribute with the class of the command, if it has one of its own."""
+
+    def load(self) -> Any:
+        """The command itself."""
+        module_name, _, attribute = self.where.partition(":")
+        module = import_module(module_name)
+        found = getattr(module, attribute)
+        around = typer.Typer(add_completion=False, rich_markup_mode=None)
+        around.callback()(lambda: None)
+        if isinstance(found, typer.Typer):
+            around.add_typer(found, name=self.name)
+        else:
+            around.command(self.name, cls=getattr(module, self.cls) if self.cls else None)(found)
+        return typer.main.get_command(around).commands[self.name]  # type: ignore[attr-defined]
+
+
+class Loaded(Mapping[str, Any]):
+    """The commands of a group by name. Looking at one loads it; counting and listing names do not."""
+
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, name: str) -> Any:
+        return self._entries[name].load()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class LazyGroup(TyperGroup):
+    """A group that loads the one command which is called. Help and completion need only names and summaries."""
+
+    entries: ClassVar[dict[str, Entry]] = {}
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = Loaded(self.entries)  # type: ignore[assignment]  # nobody adds a command later
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.entries)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """What lists of commands show of one."""
+        entry = self.entries.get(cmd_name)
+        return TyperCommand(entry.name, help=entry.summary, short_help=entry.summary) if entry else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, self.commands[name] if name else None, rest

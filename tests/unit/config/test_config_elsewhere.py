@@ -1,0 +1,44 @@
+"""A conf from another scheduler: what Pumice lacks is named as the other's, in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pumice.config import InvalidConf, load
+from pumice.config.elsewhere import ACTIONS, PLUGINS
+from pumice.framework.registry import default_registry
+from pumice.scheduler.assembly import catalogue_of
+
+LIMITS = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_a_plugin_that_only_another_scheduler_has_is_said_to_be_its(name: str) -> None:
+    conf = f"actions: allocate\ntiers:\n- plugins: [{{name: gang}}, {{name: {name}}}]\n"
+    with pytest.raises(InvalidConf) as caught:
+        load(conf, catalogue_of(default_registry()), "volcano.conf")
+    [problem] = caught.value.problems
+    assert (problem.code, problem.value, problem.nearest) == ("missing-plugin", name, None)
+    assert str(problem) == (
+        f"volcano.conf:3:34: tiers[0].plugins[1].name: plugin {name!r} of {PLUGINS[name]} does not exist in Pumice; "
+        "leave it out to go on without it"
+    )
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_so_is_an_action(name: str) -> None:
+    with pytest.raises(InvalidConf, match=f"action '{name}' of {ACTIONS[name]} does not exist in Pumice"):
+        load(f"actions: allocate, {name}\n", catalogue_of(default_registry()), "kai.conf")
+
+
+def test_what_there_is_is_not_said_to_be_missing() -> None:
+    registry = default_registry()
+    assert set(PLUGINS) & set(registry.plugins) == set()
+    assert set(ACTIONS) & set(registry.actions) == set()
+
+
+@pytest.mark.parametrize("name", sorted({*PLUGINS, *ACTIONS} - {"numaaware"}))
+def test_the_page_of_limits_names_each(name: str) -> None:
+    assert f"`{name}`" in LIMITS
