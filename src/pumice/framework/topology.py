@@ -20,7 +20,7 @@ from pumice.framework.points.table import HYPER_NODE_ORDER
 from pumice.framework.refusals import Stage
 from pumice.framework.session import Session
 from pumice.framework.statement import Operation, Statement
-from pumice.framework.worksheet import Worksheet, place_tasks
+from pumice.framework.worksheet import Worksheet, place_in_sets
 from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
 from pumice.model.task import Task
@@ -137,7 +137,7 @@ class _Placing:
         ssn = self._ssn
         domain = ssn.hyper_nodes.rows(hyper, ssn.state.table.size)
         own = None if self._whole is not None else sub_job
-        return place_tasks(ssn, self._queue, self._job, own, tasks, self._remember, domain)
+        return place_in_sets(ssn, self._queue, self._job, own, tasks, self._remember, domain)
 
     def _scores(self, sub_job: SubJob, hypers: Sequence[HyperNode]) -> dict[str, float]:
         if not hypers or not self._ssn.anybody(HYPER_NODE_ORDER):

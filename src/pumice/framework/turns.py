@@ -13,7 +13,7 @@ from pumice.framework.statement import Statement
 from pumice.framework.topology import ASKS as TOPOLOGY_ASKS
 from pumice.framework.topology import place_by_topology
 from pumice.framework.worksheet import ASKS as PLACING_ASKS
-from pumice.framework.worksheet import Worksheet, place_tasks, worksheet_of
+from pumice.framework.worksheet import Worksheet, place_in_sets, worksheet_of
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.status import JobPhase
@@ -108,4 +108,4 @@ def place_job(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, remember: 
     """Place what waits of a job until it is ready; the statement if it is or may wait, else None with all undone."""
     if job.policies or sheet.by_topology:
         return place_by_topology(ssn, queue, job, sheet, remember)
-    return place_tasks(ssn, queue, job, None, sheet.tasks, remember)
+    return place_in_sets(ssn, queue, job, None, sheet.tasks, remember)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.choose import Choice, FitError
-from pumice.framework.node_search import NodeSearch
+from pumice.framework.node_search import NodeSearch, rows_of
 from pumice.framework.points import table as t
 from pumice.framework.refusals import Refusal, Stage
 from pumice.framework.search import ASKS as SEARCH_ASKS
@@ -149,6 +149,35 @@ def place_tasks(
         for error in ssn.outcome.fit_errors.get(job.uid, {}).values():
             error.settle()  # once what was placed is taken back, the reason could no longer be found
     statement.discard()
+    return None
+
+
+def place_in_sets(
+    ssn: Session,
+    queue: Queue,
+    job: Job,
+    sub_job: SubJob | None,
+    tasks: deque[Task],
+    remember: bool,
+    domain: npt.NDArray[np.bool_] | None = None,
+) -> Statement | None:
+    """As `place_tasks`, in the first that will do of the sets into which plugins split the nodes."""
+    if not ssn.anybody(t.SUBSET_NODES):
+        return place_tasks(ssn, queue, job, sub_job, tasks, remember, domain)
+    nodes = [n for n in ssn.nodes.values() if domain is None or domain[n.row]]
+    sets = ssn.subset_nodes(job, sub_job, list(tasks), sorted(nodes, key=lambda n: n.name))
+    whole = list(tasks)
+    for one in [nodes] if sets is None else sets:
+        for task in whole:  # what failed in the set before says nothing about this one
+            ssn.outcome.fit_errors.get(job.uid, {}).pop(task.uid, None)
+        tasks.clear()
+        tasks.extend(whole)
+        within = rows_of(ssn, one)
+        placed = place_tasks(ssn, queue, job, sub_job, tasks, remember, within if domain is None else within & domain)
+        if placed is not None:
+            return placed
+    if not sets:
+        ssn.outcome.refuse(job, Stage.NODES, "no set of nodes is left to try it on")
     return None
 
 
