@@ -17,6 +17,10 @@ from pumice.framework.points.guard import FAILS, Call, Failures, about
 _NUMBER, _BYTES, _TEXT, _TUPLE, _LAST = range(5)
 
 
+_ALWAYS: Final = frozenset({int, float, str, bytes, bool})
+"""Kinds whose values can be compared with each other, NaN aside."""
+
+
 @total_ordering
 class Ranked:
     """A key that can be compared with any other."""
@@ -65,9 +69,8 @@ def guarded_key(failures: Failures, plugin: str, point: str, fn: Call, kinds: di
     def key(thing: Any) -> Any:
         try:
             value = fn(thing)
-            kind = value.__class__
-            if (kind is float and value != value) or (kind is tuple and any(v != v for v in value)):
-                raise ValueError(f"a sort key must be comparable, got {shown(value)}")
+            if value.__class__ not in _ALWAYS or value != value:
+                check(value)
         except FAILS as exc:
             failures.contain(plugin, point, exc, *about((thing,)), fn=fn)
             return LAST
@@ -81,6 +84,18 @@ def guarded_key(failures: Failures, plugin: str, point: str, fn: Call, kinds: di
         return made
 
     return key
+
+
+def check(value: Any) -> None:
+    """Returns if a value can be compared with its like.
+
+    :raises TypeError: it cannot.
+    """
+    if isinstance(value, tuple):
+        for part in value:
+            check(part)
+    elif (value < value) is not False or value != value:
+        raise TypeError(f"a sort key must be comparable, got {shown(value)}")
 
 
 def joined(keys: list[Call], fallback: Callable[[Any], Any]) -> Callable[[Any], Any]:
