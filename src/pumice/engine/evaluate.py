@@ -398,7 +398,7 @@ class Evaluator:
         """One filter about some rows: a reason number per row, 0 where it has no objection."""
         if f.key is None and f.scope is not Scope.SESSION:
             task = traced(task, self.cache.reads)
-        return self.guard.objections(f, task, rows, lambda: _nodes(rows, task))
+        return self.guard.objections(f, task, rows, () if f.batch else _nodes(rows, task))
 
     def _ask_scorers(self, scorers: Sequence[Scorer], task: Task, rows: NodeRows) -> Floats:
         total = self._ask(scorers[0], task, rows)
@@ -420,7 +420,7 @@ class Evaluator:
     def _ask(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
         if s.key is None and s.scope is not Scope.SESSION:
             task = traced(task, self.cache.reads)
-        return self.guard.scores(s, task, rows, lambda: _nodes(rows, task))
+        return self.guard.scores(s, task, rows, () if s.batch else _nodes(rows, task))
 
     # -- on demand ------------------------------------------------------------------------------------------------
     def future_ok(self, view: ClassView) -> Bools:
@@ -468,7 +468,7 @@ class Evaluator:
         if not view.scalar_scorers:
             return score
         own = self._ask_scorers(view.scalar_scorers, task, rows)
-        return float(view.scalar_scorers[0].merge(np.array([score]), own)[0])
+        return float(view.scalar_scorers[0].merge(score, own[0]))
 
 
 def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:

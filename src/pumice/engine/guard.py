@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Protocol
 
 from pumice.engine.course import Course
@@ -15,10 +15,10 @@ from pumice.model.task import Task
 class RowGuard(Protocol):
     """Calls callbacks about rows. Nothing here raises, but for `scores` where a score refuses the task as a whole."""
 
-    def objections(self, f: Filter, task: Task, rows: NodeRows, nodes: Callable[[], Sequence[Node]]) -> Reasons:
+    def objections(self, f: Filter, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Reasons:
         """A reason number per row, 0 where the filter has no objection."""
 
-    def scores(self, s: Scorer, task: Task, rows: NodeRows, nodes: Callable[[], Sequence[Node]]) -> Floats:
+    def scores(self, s: Scorer, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Floats:
         """A score per row, not looked at yet for what is no number.
 
         :raises Unfit: a batch score refuses to let the task be placed at all.

@@ -62,7 +62,7 @@ class Scorer:
     key: Callable[[Task], Hashable] | None
     applies: Callable[[Task], bool] | None
     normalize: Callable[[Floats, Bools], Floats] | None
-    merge: Callable[[Floats, Floats], Floats]
+    merge: Callable[[Any, Any], Any]
     """(score so far, its own) -> both, as its point's rule says."""
     failed: float
     """The score that it is taken to give where it fails."""

@@ -70,10 +70,10 @@ class RowGuard:
         self._contain = failures.contain
 
     # -- answers ----------------------------------------------------------------------------------------------------
-    def objections(self, f: Filter, task: Task, rows: NodeRows, nodes: Callable[[], Sequence[Node]]) -> Reasons:
+    def objections(self, f: Filter, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Reasons:
         """A reason number per row, 0 where the filter has no objection."""
         if not f.batch:
-            return self._one_by_one(f, task, nodes())
+            return self._one_by_one(f, task, nodes)
         try:
             return _reasons(f, f.call(task, rows), len(rows))
         except Unfit as no:
@@ -97,13 +97,13 @@ class RowGuard:
                 out[i] = f.failed
         return out
 
-    def scores(self, s: Scorer, task: Task, rows: NodeRows, nodes: Callable[[], Sequence[Node]]) -> Floats:
+    def scores(self, s: Scorer, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Floats:
         """A score per row, not looked at yet for NaN (`finite`).
 
         :raises Unfit: a batch score refuses to let the task be placed at all.
         """
         if not s.batch:
-            return self._scored_one_by_one(s, task, nodes())
+            return self._scored_one_by_one(s, task, nodes)
         try:
             array = np.asarray(s.call(task, rows), dtype=np.float64)
             if array.shape != (len(rows),):
@@ -121,7 +121,7 @@ class RowGuard:
         for i, node in enumerate(nodes):
             try:
                 value = call(task, node)
-                if not isinstance(value, (int, float, np.number)):
+                if value.__class__ is not float and not isinstance(value, (int, float, np.number)):
                     raise TypeError(f"a score is a number, got {shown(value)}")
                 array[i] = value
             except FAILS as exc:
