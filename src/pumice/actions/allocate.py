@@ -5,18 +5,17 @@ from __future__ import annotations
 from functools import partial
 
 from pumice.framework.backlog import Visit
-from pumice.framework.nominations import held_by_others, spared, that_give_way
+from pumice.framework.nominations import spared, that_give_way
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.refusals import Refusal, Stage
 from pumice.framework.session import Session
 from pumice.framework.turns import ASKS as TURN_ASKS
 from pumice.framework.turns import WAITS_FOR_RELEASE, Turns, place_job
+from pumice.framework.vain import after_trying, before_trying, first_waiting
 from pumice.framework.worksheet import Worksheet
 from pumice.model.job import Job
 from pumice.model.queue import Queue
-from pumice.model.status import TaskStatus
-from pumice.model.task import Task
 
 
 class Allocate(Action):
@@ -38,7 +37,7 @@ class Allocate(Action):
             if turns.serve(queue, visit, job, partial(self._place, ssn, queue, job, remember)):
                 pass
             elif queue.dequeue_strategy != "fifo":
-                hopeless = self._hopeless(ssn, queue, job) if visit.of_class else None
+                hopeless = after_trying(ssn, queue, job) if visit.of_class else None
                 if hopeless is not None and not spared(ssn, job):
                     visit.pass_over(ssn.outcome.refusals, job, hopeless)
             elif not ssn.job_ready(job):
@@ -57,12 +56,12 @@ class Allocate(Action):
                 continue
             if not visit.of_class:
                 return job
-            task = _first(job)
-            error = ssn.search.chooser.known_hopeless(task)
-            refusal = Refusal(Stage.NODES, error=error) if error is not None else _too_little(ssn, job, task)
-            if refusal is None or refusal.error is None or that_give_way(ssn, queue, job):
+            task = first_waiting(job)
+            refusal = before_trying(ssn, queue, job, task) if task is not None else None
+            if task is None or refusal is None or that_give_way(ssn, queue, job):
                 return job
-            ssn.outcome.unfit(job, task, refusal.error)
+            if refusal.error is not None:
+                ssn.outcome.unfit(job, task, refusal.error)
             if not strict:
                 visit.pass_over(ssn.outcome.refusals, job, refusal)
                 continue
@@ -71,19 +70,6 @@ class Allocate(Action):
                 _hold_back(ssn, queue, visit, job)
                 return None
         return None
-
-    def _hopeless(self, ssn: Session, queue: Queue, job: Job) -> Refusal | None:
-        """Why nothing of the class of the job's tasks can be placed for this queue, if that is certain."""
-        if len(job.with_status(TaskStatus.PENDING)) <= job.pending_best_effort_count:
-            return None  # all have a promised place
-        task = _first(job)
-        if ssn.allocatable_by_class():
-            with held_by_others(ssn, queue, job):
-                verdict = ssn.allocatable(queue, task)
-            if not verdict:
-                return Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
-        error = ssn.search.chooser.hopeless(task)
-        return Refusal(Stage.NODES, error=error) if error is not None else None
 
     def _place(self, ssn: Session, queue: Queue, job: Job, remember: bool, sheet: Worksheet) -> bool:
         """Place what waits of a job; True if something was committed."""
@@ -98,23 +84,8 @@ class Allocate(Action):
         return False
 
 
-def _too_little(ssn: Session, job: Job, task: Task) -> Refusal | None:
-    """Why a gang cannot start, where the room on all nodes together is too little for what it still needs."""
-    needed = ssn.needed_to_keep(job)
-    short = ssn.search.chooser.short_of(task, needed) if needed > 1 else None
-    if short is None:
-        return None
-    room, error = short
-    return Refusal(Stage.READY, f"{room} of {needed} required tasks have a place", error=error)
-
-
 def _hold_back(ssn: Session, queue: Queue, visit: Visit, job: Job) -> None:
     """Nobody in the queue is served before this job is."""
     ssn.outcome.refusals.add_group(
         visit.rest, Refusal(Stage.QUEUE, f"waits behind {job.uid} (strict FIFO)"), queue.name
     )
-
-
-def _first(job: Job) -> Task:
-    """A waiting task that asks for something; a job in the backlog has one."""
-    return next(t for t in job.with_status(TaskStatus.PENDING).values() if not t.best_effort)

@@ -20,6 +20,7 @@ from pumice.framework.session import Session
 from pumice.framework.statement import Statement
 from pumice.framework.turns import ASKS as TURN_ASKS
 from pumice.framework.turns import WAITS_FOR_RELEASE, Turns, place_job
+from pumice.framework.vain import first_waiting
 from pumice.framework.worksheet import Worksheet
 from pumice.model.job import Job
 from pumice.model.queue import Queue
@@ -65,7 +66,9 @@ def _next(ssn: Session, queue: Queue, visit: Visit, held: Reservation | None) ->
             if held.refuses(job):
                 ssn.outcome.refusals.add(job, held.refusal)
                 continue
-            error = ssn.search.chooser.hopeless(task) if (task := _first(job)) is not None and visit.shared else None
+            error = (
+                ssn.search.chooser.hopeless(task) if (task := first_waiting(job)) is not None and visit.shared else None
+            )
             if error is not None and not that_give_way(ssn, queue, job):
                 refusal = Refusal(Stage.NODES, error=error)
                 visit.pass_over(ssn.outcome.refusals, job, refusal)
@@ -75,10 +78,6 @@ def _next(ssn: Session, queue: Queue, visit: Visit, held: Reservation | None) ->
             return job
         ssn.outcome.refuse(job, Stage.VALID, valid)
     return None
-
-
-def _first(job: Job) -> Task | None:
-    return next((t for t in job.with_status(S.PENDING).values() if not t.best_effort), None)
 
 
 def _place(ssn: Session, queue: Queue, job: Job, held: Reservation | None, sheet: Worksheet) -> bool:
@@ -109,7 +108,7 @@ class Reservation:
         self.refusal = Refusal(Stage.NODES, f"would delay {job.uid}, which has a reservation")
 
     def _shape(self, job: Job) -> tuple[int, int]:
-        first = _first(job)
+        first = first_waiting(job)
         return (first.klass.id if first is not None else 0, len(job.with_status(S.PENDING)))
 
     def ends_in_time(self, job: Job) -> bool:

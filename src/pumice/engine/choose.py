@@ -11,7 +11,7 @@ import numpy as np
 
 from pumice.engine.course import plan_along
 from pumice.engine.evaluate import Evaluator
-from pumice.engine.room import first_shortage, still_short
+from pumice.engine.room import first_shortage
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import Bools, ClassView, Floats, Index
@@ -241,31 +241,34 @@ class Chooser:
 
     def hopeless(self, task: Task) -> FitError | None:
         """Why no task of this class can be placed now, where that is certain without asking about the one task."""
-        if not self.evaluator.fits_by_class:
+        evaluator = self.evaluator
+        if not evaluator.fits_by_class:
             return None
-        view = self.evaluator.view(task)
-        view.hopeless = False
-        if view.masked.max(initial=-np.inf) > -np.inf:
+        key, view = evaluator.key_of(task), evaluator.view(task)
+        now = view.masked.max(initial=-np.inf) > -np.inf
+        if now or (evaluator.table.in_flux and ((view.code == 0) & evaluator.future_ok(view)).any()):
+            evaluator.cache.nowhere.forget(key)
             return None
-        if self.evaluator.table.in_flux and ((view.code == 0) & self.evaluator.future_ok(view)).any():
-            return None
-        view.hopeless = True
-        return self._remember_hopeless(self.evaluator.key_of(task), task)
+        evaluator.cache.nowhere.note(key, evaluator.table)
+        return self._error_of(key, task)
 
     def known_hopeless(self, task: Task) -> FitError | None:
         """What `hopeless` says of a class that it was said of before, in this session or an earlier one."""
         evaluator = self.evaluator
+        if not evaluator.fits_by_class:
+            return None
         key = evaluator.key_of(task)
-        table = evaluator.table
+        return self._error_of(key, task) if evaluator.cache.nowhere.stands(key, task.klass, evaluator.table) else None
+
+    def _error_of(self, key: Hashable, task: Task) -> FitError:
+        """Why a class fits nowhere, counted when somebody asks; one for all its tasks while no row changes."""
+        table = self.evaluator.table
         known = self._hopeless.get(key)
         if known is not None and known[:2] == (table.touched.position, table.changed.position):
             return known[2]
-        view = evaluator.cache.views.get(key)
-        if view is None or not view.hopeless:
-            return None
-        if evaluator.fits_by_class and still_short(view, table, task.klass):
-            return self._remember_hopeless(key, task)
-        return self.hopeless(task)
+        error = FitError(count=lambda: self._count(task, self.evaluator.view(task), None))
+        self._hopeless[key] = (table.touched.position, table.changed.position, error)
+        return error
 
     def short_of(self, task: Task, wanted: int) -> tuple[int, FitError] | None:
         """How many of *wanted* tasks of this class there is room for at most, and why not more; None if for all."""
@@ -279,12 +282,6 @@ class Chooser:
     def forget(self) -> None:
         """Let go of the errors that lead back here."""
         self._hopeless = {}
-
-    def _remember_hopeless(self, key: Hashable, task: Task) -> FitError:
-        table = self.evaluator.table
-        error = FitError(count=lambda: self._count(task, self.evaluator.view(task), None))
-        self._hopeless[key] = (table.touched.position, table.changed.position, error)
-        return error
 
     def _count(
         self, task: Task, view: ClassView, within: Bools | None, *, full: bool = False

@@ -149,7 +149,6 @@ class Evaluator:
             if rows:
                 self._evaluate_rows(view, task, np.fromiter(rows, dtype=np.intp, count=len(rows)))
         view.touched_at, view.changed_at = touched_at, changed_at
-        view.hopeless = False  # said of rows as they were; whoever asks for it finds out anew
 
     def room(self, task: Task) -> int:
         """How many tasks of this class there is room for now, at most."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,12 @@ from pumice.model.resources import dim_name
 from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
 
-if TYPE_CHECKING:
-    from pumice.engine.views import ClassView
-
 NO_DEVICE: Final = reason_id("resources", "Insufficient free GPU devices")
 TAKEN: Final = reason_id("resources", "had no room when it was asked for")
 """Of a node on which nothing is short any more: what the task did not get was given back later in the cycle."""
 _PLENTY: Final = 1 << 40
 _MANY_ROWS: Final = 256
 """Beyond so many changed rows, counting anew is faster."""
-_FEW_ROWS: Final = 32
-"""Up to so many rows are looked at one by one faster than as columns."""
 
 
 class ClassRoom:
@@ -58,27 +53,6 @@ class ClassRoom:
                 rows[row] = room
         self._touched_at = table.touched.position
         return True
-
-
-def still_short(view: ClassView, table: NodeTable, klass: TaskClass) -> bool:
-    """Has no row that changed since the view was up to date room for the class? Looks at a few rows only."""
-    if view.size != table.size or view.changed_at != table.changed.position:
-        return False
-    touched = table.touched.since(max(view.touched_at, view.short_at))
-    if touched is None or len(touched) > _FEW_ROWS:
-        return False
-    idle, releasing, pipelined = table.idle, table.releasing, table.pipelined
-    for row in touched:
-        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-            free = idle.item(d, row)
-            if table.in_flux:
-                free += releasing.item(d, row) - pipelined.item(d, row)
-            if free < v:
-                break
-        else:
-            return False
-    view.short_at = table.touched.position
-    return True
 
 
 def insufficient(d: int) -> int:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from pumice.engine.course import Course
 from pumice.engine.room import ClassRoom
 from pumice.engine.scope import Scope
+from pumice.engine.vain import FitsNowhere
 from pumice.model.reason import Code, reason_count, reason_of
 from pumice.model.task import Task
 from pumice.state.kinds import RowKinds
@@ -98,10 +99,10 @@ class ClassView:
     """What is known of all nodes for one class of tasks."""
 
     __slots__ = (
-        *("changed_at", "code", "filters", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
+        *("changed_at", "code", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
-        *("any_stale", "flat", "hopeless", "room", "scalar_filters", "scalar_scorers", "short_at", "stale"),
+        *("any_stale", "flat", "room", "scalar_filters", "scalar_scorers", "stale"),
     )
 
     task: Task
@@ -133,10 +134,6 @@ class ClassView:
     def __init__(self) -> None:
         self.size = -1
         self.touched_at = self.changed_at = self.future_at = -1
-        self.hopeless = False
-        """Did it fit nowhere when that was last asked?"""
-        self.short_at = -1
-        """Up to where in the log of touched rows those that changed were found to have no room."""
         self.raws: list[Floats | None] = []
         self.room: ClassRoom | None = None
 
@@ -162,6 +159,7 @@ class ViewCache:
         """What callbacks without a key were seen to read of a task."""
         self.static: dict[Hashable, tuple[int, Reasons, npt.NDArray[np.int8]]] = {}
         self.raws: dict[Hashable, tuple[int, Floats, bool]] = {}
+        self.nowhere = FitsNowhere()
 
     def use(self, signature: Hashable) -> None:
         """Drop everything if what was asked is no longer what will be asked."""
@@ -170,6 +168,7 @@ class ViewCache:
             self.reads.clear()
             self.static.clear()
             self.raws.clear()
+            self.nowhere.clear()
             self.signature = signature
 
     def kinds_of(self, table: NodeTable) -> RowKinds:
