@@ -7,7 +7,7 @@ state writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeVar
 
 K = TypeVar("K")
@@ -105,6 +105,21 @@ def labels_of(written: Mapping[str, str] | None) -> ReadOnlyMap[str, str]:
     return known
 
 
-def frozen_map(pairs: Mapping[str, V] | Iterable[tuple[str, V]] = ()) -> ReadOnlyMap[str, V]:
-    """A read-only copy."""
-    return ReadOnlyMap(pairs)
+def plain(value: Any) -> Any:
+    """Data of your own, made of dicts and lists, from what was handed out."""
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    return value
+
+
+def frozen(value: Any) -> Any:
+    """Plain data as it is handed out: no mapping in it can be written, and its lists are tuples."""
+    if isinstance(value, ReadOnlyMap):
+        return value
+    if isinstance(value, dict):
+        return ReadOnlyMap({key: frozen(part) for key, part in value.items()})
+    if isinstance(value, (list, tuple)):
+        return tuple([frozen(part) for part in value])
+    return value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from pumice.errors import InvalidInput
 from pumice.model.api import PodGroup, PriorityClass, QueueObject
 from pumice.model.job import Job
-from pumice.model.mapping import empty, frozen_map, labels_of, put, take
+from pumice.model.mapping import empty, frozen, labels_of, put, take
 from pumice.model.queue import Queue
 from pumice.model.resources import Resources
 from pumice.model.sealed import unsealed
@@ -58,7 +58,7 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
         job.problem = problem
         job.queue = spec.queue or state.default_queue
         job.min_available = max(spec.min_member, 0)
-        job.role_minimums = frozen_map(spec.min_task_member or {})
+        job.role_minimums = frozen(spec.min_task_member or {})
         job.role_total = sum(job.role_minimums.values())
         job.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
         job.labels, job.annotations = labels_of(meta.labels), labels_of(meta.annotations)
