@@ -2,12 +2,12 @@
 
 All are of one class. A subclass says what it holds, so that the thing itself can stand for its key:
 ``ssn.jobs[task.job]``. This guards against mistakes, not against malice: ``dict.__setitem__`` passes, and is how the
-state writes.
+state writes (`state/writing.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeVar
 
 K = TypeVar("K")
@@ -70,17 +70,6 @@ class ReadOnlyMap(dict[K, V], Generic[K, V]):
         """A copy or what comes out of a pickle is a dict of your own."""
         return dict, (self.copy(),)
 
-
-find: Final[Callable[..., Any]] = dict.get
-"""The value of a key that is surely text, in a third of the time of ``get``. For the state."""
-put: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], Any]] = dict.setdefault
-"""Add what is not there yet. For the state; ``dict.__setitem__`` takes twice the time."""
-take: Final[Callable[..., Any]] = dict.pop
-"""Take out. For the state."""
-replace: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], None]] = dict.__setitem__
-"""Add, or put in place of what is there. For the state."""
-empty: Final[Callable[[ReadOnlyMap[Any, Any]], None]] = dict.clear
-"""Take everything out. For the state."""
 
 _MOST_SHARED: Final = 20_000
 _shared: dict[tuple[tuple[str, str], ...], ReadOnlyMap[str, str]] = {}

@@ -12,7 +12,6 @@ from pumice.errors import IllegalMove
 from pumice.model.api import AnyObject
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.job import Job, JobMap
-from pumice.model.mapping import find, put, take
 from pumice.model.namespace import Namespace
 from pumice.model.node import Node, NodeMap
 from pumice.model.queue import Queue, QueueMap
@@ -26,6 +25,7 @@ from pumice.state.devices import DeviceTable
 from pumice.state.ledger import count
 from pumice.state.refused import RefusedEviction
 from pumice.state.table import NodeTable
+from pumice.state.writing import find, put, take
 
 S = TaskStatus
 _ABSENT = (True, False, False, False, False, False, False, True, True, False)

@@ -98,6 +98,18 @@ class DeviceTable:
         there = np.arange(self._width)[None, :] < self.count[index][:, None]
         return np.where(there, free, 0)
 
+    def held_on(self, row: int, request: GpuRequest | None = None, extra: int = 0) -> list[int]:
+        """Per device of a node, the thousandths held; with *extra* more such requests, each on the lowest with room."""
+        if row >= self._cap:
+            return []
+        held: list[int] = self.held[row, : int(self.count[row])].tolist()
+        if request is not None:
+            share = min(int(self.share(np.array([row]), request)[0]), WHOLE)
+            for _ in range(extra):
+                for device in [d for d, taken in enumerate(held) if taken + share <= WHOLE][: request.devices]:
+                    held[device] += share
+        return held
+
     def share(self, index: Index, request: GpuRequest) -> Ints:
         """Per row, the thousandths of one device that the request comes to; above a whole where it cannot."""
         if not request.memory:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, cast
 from pumice.errors import InvalidInput
 from pumice.model.api import PodGroup, PriorityClass, QueueObject
 from pumice.model.job import Job
-from pumice.model.mapping import empty, frozen, labels_of, put, take
+from pumice.model.mapping import frozen, labels_of
 from pumice.model.queue import Queue
 from pumice.model.resources import Resources
-from pumice.model.sealed import unsealed
 from pumice.model.status import TaskStatus
 from pumice.state import writing as w
 from pumice.state.pods import join_sub_job
+from pumice.state.writing import empty, put, take, unsealed
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState

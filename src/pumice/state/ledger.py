@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pumice.model.job import TaskGroup
-from pumice.model.mapping import put, take
 from pumice.model.status import STATUS_COUNT, TaskStatus
 from pumice.model.task import Task
 from pumice.state import writing as w
+from pumice.state.writing import put, take
 
 _PENDING = TaskStatus.PENDING
 

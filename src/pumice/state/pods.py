@@ -8,15 +8,14 @@ from pumice.errors import InvalidInput
 from pumice.model.api import Metadata, Pod, PodSpec
 from pumice.model.events import EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
-from pumice.model.mapping import find, put, replace, take
 from pumice.model.node import Node
 from pumice.model.queue import Queue
-from pumice.model.sealed import unsealed
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task
 from pumice.state import writing as w
 from pumice.state.ledger import enter, leave
 from pumice.state.refused import WAITS, RefusedEviction
+from pumice.state.writing import find, put, replace, take, unsealed
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
