@@ -340,14 +340,16 @@ def test_a_job_whose_group_is_not_let_in_says_why(tmp_path: Path) -> None:
     async def body(b: Bench) -> None:
         group = some.group(phase="Pending")
         why = "not let into queue default (capacity): no quota"
-        group.status.conditions = [Condition(type="Admitted", status="False", message=why)]
+        force_setattr(group.status, "conditions", [Condition(type="Admitted", status="False", message=why)])
         b.store.take(some.job())
         b.store.take(group)
         await b.jobs.look("ns/j")
         assert Note("Job", "ns/j", "Warning", "Unschedulable", why) in b.notes
         b.notes.clear()
         let_in = some.group(phase="Inqueue")
-        let_in.status.conditions = [Condition(type="Admitted", status="True", message="let into its queue")]
+        force_setattr(
+            let_in.status, "conditions", [Condition(type="Admitted", status="True", message="let into its queue")]
+        )
         b.store.take(let_in)
         await b.jobs.look("ns/j")
         assert [n for n in b.notes if n.reason == "Unschedulable"] == []

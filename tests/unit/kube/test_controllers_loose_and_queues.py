@@ -168,11 +168,11 @@ def test_a_group_that_has_any_pod_stays(tmp_path: Path, other: str) -> None:
     async def body(b: Bench) -> None:
         pod = some.loose_pod("a", ownerReferences=[REPLICAS], annotations={} if other == "new" else OWN)
         if other == "finished":
-            pod.status.phase = "Succeeded"
+            force_setattr(pod.status, "phase", "Succeeded")
         elif other == "leaving":
-            pod.metadata.deletion_timestamp = datetime(2020, 1, 1, tzinfo=UTC)
+            force_setattr(pod.metadata, "deletion_timestamp", datetime(2020, 1, 1, tzinfo=UTC))
         elif other == "of another scheduler":
-            pod.spec.scheduler_name = "volcano"
+            force_setattr(pod.spec, "scheduler_name", "volcano")
         b.store.take(made_group())
         assert b.loose.follows(pod)
         b.store.take(pod)

@@ -345,7 +345,7 @@ def test_a_task_priority_may_be_overridden_by_annotation() -> None:
 
 def _as_seen(phase: str, *, on: str = "", deleted: bool = False) -> AnyObject:
     seen = pod("p", cpu=2, on=on)
-    seen.status.phase = phase
+    force_setattr(seen.status, "phase", phase)
     return terminating(seen) if deleted else seen
 
 
