@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pumice.model.gpu import WHOLE, WHOLE_NAMES, GpuRequest
 from pumice.model.node import Node
 from pumice.model.resources import dim
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.state.writing import set_devices
 
@@ -19,6 +20,8 @@ Bools = npt.NDArray[np.bool_]
 Index = npt.NDArray[np.intp]
 
 MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+_PIPELINED: Final = TaskStatus.PIPELINED
+_RELEASING: Final = TaskStatus.RELEASING
 _SHARED_MEMORY: Final = "volcano.sh/gpu-memory"
 
 
@@ -187,6 +190,30 @@ class DeviceTable:
             self.held[row, device] -= share
         self._sharing.discard(task.uid)
         set_devices(task, ())
+
+    def follow(
+        self, task: Task, before: int, after: int, old: Node | None, place: Node | None, wanted: Sequence[int]
+    ) -> None:
+        """A task that asks for GPUs went from one status and place to another, and would have the *wanted* ones.
+
+        A promised place holds no device yet, but keeps it.
+        """
+        if before == _PIPELINED:
+            self.withdraw(task)
+        held_before = old is not None and before != _PIPELINED
+        holds_now = place is not None and after != _PIPELINED
+        if held_before and old is not None:
+            if before == _RELEASING:
+                self.set_releasing(task, old.row, -1)
+            if not holds_now or place is not old:
+                self.give_back(task, old.row)
+        if holds_now and place is not None:
+            if not held_before or place is not old:
+                self.take(task, place, wanted or self.pick(task, place))
+            if after == _RELEASING:
+                self.set_releasing(task, place.row, 1)
+        if after == _PIPELINED and place is not None:
+            self.promise(task, place)
 
     def set_releasing(self, task: Task, row: int, sign: int) -> None:
         """A task on devices began (+1) or ceased (-1) to be released."""

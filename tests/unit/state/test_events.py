@@ -185,7 +185,7 @@ def assumed() -> ClusterState:
     state.move(a, S.ALLOCATED, state.nodes["n1"])
     state.move(a, S.BINDING, state.nodes["n1"])
     state.assume(a)
-    state.set_status(b, S.RELEASING, state.nodes["n1"], evicted=True)
+    state.move(b, S.RELEASING, state.nodes["n1"], evicted=True)
     state.assume(b)
     state.end_session()
     return state
