@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
+from msgspec.structs import force_setattr
 
 from pumice.model.api import (
     Affinity,
@@ -279,7 +280,9 @@ def _job(name: str, draw: JobDraw, queue: str, rooms: Sequence[_Room]) -> list[A
         if isinstance(obj, PodGroup):
             continue
         if hasattr(obj, "spec") and not draw.preemptible:
-            obj.metadata.annotations = {**(obj.metadata.annotations or {}), "volcano.sh/preemptable": "false"}
+            force_setattr(
+                obj.metadata, "annotations", {**(obj.metadata.annotations or {}), "volcano.sh/preemptable": "false"}
+            )
     return objects
 
 
@@ -288,14 +291,14 @@ def _spec(name: str, draw: JobDraw) -> PodSpec:
     mine = LabelSelector(match_labels={ROLE_LABEL: name})
     match draw.rule:
         case "zone":
-            spec.node_selector = {"zone": "0"}
+            force_setattr(spec, "node_selector", {"zone": "0"})
         case "apart":
             term = PodAffinityTerm(label_selector=mine, topology_key="kubernetes.io/hostname")
-            spec.affinity = Affinity(pod_anti_affinity=PodAffinity(required=[term]))
+            force_setattr(spec, "affinity", Affinity(pod_anti_affinity=PodAffinity(required=(term,))))
         case "spread":
-            spec.topology_spread_constraints = [SpreadConstraint(1, "zone", "DoNotSchedule", mine)]
+            force_setattr(spec, "topology_spread_constraints", [SpreadConstraint(1, "zone", "DoNotSchedule", mine)])
         case "tolerates":
-            spec.tolerations = [Toleration(key="kept", operator="Exists")]
+            force_setattr(spec, "tolerations", [Toleration(key="kept", operator="Exists")])
         case _:
             pass
     return spec

@@ -10,6 +10,7 @@ import numpy as np
 from fingerprint import LEDGERS, fingerprint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import force_setattr
 
 from pumice.model.api import AnyObject, decode
 from pumice.model.events import ClusterEvent, Gone, Seen
@@ -46,7 +47,7 @@ def pod(which: int, variant: int) -> AnyObject:
         scheduler=["pumice", "other"][variant % 7 == 6],
     )
     if variant % 6 == 5 and on:
-        made.metadata.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
+        force_setattr(made.metadata, "deletion_timestamp", datetime(2026, 1, 1, tzinfo=UTC))
     return made
 
 

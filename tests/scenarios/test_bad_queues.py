@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from pumice.config import InvalidConf, load
 from pumice.config.lint import lint
@@ -48,7 +49,7 @@ def condition(cluster: Scenario, job: str) -> tuple[str, str]:
 
 def guaranteed(name: str, amount: int, **options: Any) -> QueueObject:
     made = queue(name, **options)
-    made.spec.guarantee = Guarantee(resource={"cpu": amount})
+    force_setattr(made.spec, "guarantee", Guarantee(resource={"cpu": amount}))
     return made
 
 
@@ -114,7 +115,7 @@ def test_a_guarantee_above_the_capability_does_not_raise_the_capability(
 def test_children_that_sum_above_their_parent_are_told_on_the_parent(cluster: Scenario, what: str) -> None:
     for name, parent in (("top", ""), ("left", "top"), ("right", "top")):
         made = queue(name, parent=parent, deserved={"cpu": 2}) if what == "deserved" else guaranteed(name, 2)
-        made.spec.parent = parent
+        force_setattr(made.spec, "parent", parent)
         cluster.add(made)
     cluster.job("works", queue="left", cpu=1)
     told = notes(run(cluster, TREE))
@@ -124,7 +125,9 @@ def test_children_that_sum_above_their_parent_are_told_on_the_parent(cluster: Sc
 
 def test_hierarchy_weights_that_are_too_short_are_told_and_count_as_one(cluster: Scenario) -> None:
     short = queue("deep")
-    short.metadata.annotations = {"volcano.sh/hierarchy": "root/a/b", "volcano.sh/hierarchy-weights": "1/2"}
+    force_setattr(
+        short.metadata, "annotations", {"volcano.sh/hierarchy": "root/a/b", "volcano.sh/hierarchy-weights": "1/2"}
+    )
     cluster.add(short).job("works", queue="deep")
     told = notes(run(cluster, HDRF))
     assert "must give a weight for each part" in told["deep"]
@@ -170,7 +173,7 @@ def test_a_podgroup_in_a_closed_queue_waits_and_says_so(
     cluster: Scenario, plugins: list[list[Any]], state: str
 ) -> None:
     shut = queue("shut")
-    shut.status.state = state
+    force_setattr(shut.status, "state", state)
     cluster.add(shut).job("late", queue="shut")
     run(cluster, plugins)
     cluster.assert_pending("late", because=f"queue shut is {state}")

@@ -21,7 +21,7 @@ from pumice.state.invariants import violations
 from pumice.testing import Scenario
 
 MOMENTS: list[tuple[type, str]] = [
-    (ClusterState, "set_status"),
+    (ClusterState, "move"),
     (ClusterState, "place_many"),
     (ClusterState, "confirm"),
     (ClusterState, "assume"),

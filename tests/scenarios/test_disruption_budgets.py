@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
@@ -119,7 +120,7 @@ def test_a_pod_that_is_not_ready_is_counted_as_the_eviction_api_does(
 ) -> None:
     scenario.node("n1", cpu=1).job("web", on="n1", min_available=0, task_labels={"app": "web"})
     pod = scenario.task("web-0").pod
-    pod.status = decode("Pod", {"status": {"phase": "Running", "conditions": NOT_READY}}).status  # type: ignore[attr-defined]
+    force_setattr(pod, "status", decode("Pod", {"status": {"phase": "Running", "conditions": NOT_READY}}).status)  # type: ignore[attr-defined]
     scenario.add(pod, budget("web", 0, **health)).job("urgent", cpu=1, priority=5)
     scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"])
     scenario.assert_evicted(*(["web-0"] if gone else []))
@@ -136,7 +137,7 @@ def test_a_pod_that_has_not_started_needs_no_budget(scenario: Scenario) -> None:
 def test_budgets_of_other_namespaces_do_not_count(scenario: Scenario) -> None:
     scenario.node("n1", cpu=1).job("web", on="n1", min_available=0, task_labels={"app": "web"})
     elsewhere = budget("web", 0)
-    elsewhere.metadata.namespace = "other"
+    force_setattr(elsewhere.metadata, "namespace", "other")
     scenario.add(elsewhere).job("urgent", cpu=1, priority=5)
     scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"])
     scenario.assert_evicted("web-0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import force_setattr
 
 from pumice.framework.nominations import HOLD_SECONDS
 from pumice.framework.plugin import Arguments, Plugin
@@ -67,7 +68,7 @@ def test_a_gang_keeps_the_minimum_of_each_role() -> None:
     scenario = Scenario(node("n0", cpu=3))
     group, *pods = job("low", tasks=3, on="n0", min_available=2)
     assert isinstance(group, PodGroup)
-    group.spec.min_task_member = {"main": 2}
+    force_setattr(group.spec, "min_task_member", {"main": 2})
     pods[1:] = [pod(f"low-{n}", group="low", on="n0", role="main") for n in (1, 2)]
     scenario.add(group, *pods).job("high", cpu=1, priority=10)
     assert preempt(scenario).last.evictions == ["default/low-0"]
@@ -296,5 +297,5 @@ def test_jobs_that_ask_for_a_topology_are_left_to_gangpreempt() -> None:
     scenario = full_node().job("high", cpu=2, priority=10)
     wanted: Job = scenario.job_of("high")
     assert wanted.group is not None
-    wanted.group.spec.network_topology = NetworkTopology(mode="hard", highest_tier_allowed=1)
+    force_setattr(wanted.group.spec, "network_topology", NetworkTopology(mode="hard", highest_tier_allowed=1))
     assert preempt(scenario).last.evictions == []

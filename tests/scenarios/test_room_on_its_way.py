@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from msgspec.structs import force_setattr
 
 from pumice.model.api import Condition, PodSpec
 from pumice.testing import Scenario
@@ -35,11 +36,11 @@ def test_a_pod_that_was_evicted_for_a_task_is_waited_for(scenario: Scenario, rea
         scenario.node(name, cpu=4, labels={HOST: name})
     scenario.job("low", tasks=2, min_available=0, on=["n1", "n2"], priority=1, task_labels={"app": "noisy"})
     leaving = scenario.task("low-0").pod
-    leaving.metadata.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
-    leaving.status.conditions = [Condition(type="DisruptionTarget", status="True", reason=reason)]
+    force_setattr(leaving.metadata, "deletion_timestamp", datetime(2026, 1, 1, tzinfo=UTC))
+    force_setattr(leaving.status, "conditions", [Condition(type="DisruptionTarget", status="True", reason=reason)])
     scenario.add(leaving).job("quiet", priority=5, spec=APART)
     waiting = scenario.task("quiet-0").pod
-    waiting.status.nominated_node_name = "n1"
+    force_setattr(waiting.status, "nominated_node_name", "n1")
     scenario.add(waiting)
     cycle = scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang", "predicates"])
     assert len(cycle.evictions) == evicted

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import force_setattr
+
 from pumice.framework.hypernodes import HyperNode as Domain
 from pumice.framework.plugin import Plugin
 from pumice.framework.session import Session
@@ -60,7 +62,7 @@ def hard(scenario: Scenario, name: str, tasks: int) -> Scenario:
     """A job that must be within one rack."""
     group, *pods = job(name, tasks=tasks, cpu=1)
     assert isinstance(group, PodGroup)
-    group.spec.network_topology = NetworkTopology(mode="hard", highest_tier_allowed=1)
+    force_setattr(group.spec, "network_topology", NetworkTopology(mode="hard", highest_tier_allowed=1))
     return scenario.add(group, *pods)
 
 
@@ -68,9 +70,11 @@ def grouped(scenario: Scenario, *, groups: int, size: int, needed: int) -> Scena
     """A job whose pods belong to sub-groups by the label ``part``; each must be placed as a whole."""
     made, *_ = job("parts", tasks=0, min_available=size * needed)
     assert isinstance(made, PodGroup)
-    made.spec.sub_group_policy = [
-        SubGroupPolicy(name="part", sub_group_size=size, min_sub_groups=needed, match_label_keys=["part"])
-    ]
+    force_setattr(
+        made.spec,
+        "sub_group_policy",
+        [SubGroupPolicy(name="part", sub_group_size=size, min_sub_groups=needed, match_label_keys=["part"])],
+    )
     scenario.add(made)
     for g in range(groups):
         for n in range(size):

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import Any
 
+from msgspec.structs import force_setattr
+
 from pumice.config import from_data
 from pumice.framework.registry import Registry, default_registry
 from pumice.model.api import AnyObject, NodeObject
@@ -56,7 +58,7 @@ def simulation(
 ) -> Simulation:
     """A run that is ready to start."""
     queue = default_queue()
-    queue.spec.dequeue_strategy = strategy
+    force_setattr(queue.spec, "dequeue_strategy", strategy)
     made = Setting(objects=[queue, *objects], delays=delays or Delays(), faults=faults or Faults(), **setting)
     return Simulation(made, assembly(conf, registry), log=log)
 

@@ -100,7 +100,7 @@ def pod(
             scheduler_name="pumice",
             node_name=node,
             priority=priority,
-            containers=[api.Container(name="main", image="img:1", resources=api.ResourceRequirements(requests=wants))],
+            containers=(api.Container(name="main", image="img:1", resources=api.ResourceRequirements(requests=wants)),),
             **(spec or {}),  # type: ignore[arg-type]
         ),
         status=api.PodStatus(phase="Running" if node else "Pending"),

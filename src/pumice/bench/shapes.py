@@ -99,14 +99,14 @@ def affinity(nodes: int = 5000, jobs: int = 50) -> Shape:
         spec = {
             "affinity": api.Affinity(
                 pod_anti_affinity=api.PodAffinity(
-                    required=[api.PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=selector)]
+                    required=(api.PodAffinityTerm(topology_key="kubernetes.io/hostname", label_selector=selector),)
                 )
             ),
-            "topology_spread_constraints": [
+            "topology_spread_constraints": (
                 api.SpreadConstraint(
                     max_skew=1, topology_key="zone", when_unsatisfiable="DoNotSchedule", label_selector=selector
-                )
-            ],
+                ),
+            ),
         }
         arriving += _gang(app, 100, requests(1000, GIB), j, labels={"app": app}, spec=spec)
     base = _base(nodes, zone=lambda i: f"z{i % 10}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from pumice.cli.options import read_text
 from pumice.errors import InvalidInput
@@ -64,9 +65,9 @@ def _created(document: Mapping[str, Any]) -> float:
 def _complete(obj: api.AnyObject) -> api.AnyObject:
     """Fill in what an API server would: the namespace, and that a new pod is pending."""
     if isinstance(obj, _NAMESPACED):
-        obj.metadata.namespace = obj.metadata.namespace or "default"
-    if isinstance(obj, api.Pod):
-        obj.status.phase = obj.status.phase or "Pending"
+        obj = api.with_namespace(obj, "default")
+    if isinstance(obj, api.Pod) and not obj.status.phase:
+        obj = replace(obj, status=replace(obj.status, phase="Pending"))
     return obj
 
 

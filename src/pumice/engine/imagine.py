@@ -57,6 +57,10 @@ class ImaginedNode(Node):
             return ImaginedRow(matrix, self.row, self._dims, self._task, -self._extra)
         return super()._ledger(matrix)
 
+    def _held_of_devices(self) -> list[int]:
+        devices = self._table.devices
+        return devices.held_on(self.row, self._task.klass.gpu, self._extra) if devices is not None else []
+
     @property
     def future_idle(self) -> Resources:
         return super().future_idle - self._task.requests.scaled(self._extra)

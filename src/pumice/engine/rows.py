@@ -1,4 +1,7 @@
-"""NodeRows: some rows of the node table, as arrays. What batch filters and scores are asked about."""
+"""NodeRows: some rows of the node table, as arrays. What batch filters and scores are asked about.
+
+An array is either a view of the table that cannot be written, or a copy of your own.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,13 @@ from pumice.state.table import NodeTable
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 G = TypeVar("G", bound=np.generic)
+
+
+def read_only(array: npt.NDArray[G]) -> npt.NDArray[G]:
+    """The array, as a view that cannot be written."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 class Columns:
@@ -70,7 +80,7 @@ class LabelColumns:
 class NodeRows:
     """Some rows of the node table. With *extra*, each row as it would be after so many more tasks of *klass*."""
 
-    __slots__ = ("_extra", "_idle", "_index", "_klass", "_used", "size", "table")
+    __slots__ = ("_extra", "_idle", "_index", "_klass", "_size", "_table", "_used")
 
     def __init__(
         self,
@@ -79,39 +89,49 @@ class NodeRows:
         extra: Ints | None = None,
         klass: TaskClass | None = None,
     ) -> None:
-        self.table = table
+        self._table = table
         self._index, self._extra, self._klass = index, extra, klass
-        self.size = table.size if index is None else len(index)
+        self._size = table.size if index is None else len(index)
         self._idle: tuple[Ints, npt.NDArray[np.intp] | None] | None = None
         self._used: tuple[Ints, npt.NDArray[np.intp] | None] | None = None
 
     def __len__(self) -> int:
-        return self.size
+        return self._size
+
+    @property
+    def table(self) -> NodeTable:
+        """The whole table. For the engine."""
+        return self._table
+
+    @property
+    def size(self) -> int:
+        """How many rows."""
+        return self._size
 
     @property
     def index(self) -> npt.NDArray[np.intp]:
         """The row numbers."""
-        return np.arange(self.table.size) if self._index is None else self._index
+        return np.arange(self._table.size) if self._index is None else read_only(self._index)
 
     @property
     def extra(self) -> Ints | None:
         """How many more tasks each row is imagined to hold, or None."""
-        return self._extra
+        return read_only(self._extra) if self._extra is not None else None
 
     def take(self, column: npt.NDArray[G]) -> npt.NDArray[G]:
         """The rows' part of a column of the table."""
-        return column[: self.size] if self._index is None else column.take(self._index)
+        return read_only(column[: self._size]) if self._index is None else column.take(self._index)
 
     def part(self, matrix: Ints) -> tuple[Ints, npt.NDArray[np.intp] | None]:
         """The rows' part of a ledger: all dimensions at once where they are few, else (ledger, rows to take)."""
         if self._index is None:
-            return matrix[:, : self.size], None
-        return (matrix[:, self._index], None) if self.size <= 64 else (matrix, self._index)
+            return read_only(matrix[:, : self._size]), None
+        return (read_only(matrix[:, self._index]), None) if self._size <= 64 else (matrix, self._index)
 
     def matrix(self, ledger: npt.NDArray[G], dims: slice | npt.NDArray[np.intp]) -> npt.NDArray[G]:
         """The rows' part of some dimensions of a ledger, one line each, as it stands (imagined tasks not added)."""
         lines: npt.NDArray[G] = ledger[dims]
-        return lines[:, : self.size] if self._index is None else lines.take(self._index, axis=1)
+        return read_only(lines[:, : self._size]) if self._index is None else lines.take(self._index, axis=1)
 
     def adjusted(self, column: Ints, d: int, sign: int) -> Ints:
         """The rows' part of a ledger column of one dimension with imagined tasks added."""
@@ -125,43 +145,43 @@ class NodeRows:
     @property
     def idle(self) -> Columns:
         if self._idle is None:
-            self._idle = self.part(self.table.idle)
+            self._idle = self.part(self._table.idle)
         return Columns(self, self._idle, -1)
 
     @property
     def used(self) -> Columns:
         if self._used is None:
-            self._used = self.part(self.table.used)
+            self._used = self.part(self._table.used)
         return Columns(self, self._used, 1)
 
     @property
     def releasing(self) -> Columns:
-        return Columns(self, self.part(self.table.releasing), 0)
+        return Columns(self, self.part(self._table.releasing), 0)
 
     @property
     def pipelined(self) -> Columns:
-        return Columns(self, self.part(self.table.pipelined), 0)
+        return Columns(self, self.part(self._table.pipelined), 0)
 
     @property
     def allocatable(self) -> Columns:
-        return Columns(self, self.part(self.table.allocatable), 0)
+        return Columns(self, self.part(self._table.allocatable), 0)
 
     def future_idle(self, d: int) -> Ints:
         """Free once what is being released is gone, less what is promised."""
-        t = self.table
+        t = self._table
         return self.idle[d] + self.releasing[d] - self.pipelined[d] if d < t.width else self.idle[d]
 
     def requested(self, d: int) -> Ints:
         """What kube-scheduler would count on the rows: used and promised, less what this session evicted."""
-        t = self.table
+        t = self._table
         if d >= t.width:
-            return np.zeros(self.size, dtype=np.int64)
+            return np.zeros(self._size, dtype=np.int64)
         base = self.used[d] + self.take(t.pipelined[d]) - self.take(t.evicted[d])
         return np.asarray(base, dtype=np.int64)
 
     def assumed(self, which: int) -> Ints:
         """Cpu (0) or memory (1) as kube-scheduler counts it, with defaults for containers that ask for none."""
-        base = self.take(self.table.assumed[which])
+        base = self.take(self._table.assumed[which])
         if self._extra is not None and self._klass is not None:
             amount = self._klass.assumed_cpu if which == 0 else self._klass.assumed_memory
             base = base + amount * self._extra
@@ -170,12 +190,12 @@ class NodeRows:
     @property
     def pod_count(self) -> Ints:
         """Pods on the rows as kube-scheduler counts them."""
-        base = self.take(self.table.pod_count)
+        base = self.take(self._table.pod_count)
         return np.asarray(base if self._extra is None else base + self._extra, dtype=np.int64)
 
     @property
     def max_pods(self) -> Ints:
-        return np.asarray(self.take(self.table.max_pods), dtype=np.int64)
+        return np.asarray(self.take(self._table.max_pods), dtype=np.int64)
 
     @property
     def labels(self) -> LabelColumns:
@@ -184,7 +204,7 @@ class NodeRows:
     @property
     def nodes(self) -> list[Node]:
         """The nodes behind the rows (rows of removed nodes are never asked about)."""
-        nodes = self.table.nodes
+        nodes = self._table.nodes
         return [n for n in (nodes[i] for i in self.index.tolist()) if n is not None]
 
     @property

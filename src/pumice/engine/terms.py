@@ -152,10 +152,10 @@ def spreads_of(klass: TaskClass, labels: Mapping[str, str], when: str) -> tuple[
         if c.when_unsatisfiable != when:
             continue
         selector = c.label_selector
-        own = [Requirement(key=k, operator="In", values=[labels[k]]) for k in c.match_label_keys or () if k in labels]
+        own = [Requirement(key=k, operator="In", values=(labels[k],)) for k in c.match_label_keys or () if k in labels]
         if own and selector is not None:
             selector = LabelSelector(
-                match_labels=selector.match_labels, match_expressions=[*(selector.match_expressions or ()), *own]
+                match_labels=selector.match_labels, match_expressions=(*(selector.match_expressions or ()), *own)
             )
         part = SelectorPart(frozenset((klass.namespace,)), None, selector)
         out.append(

@@ -219,7 +219,7 @@ def _selector(text: str) -> LabelSelector | None:
             )
         if found["sign"]:
             operator = "NotIn" if found["sign"] == "!=" else "In"
-            lines.append(Requirement(key=found["key"], operator=operator, values=[found["value"]]))
+            lines.append(Requirement(key=found["key"], operator=operator, values=(found["value"],)))
         else:
             lines.append(Requirement(key=found["key"], operator="DoesNotExist" if found["absent"] else "Exists"))
-    return LabelSelector(match_expressions=lines)
+    return LabelSelector(match_expressions=tuple(lines))

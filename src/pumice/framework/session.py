@@ -348,7 +348,7 @@ class Session(Registration, Questions):
         self.outcome.undo()
         for op in reversed(self.outcome.promises):
             if op.task.status is S.PIPELINED:
-                self.state.set_status(op.task, S.PENDING, None)
+                self.state.move(op.task, S.PENDING, None)
         self.state.end_session()
 
     def retire(self) -> None:
@@ -388,7 +388,7 @@ class Session(Registration, Questions):
             if kept and op.evicted:
                 continue
             promises.remove(op)
-            self.state.set_status(op.task, S.PENDING, None)
+            self.state.move(op.task, S.PENDING, None)
             self.handlers.deallocated(op.task, op.node)
 
 

@@ -111,7 +111,7 @@ class Statement:
         node = task.node
         assert node is not None, f"task {task.key} is on no node"
         before = task.status
-        self._ssn.state.set_status(task, S.RELEASING, node, evicted=True)
+        self._ssn.state.move(task, S.RELEASING, node, evicted=True)
         self._ssn.budgets.count(task, 1)
         self._ssn.handlers.deallocated(task)
         self.operations.append(Operation(Kind.EVICT, task, node, before, reason=reason, for_task=for_task))
@@ -147,18 +147,18 @@ class Statement:
         try:
             yield
         finally:
-            self._ssn.state.set_status(task, status, op.node)
+            self._ssn.state.move(task, status, op.node)
             self._ssn.handlers.restored(task)
 
     def _undo(self, op: Operation) -> None:
         ssn = self._ssn
         if op.kind is Kind.EVICT:
             before = S.RUNNING if ssn.compat.undone_evictions else op.before
-            ssn.state.set_status(op.task, before, op.node)
+            ssn.state.move(op.task, before, op.node)
             ssn.budgets.count(op.task, -1)
             ssn.handlers.restored(op.task)
         else:
-            ssn.state.set_status(op.task, op.before, None)
+            ssn.state.move(op.task, op.before, None)
             ssn.handlers.deallocated(op.task, op.node)
 
     # -- ending ---------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ RESOURCES: dict[str, Resource] = {
 }
 
 
-class ConfigMap(AnyObject):
+class ConfigMap(AnyObject, frozen=True):
     """Holds our conf; the scheduler's state knows nothing of it."""
 
     kind_name = "ConfigMap"

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from pumice.kube.client import KubeClient
 from pumice.kube.errors import Refused, Unreachable
@@ -225,7 +226,8 @@ class Reflector:
             if self._keep:
                 before = self.objects.get(key)
                 if before is not None and _same(before, obj):
-                    before.metadata.resource_version = version
+                    meta = replace(before.metadata, resource_version=version)  # the parts stay shared with the state
+                    self.objects[key] = replace(before, metadata=meta)
                     return
                 self.objects[key] = obj
             events.append(Seen(obj))

@@ -8,28 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr, replace
 
 from pumice.errors import InvalidInput
+from pumice.model.mapping import frozen, labels_of
 
 Quantity: TypeAlias = str | int | float
 ResourceList: TypeAlias = dict[str, Quantity]
 
 
-class _Struct(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True, dict=False):
-    """Base of all objects: camel-case on the wire, defaults left out."""
+class _Struct(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True, dict=False, frozen=True):
+    """Base of all objects: camel-case on the wire, defaults left out. None can be changed: `msgspec.structs.replace`
+    makes another."""
 
 
-class OwnerReference(_Struct):
+class _Maps(_Struct, frozen=True):
+    """An object with fields that are mappings or plain data: these cannot be changed either."""
+
+    maps: ClassVar[tuple[str, ...]] = ()
+    """The names of these fields."""
+
+    def __post_init__(self) -> None:
+        for name in self.maps:
+            value = getattr(self, name)
+            if value is not None:
+                force_setattr(self, name, frozen(value))
+
+
+class OwnerReference(_Struct, frozen=True):
     kind: str = ""
     name: str = ""
     uid: str = ""
     controller: bool | None = None
 
 
-class Metadata(_Struct):
+class Metadata(_Struct, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -37,75 +53,82 @@ class Metadata(_Struct):
     deletion_timestamp: datetime | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owner_references: list[OwnerReference] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
     resource_version: str = ""
     generation: int = 0
 
+    def __post_init__(self) -> None:
+        if self.labels is not None:
+            force_setattr(self, "labels", labels_of(self.labels))
+        if self.annotations is not None:
+            force_setattr(self, "annotations", labels_of(self.annotations))
 
-class Requirement(_Struct):
+
+class Requirement(_Struct, frozen=True):
     """One line of a selector: key, operator, values."""
 
     key: str
     operator: str
-    values: list[str] | None = None
+    values: tuple[str, ...] | None = None
 
 
-class LabelSelector(_Struct):
+class LabelSelector(_Maps, frozen=True):
+    maps = ("match_labels",)
     match_labels: dict[str, str] | None = None
-    match_expressions: list[Requirement] | None = None
+    match_expressions: tuple[Requirement, ...] | None = None
 
 
-class NodeSelectorTerm(_Struct):
-    match_expressions: list[Requirement] | None = None
-    match_fields: list[Requirement] | None = None
+class NodeSelectorTerm(_Struct, frozen=True):
+    match_expressions: tuple[Requirement, ...] | None = None
+    match_fields: tuple[Requirement, ...] | None = None
 
 
-class NodeSelector(_Struct):
-    node_selector_terms: list[NodeSelectorTerm] | None = None
+class NodeSelector(_Struct, frozen=True):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
 
 
-class PreferredTerm(_Struct):
+class PreferredTerm(_Struct, frozen=True):
     weight: int
     preference: NodeSelectorTerm
 
 
-class NodeAffinity(_Struct):
+class NodeAffinity(_Struct, frozen=True):
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: list[PreferredTerm] | None = msgspec.field(
+    preferred: tuple[PreferredTerm, ...] | None = msgspec.field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
-class PodAffinityTerm(_Struct):
+class PodAffinityTerm(_Struct, frozen=True):
     topology_key: str
     label_selector: LabelSelector | None = None
-    namespaces: list[str] | None = None
+    namespaces: tuple[str, ...] | None = None
     namespace_selector: LabelSelector | None = None
-    match_label_keys: list[str] | None = None
-    mismatch_label_keys: list[str] | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    mismatch_label_keys: tuple[str, ...] | None = None
 
 
-class WeightedPodAffinityTerm(_Struct):
+class WeightedPodAffinityTerm(_Struct, frozen=True):
     weight: int
     pod_affinity_term: PodAffinityTerm
 
 
-class PodAffinity(_Struct):
-    required: list[PodAffinityTerm] | None = msgspec.field(
+class PodAffinity(_Struct, frozen=True):
+    required: tuple[PodAffinityTerm, ...] | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
-    preferred: list[WeightedPodAffinityTerm] | None = msgspec.field(
+    preferred: tuple[WeightedPodAffinityTerm, ...] | None = msgspec.field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
-class Affinity(_Struct):
+class Affinity(_Struct, frozen=True):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
-class Toleration(_Struct):
+class Toleration(_Struct, frozen=True):
     key: str = ""
     operator: str = "Equal"
     value: str = ""
@@ -113,49 +136,52 @@ class Toleration(_Struct):
     toleration_seconds: int | None = None
 
 
-class Taint(_Struct):
+class Taint(_Struct, frozen=True):
     key: str
     effect: str
     value: str = ""
 
 
-class ResourceRequirements(_Struct):
+class ResourceRequirements(_Maps, frozen=True):
+    maps = ("requests", "limits")
     requests: ResourceList | None = None
     limits: ResourceList | None = None
 
 
-class ContainerPort(_Struct):
+class ContainerPort(_Struct, frozen=True):
     container_port: int = 0
     host_port: int = 0
     protocol: str = "TCP"
     host_ip: str = msgspec.field(default="", name="hostIP")
 
 
-class Container(_Struct):
+class Container(_Struct, frozen=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements | None = None
-    ports: list[ContainerPort] | None = None
+    ports: tuple[ContainerPort, ...] | None = None
     restart_policy: str | None = None
 
 
-class ClaimVolume(_Struct):
+class ClaimVolume(_Struct, frozen=True):
     claim_name: str
     read_only: bool = False
 
 
-class EphemeralVolume(_Struct):
+class EphemeralVolume(_Maps, frozen=True):
+    maps = ("volume_claim_template",)
     volume_claim_template: dict[str, Any] | None = None
 
 
-class Volume(_Struct):
+class Volume(_Maps, frozen=True):
+    maps = ("csi",)
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
     ephemeral: EphemeralVolume | None = None
     csi: dict[str, Any] | None = None
 
 
-class SpreadConstraint(_Struct):
+class SpreadConstraint(_Struct, frozen=True):
     max_skew: int
     topology_key: str
     when_unsatisfiable: str
@@ -163,41 +189,42 @@ class SpreadConstraint(_Struct):
     min_domains: int | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
-    match_label_keys: list[str] | None = None
+    match_label_keys: tuple[str, ...] | None = None
 
 
-class SchedulingGate(_Struct):
+class SchedulingGate(_Struct, frozen=True):
     name: str
 
 
-class PodResourceClaim(_Struct):
+class PodResourceClaim(_Struct, frozen=True):
     name: str
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
 
 
-class PodSpec(_Struct):
-    containers: list[Container] | None = None
-    init_containers: list[Container] | None = None
+class PodSpec(_Maps, frozen=True):
+    maps = ("node_selector", "overhead")
+    containers: tuple[Container, ...] | None = None
+    init_containers: tuple[Container, ...] | None = None
     node_name: str = ""
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
-    tolerations: list[Toleration] | None = None
+    tolerations: tuple[Toleration, ...] | None = None
     priority: int | None = None
     priority_class_name: str = ""
     preemption_policy: str | None = None
     scheduler_name: str = ""
-    scheduling_gates: list[SchedulingGate] | None = None
-    topology_spread_constraints: list[SpreadConstraint] | None = None
+    scheduling_gates: tuple[SchedulingGate, ...] | None = None
+    topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
     overhead: ResourceList | None = None
     resources: ResourceRequirements | None = None
-    volumes: list[Volume] | None = None
-    resource_claims: list[PodResourceClaim] | None = None
+    volumes: tuple[Volume, ...] | None = None
+    resource_claims: tuple[PodResourceClaim, ...] | None = None
     host_network: bool = False
     restart_policy: str = ""
 
 
-class Condition(_Struct):
+class Condition(_Struct, frozen=True):
     type: str
     status: str = ""
     reason: str = ""
@@ -205,27 +232,28 @@ class Condition(_Struct):
     last_transition_time: datetime | None = None
 
 
-class ContainerStatus(_Struct):
+class ContainerStatus(_Maps, frozen=True):
+    maps = ("allocated_resources",)
     name: str = ""
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
 
 
-class ResourceClaimStatus(_Struct):
+class ResourceClaimStatus(_Struct, frozen=True):
     name: str
     resource_claim_name: str | None = None
 
 
-class PodStatus(_Struct):
+class PodStatus(_Struct, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
-    conditions: list[Condition] | None = None
+    conditions: tuple[Condition, ...] | None = None
     start_time: datetime | None = None
-    container_statuses: list[ContainerStatus] | None = None
-    resource_claim_statuses: list[ResourceClaimStatus] | None = None
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+    resource_claim_statuses: tuple[ResourceClaimStatus, ...] | None = None
 
 
-class _Object(_Struct):
+class _Object(_Maps, frozen=True):
     kind_name: ClassVar[str] = ""
     metadata: Metadata = msgspec.field(default_factory=Metadata)
 
@@ -236,79 +264,83 @@ class _Object(_Struct):
         return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
-class Pod(_Object):
+class Pod(_Object, frozen=True):
     kind_name = "Pod"
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
-class NodeSpec(_Struct):
+class NodeSpec(_Struct, frozen=True):
     unschedulable: bool = False
-    taints: list[Taint] | None = None
+    taints: tuple[Taint, ...] | None = None
 
 
-class ContainerImage(_Struct):
-    names: list[str] | None = None
+class ContainerImage(_Struct, frozen=True):
+    names: tuple[str, ...] | None = None
     size_bytes: int = 0
 
 
-class NodeStatus(_Struct):
+class NodeStatus(_Maps, frozen=True):
+    maps = ("allocatable", "capacity")
     allocatable: ResourceList | None = None
     capacity: ResourceList | None = None
-    conditions: list[Condition] | None = None
-    images: list[ContainerImage] | None = None
+    conditions: tuple[Condition, ...] | None = None
+    images: tuple[ContainerImage, ...] | None = None
 
 
-class NodeObject(_Object):
+class NodeObject(_Object, frozen=True):
     kind_name = "Node"
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
-class NetworkTopology(_Struct):
+class NetworkTopology(_Struct, frozen=True):
     mode: str = ""
     highest_tier_allowed: int | None = None
     highest_tier_name: str | None = None
 
 
-class SubGroupPolicy(_Struct):
+class SubGroupPolicy(_Struct, frozen=True):
     name: str = ""
     label_selector: LabelSelector | None = None
-    match_label_keys: list[str] | None = None
+    match_label_keys: tuple[str, ...] | None = None
     sub_group_size: int | None = None
     min_sub_groups: int | None = None
     network_topology: NetworkTopology | None = None
 
 
-class PodGroupSpec(_Struct):
+class PodGroupSpec(_Maps, frozen=True):
+    maps = ("min_task_member", "min_resources")
     min_member: int = 0
     min_task_member: dict[str, int] | None = None
     min_resources: ResourceList | None = None
     queue: str = ""
     priority_class_name: str = ""
     network_topology: NetworkTopology | None = None
-    sub_group_policy: list[SubGroupPolicy] | None = None
+    sub_group_policy: tuple[SubGroupPolicy, ...] | None = None
 
 
-class PodGroupStatus(_Struct):
+class PodGroupStatus(_Struct, frozen=True):
     phase: str = ""
-    conditions: list[Condition] | None = None
+    conditions: tuple[Condition, ...] | None = None
     running: int = 0
     succeeded: int = 0
     failed: int = 0
 
 
-class PodGroup(_Object):
+class PodGroup(_Object, frozen=True):
     kind_name = "PodGroup"
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
     status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
 
 
-class Guarantee(_Struct):
+class Guarantee(_Maps, frozen=True):
+    maps = ("resource",)
     resource: ResourceList | None = None
 
 
-class QueueSpec(_Struct):
+class QueueSpec(_Maps, frozen=True):
+    maps = ("capability", "deserved", "affinity")
     weight: int = 0
     capability: ResourceList | None = None
     deserved: ResourceList | None = None
@@ -320,43 +352,46 @@ class QueueSpec(_Struct):
     dequeue_strategy: str = ""
 
 
-class QueueStatus(_Struct):
+class QueueStatus(_Maps, frozen=True):
+    maps = ("allocated",)
     state: str = ""
     allocated: ResourceList | None = None
 
 
-class QueueObject(_Object):
+class QueueObject(_Object, frozen=True):
     kind_name = "Queue"
     spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
     status: QueueStatus = msgspec.field(default_factory=QueueStatus)
 
 
-class PriorityClass(_Object):
+class PriorityClass(_Object, frozen=True):
     kind_name = "PriorityClass"
     value: int = 0
     global_default: bool = False
     preemption_policy: str | None = None
 
 
-class QuotaStatus(_Struct):
+class QuotaStatus(_Maps, frozen=True):
+    maps = ("hard", "used")
     hard: ResourceList | None = None
     used: ResourceList | None = None
 
 
-class ResourceQuota(_Object):
+class ResourceQuota(_Object, frozen=True):
     kind_name = "ResourceQuota"
     spec: QuotaStatus = msgspec.field(default_factory=QuotaStatus)
     status: QuotaStatus = msgspec.field(default_factory=QuotaStatus)
 
 
-class BudgetSpec(_Struct):
+class BudgetSpec(_Struct, frozen=True):
     selector: LabelSelector | None = None
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
     unhealthy_pod_eviction_policy: str = ""
 
 
-class BudgetStatus(_Struct):
+class BudgetStatus(_Maps, frozen=True):
+    maps = ("disrupted_pods",)
     disruptions_allowed: int = 0
     current_healthy: int = 0
     desired_healthy: int = 0
@@ -364,77 +399,79 @@ class BudgetStatus(_Struct):
     """Pods, by name, whose eviction is counted in ``disruptions_allowed`` already."""
 
 
-class PodDisruptionBudget(_Object):
+class PodDisruptionBudget(_Object, frozen=True):
     kind_name = "PodDisruptionBudget"
     spec: BudgetSpec = msgspec.field(default_factory=BudgetSpec)
     status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
 
 
-class ExactMatch(_Struct):
+class ExactMatch(_Struct, frozen=True):
     name: str = ""
 
 
-class RegexMatch(_Struct):
+class RegexMatch(_Struct, frozen=True):
     pattern: str = ""
 
 
-class MemberSelector(_Struct):
+class MemberSelector(_Struct, frozen=True):
     exact_match: ExactMatch | None = None
     regex_match: RegexMatch | None = None
     label_match: LabelSelector | None = None
 
 
-class HyperNodeMember(_Struct):
+class HyperNodeMember(_Struct, frozen=True):
     type: str = "Node"
     selector: MemberSelector = msgspec.field(default_factory=MemberSelector)
 
 
-class HyperNodeSpec(_Struct):
+class HyperNodeSpec(_Struct, frozen=True):
     tier: int = 0
     tier_name: str = ""
-    members: list[HyperNodeMember] | None = None
+    members: tuple[HyperNodeMember, ...] | None = None
 
 
-class HyperNode(_Object):
+class HyperNode(_Object, frozen=True):
     kind_name = "HyperNode"
     spec: HyperNodeSpec = msgspec.field(default_factory=HyperNodeSpec)
 
 
-class NamespaceObject(_Object):
+class NamespaceObject(_Object, frozen=True):
     kind_name = "Namespace"
 
 
-class _Loose(_Object):
+class _Loose(_Object, frozen=True):
     """An object whose parts are read as plain data by the one plugin that needs it."""
 
+    maps: ClassVar[tuple[str, ...]] = ("spec", "status")
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
     status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class PersistentVolume(_Loose):
+class PersistentVolume(_Loose, frozen=True):
     kind_name = "PersistentVolume"
 
 
-class PersistentVolumeClaim(_Loose):
+class PersistentVolumeClaim(_Loose, frozen=True):
     kind_name = "PersistentVolumeClaim"
 
 
-class StorageClass(_Object):
+class StorageClass(_Object, frozen=True):
     kind_name = "StorageClass"
+    maps = ("allowed_topologies",)
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
-    allowed_topologies: list[dict[str, Any]] | None = None
+    allowed_topologies: tuple[dict[str, Any], ...] | None = None
 
 
-class CSINode(_Loose):
+class CSINode(_Loose, frozen=True):
     kind_name = "CSINode"
 
 
-class CSIDriver(_Loose):
+class CSIDriver(_Loose, frozen=True):
     kind_name = "CSIDriver"
 
 
-class CSIStorageCapacity(_Object):
+class CSIStorageCapacity(_Object, frozen=True):
     kind_name = "CSIStorageCapacity"
     storage_class_name: str = ""
     capacity: Quantity | None = None
@@ -442,23 +479,24 @@ class CSIStorageCapacity(_Object):
     node_topology: LabelSelector | None = None
 
 
-class ResourceSlice(_Loose):
+class ResourceSlice(_Loose, frozen=True):
     kind_name = "ResourceSlice"
 
 
-class ResourceClaim(_Loose):
+class ResourceClaim(_Loose, frozen=True):
     kind_name = "ResourceClaim"
 
 
-class DeviceClass(_Loose):
+class DeviceClass(_Loose, frozen=True):
     kind_name = "DeviceClass"
 
 
-class Numatopology(_Loose):
+class Numatopology(_Loose, frozen=True):
     kind_name = "Numatopology"
 
 
 AnyObject: TypeAlias = _Object
+T = TypeVar("T", bound=_Object)
 
 KINDS: dict[str, type[_Object]] = {
     cls.kind_name: cls
@@ -486,7 +524,18 @@ def decode(kind: str, data: Mapping[str, Any]) -> AnyObject:
         raise InvalidInput(f"{kind} {name!r}: {exc}") from exc
 
 
+_write = msgspec.json.Encoder().encode
+_read = msgspec.json.Decoder().decode
+
+
+def with_namespace(obj: T, namespace: str) -> T:
+    """The object, in this namespace if it names none."""
+    if obj.metadata.namespace:
+        return obj
+    return replace(obj, metadata=replace(obj.metadata, namespace=namespace))
+
+
 def to_data(obj: AnyObject) -> dict[str, Any]:
     """The object as JSON-like data, defaults left out."""
-    data: dict[str, Any] = msgspec.to_builtins(obj)
+    data: dict[str, Any] = _read(_write(obj))
     return data

@@ -206,9 +206,9 @@ class Job(TaskGroup):
         return self.group is None or self.phase in ("", JobPhase.PENDING)
 
     @property
-    def policies(self) -> list[SubGroupPolicy]:
+    def policies(self) -> tuple[SubGroupPolicy, ...]:
         """Its sub-group policies."""
-        return (self.group.spec.sub_group_policy if self.group else None) or []
+        return (self.group.spec.sub_group_policy if self.group else None) or ()
 
     @property
     def topology(self) -> NetworkTopology | None:
@@ -322,7 +322,7 @@ def sub_job_of(job: Job, task: Task) -> tuple[str, str, int, SubGroupPolicy | No
     for policy in job.policies:
         if policy.label_selector is not None and not label_selector_matches(policy.label_selector, task.labels):
             continue
-        keys = policy.match_label_keys or []
+        keys = policy.match_label_keys or ()
         values = [task.labels.get(k, "") for k in keys]
         if not keys or not all(values):
             continue

@@ -2,12 +2,12 @@
 
 All are of one class. A subclass says what it holds, so that the thing itself can stand for its key:
 ``ssn.jobs[task.job]``. This guards against mistakes, not against malice: ``dict.__setitem__`` passes, and is how the
-state writes.
+state writes (`state/writing.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeVar
 
 K = TypeVar("K")
@@ -71,17 +71,6 @@ class ReadOnlyMap(dict[K, V], Generic[K, V]):
         return dict, (self.copy(),)
 
 
-find: Final[Callable[..., Any]] = dict.get
-"""The value of a key that is surely text, in a third of the time of ``get``. For the state."""
-put: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], Any]] = dict.setdefault
-"""Add what is not there yet. For the state; ``dict.__setitem__`` takes twice the time."""
-take: Final[Callable[..., Any]] = dict.pop
-"""Take out. For the state."""
-replace: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], None]] = dict.__setitem__
-"""Add, or put in place of what is there. For the state."""
-empty: Final[Callable[[ReadOnlyMap[Any, Any]], None]] = dict.clear
-"""Take everything out. For the state."""
-
 _MOST_SHARED: Final = 20_000
 _shared: dict[tuple[tuple[str, str], ...], ReadOnlyMap[str, str]] = {}
 NOTHING: Final[ReadOnlyMap[str, str]] = ReadOnlyMap()
@@ -105,6 +94,21 @@ def labels_of(written: Mapping[str, str] | None) -> ReadOnlyMap[str, str]:
     return known
 
 
-def frozen_map(pairs: Mapping[str, V] | Iterable[tuple[str, V]] = ()) -> ReadOnlyMap[str, V]:
-    """A read-only copy."""
-    return ReadOnlyMap(pairs)
+def plain(value: Any) -> Any:
+    """Data of your own, made of dicts and lists, from what was handed out."""
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part) for part in value]
+    return value
+
+
+def frozen(value: Any) -> Any:
+    """Plain data as it is handed out: no mapping in it can be written, and its lists are tuples."""
+    if isinstance(value, ReadOnlyMap):
+        return value
+    if isinstance(value, dict):
+        return ReadOnlyMap({key: frozen(part) for key, part in value.items()})
+    if isinstance(value, (list, tuple)):
+        return tuple([frozen(part) for part in value])
+    return value

@@ -116,17 +116,26 @@ class Node(Sealed):
         """How many GPUs tasks can have in all."""
         return sum(self.allocatable[name] for name in GPU_RESOURCES)
 
+    def _held_of_devices(self) -> list[int]:
+        """Thousandths that tasks hold of each GPU device."""
+        devices = self._table.devices
+        return devices.held_on(self.row) if devices is not None else []
+
     @property
     def idle_gpus(self) -> Number:
-        """How many GPUs are wholly free."""
-        return sum(self.idle[name] for name in GPU_RESOURCES)
+        """How many GPUs are wholly free: nobody has or shares them."""
+        idle = sum(self.idle[name] for name in GPU_RESOURCES)
+        held = self._held_of_devices()
+        return min(idle, held.count(0)) if held else idle
 
     @property
     def gpu_utilization(self) -> float:
-        """The part of its GPUs that is taken, 0 to 1; 0 without GPUs."""
+        """The part of its GPUs that is taken, shares of one counted as such, 0 to 1; 0 without GPUs."""
         total = sum(self.allocatable.get(dim(n)) for n in GPU_RESOURCES)
+        if not total:
+            return 0.0
         used = sum(self.used.get(dim(n)) for n in GPU_RESOURCES)
-        return used / total if total else 0.0
+        return max(used, sum(self._held_of_devices())) / total
 
     def has_available_gpus(self) -> bool:
         """Is at least one GPU wholly free?"""

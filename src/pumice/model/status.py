@@ -72,16 +72,3 @@ class JobPhase(StrEnum):
     RUNNING = "Running"
     UNKNOWN = "Unknown"
     COMPLETED = "Completed"
-
-
-LEDGER: Final[tuple[tuple[int, int, int, int], ...]] = tuple(
-    {
-        S.PENDING: (0, 0, 0, 0),
-        S.PIPELINED: (0, 0, 0, 1),
-        S.RELEASING: (-1, 1, 1, 0),
-        S.SUCCEEDED: (0, 0, 0, 0),
-        S.FAILED: (0, 0, 0, 0),
-    }.get(s, (-1, 1, 0, 0))
-    for s in S
-)
-"""Per status, what a task on a node does to the node's (idle, used, releasing, pipelined), in units of its request."""

@@ -398,7 +398,7 @@ class SimCluster:
         if "conditions" in update:
             fresh = [Condition(**{k: c.get(k, "") for k in _CONDITION}) for c in update["conditions"]]
             types = {c.type for c in fresh}
-            conditions = [c for c in conditions or () if c.type not in types] + fresh
+            conditions = (*(c for c in conditions or () if c.type not in types), *fresh)
         if update.get("phase") == "Inqueue" != old.phase:
             self.decisions += 1
         status = PodGroupStatus(

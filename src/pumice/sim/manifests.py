@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
@@ -78,18 +79,18 @@ def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None
             elif kind == "PodGroup":
                 group = api.decode(kind, document)
                 assert isinstance(group, api.PodGroup)
-                _namespaced(group)
+                group = api.with_namespace(group, "default")
                 groups[group.key] = group
             elif kind == "Pod":
                 pod = api.decode(kind, document)
                 assert isinstance(pod, api.Pod)
-                _namespaced(pod)
+                pod = api.with_namespace(pod, "default")
                 if pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is None:
                     pods.setdefault(_group_key(pod), []).append((pod, origin))
             elif kind in api.KINDS:
                 obj = api.decode(kind, document)
                 if isinstance(obj, api.QueueObject) and not obj.status.state:
-                    obj.status.state = "Open"
+                    obj = replace(obj, status=replace(obj.status, state="Open"))
                 found.objects.append(obj)
             elif kind:
                 found.unread.add(kind)
@@ -158,10 +159,6 @@ def _is_packed(path: Path) -> bool:
             return stream.read(2) == b"\x1f\x8b"
     except OSError as exc:
         raise InvalidInput(f"{path}: {exc.strerror}") from exc
-
-
-def _namespaced(obj: api.AnyObject) -> None:
-    obj.metadata.namespace = obj.metadata.namespace or "default"
 
 
 # -- jobs ---------------------------------------------------------------------------------------------------------

@@ -82,7 +82,7 @@ def node(
     marks = {"kubernetes.io/hostname": name, **({MODEL_LABEL: model} if model else {}), **(labels or {})}
     return NodeObject(
         metadata=Metadata(name=name, uid=name, labels=marks),
-        spec=NodeSpec(taints=[*taints] or None),
+        spec=NodeSpec(taints=tuple(taints) or None),
         status=NodeStatus(allocatable=offered, capacity=offered),
     )
 

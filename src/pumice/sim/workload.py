@@ -100,7 +100,7 @@ class TraceJobs:
         if known is None:
             resources = ResourceRequirements(requests=_requests(pod))
             spec = PodSpec(
-                containers=[Container(name="main", resources=resources)],
+                containers=(Container(name="main", resources=resources),),
                 scheduler_name=SCHEDULER,
                 affinity=_models(pod),
                 priority=priority or None,
@@ -169,8 +169,9 @@ def _gpu_notes(pod: TracePod) -> dict[str, str]:
 def _models(pod: TracePod) -> Affinity | None:
     if not pod.gpu_models:
         return None
-    term = NodeSelectorTerm(match_expressions=[Requirement(key=MODEL_LABEL, operator="In", values=[*pod.gpu_models])])
-    return Affinity(node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=[term])))
+    wanted = Requirement(key=MODEL_LABEL, operator="In", values=tuple(pod.gpu_models))
+    term = NodeSelectorTerm(match_expressions=(wanted,))
+    return Affinity(node_affinity=NodeAffinity(required=NodeSelector(node_selector_terms=(term,))))
 
 
 # -- arrivals drawn from a seed -------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from enum import Enum
 import msgspec
 
 from pumice.model.api import Pod, PodSpec
-from pumice.model.mapping import find
 from pumice.model.task import GPU_ANNOTATIONS, TaskClass
+from pumice.state.writing import find
 
 _FRACTION, _MEMORY, _DEVICES = GPU_ANNOTATIONS
 _NO_GPU = (None, None, None)

@@ -6,30 +6,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-import numpy as np
-
-from pumice.errors import IllegalMove
 from pumice.model.api import AnyObject
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.job import Job, JobMap
-from pumice.model.mapping import find, put, take
 from pumice.model.namespace import Namespace
 from pumice.model.node import Node, NodeMap
 from pumice.model.queue import Queue, QueueMap
 from pumice.model.resources import EMPTY, Number, Resources
-from pumice.model.status import IS_ALLOCATED, IS_HELD, LEDGER, MOVES, JobPhase, TaskStatus
-from pumice.model.task import Task, TaskClass, TaskMap
-from pumice.state import handlers
+from pumice.model.status import JobPhase, TaskStatus
+from pumice.model.task import Task, TaskMap
+from pumice.state import handlers, ledger
 from pumice.state import writing as w
 from pumice.state.classes import ClassTable
 from pumice.state.devices import DeviceTable
-from pumice.state.ledger import count
 from pumice.state.refused import RefusedEviction
 from pumice.state.table import NodeTable
 
 S = TaskStatus
-_ABSENT = (True, False, False, False, False, False, False, True, True, False)
-"""Statuses in which a task is not on its node."""
 
 
 class ClusterState:
@@ -166,144 +159,32 @@ class ClusterState:
 
         :raises IllegalMove: the table of moves does not allow it; nothing was changed.
         """
-        if (task.status, status) not in MOVES:
-            raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title}")
-        self.set_status(task, status, node, devices=devices, evicted=evicted)
+        ledger.check(task, status)
+        ledger.shift(self, task, task.status, status, node, devices=devices, evicted=evicted)
 
-    def set_status(
-        self, task: Task, status: TaskStatus, node: Node | None, *, devices: Sequence[int] = (), evicted: bool = False
-    ) -> None:
-        """Put a task into a status on a node, and everything that counts it with it."""
-        old, old_node = task.status, task.node
-        items = task.klass.items
-        table = self.table
-        was_there = old_node is not None and not _ABSENT[old]
-        is_there = node is not None and not _ABSENT[status]
-        i0, u0, r0, p0 = LEDGER[old] if was_there else LEDGER[0]
-        i1, u1, r1, p1 = LEDGER[status] if is_there else LEDGER[0]
-        if node is old_node:
-            if node is not None:
-                table.book(node.row, items, i1 - i0, u1 - u0, r1 - r0, p1 - p0)
+    def set_status(self, task: Task, status: TaskStatus, node: Node | None) -> None:
+        """Put a task where the cluster says that it is; the table of moves does not bind the cluster."""
+        ledger.shift(self, task, task.status, status, node)
+
+    def place_many(self, tasks: Sequence[Task], nodes: Sequence[Node], status: TaskStatus) -> None:
+        """Give equal, pending tasks of one job their places at once; as `move` one by one, only faster.
+
+        :raises IllegalMove: one of them may not.
+        """
+        first = tasks[0]
+        held = self.rooms and any(t.uid in self.rooms for t in tasks)
+        if first.klass.requires_gpu or first.job is None or len(tasks) == 1 or held:
+            for task, node in zip(tasks, nodes, strict=True):
+                self.move(task, status, node)
         else:
-            if was_there and old_node is not None:
-                table.book(old_node.row, items, -i0, -u0, -r0, -p0)
-            if is_there and node is not None:
-                table.book(node.row, items, i1, u1, r1, p1)
-        if u1 != u0:
-            used = self.used_total
-            for d, v in items:
-                used[d] = used.get(d, 0) + (u1 - u0) * v
-        seen_before = was_there and not task.evicted
-        seen_now = is_there and not evicted
-        if evicted != task.evicted or (evicted and node is not old_node):
-            if task.evicted and old_node is not None:
-                for d, v in items:
-                    table.evicted[d, old_node.row] -= v
-            if evicted and node is not None:
-                for d, v in items:
-                    table.evicted[d, node.row] += v
-                self.evicted_now.append(task)
-        if seen_before and (not seen_now or node is not old_node) and old_node is not None:
-            self._view(old_node.row, task.klass, -1)
-        if seen_now and (not seen_before or node is not old_node) and node is not None:
-            self._view(node.row, task.klass, 1)
-        if old_node is not None and (node is not old_node or not is_there):
-            take(old_node.tasks, task.uid, None)
-            table.touched.add(old_node.row)
-        if node is not None:
-            if is_there:
-                put(node.tasks, task.uid, task)
-            table.touched.add(node.row)
-        hold = (old == 0) - (status == 0) if self.rooms and task.uid in self.rooms else 0
-        if hold > 0:
-            self._hold_follows(task, -1)
-        if evicted != task.evicted:
-            w.set_evicted(task, evicted)
-        w.set_status(task, status)
-        w.set_node(task, node if is_there else None)
-        if task.klass.requires_gpu:
-            self._devices(task, old, old_node if was_there else None, node if is_there else None, devices)
-        if hold < 0:
-            self._hold_follows(task, 1)
-        job = task.job
-        if job is not None:
-            count(job, task, old, status)
-            if task.sub_job is not None:
-                count(task.sub_job, task, old, status)
-            self._sum(job, task, items, old, status, 1)
-
-    def _devices(
-        self, task: Task, old: TaskStatus, old_node: Node | None, node: Node | None, wanted: Sequence[int]
-    ) -> None:
-        """Device bookkeeping for tasks that ask for GPUs: a promised place holds no device yet, but keeps it."""
-        status, devices = task.status, self.devices
-        if old is S.PIPELINED:
-            devices.withdraw(task)
-        held_before = old_node is not None and old is not S.PIPELINED
-        holds_now = node is not None and status is not S.PIPELINED
-        if held_before and old_node is not None:
-            if old is S.RELEASING:
-                devices.set_releasing(task, old_node.row, -1)
-            if not holds_now or node is not old_node:
-                devices.give_back(task, old_node.row)
-        if holds_now and node is not None:
-            if not held_before or node is not old_node:
-                devices.take(task, node, wanted or devices.pick(task, node))
-            if status is S.RELEASING:
-                devices.set_releasing(task, node.row, 1)
-        if status is S.PIPELINED and node is not None:
-            devices.promise(task, node)
-
-    def _view(self, row: int, klass: TaskClass, sign: int) -> None:
-        table = self.table
-        table.pod_count[row] += sign
-        table.assumed[0, row] += sign * klass.assumed_cpu
-        table.assumed[1, row] += sign * klass.assumed_memory
-
-    def _sum(
-        self,
-        job: Job,
-        task: Task,
-        items: tuple[tuple[int, int], ...],
-        old: TaskStatus,
-        status: TaskStatus,
-        times: int,
-    ) -> None:
-        """Move *times* equal requests of a job from one status's sums to another's."""
-        da = (IS_ALLOCATED[status] - IS_ALLOCATED[old]) * times
-        dh = (IS_HELD[status] - IS_HELD[old]) * times
-        dp = ((status == 0) - (old == 0)) * times
-        queue: Queue | None = find(self.queues, job.queue) if job.in_session else None
-        if da:
-            sums = [job._allocated, self.namespace(task.namespace)._allocated]
-            if queue is not None:
-                sums.append(queue._allocated)
-            for s in sums:
-                for d, v in items:
-                    s[d] = s.get(d, 0) + da * v
-        if dh:
-            for s in (job._held, queue._held) if queue is not None else (job._held,):
-                for d, v in items:
-                    s[d] = s.get(d, 0) + dh * v
-        if dp:
-            for s in (job._pending, queue._pending) if queue is not None else (job._pending,):
-                for d, v in items:
-                    s[d] = s.get(d, 0) + dp * v
-            if queue is not None:
-                if job._by_status[S.PENDING]:
-                    put(queue.waiting, job.uid, job)
-                else:
-                    take(queue.waiting, job.uid, None)
-        if queue is not None:
-            w.set_queue_version(queue, queue.version + 1)
-        self.mark(job)
+            ledger.shift_many(self, tasks, nodes, status)
 
     def confirm(self, task: Task) -> None:
-        """An allocated task is now being bound: nothing but its status changes, and it is assumed until seen."""
-        w.set_status(task, S.BINDING)
-        for group in (task.job, task.sub_job):
-            if group is not None:
-                count(group, task, S.ALLOCATED, S.BINDING)
+        """An allocated task is now being bound: it is assumed until it is seen.
+
+        :raises IllegalMove: it is not allocated.
+        """
+        ledger.confirm(self, task)
         self.assume(task)
 
     def mark(self, job: Job) -> None:
@@ -342,9 +223,7 @@ class ClusterState:
     def count_in_queue(self, queue: Queue, tasks: Iterable[Task], sign: int) -> None:
         """Count (+1) or no longer count (-1) requests as held by a queue; for a moment, while a question is put."""
         for task in tasks:
-            w.set_queue_version(queue, queue.version + 1)
-            for d, v in task.klass.items:
-                queue._held[d] = queue._held.get(d, 0) + sign * v
+            ledger.count_in_queue(queue, task, sign)
 
     def _hold_follows(self, task: Task, sign: int) -> None:
         node = self.rooms[task.uid][1]
@@ -388,70 +267,12 @@ class ClusterState:
                 self._hold_follows(task, -1)
         self.rooms.clear()
 
-    def place_many(self, tasks: Sequence[Task], nodes: Sequence[Node], status: TaskStatus) -> None:
-        """Give equal, pending tasks of one job their places at once; as `move` one by one, only faster."""
-        first = tasks[0]
-        klass, job, table = first.klass, first.job, self.table
-        items = klass.items
-        held = self.rooms and any(t.uid in self.rooms for t in tasks)
-        if klass.requires_gpu or job is None or len(tasks) == 1 or held:
-            for task, node in zip(tasks, nodes, strict=True):
-                self.move(task, status, node)
-            return
-        i1, u1, _, p1 = LEDGER[status]
-        rows = np.array([n.row for n in nodes], dtype=np.intp)
-        unique, counts = np.unique(rows, return_counts=True)
-        for d, v in items:
-            amounts = counts * v
-            if i1:
-                table.idle[d, unique] += i1 * amounts
-                table.used[d, unique] += u1 * amounts
-            if p1:
-                table.pipelined[d, unique] += p1 * amounts
-        table.pod_count[unique] += counts
-        table.assumed[0, unique] += counts * klass.assumed_cpu
-        table.assumed[1, unique] += counts * klass.assumed_memory
-        table.touched.extend(unique.tolist())
-        k = len(tasks)
-        table.in_flux += p1 * k
-        if u1:
-            used = self.used_total
-            for d, v in items:
-                used[d] = used.get(d, 0) + u1 * v * k
-        pending, target = job._by_status[S.PENDING], job._by_status[status]
-        roles: dict[str, int] = {}
-        for task, node in zip(tasks, nodes, strict=True):
-            uid = task.uid
-            if task.status is not S.PENDING:
-                raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title}")
-            w.set_status(task, status)
-            w.set_node(task, node)
-            put(node.tasks, uid, task)
-            take(pending, uid)
-            put(target, uid, task)
-            roles[task.role] = roles.get(task.role, 0) + 1
-            sub_job = task.sub_job
-            if sub_job is not None:
-                count(sub_job, task, S.PENDING, status)
-        for role, n in roles.items():
-            counted = job._role_counts[role]
-            counted[0] -= n
-            counted[status] += n
-        w.set_group_version(job, job.version + 1)
-        self._sum(job, first, items, S.PENDING, status, k)
-
     def end_session(self) -> None:
         """What this session evicted is from now on simply terminating."""
         self.release_rooms()
-        table = self.table
         for task in self.evicted_now:
             if task.evicted:
-                w.set_evicted(task, False)
-                if task.node is not None:
-                    for d, v in task.klass.items:
-                        table.evicted[d, task.row] -= v
-                    self._view(task.row, task.klass, 1)
-                    table.touched.add(task.row)
+                ledger.forget_eviction(self, task)
         self.evicted_now = []
         self._trim_rows()
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pumice.model.gpu import WHOLE, WHOLE_NAMES, GpuRequest
 from pumice.model.node import Node
 from pumice.model.resources import dim
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.state.writing import set_devices
 
@@ -19,6 +20,8 @@ Bools = npt.NDArray[np.bool_]
 Index = npt.NDArray[np.intp]
 
 MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+_PIPELINED: Final = TaskStatus.PIPELINED
+_RELEASING: Final = TaskStatus.RELEASING
 _SHARED_MEMORY: Final = "volcano.sh/gpu-memory"
 
 
@@ -98,6 +101,18 @@ class DeviceTable:
         there = np.arange(self._width)[None, :] < self.count[index][:, None]
         return np.where(there, free, 0)
 
+    def held_on(self, row: int, request: GpuRequest | None = None, extra: int = 0) -> list[int]:
+        """Per device of a node, the thousandths held; with *extra* more such requests, each on the lowest with room."""
+        if row >= self._cap:
+            return []
+        held: list[int] = self.held[row, : int(self.count[row])].tolist()
+        if request is not None:
+            share = min(int(self.share(np.array([row]), request)[0]), WHOLE)
+            for _ in range(extra):
+                for device in [d for d, taken in enumerate(held) if taken + share <= WHOLE][: request.devices]:
+                    held[device] += share
+        return held
+
     def share(self, index: Index, request: GpuRequest) -> Ints:
         """Per row, the thousandths of one device that the request comes to; above a whole where it cannot."""
         if not request.memory:
@@ -175,6 +190,30 @@ class DeviceTable:
             self.held[row, device] -= share
         self._sharing.discard(task.uid)
         set_devices(task, ())
+
+    def follow(
+        self, task: Task, before: int, after: int, old: Node | None, place: Node | None, wanted: Sequence[int]
+    ) -> None:
+        """A task that asks for GPUs went from one status and place to another, and would have the *wanted* ones.
+
+        A promised place holds no device yet, but keeps it.
+        """
+        if before == _PIPELINED:
+            self.withdraw(task)
+        held_before = old is not None and before != _PIPELINED
+        holds_now = place is not None and after != _PIPELINED
+        if held_before and old is not None:
+            if before == _RELEASING:
+                self.set_releasing(task, old.row, -1)
+            if not holds_now or place is not old:
+                self.give_back(task, old.row)
+        if holds_now and place is not None:
+            if not held_before or place is not old:
+                self.take(task, place, wanted or self.pick(task, place))
+            if after == _RELEASING:
+                self.set_releasing(task, place.row, 1)
+        if after == _PIPELINED and place is not None:
+            self.promise(task, place)
 
     def set_releasing(self, task: Task, row: int, sign: int) -> None:
         """A task on devices began (+1) or ceased (-1) to be released."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, cast
 from pumice.errors import InvalidInput
 from pumice.model.api import PodGroup, PriorityClass, QueueObject
 from pumice.model.job import Job
-from pumice.model.mapping import empty, frozen_map, labels_of, put, take
+from pumice.model.mapping import frozen, labels_of
 from pumice.model.queue import Queue
 from pumice.model.resources import Resources
-from pumice.model.sealed import unsealed
-from pumice.model.status import TaskStatus
+from pumice.state import ledger
 from pumice.state import writing as w
 from pumice.state.pods import join_sub_job
+from pumice.state.writing import empty, put, take, unsealed
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
@@ -36,7 +36,8 @@ def group_seen(state: ClusterState, obj: PodGroup) -> None:
         empty(job._sub_jobs)
         for task in job._tasks.values():
             w.set_sub_job(task, None)
-            join_sub_job(job, task)
+            if job.policies:
+                ledger.count(join_sub_job(job, task), task, ledger.OUT, task.status)
     _enter_queue(state, job)
     if job.problem:
         raise InvalidInput(job.problem)
@@ -58,7 +59,7 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
         job.problem = problem
         job.queue = spec.queue or state.default_queue
         job.min_available = max(spec.min_member, 0)
-        job.role_minimums = frozen_map(spec.min_task_member or {})
+        job.role_minimums = frozen(spec.min_task_member or {})
         job.role_total = sum(job.role_minimums.values())
         job.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
         job.labels, job.annotations = labels_of(meta.labels), labels_of(meta.annotations)
@@ -106,16 +107,7 @@ def _leave_queue(state: ClusterState, job: Job) -> None:
     """Take a job out of its queue's sums."""
     queue = state.queues.get(job.queue) if job.in_session else None
     if queue is not None:
-        take(queue._jobs, job.uid, None)
-        take(queue.waiting, job.uid, None)
-        for into, what in (
-            (queue._allocated, job._allocated),
-            (queue._held, job._held),
-            (queue._pending, job._pending),
-        ):
-            for d, v in what.items():
-                into[d] = into.get(d, 0) - v
-        w.set_queue_version(queue, queue.version + 1)
+        ledger.tally_job(queue, job, -1)
     w.set_in_session(job, False)
     take(state.queueless, job.uid, None)
     take(state.session_jobs, job.uid, None)
@@ -137,13 +129,7 @@ def _enter_queue(state: ClusterState, job: Job) -> None:
     w.set_in_session(job, True)
     put(state.session_jobs, job.uid, job)
     state.note_admission(job)
-    put(queue._jobs, job.uid, job)
-    if job._by_status[TaskStatus.PENDING]:
-        put(queue.waiting, job.uid, job)
-    for into, what in ((queue._allocated, job._allocated), (queue._held, job._held), (queue._pending, job._pending)):
-        for d, v in what.items():
-            into[d] = into.get(d, 0) + v
-    w.set_queue_version(queue, queue.version + 1)
+    ledger.tally_job(queue, job, 1)
 
 
 def group_gone(state: ClusterState, key: str) -> None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from pumice.errors import InvalidInput, shown
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, PriorityClass, QueueObject, ResourceQuota
-from pumice.model.mapping import replace, take
 from pumice.model.resources import EMPTY, Resources
 from pumice.state.groups import group_gone, group_seen, queue_gone, queue_seen, reprioritise
 from pumice.state.nodes import node_gone, node_seen
 from pumice.state.pods import bind_failed, evict_failed, pod_gone, pod_seen, unassume
+from pumice.state.writing import replace, take
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState

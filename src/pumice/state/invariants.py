@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import numpy as np
 
 from pumice.model.resources import Number, dim_name
-from pumice.model.status import IS_ALLOCATED, IS_HELD, LEDGER, TaskStatus
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
 S = TaskStatus
+
+# What counts where, said a second time: a check against the ledger's own table would find nothing.
+_NODE: Final = {
+    "idle": dict.fromkeys((S.ALLOCATED, S.BINDING, S.BOUND, S.RUNNING, S.RELEASING, S.UNKNOWN), -1),
+    "used": dict.fromkeys((S.ALLOCATED, S.BINDING, S.BOUND, S.RUNNING, S.RELEASING, S.UNKNOWN), 1),
+    "releasing": {S.RELEASING: 1},
+    "pipelined": {S.PIPELINED: 1},
+}
+_JOB: Final = {
+    "_allocated": {S.ALLOCATED, S.BINDING, S.BOUND, S.RUNNING},
+    "_held": {S.ALLOCATED, S.BINDING, S.BOUND, S.RUNNING, S.PIPELINED},
+    "_pending": {S.PENDING},
+    "_total": set(S),
+}
+_QUEUE: Final = ("_allocated", "_held", "_pending")
 
 
 def violations(state: ClusterState) -> list[str]:
@@ -34,15 +51,15 @@ def _ledgers(state: ClusterState) -> list[str]:
     table = state.table
     out = []
     for node in table.by_name.values():
-        want = {name: dict[int, int]() for name in ("idle", "used", "releasing", "pipelined")}
+        want = {name: dict[int, int]() for name in _NODE}
         pods = 0
         for task in node.tasks.values():
             if task.node is not node:
                 out.append(f"node {node.name}: lists {task.key}, which is on {task.node_name or 'no node'}")
             pods += not task.evicted
-            for name, times in zip(want, LEDGER[task.status], strict=True):
+            for name, times in _NODE.items():
                 for d, v in task.klass.items:
-                    want[name][d] = want[name].get(d, 0) + times * v
+                    want[name][d] = want[name].get(d, 0) + times.get(task.status, 0) * v
         for name, sums in want.items():
             for d in node._dims | set(sums):
                 base = int(table.allocatable[d, node.row]) if name == "idle" else 0
@@ -60,30 +77,27 @@ def _sums(state: ClusterState) -> list[str]:
     out = []
     queues: dict[str, dict[str, dict[int, Number]]] = {}
     for job in state.jobs.values():
-        allocated: dict[int, Number] = {}
-        held: dict[int, Number] = {}
-        pending: dict[int, Number] = {}
-        for task in job.tasks.values():
-            for d, v in task.klass.items:
-                if IS_ALLOCATED[task.status]:
-                    allocated[d] = allocated.get(d, 0) + v
-                if IS_HELD[task.status]:
-                    held[d] = held.get(d, 0) + v
-                if task.status is S.PENDING:
-                    pending[d] = pending.get(d, 0) + v
-        sums: dict[str, dict[int, Number]] = {"_allocated": allocated, "_held": held, "_pending": pending}
-        for name, want in sums.items():
+        for name, statuses in _JOB.items():
+            want = _sum(task for task in job.tasks.values() if task.status in statuses)
             if not _same(getattr(job, name), want):
                 out.append(f"job {job.uid}: {name[1:]} is {getattr(job, name)}, its tasks make {want}")
-            if job.in_session:
+            if job.in_session and name in _QUEUE:
                 total = queues.setdefault(job.queue, {}).setdefault(name, {})
                 for d, amount in want.items():
                     total[d] = total.get(d, 0) + amount
     for queue in state.queues.values():
-        for name in ("_allocated", "_held", "_pending"):
+        for name in _QUEUE:
             want = queues.get(queue.name, {}).get(name, {})
             if not _same(getattr(queue, name), want):
                 out.append(f"queue {queue.name}: {name[1:]} is {getattr(queue, name)}, its jobs make {want}")
+    return out
+
+
+def _sum(tasks: Iterable[Task]) -> dict[int, Number]:
+    out: dict[int, Number] = {}
+    for task in tasks:
+        for d, v in task.klass.items:
+            out[d] = out.get(d, 0) + v
     return out
 
 
@@ -94,6 +108,18 @@ def _indexes(state: ClusterState) -> list[str]:
             want = {uid for uid, t in job.tasks.items() if t.status is status}
             if set(job.with_status(status)) != want:
                 out.append(f"job {job.uid}: index of {status.title} does not match its tasks")
+        best_effort = sum(1 for t in job.tasks.values() if t.status is S.PENDING and t.best_effort)
+        if job.pending_best_effort_count != best_effort:
+            out.append(f"job {job.uid}: {job.pending_best_effort_count} best-effort tasks wait, right is {best_effort}")
+    for namespace in state.namespaces.values():
+        mine = (t for j in state.jobs.values() for t in j.tasks.values() if t.namespace == namespace.name)
+        want_held = _sum(t for t in mine if t.status in _JOB["_allocated"])
+        if not _same(namespace._allocated, want_held):
+            out.append(f"namespace {namespace.name}: allocated is {namespace._allocated}, its tasks make {want_held}")
+    for queue in state.queues.values():
+        waiting = {uid for uid, job in queue.jobs.items() if job.with_status(S.PENDING)}
+        if set(queue.waiting) != waiting:
+            out.append(f"queue {queue.name}: {sorted(queue.waiting)} wait, right is {sorted(waiting)}")
     return out
 
 

@@ -1,54 +1,360 @@
-"""What counts a task: groups by status and role."""
+"""The ledger: which sums a task counts in, and the one way in which it goes from one status and place to another.
+
+`COUNTS` is the table. Everything else is compiled from it: what a move changes on nodes (`_COLUMNS`) and in the sums of
+job, queue and namespace (`_SUMS`), for one task (`shift`), for equal ones (`shift_many`) and for those that come with
+their place (`shift_in`). Nothing else writes these sums. Entering and leaving the cluster are moves too, from and to
+`OUT`; a job that enters or leaves its queue brings its sums along (`tally_job`).
+"""
 
 from __future__ import annotations
 
-from pumice.model.job import TaskGroup
-from pumice.model.mapping import put, take
-from pumice.model.status import STATUS_COUNT, TaskStatus
-from pumice.model.task import Task
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from pumice.errors import IllegalMove
+from pumice.model.job import Job, TaskGroup
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.resources import Number
+from pumice.model.status import MOVES, STATUS_COUNT, TaskStatus
+from pumice.model.task import Task, TaskClass
 from pumice.state import writing as w
+from pumice.state.table import NodeTable
+from pumice.state.writing import find, put, take
 
-_PENDING = TaskStatus.PENDING
+if TYPE_CHECKING:
+    from pumice.state.cluster import ClusterState
 
-
-def count(group: TaskGroup, task: Task, before: TaskStatus, after: TaskStatus) -> None:
-    """A task of the group went from one status to another."""
-    uid = task.uid
-    take(group._by_status[before], uid)
-    put(group._by_status[after], uid, task)
-    counts = group._role_counts[task.role]
-    counts[before] -= 1
-    counts[after] += 1
-    if task.best_effort and (before is _PENDING) is not (after is _PENDING):
-        _wait(group, counts, 1 if after is _PENDING else -1)
-    w.set_group_version(group, group.version + 1)
+S = TaskStatus
+OUT: Final = STATUS_COUNT
+"""Where a task comes from when it is first seen and goes to when its pod is gone; beside the statuses."""
 
 
-def enter(group: TaskGroup, task: Task) -> None:
-    """A task became one of the group, in the status that it has."""
-    _come(group, task, 1)
+class Counts(NamedTuple):
+    """What a task counts in, in units of its request."""
+
+    idle: int = 0
+    used: int = 0
+    releasing: int = 0
+    pipelined: int = 0
+    there: int = 0
+    """Is it on its node: one of the node's tasks and pods?"""
+    allocated: int = 0
+    held: int = 0
+    pending: int = 0
+    total: int = 1
 
 
-def leave(group: TaskGroup, task: Task) -> None:
-    """A task is no longer one of the group."""
-    _come(group, task, -1)
+_PLACED: Final = Counts(idle=-1, used=1, there=1, allocated=1, held=1)
+COUNTS: Final[dict[int, Counts]] = {
+    S.PENDING: Counts(pending=1),
+    S.ALLOCATED: _PLACED,
+    S.PIPELINED: Counts(pipelined=1, there=1, held=1),
+    S.BINDING: _PLACED,
+    S.BOUND: _PLACED,
+    S.RUNNING: _PLACED,
+    S.RELEASING: Counts(idle=-1, used=1, releasing=1, there=1),
+    S.SUCCEEDED: Counts(),
+    S.FAILED: Counts(),
+    S.UNKNOWN: Counts(idle=-1, used=1, there=1),
+    OUT: Counts(total=0),
+}
+"""The table: what a task of each status counts in. The first five where its node is known."""
+
+_PENDING: Final = S.PENDING
+_EVERY: Final = range(STATUS_COUNT + 1)
+_THERE: Final = tuple(bool(COUNTS[s].there) for s in _EVERY)
+_ON: Final = tuple(tuple(COUNTS[s][:4]) for s in _EVERY)
+_COLUMNS: Final = tuple(
+    tuple(tuple(b - a for a, b in zip(_ON[x], _ON[y], strict=True)) for y in _EVERY) for x in _EVERY
+)
+"""[before][after]: what a move on one node does to its idle, used, releasing and pipelined."""
+_SUMS: Final = tuple(
+    tuple(tuple(b - a for a, b in zip(COUNTS[x][5:], COUNTS[y][5:], strict=True)) for y in _EVERY) for x in _EVERY
+)
+"""[before][after]: what a move does to allocated, held, pending and total."""
+Items = tuple[tuple[int, int], ...]
 
 
-def _come(group: TaskGroup, task: Task, sign: int) -> None:
-    status = task.status
-    if sign > 0:
-        put(group._by_status[status], task.uid, task)
+# -- one task -----------------------------------------------------------------------------------------------------
+def check(task: Task, status: TaskStatus) -> None:
+    """:raises IllegalMove: a session may not take the task from its status to this one."""
+    if (task.status, status) not in MOVES:
+        raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title}")
+
+
+def shift(
+    state: ClusterState,
+    task: Task,
+    before: int,
+    after: int,
+    node: Node | None,
+    *,
+    devices: Sequence[int] = (),
+    evicted: bool = False,
+) -> None:
+    """Take a task from one status to another and to its place there; everything that counts it follows.
+
+    *before* is its status, or `OUT` if nothing counts it yet.
+    """
+    old, place = task.node, node if _THERE[after] else None
+    _shift_columns(state, task, before, after, old, place)
+    _show(state, task, old, place, evicted)
+    holds = state.rooms and task.uid in state.rooms and (before == _PENDING) is not (after == _PENDING)
+    if holds and after != _PENDING:
+        state._hold_follows(task, -1)
+    if evicted is not task.evicted:
+        w.set_evicted(task, evicted)
+    if after != OUT:
+        w.set_status(task, after)  # type: ignore[arg-type]
+    if place is not old:
+        w.set_node(task, place)
+    if task.klass.requires_gpu:
+        state.devices.follow(task, before, after, old, place, devices)
+    if holds and after == _PENDING:
+        state._hold_follows(task, 1)
+    if task.job is not None:
+        count(task.job, task, before, after)
+        if task.sub_job is not None:
+            count(task.sub_job, task, before, after)
+        _tally(state, task.job, task, before, after, 1)
+
+
+def _shift_columns(
+    state: ClusterState, task: Task, before: int, after: int, old: Node | None, place: Node | None
+) -> None:
+    """The ledgers of nodes, and what is used in all."""
+    table, items = state.table, task.klass.items
+    if place is old:
+        if place is None:
+            return
+        used = _COLUMNS[before][after][1]
+        table.book(place.row, items, *_COLUMNS[before][after])
     else:
-        take(group._by_status[status], task.uid)
+        used = 0
+        if old is not None:
+            table.book(old.row, items, *_COLUMNS[before][OUT])
+            used -= _ON[before][1]
+        if place is not None:
+            table.book(place.row, items, *_ON[after])
+            used += _ON[after][1]
+    if used:
+        _add(state.used_total, items, used)
+
+
+def _show(state: ClusterState, task: Task, old: Node | None, place: Node | None, evicted: bool) -> None:
+    """The tasks and pods of nodes, and what this session evicted on them."""
+    table, uid = state.table, task.uid
+    if old is not None:
+        if place is not old:
+            take(old.tasks, uid, None)
+        if not task.evicted and (place is not old or evicted):
+            show(table, old.row, task.klass, -1)
+        if task.evicted and (place is not old or not evicted):
+            _evict(table, old.row, task.klass.items, -1)
+        table.touched.add(old.row)
+    if place is not None:
+        if place is not old:
+            put(place.tasks, uid, task)
+            table.touched.add(place.row)
+        if not evicted and (place is not old or task.evicted):
+            show(table, place.row, task.klass, 1)
+        if evicted and (place is not old or not task.evicted):
+            _evict(table, place.row, task.klass.items, 1)
+            state.evicted_now.append(task)
+
+
+def show(table: NodeTable, row: int, klass: TaskClass, sign: int) -> None:
+    """Count (+1) or no longer count (-1) a pod where kube-scheduler would see it."""
+    table.pod_count[row] += sign
+    table.assumed[0, row] += sign * klass.assumed_cpu
+    table.assumed[1, row] += sign * klass.assumed_memory
+
+
+def _evict(table: NodeTable, row: int, items: Items, sign: int) -> None:
+    for d, v in items:
+        table.evicted[d, row] += sign * v
+
+
+def forget_eviction(state: ClusterState, task: Task) -> None:
+    """What this session evicted is from now on simply terminating."""
+    w.set_evicted(task, False)
+    if task.node is not None:
+        _evict(state.table, task.node.row, task.klass.items, -1)
+        show(state.table, task.node.row, task.klass, 1)
+        state.table.touched.add(task.node.row)
+
+
+def confirm(state: ClusterState, task: Task) -> None:
+    """An allocated task is now being bound: it counts in the same sums, so that only its status changes.
+
+    :raises IllegalMove: it is not allocated.
+    """
+    check(task, S.BINDING)
+    w.set_status(task, S.BINDING)
+    for group in (task.job, task.sub_job):
+        if group is not None:
+            count(group, task, S.ALLOCATED, S.BINDING)
+
+
+# -- groups and their sums ------------------------------------------------------------------------------------------
+def count(group: TaskGroup, task: Task, before: int, after: int) -> None:
+    """A task of the group went from one status to another, came (from `OUT`) or went."""
+    uid, best_effort = task.uid, task.best_effort
     counts = group._role_counts.get(task.role)
     if counts is None:
         counts = group._role_counts[task.role] = [0] * (STATUS_COUNT + 1)
-    counts[status] += sign
-    if status is _PENDING and task.best_effort:
-        _wait(group, counts, sign)
+    waits = 0
+    if before != OUT:
+        take(group._by_status[before], uid)
+        counts[before] -= 1
+        if best_effort and before == _PENDING:
+            waits -= 1
+    if after != OUT:
+        put(group._by_status[after], uid, task)
+        counts[after] += 1
+        if best_effort and after == _PENDING:
+            waits += 1
+    if waits:
+        counts[STATUS_COUNT] += waits
+        w.set_pending_best_effort(group, group.pending_best_effort_count + waits)
     w.set_group_version(group, group.version + 1)
 
 
-def _wait(group: TaskGroup, counts: list[int], sign: int) -> None:
-    counts[STATUS_COUNT] += sign
-    w.set_pending_best_effort(group, group.pending_best_effort_count + sign)
+def _tally(state: ClusterState, job: Job, task: Task, before: int, after: int, times: int) -> None:
+    """Move *times* equal requests of a job from the sums of one status to those of another."""
+    allocated, held, pending, total = _SUMS[before][after]
+    items = task.klass.items
+    queue: Queue | None = find(state.queues, job.queue) if job.in_session else None
+    if allocated:
+        _add(job._allocated, items, allocated * times)
+        _add(state.namespace(task.namespace)._allocated, items, allocated * times)
+        if queue is not None:
+            _add(queue._allocated, items, allocated * times)
+    if held:
+        _add(job._held, items, held * times)
+        if queue is not None:
+            _add(queue._held, items, held * times)
+    if pending:
+        _add(job._pending, items, pending * times)
+        if queue is not None:
+            _add(queue._pending, items, pending * times)
+            _wait(queue, job)
+    if total:
+        _add(job._total, items, total * times)
+    if queue is not None:
+        w.set_queue_version(queue, queue.version + 1)
+    state.mark(job)
+
+
+def _wait(queue: Queue, job: Job) -> None:
+    """Keep the list of jobs with pending tasks."""
+    if job._by_status[_PENDING]:
+        put(queue.waiting, job.uid, job)
+    else:
+        take(queue.waiting, job.uid, None)
+
+
+def tally_job(queue: Queue, job: Job, sign: int) -> None:
+    """A job with all that it counts enters (+1) or leaves (-1) its queue."""
+    if sign > 0:
+        put(queue._jobs, job.uid, job)
+        _wait(queue, job)
+    else:
+        take(queue._jobs, job.uid, None)
+        take(queue.waiting, job.uid, None)
+    for into, what in ((queue._allocated, job._allocated), (queue._held, job._held), (queue._pending, job._pending)):
+        _add(into, tuple(what.items()), sign)
+    w.set_queue_version(queue, queue.version + 1)
+
+
+def count_in_queue(queue: Queue, task: Task, sign: int) -> None:
+    """Count (+1) or no longer count (-1) a request as held by a queue; for a moment, while a question is put."""
+    _add(queue._held, task.klass.items, sign)
+    w.set_queue_version(queue, queue.version + 1)
+
+
+def _add(into: dict[int, Number], items: Sequence[tuple[int, Number]], times: int) -> None:
+    for d, v in items:
+        into[d] = into.get(d, 0) + times * v
+
+
+# -- many at once: the same table, written out ----------------------------------------------------------------------
+def shift_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node], status: TaskStatus) -> None:
+    """Give equal, pending tasks of one job their places at once; as `shift` one by one, only faster.
+
+    :raises IllegalMove: one of them may not; nothing was changed.
+    """
+    for task in tasks:
+        check(task, status)
+    first = tasks[0]
+    klass, job, table, k = first.klass, first.job, state.table, len(tasks)
+    idle, used, releasing, pipelined = _ON[status]
+    rows, counts = np.unique(np.array([n.row for n in nodes], dtype=np.intp), return_counts=True)
+    for d, v in klass.items:
+        amounts = counts * v
+        for column, times in ((table.idle, idle), (table.used, used), (table.pipelined, pipelined)):
+            if times:
+                column[d, rows] += times * amounts
+    table.in_flux += (releasing + pipelined) * k
+    table.pod_count[rows] += counts
+    table.assumed[0, rows] += counts * klass.assumed_cpu
+    table.assumed[1, rows] += counts * klass.assumed_memory
+    table.touched.extend(rows.tolist())
+    if used:
+        _add(state.used_total, klass.items, used * k)
+    pending, target = job._by_status[_PENDING], job._by_status[status]
+    roles: dict[str, int] = {}
+    set_status, set_node = w.set_status, w.set_node
+    for task, node in zip(tasks, nodes, strict=True):
+        uid = task.uid
+        set_status(task, status)
+        set_node(task, node)
+        put(node.tasks, uid, task)
+        take(pending, uid)
+        put(target, uid, task)
+        roles[task.role] = roles.get(task.role, 0) + 1
+        if task.sub_job is not None:
+            count(task.sub_job, task, _PENDING, status)
+    for role, n in roles.items():
+        counted = job._role_counts[role]
+        counted[_PENDING] -= n
+        counted[status] += n
+        if first.best_effort:
+            counted[STATUS_COUNT] -= n
+    if first.best_effort:
+        w.set_pending_best_effort(job, job.pending_best_effort_count - k)
+    w.set_group_version(job, job.version + 1)
+    _tally(state, job, first, _PENDING, status, k)
+
+
+def shift_in(state: ClusterState, task: Task, status: TaskStatus, node: Node, queue: Queue) -> None:
+    """Take in a task of a job in *queue* that has its place already; as `shift` from `OUT`, only faster.
+
+    Tens of thousands of pods come this way at a start. Not for tasks with GPUs or sub-jobs.
+    """
+    job, klass, table, row = task.job, task.klass, state.table, node.row
+    counts = COUNTS[status]
+    w.set_status(task, status)
+    w.set_node(task, node)
+    put(node.tasks, task.uid, task)
+    count(job, task, OUT, status)
+    sums = [job._total]
+    if counts.allocated:
+        sums += (job._allocated, queue._allocated, state.namespace(task.namespace)._allocated)
+    if counts.held:
+        sums += (job._held, queue._held)
+    if counts.used:
+        sums.append(state.used_total)
+    idle, used, free, taken = table.idle, table.used, counts.idle, counts.used
+    for d, v in klass.items:
+        idle[d, row] += free * v
+        used[d, row] += taken * v
+        for each in sums:
+            each[d] = each.get(d, 0) + v
+    show(table, row, klass, 1)
+    table.touched.add(row)
+    w.set_queue_version(queue, queue.version + 1)
+    state.mark(job)

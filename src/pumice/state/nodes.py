@@ -8,8 +8,8 @@ from pumice.errors import InvalidInput
 from pumice.model.api import NodeObject
 from pumice.model.mapping import labels_of
 from pumice.model.resources import PODS, Resources
-from pumice.model.sealed import unsealed
 from pumice.model.status import TaskStatus
+from pumice.state.writing import unsealed
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState

@@ -8,15 +8,14 @@ from pumice.errors import InvalidInput
 from pumice.model.api import Metadata, Pod, PodSpec
 from pumice.model.events import EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
-from pumice.model.mapping import find, put, replace, take
 from pumice.model.node import Node
 from pumice.model.queue import Queue
-from pumice.model.sealed import unsealed
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task
+from pumice.state import ledger
 from pumice.state import writing as w
-from pumice.state.ledger import enter, leave
 from pumice.state.refused import WAITS, RefusedEviction
+from pumice.state.writing import find, put, replace, take, unsealed
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
@@ -126,53 +125,23 @@ def _add_task(state: ClusterState, task: Task, status: TaskStatus, node_name: st
     state.table.ensure_width()
     replace(state.tasks, task.uid, task)
     state.task_by_key[task.key] = task
-    if (status is S.RUNNING or status is S.BOUND) and _enter(state, task, status, node_name):
-        return
-    if task.job_key:
-        _join(state, task)
-    if status is not S.PENDING:
-        state.set_status(task, status, find(state.table.by_name, node_name))
-        _orphan(state, task, node_name)
-
-
-def _enter(state: ClusterState, task: Task, status: TaskStatus, node_name: str) -> bool:
-    """Take in a task that has its place already: as if it had waited and been moved there, only faster.
-
-    False, with nothing changed, where there is more to it. Tens of thousands of pods come this way at a start.
-    """
-    job: Job | None = find(state.jobs, task.job_key)
+    job = _join(state, task) if task.job_key else None
     node: Node | None = find(state.table.by_name, node_name)
-    klass = task.klass
-    if job is None or node is None or klass.requires_gpu or job.policies or not job.in_session:
-        return False
-    queue: Queue | None = find(state.queues, job.queue)
-    if queue is None:
-        return False
-    row, table = node.row, state.table
-    w.set_job(task, job)
-    w.set_status(task, status)
-    w.set_node(task, node)
-    put(job._tasks, task.uid, task)
-    put(node.tasks, task.uid, task)
-    enter(job, task)
-    sums = (job._total, job._allocated, job._held, queue._allocated, queue._held, state.used_total)
-    mine = state.namespace(task.namespace)._allocated
-    idle, used = table.idle, table.used
-    for d, v in klass.items:
-        idle[d, row] -= v
-        used[d, row] += v
-        mine[d] = mine.get(d, 0) + v
-        for each in sums:
-            each[d] = each.get(d, 0) + v
-    state._view(row, klass, 1)
-    table.touched.add(row)
-    w.set_queue_version(queue, queue.version + 1)
-    state.mark(job)
-    return True
+    queue: Queue | None = find(state.queues, job.queue) if job is not None and job.in_session else None
+    if node is not None and queue is not None and (status is S.RUNNING or status is S.BOUND) and _is_plain(task):
+        ledger.shift_in(state, task, status, node, queue)
+        return
+    ledger.shift(state, task, ledger.OUT, status, node)
+    _orphan(state, task, node_name)
 
 
-def _join(state: ClusterState, task: Task) -> None:
-    """Make a pending task part of its job."""
+def _is_plain(task: Task) -> bool:
+    """Has it neither GPUs nor a part of a job to be counted in?"""
+    return task.sub_job is None and not task.klass.requires_gpu
+
+
+def _join(state: ClusterState, task: Task) -> Job:
+    """The job of a task, with the task as one of its own; nothing counts it yet."""
     job: Job | None = find(state.jobs, task.job_key)
     if job is None:
         namespace, _, name = task.job_key.partition("/")
@@ -180,23 +149,13 @@ def _join(state: ClusterState, task: Task) -> None:
         put(state.jobs, task.job_key, job)
     w.set_job(task, job)
     put(job._tasks, task.uid, task)
-    enter(job, task)
-    join_sub_job(job, task)
-    for d, v in task.klass.items:
-        job._total[d] = job._total.get(d, 0) + v
-        job._pending[d] = job._pending.get(d, 0) + v
-    queue: Queue | None = find(state.queues, job.queue) if job.in_session else None
-    if queue is not None:
-        for d, v in task.klass.items:
-            queue._pending[d] = queue._pending.get(d, 0) + v
-        put(queue.waiting, job.uid, job)
-        w.set_queue_version(queue, queue.version + 1)
-    state.mark(job)
+    if job.group is not None and job.policies:
+        join_sub_job(job, task)
+    return job
 
 
-def join_sub_job(job: Job, task: Task) -> None:
-    if not job.policies:
-        return
+def join_sub_job(job: Job, task: Task) -> SubJob:
+    """The sub-job of a task of a job with policies, with the task as one of its own; it does not count it yet."""
     uid, group, index, policy = sub_job_of(job, task)
     sub_job = job._sub_jobs.get(uid)
     if sub_job is None:
@@ -207,39 +166,25 @@ def join_sub_job(job: Job, task: Task) -> None:
         put(job._sub_jobs, uid, sub_job)
     w.set_sub_job(task, sub_job)
     put(sub_job._tasks, task.uid, task)
-    enter(sub_job, task)
+    return sub_job
 
 
 def _drop_task(state: ClusterState, task: Task) -> None:
     """Take a task out of everything that counts it."""
     _unorphan(state, task)
-    if task.status is not S.PENDING:
-        state.set_status(task, S.PENDING, None)
+    ledger.shift(state, task, task.status, ledger.OUT, None)
     state.assumed.pop(task.uid, None)
     state.refused.pop(task.uid, None)
     take(state.tasks, task.uid)
     del state.task_by_key[task.key]
     if not task.job_key:
         return
-    job = task.job
-    leave(job, task)
+    job, sub_job = task.job, task.sub_job
     take(job._tasks, task.uid)
-    if task.sub_job is not None:
-        leave(task.sub_job, task)
-        take(task.sub_job._tasks, task.uid)
-        if not task.sub_job._tasks:
-            take(job._sub_jobs, task.sub_job.uid, None)
-    queue = state.queues.get(job.queue) if job.in_session else None
-    for d, v in task.klass.items:
-        job._total[d] -= v
-        job._pending[d] -= v
-        if queue is not None:
-            queue._pending[d] -= v
-    if queue is not None:
-        w.set_queue_version(queue, queue.version + 1)
-        if not job._by_status[S.PENDING]:
-            take(queue.waiting, job.uid, None)
-    state.mark(job)
+    if sub_job is not None:
+        take(sub_job._tasks, task.uid)
+        if not sub_job._tasks:
+            take(job._sub_jobs, sub_job.uid, None)
     if not job._tasks and job.group is None:
         take(state.jobs, job.uid)
 

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.model.api import Taint
-from pumice.model.mapping import put, take
 from pumice.model.node import Node, NodeMap
 from pumice.model.resources import dim_count
+from pumice.state.writing import put, take
 
 if TYPE_CHECKING:
     from pumice.state.devices import DeviceTable

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pumice.model.job import Job
-from pumice.model.mapping import put, take
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.resources import Number
-from pumice.model.sealed import become, unsealed
 from pumice.state.table import NodeTable
-from pumice.state.writing import set_sums
+from pumice.state.writing import become, put, set_sums, take, unsealed
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
@@ -44,6 +42,11 @@ def tell_sums(queue: Queue, allocated: Mapping[int, Number]) -> None:
     set_sums(queue._held, allocated)
     with unsealed(queue):
         queue.version += 1
+
+
+def show_as(queue: Queue, cls: type[Queue]) -> None:
+    """Show a queue as one of another class of the same slots, that of what is told of it."""
+    become(queue, cls)
 
 
 def read_through(node: Node, table: NodeTable) -> None:

@@ -1,12 +1,14 @@
-"""The writers of what plugins see. Only the state has them.
+"""The writers of what plugins see. Only the state may import them.
 
-One per slot that changes in a task's life or with every move; where a whole object is taken over, `unsealed` is used.
+One function per slot that changes in a task's life or with every move; `unsealed` where a whole object is taken over;
+and what writes into the mappings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from types import TracebackType
+from typing import Any, Final
 
 from pumice.model.api import Pod, PodGroup
 from pumice.model.job import Job, SubJob, TaskGroup
@@ -14,9 +16,49 @@ from pumice.model.mapping import ReadOnlyMap
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.resources import Number, Resources
-from pumice.model.sealed import writer
+from pumice.model.sealed import Sealed
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
+
+_write = object.__setattr__
+
+
+def writer(cls: type, slot: str) -> Callable[[Any, Any], None]:
+    """The function that writes one slot of a sealed class."""
+    write: Callable[[Any, Any], None] = cls.__dict__[slot].__set__
+    return write
+
+
+class unsealed:  # noqa: N801  (read as a word: ``with unsealed(job):``)
+    """Within the block the slots of *thing* can be written. For where many change at once."""
+
+    __slots__ = ("_cls", "_thing")
+
+    def __init__(self, thing: Sealed) -> None:
+        self._thing, self._cls = thing, type(thing)
+
+    def __enter__(self) -> None:
+        _write(self._thing, "__class__", self._cls._draft)
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, at: TracebackType | None) -> None:
+        _write(self._thing, "__class__", self._cls)
+
+
+def become(thing: Sealed, cls: type[Sealed]) -> None:
+    """Make *thing* one of another class of the same slots."""
+    _write(thing, "__class__", cls)
+
+
+find: Final[Callable[..., Any]] = dict.get
+"""The value of a key that is surely text, in a third of the time of ``get``."""
+put: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], Any]] = dict.setdefault
+"""Add what is not there yet.; ``dict.__setitem__`` takes twice the time."""
+take: Final[Callable[..., Any]] = dict.pop
+"""Take out."""
+replace: Final[Callable[[ReadOnlyMap[Any, Any], Any, Any], None]] = dict.__setitem__
+"""Add, or put in place of what is there."""
+empty: Final[Callable[[ReadOnlyMap[Any, Any]], None]] = dict.clear
+"""Take everything out."""
 
 set_status: Final[Callable[[Task, TaskStatus], None]] = writer(Task, "status")
 set_node: Final[Callable[[Task, Node | None], None]] = writer(Task, "node")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from pumice.errors import InvalidInput
 from pumice.model.api import (
     AnyObject,
@@ -61,7 +63,7 @@ def node(
     offered = {**_list(cpu=cpu, memory=memory, gpu=gpu, pods=pods), **(resources or {})}
     return NodeObject(
         metadata=Metadata(name=name, labels=dict(labels or {}), annotations=dict(annotations or {})),
-        spec=NodeSpec(unschedulable=unschedulable, taints=[_taint(t) for t in taints]),
+        spec=NodeSpec(unschedulable=unschedulable, taints=tuple(_taint(t) for t in taints)),
         status=NodeStatus(allocatable=offered, capacity=dict(offered)),
     )
 
@@ -127,18 +129,18 @@ def pod(
         notes[GROUP_ANNOTATION] = group
     if role:
         notes[ROLE_KEY] = role
-    made = PodSpec() if spec is None else _copy(spec)
-    made.containers = [Container(name="main", resources=ResourceRequirements(requests=asked))]
-    made.node_name, made.priority, made.scheduler_name = on, priority, scheduler
+    made = replace(
+        PodSpec() if spec is None else spec,
+        containers=(Container(name="main", resources=ResourceRequirements(requests=asked)),),
+        node_name=on,
+        priority=priority,
+        scheduler_name=scheduler,
+    )
     return Pod(
         metadata=Metadata(name=name, namespace=namespace, labels=dict(labels or {}), annotations=notes),
         spec=made,
         status=PodStatus(phase=phase or ("Running" if on else "Pending")),
     )
-
-
-def _copy(spec: PodSpec) -> PodSpec:
-    return PodSpec(**{f: getattr(spec, f) for f in spec.__struct_fields__})
 
 
 def job(

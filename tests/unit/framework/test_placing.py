@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from pumice import Arguments, Event, EventHandler, Node, Plugin, Session, Task, Unfit
 from pumice.engine.choose import Choice, FitError
@@ -47,7 +48,7 @@ def test_a_hard_shard_is_never_left_and_a_soft_one_only_when_it_must_be() -> Non
 
 def nominated(name: str, to: str) -> Any:
     obj = pod(name, group="a")
-    obj.status.nominated_node_name = to
+    force_setattr(obj.status, "nominated_node_name", to)
     return obj
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import force_setattr
+
 from pumice.framework.refusals import Refusal
 from pumice.kube.admission import AGAIN, EVERY, MANY, PATIENCE, Admissions, Ungrouped
 from pumice.model.api import AnyObject, Condition, PodGroup
@@ -68,7 +70,7 @@ def test_who_says_so_already_is_not_written_again_by_a_new_leader() -> None:
 def tell_condition(state: ClusterState, name: str, status: str, message: str) -> None:
     group = state.jobs[f"default/{name}"].group
     assert isinstance(group, PodGroup)
-    group.status.conditions = [Condition(type="Admitted", status=status, message=message)]
+    force_setattr(group.status, "conditions", [Condition(type="Admitted", status=status, message=message)])
 
 
 def test_who_is_let_in_later_says_so_also_after_a_restart() -> None:
@@ -121,7 +123,7 @@ def see(state: ClusterState, look: Ungrouped, *objects: Any) -> None:
 
 def ours(name: str, **options: Any) -> AnyObject:
     made = pod(name, **options)
-    made.spec.scheduler_name = options.get("scheduler", "pumice")  # type: ignore[attr-defined]
+    force_setattr(made.spec, "scheduler_name", options.get("scheduler", "pumice"))  # type: ignore[attr-defined]
     return made
 
 
@@ -139,7 +141,7 @@ def test_a_pod_that_names_no_group_is_told_once_after_a_while() -> None:
 def test_pods_of_other_schedulers_and_those_that_got_a_group_or_went_are_not_told() -> None:
     other = pod("other")
     state, look = ungrouped(other, ours("gets"), ours("goes"), job("j", tasks=1))
-    other.spec.scheduler_name = "default-scheduler"  # type: ignore[attr-defined]
+    force_setattr(other.spec, "scheduler_name", "default-scheduler")  # type: ignore[attr-defined]
     see(state, look, ours("gets", group="j"))
     gone = Gone("Pod", "default/goes")
     look.see([gone])

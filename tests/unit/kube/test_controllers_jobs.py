@@ -10,6 +10,7 @@ from typing import Any
 import controller_objects as some
 import msgspec
 import pytest
+from msgspec.structs import force_setattr
 from scripted_api import ScriptedApi, serving
 
 from pumice.clock import ManualClock
@@ -176,7 +177,7 @@ def test_the_group_of_a_job_that_is_over_goes_and_its_ended_pods_stay(tmp_path: 
 def test_a_group_follows_its_job_and_keeps_what_others_wrote(tmp_path: Path) -> None:
     async def body(b: Bench) -> None:
         job = some.job(replicas=3, status=RUNNING, queue="other")
-        job.metadata.labels = {"team": "red"}
+        force_setattr(job.metadata, "labels", {"team": "red"})
         b.sees(job, some.group(), *(some.pod(f"j-w-{n}") for n in range(3)))
         await b.look()
         assert b.api.sent("PATCH") == [
@@ -339,14 +340,16 @@ def test_a_job_whose_group_is_not_let_in_says_why(tmp_path: Path) -> None:
     async def body(b: Bench) -> None:
         group = some.group(phase="Pending")
         why = "not let into queue default (capacity): no quota"
-        group.status.conditions = [Condition(type="Admitted", status="False", message=why)]
+        force_setattr(group.status, "conditions", [Condition(type="Admitted", status="False", message=why)])
         b.store.take(some.job())
         b.store.take(group)
         await b.jobs.look("ns/j")
         assert Note("Job", "ns/j", "Warning", "Unschedulable", why) in b.notes
         b.notes.clear()
         let_in = some.group(phase="Inqueue")
-        let_in.status.conditions = [Condition(type="Admitted", status="True", message="let into its queue")]
+        force_setattr(
+            let_in.status, "conditions", [Condition(type="Admitted", status="True", message="let into its queue")]
+        )
         b.store.take(let_in)
         await b.jobs.look("ns/j")
         assert [n for n in b.notes if n.reason == "Unschedulable"] == []

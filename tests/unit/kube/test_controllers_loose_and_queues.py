@@ -11,6 +11,7 @@ from typing import Any
 import controller_objects as some
 import msgspec
 import pytest
+from msgspec.structs import force_setattr
 from scripted_api import ScriptedApi, serving
 
 from pumice.kube.controllers.hand import Hand
@@ -86,7 +87,7 @@ def test_an_annotation_that_is_no_number_is_told_and_one_pod_is_enough(tmp_path:
 def test_pods_of_other_schedulers_grouped_pods_and_ended_ones_are_not_ours(tmp_path: Path) -> None:
     async def body(b: Bench) -> None:
         ended = some.loose_pod("ended")
-        ended.status.phase = "Succeeded"
+        force_setattr(ended.status, "phase", "Succeeded")
         others = [
             some.loose_pod("other", scheduler="default-scheduler"),
             some.loose_pod("grouped", annotations={"scheduling.k8s.io/group-name": "mine"}),
@@ -167,11 +168,11 @@ def test_a_group_that_has_any_pod_stays(tmp_path: Path, other: str) -> None:
     async def body(b: Bench) -> None:
         pod = some.loose_pod("a", ownerReferences=[REPLICAS], annotations={} if other == "new" else OWN)
         if other == "finished":
-            pod.status.phase = "Succeeded"
+            force_setattr(pod.status, "phase", "Succeeded")
         elif other == "leaving":
-            pod.metadata.deletion_timestamp = datetime(2020, 1, 1, tzinfo=UTC)
+            force_setattr(pod.metadata, "deletion_timestamp", datetime(2020, 1, 1, tzinfo=UTC))
         elif other == "of another scheduler":
-            pod.spec.scheduler_name = "volcano"
+            force_setattr(pod.spec, "scheduler_name", "volcano")
         b.store.take(made_group())
         assert b.loose.follows(pod)
         b.store.take(pod)

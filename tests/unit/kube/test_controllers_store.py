@@ -6,6 +6,7 @@ import asyncio
 
 import controller_objects as some
 import msgspec
+from msgspec.structs import force_setattr
 
 from pumice.kube.controllers.objects import FOLLOWED
 from pumice.kube.controllers.store import Store
@@ -33,7 +34,7 @@ def test_a_late_watch_does_not_take_back_what_we_wrote_ourselves() -> None:
     store = made()
     old = some.job()
     new = msgspec.structs.replace(old, status={"version": 1})
-    new.metadata = msgspec.structs.replace(old.metadata, resource_version="1000000")
+    force_setattr(new, "metadata", msgspec.structs.replace(old.metadata, resource_version="1000000"))
     store.take(new)
     store.put([Seen(old)])
     assert store.job("ns/j") is new

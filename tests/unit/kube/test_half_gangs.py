@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import force_setattr
 
 from pumice.kube.gangs import HalfGangs
 from pumice.model.api import Condition, Pod, PodGroup
@@ -22,9 +23,9 @@ BOUND = datetime(2026, 1, 1, 12, tzinfo=UTC)
 def member(i: int, *, on: str = "", phase: str = "Running", made: timedelta = timedelta(seconds=-5)) -> Pod:
     """One pod of the gang; a bound one was bound at noon, and all were made five seconds before."""
     found = pod(f"g-{i}", group="g", on=on, phase=phase if on else "Pending")
-    found.metadata.creation_timestamp = BOUND + made
+    force_setattr(found.metadata, "creation_timestamp", BOUND + made)
     if on:
-        found.status.conditions = [Condition("PodScheduled", "True", last_transition_time=BOUND)]
+        force_setattr(found.status, "conditions", [Condition("PodScheduled", "True", last_transition_time=BOUND)])
     return found
 
 

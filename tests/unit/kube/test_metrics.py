@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import force_setattr
 from prometheus_client.parser import text_string_to_metric_families
 
 from pumice.config import load
@@ -60,8 +61,8 @@ class Measured:
     def see(self, *objects: AnyObject) -> None:
         """Objects that were created when we began."""
         for obj in objects:
-            obj.metadata.creation_timestamp = datetime.fromtimestamp(BEGAN, UTC)
-            obj.metadata.uid = obj.metadata.uid or obj.key
+            force_setattr(obj.metadata, "creation_timestamp", datetime.fromtimestamp(BEGAN, UTC))
+            force_setattr(obj.metadata, "uid", obj.metadata.uid or obj.key)
             self.state.apply(Seen(obj))
 
     def cycle(self, seconds: float) -> CycleReport:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from pumice.kube.overtaken import Overtaken
 from pumice.model.api import NodeObject, Pod, Toleration
@@ -78,7 +79,7 @@ def test_binds_to_a_node_that_shrank_or_was_cordoned_are_withdrawn() -> None:
     state, look = world()
     cordoned = node("n1", cpu=4)
     assert isinstance(cordoned, NodeObject)
-    cordoned.spec.unschedulable = True
+    force_setattr(cordoned.spec, "unschedulable", True)
     tell(state, cordoned)
     assert look.look(state) == {f"default/p{i}": "node n1 was cordoned" for i in range(3)}
 
@@ -90,12 +91,12 @@ def test_who_tolerates_a_cordoned_node_goes_there(toleration: Toleration) -> Non
     state, look = world()
     daemon = pod("daemon", cpu=1)
     assert isinstance(daemon, Pod)
-    daemon.spec.tolerations = [toleration]
+    force_setattr(daemon.spec, "tolerations", [toleration])
     tell(state, daemon)
     bound(state, look, "daemon", to="n2")
     cordoned = node("n2", cpu=4)
     assert isinstance(cordoned, NodeObject)
-    cordoned.spec.unschedulable = True
+    force_setattr(cordoned.spec, "unschedulable", True)
     tell(state, cordoned)
     assert look.look(state) == {}
 
@@ -104,7 +105,7 @@ def test_a_bind_of_a_pod_that_is_gone_or_leaving_is_withdrawn_and_one_that_faile
     state, look = world()
     state.apply(Gone("Pod", "default/p0"))
     leaving = pod("p1", cpu=1)
-    leaving.metadata.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
+    force_setattr(leaving.metadata, "deletion_timestamp", datetime(2026, 1, 1, tzinfo=UTC))
     tell(state, leaving)
     state.apply(BindFailed("default/p2", "default/p2", "no", "n1"))
     assert look.look(state) == dict.fromkeys(("default/p0", "default/p1"), "the pod is gone or leaving")

@@ -8,8 +8,9 @@ import pickle
 import pytest
 
 from pumice.model.job import Job
-from pumice.model.sealed import Sealed, become, unsealed, writer
+from pumice.model.sealed import Sealed
 from pumice.model.task import Task
+from pumice.state.writing import become, unsealed, writer
 
 
 class Point(Sealed):

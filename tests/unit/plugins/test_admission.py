@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 from queue_worlds import opened, queue
 
 from pumice.framework.plugin import Arguments
@@ -61,7 +62,7 @@ def _dated(name: str, created: int, waiting: str = "", key: str = "volcano.sh/sl
     group = next(o for o in objects if isinstance(o, api.PodGroup))
     stamp = {"name": name, "namespace": "default", "annotations": notes}
     dated = {**stamp, "creationTimestamp": f"1970-01-01T00:{created:02d}:00Z"}
-    group.metadata = api.decode("PodGroup", {"metadata": dated}).metadata
+    force_setattr(group, "metadata", api.decode("PodGroup", {"metadata": dated}).metadata)
     return objects
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from pumice.config import from_data
 from pumice.errors import InvalidInput
@@ -90,7 +91,7 @@ def test_what_was_placed_a_moment_ago_counts_as_load(two: Scenario) -> None:
 def test_a_running_task_is_load_of_its_own_until_it_is_measured(two: Scenario, seconds: float, found: str) -> None:
     two.job("old", cpu=4, on="n1")
     task = two.task("old-0")
-    task.pod.status = PodStatus(phase="Running", start_time=datetime.fromtimestamp(NOW - seconds, UTC))
+    force_setattr(task.pod, "status", PodStatus(phase="Running", start_time=datetime.fromtimestamp(NOW - seconds, UTC)))
     two.job("j", cpu=1)
     assert where(decide(two, {"n1": (10, 10), "n2": (20, 20)})) == [found]
 

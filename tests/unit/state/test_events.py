@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import force_setattr
 
 from pumice.errors import IllegalMove
 from pumice.model.api import AnyObject, decode
@@ -32,7 +33,7 @@ def tell(state: ClusterState, *objects: Any) -> None:
 
 
 def terminating(obj: AnyObject) -> AnyObject:
-    obj.metadata.deletion_timestamp = WHEN
+    force_setattr(obj.metadata, "deletion_timestamp", WHEN)
     return obj
 
 
@@ -83,7 +84,7 @@ def test_what_nobody_has_heard_of_may_leave() -> None:
 def test_a_pod_of_the_same_name_and_another_uid_is_another_pod() -> None:
     state = state_of(queue("default"), node("n1"), job("a", on="n1"))
     again = pod("a-0", group="a", cpu=1)
-    again.metadata.uid = "second"
+    force_setattr(again.metadata, "uid", "second")
     tell(state, again)
     assert set(state.tasks) == {"second"}
     assert state.nodes["n1"].used.milli_cpu == 0
@@ -184,7 +185,7 @@ def assumed() -> ClusterState:
     state.move(a, S.ALLOCATED, state.nodes["n1"])
     state.move(a, S.BINDING, state.nodes["n1"])
     state.assume(a)
-    state.set_status(b, S.RELEASING, state.nodes["n1"], evicted=True)
+    state.move(b, S.RELEASING, state.nodes["n1"], evicted=True)
     state.assume(b)
     state.end_session()
     return state
@@ -344,7 +345,7 @@ def test_a_task_priority_may_be_overridden_by_annotation() -> None:
 
 def _as_seen(phase: str, *, on: str = "", deleted: bool = False) -> AnyObject:
     seen = pod("p", cpu=2, on=on)
-    seen.status.phase = phase
+    force_setattr(seen.status, "phase", phase)
     return terminating(seen) if deleted else seen
 
 

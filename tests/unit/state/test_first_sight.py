@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import force_setattr
 
 from pumice.model.api import AnyObject, Pod
 from pumice.model.events import Seen
@@ -67,7 +68,7 @@ def test_a_pod_first_seen_running_counts_like_one_that_was_seen_waiting(data: st
         state.apply_all(Seen(obj) for obj in BASE)
     for obj in pods:
         waiting = Pod(metadata=obj.metadata, spec=pod("x", cpu=0).spec, status=type(obj.status)(phase="Pending"))
-        waiting.spec.containers = obj.spec.containers
+        force_setattr(waiting.spec, "containers", obj.spec.containers)
         by_steps.apply(Seen(waiting))
         for state in (at_once, by_steps):
             state.apply(Seen(obj))

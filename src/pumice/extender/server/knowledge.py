@@ -18,7 +18,6 @@ from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.resources import Number, dim, unit
-from pumice.model.sealed import become
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, Task
 from pumice.state import told as told_facts
@@ -154,11 +153,11 @@ class Knowledge:
         self._apply("Queue", to_kube.queue_of(told))
         queue = self.state.queues[told.name]
         if sums_told or self.complete:
-            become(queue, Queue)
+            told_facts.show_as(queue, Queue)
             if not self.complete:
                 self._sums(queue, told)
         else:
-            become(queue, UntoldSums)
+            told_facts.show_as(queue, UntoldSums)
         return queue
 
     # -- parts ----------------------------------------------------------------------------------------------------

@@ -153,6 +153,12 @@ def _owners(pod: OwnedPod) -> list[dict[str, Any]]:
     """The group goes when the pod's owner goes, or with a bare pod."""
     if pod.metadata.controller is not None:
         return [msgspec.to_builtins(owner) for owner in pod.metadata.owner_references or ()]
-    own = Owner(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
-    own.controller = own.block_owner_deletion = True
+    own = Owner(
+        api_version="v1",
+        kind="Pod",
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )
     return [msgspec.to_builtins(own)]

@@ -22,12 +22,12 @@ class _Struct(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
     pass
 
 
-class Owner(OwnerReference):
+class Owner(OwnerReference, frozen=True):
     api_version: str = ""
     block_owner_deletion: bool | None = None
 
 
-class OwnedMeta(Metadata):
+class OwnedMeta(Metadata, frozen=True):
     owner_references: list[Owner] | None = None  # type: ignore[assignment]
 
     @property
@@ -55,7 +55,7 @@ class _PodStatus(_Struct):
     init_container_statuses: list[_ContainerStatus] | None = None
 
 
-class OwnedPod(AnyObject):
+class OwnedPod(AnyObject, frozen=True):
     """A pod, with who owns it and how its containers fared."""
 
     kind_name = "OwnedPod"
@@ -103,7 +103,7 @@ class OwnedPod(AnyObject):
         )
 
 
-class VcJob(AnyObject):
+class VcJob(AnyObject, frozen=True):
     """A job of Volcano's; its status as it stands on the server."""
 
     kind_name = "Job"
@@ -112,13 +112,13 @@ class VcJob(AnyObject):
     status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class FollowedQueue(AnyObject):
+class FollowedQueue(AnyObject, frozen=True):
     kind_name = "FollowedQueue"
     spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
     status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Command(AnyObject):
+class Command(AnyObject, frozen=True):
     """What somebody wants to be done with a job or a queue (``vcctl`` writes these)."""
 
     kind_name = "Command"

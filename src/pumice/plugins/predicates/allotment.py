@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from pumice.engine.matching import untolerated
 from pumice.model.api import ResourceClaim, Toleration
+from pumice.model.mapping import plain
 from pumice.plugins.predicates.cel import Counter, Device
 
 Key: TypeAlias = tuple[str, str, str]
@@ -199,7 +200,8 @@ def allocation_of(claim: ResourceClaim, given: Sequence[Given]) -> dict[str, Any
             config.append({"source": "FromClaim", **line})
     devices = {"results": results, **({"config": config} if config else {})}
     where = _node_selector([g.device for g in given])
-    return {"devices": devices, **({"nodeSelector": where} if where is not None else {})}
+    allocation: dict[str, Any] = plain({"devices": devices, **({"nodeSelector": where} if where is not None else {})})
+    return allocation
 
 
 def _node_selector(devices: Sequence[Device]) -> dict[str, Any] | None:

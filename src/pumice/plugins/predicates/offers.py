@@ -118,7 +118,7 @@ class Offers:
         for term in storage.allowed_topologies:
             ok = np.ones(len(rows), dtype=np.bool_)
             for line in term.get("matchLabelExpressions") or ():
-                wanted = Requirement(key=line["key"], operator="In", values=list(line.get("values") or ()))
+                wanted = Requirement(key=line["key"], operator="In", values=tuple(line.get("values") or ()))
                 ok &= matching.label_matches(wanted, rows)
             found.append(ok)
         return _any(found, rows)
