@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render
+from pumice.cli.layout import counted
 from pumice.cli.options import ConfOption, JsonOption, Output, OutputOption, as_json
 from pumice.cli.usage import WrongUsage
 from pumice.errors import InvalidInput
@@ -130,8 +131,7 @@ def check(
     if as_json(output, json):
         render.data([_verdict_data(verdict) for verdict in verdicts])
     else:
-        rows = [(one.verb, one.outcome, one.milliseconds or "", "; ".join(one.notes)) for one in verdicts]
-        render.table(["VERB", "VERDICT", "MS", "NOTES"], rows, wrap=["NOTES"])
+        _show_verdicts(verdicts)
     if any(verdict.outcome == "failed" for verdict in verdicts) or all(one.outcome == "absent" for one in verdicts):
         raise typer.Exit(1)
 
@@ -175,7 +175,7 @@ def replay(
         from pumice.extender.tools.proxy import player
 
         with listening_on(host, port) as listening:
-            render.note(f"answering {len(exchanges)} exchanges of {cassette} on {address(listening)}")
+            render.note(f"answering {counted(len(exchanges), 'exchange')} of {cassette} on {address(listening)}")
             run_until_told(player(exchanges, loose=loose), {"log_level": "warning"}, [listening])
         return
     from pumice.extender.tools.compare import differences
@@ -190,9 +190,12 @@ def replay(
         )
     else:
         render.table(
-            ["#", "PATH", "THEN", "NOW"], [(d.number, d.path, d.then, d.now) for d in found], wrap=["THEN", "NOW"]
+            ["#", "PATH", "THEN", "NOW"],
+            [(d.number, d.path, d.then, d.now) for d in found],
+            wrap=["THEN", "NOW"],
+            names=["PATH"],
         )
-        render.line(f"{len(exchanges)} questions, {len(found)} answered otherwise")
+        render.line(f"{counted(len(exchanges), 'question')}, {len(found)} answered otherwise")
     if found:
         raise typer.Exit(1)
 
@@ -216,6 +219,18 @@ def _tls(cert: Path | None, key: Path | None, client_ca: Path | None) -> dict[st
 
         found |= {"ssl_ca_certs": str(client_ca), "ssl_cert_reqs": int(ssl.CERT_REQUIRED)}
     return found
+
+
+def _show_verdicts(verdicts: list[Verdict]) -> None:
+    unreached = [
+        one for one in verdicts if one.outcome == "failed" and any("cannot be reached" in n for n in one.notes)
+    ]
+    if len(unreached) > 1:  # one line says as much as one for every verb
+        render.line(f"{counted(len(unreached), 'verb')} failed: {unreached[0].notes[0]}", style="red")
+        verdicts = [one for one in verdicts if one not in unreached]
+    if verdicts:
+        rows = [(one.verb, one.outcome, one.milliseconds or "", "; ".join(one.notes)) for one in verdicts]
+        render.table(["VERB", "VERDICT", "MS", "NOTES"], rows, wrap=["NOTES"])
 
 
 def _verdict_data(verdict: Verdict) -> dict[str, Any]:
