@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Policies over HTTP, and tools for those who write them.", no_args_is_help=True)
 
 HostOption = Annotated[str, typer.Option("--host", help="The address to listen on.")]
-PortOption = Annotated[int, typer.Option("--port", help="The port to listen on; 0 takes a free one.")]
+PortOption = Annotated[
+    int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The port to listen on; 0 takes a free one.")
+]
 CertOption = Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate of the server.")]
 KeyOption = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")]
 ClientCaOption = Annotated[
@@ -69,6 +71,8 @@ def serve(
     from pumice.extender.server.options import Options
     from pumice.extender.server.served import Served
 
+    if dialect:
+        _known_dialect(dialect)
     tls = _tls(tls_cert, tls_key, client_ca)
     builders = policy_builders(policies, conf, arg or [])
     options = Options(
@@ -106,7 +110,9 @@ def check(
     dialect: Annotated[str, typer.Option("--dialect", help="The dialect to ask in.")] = "both",
     verb: VerbOption = None,
     only: Annotated[list[str] | None, typer.Option("--only", metavar="VERB", help="Ask this verb only.")] = None,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds for each answer.")] = 5.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Seconds for each answer.")
+    ] = 5.0,
     ca_file: Annotated[Path | None, typer.Option("--ca-file", metavar="FILE", help="CA of the extender.")] = None,
     token_file: Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="Bearer token.")] = None,
     output: OutputOption = Output.TABLE,
@@ -121,6 +127,7 @@ def check(
     for name in only or ():
         if name not in QUESTIONS:
             raise WrongUsage(f"--only {name!r}: must be one of {', '.join(QUESTIONS)}")
+    _known_dialect(dialect)
     transport = Transport(
         url.rstrip("/"),
         timeout=timeout,
@@ -206,6 +213,13 @@ def _say_what_is_missing(served: Served, dialect: str) -> None:
         missing = served.not_carried(name)
         if missing:
             render.warning(f"callers in the {name} dialect do not ask: {', '.join(missing)}")
+
+
+def _known_dialect(name: str) -> None:
+    from pumice.extender.wire.dialects import DIALECTS
+
+    if name not in DIALECTS:
+        raise WrongUsage(f"--dialect {name!r}: must be one of {', '.join(DIALECTS)}")
 
 
 def _tls(cert: Path | None, key: Path | None, client_ca: Path | None) -> dict[str, Any]:
