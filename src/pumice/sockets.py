@@ -20,7 +20,8 @@ def tcp_listener(host: str, port: int) -> socket.socket:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind((host, port))
         opened.listen()
-    except OSError as exc:
+    except (OSError, OverflowError, TypeError) as exc:  # a port or a name that no address can have is none of OSError
         opened.close()
-        raise InvalidInput(f"address {f'[{host}]' if ':' in host else host}:{port}: {exc.strerror or exc}") from exc
+        why = getattr(exc, "strerror", None) or exc
+        raise InvalidInput(f"address {f'[{host}]' if ':' in host else host}:{port}: {why}") from exc
     return opened

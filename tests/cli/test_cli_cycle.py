@@ -56,7 +56,7 @@ def test_explain_names_the_place_the_reasons_and_the_nearest_miss(pumice: Pumice
     assert why["nearest"] == {"node": "a100-2", "lacks": {"nvidia.com/gpu": "1"}, "objection": ""}
     assert why["room_for"] == 2
     out = pumice("explain", "research/llama", saved_demo).out
-    assert "1 of 2 jobs that wait in queue research" in out
+    assert "1 of 2 jobs waiting in queue research" in out
     assert "a100-2 lacks 1 nvidia.com/gpu" in out
 
 
@@ -96,11 +96,11 @@ def test_a_redacted_cycle_tells_no_names_and_decides_the_same(pumice: Pumice, tm
         assert name not in listed
 
 
-def test_jobs_are_listed_with_the_columns_of_vcctl(pumice: Pumice) -> None:
+def test_jobs_are_listed_with_the_columns_of_vcctl_and_their_queue(pumice: Pumice) -> None:
     rows = pumice("job", "list", DEMO, "--json").data
     assert list(rows[0]) == [
-        *("Name", "Creation", "Phase", "JobType", "Replicas", "Min", "Pending", "Running", "Succeeded", "Failed"),
-        *("Unknown", "RetryCount"),
+        *("Name", "Queue", "Creation", "Phase", "JobType", "Replicas", "Min", "Pending", "Running", "Succeeded"),
+        *("Failed", "Unknown", "RetryCount"),
     ]
     serving = next(row for row in rows if row["Name"] == "platform/serving")
     assert (serving["Phase"], serving["Replicas"], serving["Min"], serving["Running"]) == ("Running", 4, 3, 4)

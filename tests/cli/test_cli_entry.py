@@ -20,7 +20,6 @@ HELP_S = 0.3
 VERSION_S = 0.15
 TRIES = 8
 """The best run counts: what has to be compiled first and a busy machine make others longer, never shorter."""
-LATER = {"simulate", "compare"}
 HEAVY = ("numpy", "yaml", "aiohttp", "uvicorn", "starlette", "prometheus_client", "pumice.model", "pumice.framework")
 """What no parser needs."""
 
@@ -35,7 +34,7 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
         yield from leaves(below[name], (*path, name))
 
 
-ALL = sorted(set(leaves(typer.main.get_command(app))) - LATER)
+ALL = sorted(leaves(typer.main.get_command(app)))
 COMPLETIONS = [("pumice ", "1"), ("pumice sim", "1"), ("pumice cycle --re", "2"), ("pumice conf ", "2")]
 
 

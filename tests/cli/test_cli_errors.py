@@ -44,6 +44,8 @@ def test_a_deliberate_failure_is_one_line_on_stderr_and_exit_code_1(
         (["bench", "gnags"], "shape 'gnags': must be one of singles, gangs"),
         (["extender", "serve", "gang", "--arg", "weight"], "--arg 'weight': must look like key=value"),
         (["extender", "check", "http://127.0.0.1:1", "--only", "predicat"], "--only 'predicat': must be one of "),
+        (["extender", "check", "http://127.0.0.1:1", "--dialect", "latin"], "--dialect 'latin': must be one of "),
+        (["extender", "serve", "gang", "--dialect", "latin"], "--dialect 'latin': must be one of "),
         (["extender", "serve", "gang", "--verb", "bind"], "--verb 'bind': must look like key=value"),
         (["extender", "serve", "gang", "--tls-key", "key.pem"], "--tls-cert: must be given with --tls-key"),
         (["controllers", "--controllers", "jobs"], "--controllers 'jobs': must be one of job, podgroup, queue"),

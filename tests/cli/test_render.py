@@ -1,4 +1,4 @@
-"""What is printed: nothing is cut off, tables keep to the terminal where they can, colours are for terminals."""
+"""What is printed: tables keep to the terminal, a pipe gets everything, colours are for terminals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,39 @@ LONG = "a-very-long-name-that-nobody-may-cut-off"
 def test_a_table_without_columns_to_break_keeps_its_width(terminal: Shown) -> None:
     with terminal() as out:
         render.table(["NAME", "N"], [(LONG, 1)])
-    assert f"{LONG}   1\n" in out.getvalue()
+    assert f"{LONG}  1\n" in out.getvalue()
+
+
+def test_names_are_cut_in_the_middle_and_a_pipe_gets_them_whole(
+    terminal: Shown, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def show() -> None:
+        render.table(["NAME", "N"], [(f"{LONG}-00017", 1), (f"{LONG}-00018", 2)], names=["NAME"])
+
+    with terminal() as out:
+        show()
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) == 40
+    assert [line.split()[0][-6:] for line in lines[2:]] == ["-00017", "-00018"]
+    show()
+    assert f"{LONG}-00018" in capsys.readouterr().out
+
+
+def test_columns_that_say_nothing_are_left_out_first_and_others_with_a_word(
+    terminal: Shown, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = ["NAME", "FAILED", "UNKNOWN", "CREATION"]
+
+    def shown(name: str, failed: int) -> list[str]:
+        with terminal() as out:
+            render.table(columns, [(name, failed, 0, "2026-01-01")], spare=["CREATION", "UNKNOWN", "FAILED"])
+        return out.getvalue().splitlines()[0].split()
+
+    assert shown("job", 0) == columns
+    assert shown("a-name-of-20-letters", 3) == ["NAME", "FAILED", "CREATION"]
+    assert capsys.readouterr().err == ""
+    assert shown("a-name-of-thirty-three-letters-xx", 0) == ["NAME"]
+    assert capsys.readouterr().err == "left out in this width: CREATION; a wider terminal and -o json have all\n"
 
 
 def test_a_table_breaks_the_columns_that_may_be_broken(terminal: Shown) -> None:

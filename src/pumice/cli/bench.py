@@ -43,10 +43,7 @@ def bench(
     if as_json(output, json):
         render.data(results)
     else:
-        render.table(
-            ["SHAPE", "PUMICE", "CPU A TASK", "MEMORY", "VOLCANO", "KAI", "FLOOR", "REACH", "VERDICT"],
-            [row(name, r) for name, r in results.items()],
-        )
+        show(results)
         if times:
             for name, r in results.items():
                 render.note("")
@@ -61,14 +58,30 @@ def _compare(commit: str, names: list[str], pairs: int, for_programs: bool) -> N
     if for_programs:
         render.data({"against": then, "shapes": results})
     else:
-        render.table(
-            ["SHAPE", then.upper(), "NOW", "CHANGE", "95 % INTERVAL", "MEMORY", "VERDICT"],
-            [compared_row(name, r) for name, r in results.items()],
-        )
-        for r in results.values():
-            if "reason" in r:
-                render.note(r["reason"])
+        show_compared(then, results)
     _fail_if_wrong(results)
+
+
+def show(results: dict[str, dict[str, Any]]) -> None:
+    """Print what was measured, beside the others."""
+    render.table(
+        ["SHAPE", "PUMICE", "CPU A TASK", "MEMORY", "VOLCANO", "KAI", "FLOOR", "REACH", "VERDICT"],
+        [row(name, r) for name, r in results.items()],
+        wrap=["CPU A TASK"],
+        spare=["MEMORY", "REACH", "FLOOR"],
+    )
+
+
+def show_compared(then: str, results: dict[str, dict[str, Any]]) -> None:
+    """Print what was measured, beside a commit."""
+    render.table(
+        ["SHAPE", then.upper(), "NOW", "CHANGE", "95 % INTERVAL", "MEMORY", "VERDICT"],
+        [compared_row(name, r) for name, r in results.items()],
+        spare=["MEMORY"],
+    )
+    for r in results.values():
+        if "reason" in r:
+            render.note(r["reason"])
 
 
 def _fail_if_wrong(results: dict[str, dict[str, Any]]) -> None:

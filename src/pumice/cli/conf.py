@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli import render
+from pumice.cli.layout import counted
 from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, read_text, registry_with
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def check(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Say everything that is wrong with FILE, or written in vain. Exit code 1 if there is anything."""
+    """Say everything that is wrong with FILE or has no effect. Exit code 1 if there is anything."""
     from pumice.config import InvalidConf, load
     from pumice.scheduler.assembly import assemble, catalogue_of
 
@@ -122,4 +123,5 @@ def _problem(problem: object) -> dict[str, object]:
 
 def _size(loaded: Loaded) -> str:
     conf = loaded.conf
-    return f"{len(conf.actions)} actions, {sum(1 for _ in conf.listed())} plugins in {len(conf.tiers)} tiers"
+    plugins = counted(sum(1 for _ in conf.listed()), "plugin")
+    return f"{counted(len(conf.actions), 'action')}, {plugins} in {counted(len(conf.tiers), 'tier')}"

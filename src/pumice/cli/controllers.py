@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import signal
 import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import Annotated, Any
 
@@ -85,6 +83,9 @@ def controllers(
     verbosity: Verbosity = 1,
 ) -> None:
     """Look after vcjobs, PodGroups and queues in a cluster without Volcano, until stopped."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor, wait
+
     from pumice.kube.controllers.service import Controllers, Settings
     from pumice.kube.credentials import Credentials
     from pumice.kube.serving import Answers, health_routes, listening, serve

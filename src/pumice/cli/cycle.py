@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli import render
+from pumice.cli.layout import counted
 from pumice.cli.options import (
     CompatOption,
     ConfOption,
@@ -120,10 +121,13 @@ def replay(
     if as_json(output, json):
         render.data({"same": same, "saved": cycle.decisions, "now": ran.decisions, "differences": changes})
     elif same:
-        render.line(f"the same {len(ran.decisions)} decisions", style="green")
+        render.line(f"the same {counted(len(ran.decisions), 'decision')}", style="green")
     else:
-        render.heading(f"{len(changes)} pods fare differently", f"{len(cycle.decisions)} decisions then")
-        render.table(["POD", "THEN", "NOW"], [(c["pod"], c["then"], c["now"]) for c in changes])
+        fare = "fares" if len(changes) == 1 else "fare"
+        then = counted(len(cycle.decisions), "decision")
+        render.heading(f"{counted(len(changes), 'pod')} {fare} differently", f"{then} then")
+        columns = ["POD", "THEN", "NOW"]
+        render.table(columns, [(c["pod"], c["then"], c["now"]) for c in changes], names=columns)
         if not changes:
             render.line("the same decisions in another order")
     if other is None and not same:

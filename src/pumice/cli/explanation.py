@@ -5,24 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from pumice.cli import outcome, render
+from pumice.cli.layout import counted
 from pumice.framework.explain import Explanation, NearMiss
+from pumice.framework.refusals import Stage
 
 
 def show(why: Explanation) -> None:
     """Print why a job waits."""
     render.heading(why.job, f"queue {why.queue or '-'}, phase {why.phase or '-'}")
-    place = f"{why.position} of {why.waiting} jobs that wait in queue {why.queue}" if why.position else "does not wait"
+    served = why.stage is Stage.SERVED
     counts = ", ".join(f"{n} {status}" for status, n in why.tasks.items())
     rows: list[tuple[str, Any]] = [
         ("tasks", f"{counts}; needs {why.min_available} together"),
-        ("position", place),
-        ("stopped at", f"{why.stage}: {outcome.STOPPED[why.stage]}{f' ({why.plugin})' if why.plugin else ''}"),
-        ("because", why.text),
+        ("position", _position(why)),
     ]
+    if not served:
+        rows.append(("stopped at", f"{why.stage}: {outcome.STOPPED[why.stage]}{outcome.by(why.plugin)}"))
+    rows.append(("state" if served else "because", why.text))
     if why.task:
         rows.append(("about", f"{why.task}, asks for {_amounts(why.wants)}"))
     if why.room_for is not None and why.room_for > 0:
-        rows.append(("room for", f"{why.room_for} such tasks now"))
+        rows.append(("room for", f"{counted(why.room_for, 'such task')} now"))
     if why.nearest is not None:
         rows.append(("nearest miss", _miss(why.nearest)))
     render.pairs(rows)
@@ -38,6 +41,12 @@ def show(why: Explanation) -> None:
         render.line("What would unblock it", style="bold")
         for hint in why.unblock:
             render.paragraph(hint, indent=2, lead="→ ")
+
+
+def _position(why: Explanation) -> str:
+    if why.position:
+        return f"{why.position} of {counted(why.waiting, 'job')} waiting in queue {why.queue}"
+    return "none: it does not wait" if why.stage is Stage.SERVED else "none: it is in no queue's order"
 
 
 def _amounts(amounts: dict[str, str]) -> str:

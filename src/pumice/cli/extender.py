@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render
+from pumice.cli.layout import counted
 from pumice.cli.options import ConfOption, JsonOption, Output, OutputOption, as_json
 from pumice.cli.usage import WrongUsage
 from pumice.errors import InvalidInput
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Policies over HTTP, and tools for those who write them.", no_args_is_help=True)
 
 HostOption = Annotated[str, typer.Option("--host", help="The address to listen on.")]
-PortOption = Annotated[int, typer.Option("--port", help="The port to listen on; 0 takes a free one.")]
+PortOption = Annotated[
+    int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The port to listen on; 0 takes a free one.")
+]
 CertOption = Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate of the server.")]
 KeyOption = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")]
 ClientCaOption = Annotated[
@@ -68,6 +71,8 @@ def serve(
     from pumice.extender.server.options import Options
     from pumice.extender.server.served import Served
 
+    if dialect:
+        _known_dialect(dialect)
     tls = _tls(tls_cert, tls_key, client_ca)
     builders = policy_builders(policies, conf, arg or [])
     options = Options(
@@ -105,7 +110,9 @@ def check(
     dialect: Annotated[str, typer.Option("--dialect", help="The dialect to ask in.")] = "both",
     verb: VerbOption = None,
     only: Annotated[list[str] | None, typer.Option("--only", metavar="VERB", help="Ask this verb only.")] = None,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds for each answer.")] = 5.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Seconds for each answer.")
+    ] = 5.0,
     ca_file: Annotated[Path | None, typer.Option("--ca-file", metavar="FILE", help="CA of the extender.")] = None,
     token_file: Annotated[Path | None, typer.Option("--token-file", metavar="FILE", help="Bearer token.")] = None,
     output: OutputOption = Output.TABLE,
@@ -120,6 +127,7 @@ def check(
     for name in only or ():
         if name not in QUESTIONS:
             raise WrongUsage(f"--only {name!r}: must be one of {', '.join(QUESTIONS)}")
+    _known_dialect(dialect)
     transport = Transport(
         url.rstrip("/"),
         timeout=timeout,
@@ -130,8 +138,7 @@ def check(
     if as_json(output, json):
         render.data([_verdict_data(verdict) for verdict in verdicts])
     else:
-        rows = [(one.verb, one.outcome, one.milliseconds or "", "; ".join(one.notes)) for one in verdicts]
-        render.table(["VERB", "VERDICT", "MS", "NOTES"], rows, wrap=["NOTES"])
+        _show_verdicts(verdicts)
     if any(verdict.outcome == "failed" for verdict in verdicts) or all(one.outcome == "absent" for one in verdicts):
         raise typer.Exit(1)
 
@@ -175,7 +182,7 @@ def replay(
         from pumice.extender.tools.proxy import player
 
         with listening_on(host, port) as listening:
-            render.note(f"answering {len(exchanges)} exchanges of {cassette} on {address(listening)}")
+            render.note(f"answering {counted(len(exchanges), 'exchange')} of {cassette} on {address(listening)}")
             run_until_told(player(exchanges, loose=loose), {"log_level": "warning"}, [listening])
         return
     from pumice.extender.tools.compare import differences
@@ -190,9 +197,12 @@ def replay(
         )
     else:
         render.table(
-            ["#", "PATH", "THEN", "NOW"], [(d.number, d.path, d.then, d.now) for d in found], wrap=["THEN", "NOW"]
+            ["#", "PATH", "THEN", "NOW"],
+            [(d.number, d.path, d.then, d.now) for d in found],
+            wrap=["THEN", "NOW"],
+            names=["PATH"],
         )
-        render.line(f"{len(exchanges)} questions, {len(found)} answered otherwise")
+        render.line(f"{counted(len(exchanges), 'question')}, {len(found)} answered otherwise")
     if found:
         raise typer.Exit(1)
 
@@ -203,6 +213,13 @@ def _say_what_is_missing(served: Served, dialect: str) -> None:
         missing = served.not_carried(name)
         if missing:
             render.warning(f"callers in the {name} dialect do not ask: {', '.join(missing)}")
+
+
+def _known_dialect(name: str) -> None:
+    from pumice.extender.wire.dialects import DIALECTS
+
+    if name not in DIALECTS:
+        raise WrongUsage(f"--dialect {name!r}: must be one of {', '.join(DIALECTS)}")
 
 
 def _tls(cert: Path | None, key: Path | None, client_ca: Path | None) -> dict[str, Any]:
@@ -216,6 +233,18 @@ def _tls(cert: Path | None, key: Path | None, client_ca: Path | None) -> dict[st
 
         found |= {"ssl_ca_certs": str(client_ca), "ssl_cert_reqs": int(ssl.CERT_REQUIRED)}
     return found
+
+
+def _show_verdicts(verdicts: list[Verdict]) -> None:
+    unreached = [
+        one for one in verdicts if one.outcome == "failed" and any("cannot be reached" in n for n in one.notes)
+    ]
+    if len(unreached) > 1:  # one line says as much as one for every verb
+        render.line(f"{counted(len(unreached), 'verb')} failed: {unreached[0].notes[0]}", style="red")
+        verdicts = [one for one in verdicts if one not in unreached]
+    if verdicts:
+        rows = [(one.verb, one.outcome, one.milliseconds or "", "; ".join(one.notes)) for one in verdicts]
+        render.table(["VERB", "VERDICT", "MS", "NOTES"], rows, wrap=["NOTES"])
 
 
 def _verdict_data(verdict: Verdict) -> dict[str, Any]:

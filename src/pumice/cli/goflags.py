@@ -72,8 +72,9 @@ class GoFlags(TyperCommand):
             names = [n for n in parameter.opts if n.startswith("-")]
             (switches if getattr(parameter, "is_flag", False) else values).update(names)
         rewritten, warnings = rewrite(args, frozenset(switches - {"--help", "-h"}), frozenset(values), self.idle)
-        from pumice.cli import render
+        if warnings:
+            from pumice.cli import render
 
-        for text in warnings:
-            render.warning(text)
+            for text in warnings:
+                render.warning(text)
         return super().parse_args(ctx, rewritten)

@@ -15,9 +15,11 @@ from pumice.model.status import TaskStatus
 
 S = TaskStatus
 JOB_COLUMNS = (
-    *("Name", "Creation", "Phase", "JobType", "Replicas", "Min"),
+    *("Name", "Queue", "Creation", "Phase", "JobType", "Replicas", "Min"),
     *("Pending", "Running", "Succeeded", "Failed", "Unknown", "RetryCount"),
 )
+JOB_SPARE = ("RetryCount", "Unknown", "Succeeded", "Failed", "JobType", "Creation", "Running", "Pending")
+"""What a narrow terminal does without, the first one first."""
 QUEUE_COLUMNS = ("Name", "Weight", "State", "Parent", "Inqueue", "Pending", "Running", "Unknown", "Completed")
 _VERSION = "volcano.sh/job-version"
 _TYPE = "volcano.sh/job-type"
@@ -29,6 +31,7 @@ def job_row(job: Job, *, with_namespace: bool = True) -> tuple[Any, ...]:
     counted = (S.PENDING, S.RUNNING, S.SUCCEEDED, S.FAILED, S.UNKNOWN)
     return (
         job.uid if with_namespace else job.name,
+        job.queue or "-",
         _date(job.creation),
         str(job.phase) or "-",
         job.labels.get(_TYPE, "Batch"),
@@ -50,7 +53,6 @@ def job_data(job: Job) -> dict[str, Any]:
     """A job with its tasks, for programs."""
     return {
         **named(JOB_COLUMNS, job_row(job)),
-        "Queue": job.queue,
         "Priority": job.priority,
         "Conditions": job.group.status.conditions or [] if job.group is not None else [],
         "Tasks": [
@@ -66,11 +68,21 @@ def job_data(job: Job) -> dict[str, Any]:
     }
 
 
+def show_jobs(rows: list[tuple[Any, ...]]) -> None:
+    """Print a table of jobs."""
+    render.table(JOB_COLUMNS, rows, names=("Name", "Queue"), spare=JOB_SPARE)
+
+
+def show_queues(rows: list[tuple[Any, ...]]) -> None:
+    """Print a table of queues."""
+    render.table(QUEUE_COLUMNS, rows, names=("Name", "Parent"), spare=("Unknown", "Completed", "Parent", "Inqueue"))
+
+
 def show_job(job: Job) -> None:
     """Print a job and its tasks."""
     render.heading(job.uid, f"queue {job.queue or '-'}, priority {job.priority}")
     render.line()
-    render.table(JOB_COLUMNS, [job_row(job)])
+    show_jobs([job_row(job)])
     render.line()
     render.table(
         ["Task", "Role", "Status", "Node", "Requests"],
@@ -78,6 +90,8 @@ def show_job(job: Job) -> None:
             (t.name, t.role or "-", t.status.title, t.node_name or "-", short(t.requests.as_written()))
             for t in sorted(job.tasks.values(), key=lambda t: t.name)
         ],
+        names=["Task", "Role", "Node"],
+        wrap=["Requests"],
     )
     for condition in (job.group.status.conditions or []) if job.group is not None else []:
         render.line(f"{condition.type}: {condition.message or condition.reason}")
@@ -91,7 +105,7 @@ def queue_data(queue: Queue) -> dict[str, Any]:
 
 def show_queue(queue: Queue) -> None:
     """Print a queue and its amounts."""
-    render.table(QUEUE_COLUMNS, [queue_row(queue)])
+    show_queues([queue_row(queue)])
     render.line()
     told = {what: amounts for what, amounts in _sums(queue).items() if amounts.names()}
     render.pairs([(what, short(amounts.as_written())) for what, amounts in told.items()])

@@ -39,7 +39,7 @@ def job_list(
     if as_json(output, json):
         render.data([object_rows.named(object_rows.JOB_COLUMNS, row) for row in rows])
     else:
-        render.table(object_rows.JOB_COLUMNS, rows)
+        object_rows.show_jobs(rows)
 
 
 @jobs.command("view")
@@ -68,7 +68,7 @@ def queue_list(paths: PathsArgument, output: OutputOption = Output.TABLE, json: 
     if as_json(output, json):
         render.data([object_rows.named(object_rows.QUEUE_COLUMNS, row) for row in rows])
     else:
-        render.table(object_rows.QUEUE_COLUMNS, rows)
+        object_rows.show_queues(rows)
 
 
 @queues.command("get")

@@ -8,6 +8,7 @@ from typing import Any
 
 from pumice.cli import render
 from pumice.cli.amounts import short
+from pumice.cli.layout import counted
 from pumice.framework.explain import Explanation, explain
 from pumice.framework.refusals import Stage
 from pumice.framework.session import Session
@@ -19,14 +20,14 @@ from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 
 STOPPED = {
-    Stage.ABSENT: "cannot be looked at",
-    Stage.ENQUEUE: "not let into its queue",
+    Stage.ABSENT: "not considered",
+    Stage.ENQUEUE: "not yet admitted to its queue",
     Stage.VALID: "not complete",
-    Stage.QUEUE: "its queue may not take it",
+    Stage.QUEUE: "its queue cannot take it now",
     Stage.NODES: "no room on the nodes",
     Stage.READY: "not enough tasks have a place",
     Stage.EVICTION: "nobody may be evicted for it",
-    Stage.UNSEEN: "not tried",
+    Stage.UNSEEN: "not tried in this cycle",
     Stage.SERVED: "served",
 }
 """The stages as people read them."""
@@ -71,7 +72,8 @@ def as_data(report: CycleReport, waiting: Waiting) -> dict[str, Any]:
 def show(state: ClusterState, report: CycleReport, waiting: Waiting) -> None:
     """Print a cycle."""
     pods = sum(len(job.tasks) for job in state.jobs.values())
-    size = f"{len(state.nodes)} nodes, {len(state.queues)} queues, {len(state.jobs)} jobs, {pods} pods"
+    parts = ((len(state.nodes), "node"), (len(state.queues), "queue"), (len(state.jobs), "job"), (pods, "pod"))
+    size = ", ".join(counted(number, noun) for number, noun in parts)
     render.heading("One cycle", f"{size}, {report.timings.get(('cycle', 'total'), 0.0) * 1000:.1f} ms")
     _placed(state, report)
     _evicted(report)
@@ -96,7 +98,7 @@ def _placed(state: ClusterState, report: CycleReport) -> None:
     if not by_job:
         _title("Nobody was placed", "yellow")
         return
-    _title(f"Placed: {len(report.binds)} pods of {len(by_job)} jobs", "green")
+    _title(f"Placed: {counted(len(report.binds), 'pod')} of {counted(len(by_job), 'job')}", "green")
     render.table(
         ["JOB", "QUEUE", "PODS", "EACH ASKS FOR", "NODES"],
         [
@@ -104,6 +106,7 @@ def _placed(state: ClusterState, report: CycleReport) -> None:
             for uid, nodes in sorted(by_job.items(), key=lambda item: (state.jobs[item[0]].queue, item[0]))
         ],
         wrap=["NODES", "EACH ASKS FOR"],
+        names=["JOB", "QUEUE"],
     )
 
 
@@ -120,9 +123,9 @@ def _evicted(report: CycleReport) -> None:
     evictions = [i for i in report.intents if isinstance(i, Evict)]
     if not evictions:
         return
-    _title(f"Evicted: {len(evictions)} pods", "red")
+    _title(f"Evicted: {counted(len(evictions), 'pod')}", "red")
     rows = [(i.pod, i.node, i.action, i.beneficiary or "-") for i in evictions]
-    render.table(["POD", "FROM", "BY", "FOR"], rows)
+    render.table(["POD", "FROM", "BY", "FOR"], rows, names=["POD", "FROM", "FOR"])
 
 
 def _promised(report: CycleReport) -> None:
@@ -130,13 +133,13 @@ def _promised(report: CycleReport) -> None:
         return
     _title("Promised room that is being released", "cyan")
     rows = [(uid, len(pods), _spread(Counter(pods.values()))) for uid, pods in sorted(report.pipelined.items())]
-    render.table(["JOB", "PODS", "NODES"], rows, wrap=["NODES"])
+    render.table(["JOB", "PODS", "NODES"], rows, wrap=["NODES"], names=["JOB"])
 
 
 def _waits(waiting: Waiting) -> None:
     if not waiting.explained:
         return
-    _title(f"Waiting: {len(waiting.explained) + waiting.more} jobs", "yellow")
+    _title(f"Waiting: {counted(len(waiting.explained) + waiting.more, 'job')}", "yellow")
     for why in waiting.explained:
         render.line()
         brief(why)
@@ -144,12 +147,16 @@ def _waits(waiting: Waiting) -> None:
         render.line(f"\n  and {waiting.more} more (--limit)", style="dim")
 
 
+def by(plugin: str) -> str:
+    """Who said it, behind what was said."""
+    return f" ({plugin})" if plugin else ""
+
+
 def brief(why: Explanation) -> None:
     """Print why a job waits, in a few lines."""
     place = f", {why.position} of {why.waiting} that wait" if why.position else ""
     render.heading(f"  {why.job}", f"{STOPPED[why.stage]} · queue {why.queue or '-'}{place}")
-    by = f" ({why.plugin})" if why.plugin else ""
-    render.paragraph(f"{why.text}{by}", indent=4)
+    render.paragraph(f"{why.text}{by(why.plugin)}", indent=4)
     for hint in why.unblock:
         render.paragraph(hint, indent=4, lead="→ ")
 
@@ -162,8 +169,9 @@ def _nodes(state: ClusterState) -> None:
         key=dim_name,
     )
     _title("Nodes after the cycle", "blue")
+    resources = [dim_name(d).rpartition("/")[2].upper() for d in extended]
     render.table(
-        ["NODE", *(dim_name(d).rpartition("/")[2].upper() for d in extended), "", "CPU", "MEMORY", "PODS"],
+        ["NODE", *resources, "", "CPU", "MEMORY", "PODS"],
         [
             (
                 name,
@@ -175,6 +183,8 @@ def _nodes(state: ClusterState) -> None:
             )
             for name, node in sorted(state.nodes.items())
         ],
+        names=["NODE"],
+        spare=["", *reversed(resources)],
     )
 
 

@@ -43,6 +43,8 @@ def points(
             (p.name, p.flag or "-", p.origin, _asked(everybody.asks.get(p.name, ())), p.rule.name)
             for p in POINTS.values()
         ],
+        wrap=["ASKED BY", "RULE"],
+        spare=["FROM", "FLAG"],
     )
 
 

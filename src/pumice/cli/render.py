@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import msgspec
 from rich import box
@@ -13,6 +13,8 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
+
+from pumice.cli.layout import SAYS_NOTHING, fit, middle
 
 PIPE_WIDTH = 240
 """Columns when nobody looks at the output: wide enough that a table is never broken."""
@@ -25,6 +27,11 @@ def _console(stream: TextIO) -> Console:
     return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
+def _say(stream: TextIO, text: Text) -> None:
+    """Print one line; a terminal breaks it between words."""
+    _console(stream).print(text, soft_wrap=not stream.isatty())
+
+
 def data(value: Any) -> None:
     """Print a value as JSON, for programs."""
     sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False) + "\n")
@@ -32,7 +39,7 @@ def data(value: Any) -> None:
 
 def line(text: str = "", style: str = "") -> None:
     """Print one line of data."""
-    _console(sys.stdout).print(Text(text, style=style), soft_wrap=True)
+    _say(sys.stdout, Text(text, style=style))
 
 
 def paragraph(text: str, indent: int = 0, lead: str = "") -> None:
@@ -47,23 +54,47 @@ def paragraph(text: str, indent: int = 0, lead: str = "") -> None:
 
 def heading(text: str, aside: str = "") -> None:
     """Print a heading with a dimmer remark behind it."""
-    _console(sys.stdout).print(Text.assemble((text, "bold"), (f"  {aside}" if aside else "", "dim")), soft_wrap=True)
+    _say(sys.stdout, Text.assemble((text, "bold"), (f"  {aside}" if aside else "", "dim")))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, wrap: Sequence[str] = ()) -> None:
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    wrap: Sequence[str] = (),
+    names: Sequence[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
     """Print a table. Numbers stand to the right.
 
-    Where the terminal is too narrow, cells of the columns in *wrap* are broken into lines; without such columns the
-    table keeps its width. Nothing is ever cut off.
+    In a terminal that is too narrow, columns in *spare* are left out (those that say nothing first; what else is left
+    out is said), *names* are cut in the middle and cells in *wrap* broken between words. A pipe gets everything.
     """
     body = [["" if cell is None else cell for cell in row] for row in rows]
-    out = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    for at, name in enumerate(columns):
+    texts = [[cell.plain if isinstance(cell, Text) else str(cell) for cell in row] for row in body]
+    width = _console(sys.stdout).width if sys.stdout.isatty() else PIPE_WIDTH
+    fitted = fit(columns, texts, width, wrap=wrap, names=names, spare=spare if sys.stdout.isatty() else ())
+    padding = (0, 1) if fitted.gap == 3 else (0, 1, 0, 0)
+    out = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False, padding=padding)
+    for at, wide in zip(fitted.columns, fitted.widths, strict=True):
         numeric = bool(body) and all(isinstance(row[at], (int, float)) or row[at] == "" for row in body)
-        out.add_column(name, justify="right" if numeric else "left", no_wrap=name not in wrap, overflow="fold")
+        broken = columns[at] in wrap
+        justify: Literal["left", "right"] = "right" if numeric else "left"
+        out.add_column(columns[at], justify=justify, width=wide, no_wrap=not broken, overflow="fold")
+        if columns[at] in names:
+            for row, plain in zip(body, texts, strict=True):
+                row[at] = middle(plain[at], wide)
     for row in body:
-        out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
-    _print(out, wide=not wrap)
+        shown = (row[at] for at in fitted.columns)
+        out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in shown))
+    _print(out, wide=sum(fitted.widths) + 3 * len(columns))
+    missing = [name for at, name in enumerate(columns) if at not in fitted.columns and _says_something(texts, at)]
+    if missing:
+        note(f"left out in this width: {', '.join(missing)}; a wider terminal and -o json have all")
+
+
+def _says_something(texts: Sequence[Sequence[str]], at: int) -> bool:
+    return any(row[at] not in SAYS_NOTHING for row in texts)
 
 
 def pairs(rows: Iterable[tuple[str, Any]]) -> None:
@@ -76,11 +107,10 @@ def pairs(rows: Iterable[tuple[str, Any]]) -> None:
     _print(out)
 
 
-def _print(out: Table, wide: bool = False) -> None:
-    """Print a table without blanks at the ends of lines."""
+def _print(out: Table, wide: int = 0) -> None:
+    """Print a table without blanks at the ends of lines, in at least *wide* columns."""
     console = _console(sys.stdout)
-    if wide:
-        console.width = max(console.width, PIPE_WIDTH)
+    console.width = max(console.width, wide)
     with console.capture() as captured:
         console.print(out)
     sys.stdout.write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
@@ -101,17 +131,17 @@ def styled(text: str, style: str) -> Text:
 
 def note(text: str) -> None:
     """Say something beside the data."""
-    _console(sys.stderr).print(Text(text, style="dim"), soft_wrap=True)
+    _say(sys.stderr, Text(text, style="dim"))
 
 
 def warning(text: str) -> None:
     """Say that something is doubtful."""
-    _console(sys.stderr).print(Text.assemble(("warning: ", "bold yellow"), text), soft_wrap=True)
+    _say(sys.stderr, Text.assemble(("warning: ", "bold yellow"), text))
 
 
 def error(text: str) -> None:
     """Say in one line what failed."""
-    _console(sys.stderr).print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
+    _say(sys.stderr, Text.assemble(("error: ", "bold red"), text))
 
 
 class Bar:

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
-from pumice.cli.progress import terminable
-from pumice.cli.simulate import (
+from pumice.cli.play_options import (
     DirectoryOption,
     FailIfOption,
     HorizonOption,
@@ -17,15 +16,8 @@ from pumice.cli.simulate import (
     ReportOption,
     ScenarioArgument,
     UntilSureOption,
-    changed,
-    chosen_confs,
 )
-from pumice.cli.studies import Files, Wanted, play_study
 from pumice.errors import InvalidInput
-from pumice.scheduler.assembly import catalogue_of
-from pumice.sim.scenario import plugin_directory, read_scenario
-from pumice.sim.study.playing import World
-from pumice.sim.study.sweeping import grid, parse_vary
 
 MOST_CONFS = 200
 
@@ -56,6 +48,14 @@ def sweep(
     json: JsonOption = False,
 ) -> None:
     """Vary arguments of a configuration, and say which values are better than those it has."""
+    from pumice.cli.playing import changed, chosen_confs
+    from pumice.cli.progress import terminable
+    from pumice.cli.studies import Files, Wanted, play_study
+    from pumice.scheduler.assembly import catalogue_of
+    from pumice.sim.scenario import plugin_directory, read_scenario
+    from pumice.sim.study.playing import World
+    from pumice.sim.study.sweeping import grid, parse_vary
+
     plugins = plugins_dir or plugin_directory(scenario)
     catalogue = catalogue_of(registry_with(plugins))
     read = read_scenario(scenario, catalogue)

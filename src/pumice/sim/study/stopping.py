@@ -12,6 +12,8 @@ from pumice.sim.results.pairs import Interval
 from pumice.sim.results.seeds import compare_seeds
 from pumice.sim.results.summary import Summary
 
+MOST_LISTED: Final = 100_000
+"""Seeds that may be asked for."""
 MOST_SEEDS: Final = 64
 """Where the figures decide, no more seeds than these are played."""
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
@@ -25,12 +27,13 @@ def parse_seeds(text: str) -> list[int]:
     """
     found = _RANGE.fullmatch(text.strip())
     try:
-        if found is not None:
-            seeds = list(range(int(found[1]), int(found[2]) + 1))
-        elif "," in text:
+        if found is None and "," in text:
             seeds = [int(part) for part in text.split(",")]
         else:
-            seeds = list(range(1, int(text) + 1))
+            low, high = (int(found[1]), int(found[2])) if found is not None else (1, int(text))
+            if high - low >= MOST_LISTED:
+                raise InvalidInput(f"must be at most {MOST_LISTED:,} seeds, got {text!r}")
+            seeds = list(range(low, high + 1))
     except ValueError:
         raise InvalidInput(f"must be 1..30, 30 or 1,4,9, got {text!r}") from None
     if not seeds or len(set(seeds)) != len(seeds):

@@ -1,0 +1,56 @@
+"""Options of the commands that play scenarios."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file.")]
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Write the report as one HTML page.")
+]
+RecordOption = Annotated[
+    Path | None, typer.Option("--record", metavar="FILE", help="Write the records of the runs as JSON, one per line.")
+]
+SaveOption = Annotated[
+    Path | None,
+    typer.Option("--save", metavar="FILE", help="Save the cluster at the end of the run, for explain and replay."),
+]
+LogOption = Annotated[
+    Path | None,
+    typer.Option("--log", metavar="FILE", help="Write what happened, line by line; several runs follow each other."),
+]
+HorizonOption = Annotated[
+    str | None, typer.Option("--horizon", metavar="TIME", help="End the run at this simulated time: 90m, 12h, 3d.")
+]
+SeedOption = Annotated[int | None, typer.Option("--seed", help="Other random draws than the scenario's own.")]
+SeedsOption = Annotated[
+    str | None,
+    typer.Option("--seeds", metavar="SEEDS", help="Play many seeds, pair by pair: 1..30, or 1,4,9. Traces are shaken."),
+]
+UntilSureOption = Annotated[
+    str | None,
+    typer.Option(
+        "--until-sure",
+        metavar="PERCENT",
+        help="Play seeds until the change in mean wait (or of 'wait.p95 5%') is known to so much either way: 5%.",
+    ),
+]
+JobsOption = Annotated[
+    int | None,
+    typer.Option("--jobs", metavar="N", min=1, help="Processes that play; else one for each core."),
+]
+FailIfOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-if",
+        metavar="RULE",
+        help="Exit with 1 if this holds, such as 'wait.p95 > +5%' (a change) or 'unfinished > 0' (repeatable).",
+    ),
+]
+DirectoryOption = Annotated[
+    Path | None,
+    typer.Option("--plugins-dir", metavar="DIR", help="Load plugins from here; else from the scenario's pluginsDir."),
+]

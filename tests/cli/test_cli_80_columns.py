@@ -1,0 +1,131 @@
+"""Every table in a terminal of 80 columns: no line is longer, and no word is broken."""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+import typer
+from cli_runs import DEMO, DEMO_CONF, Pumice
+
+from pumice.bench.shapes import SHAPES
+from pumice.cli import bench
+from pumice.cli.app import app
+from pumice.cli.layout import LONGEST_WORD, counted, middle
+
+NODE = "gke-production-europe-west4-a100-80gb-pool-{}-7f3a2b1c"
+JOB = "llm-pretraining-of-the-large-language-model-team-run-{}"
+CONF = "actions: enqueue, allocate, preempt\ntiers: [{plugins: [{name: gang}, {name: priority}, {name: predicates}]}]\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cluster whose nodes, jobs and queues have the names that clusters have."""
+    folder = tmp_path_factory.mktemp("long")
+    objects = ["kind: Queue\nmetadata: {name: research-and-development-department}\nspec: {weight: 1}\n"]
+    for n in range(3):
+        room = "{cpu: '8', memory: 64Gi, nvidia.com/gpu: '8', pods: '110'}"
+        objects.append(f"kind: Node\nmetadata: {{name: {NODE.format(n)}}}\nstatus: {{allocatable: {room}}}\n")
+    for n in range(4):
+        job = JOB.format(n)
+        spec = f"{{minMember: 2, queue: research-and-development-department, priorityClassName: {'ab'[n == 3]}}}"
+        objects.append(f"kind: PodGroup\nmetadata: {{name: {job}, namespace: natural-language}}\nspec: {spec}\n")
+        for pod in range(2):
+            where = f"nodeName: {NODE.format(n)}, " if n < 2 else ""
+            asks = "{containers: [{name: c, resources: {requests: {cpu: '3', memory: 8Gi, nvidia.com/gpu: '3'}}}], "
+            phase = "Running" if n < 2 else "Pending"
+            objects.append(
+                f"kind: Pod\nmetadata:\n  name: {job}-worker-{pod}\n  namespace: natural-language\n"
+                f"  annotations: {{scheduling.k8s.io/group-name: {job}, volcano.sh/task-spec: parameter-server}}\n"
+                f"spec: {asks}{where}schedulerName: pumice}}\nstatus: {{phase: {phase}}}\n"
+            )
+    (folder / "cluster.yaml").write_text("---\n".join(objects))
+    (folder / "scheduler.conf").write_text(CONF)
+    (folder / "other.conf").write_text("actions: enqueue\ntiers: [{plugins: [{name: gang}]}]\n")
+    Pumice()("cycle", folder / "cluster.yaml", "--conf", folder / "scheduler.conf", "--save", folder / "now.cycle")
+    return folder
+
+
+COMMANDS: list[list[object]] = [
+    ["cycle", DEMO, "--conf", DEMO_CONF],
+    *(["explain", job, DEMO, "--conf", DEMO_CONF] for job in ("llama", "sweep", "cleanup", "probe", "detector")),
+    ["job", "list", DEMO],
+    ["job", "view", "llama", DEMO],
+    ["queue", "list", DEMO],
+    ["queue", "get", "vision", DEMO],
+    ["points"],
+    ["points", "predicate"],
+    ["plugins"],
+    ["plugins", "nodeorder"],
+    ["conf", "explain", DEMO_CONF],
+    ["conf", "lint", DEMO_CONF],
+    ["cycle", "{cluster.yaml}", "--conf", "{scheduler.conf}"],
+    ["explain", JOB.format(3), "{cluster.yaml}", "--conf", "{scheduler.conf}"],
+    ["replay", "{now.cycle}", "--conf", "{other.conf}"],
+    ["job", "list", "{cluster.yaml}"],
+    ["job", "list", "{cluster.yaml}", "-n", "natural-language"],
+    ["job", "view", JOB.format(0), "{cluster.yaml}"],
+    ["queue", "list", "{cluster.yaml}"],
+    ["queue", "get", "research-and-development-department", "{cluster.yaml}"],
+]
+
+
+def printed(words: list[object], folder: Path, columns: int, patch: pytest.MonkeyPatch) -> str:
+    """What a command prints in a terminal."""
+    patch.setenv("COLUMNS", str(columns))
+    patch.setenv("TERM", "xterm")
+    given = [str(folder / w[1:-1]) if isinstance(w, str) and w.startswith("{") else str(w) for w in words]
+    out = Terminal()
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        code = typer.main.get_command(app).main(given, prog_name="pumice", standalone_mode=False)
+    assert not code
+    return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(Path(str(w)).name for w in words))
+def test_what_a_command_prints_fits_and_breaks_no_word(
+    words: list[object], long_names: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = set(re.split(r"[\s─]+", printed(words, long_names, 400, monkeypatch)))
+    narrow = printed(words, long_names, 80, monkeypatch)
+    assert [line for line in narrow.splitlines() if len(line) > 80] == []
+    figures = re.compile(r"[\d.,]+")  # times differ from run to run
+    pieces = [
+        word
+        for word in re.split(r"[\s─]+", narrow)
+        if word not in wide and "…" not in word and not figures.fullmatch(word)
+    ]
+    assert [word for word in pieces if not any(word in long and len(long) > LONGEST_WORD for long in wide)] == []
+
+
+def test_the_tables_of_the_benchmarks_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = {"per_cycle": False, "wall": 12.5, "per_second": 123456.0, "cpu": 12.5, "tasks": 1000, "peak_mib": 1234.0}
+    both = {"then": 123.4, "now": 132.1}
+    ratio = {"ratio": 1.0712, "low": 0.9012, "high": 1.2345, "verdict": "same", "cpu": both, "peak_mib": both}
+    lacking = {"verdict": "lacking", "reason": "cd59504 lacks the shape take-in"}
+    monkeypatch.setenv("COLUMNS", "80")
+    with redirect_stdout(Terminal()) as out, redirect_stderr(io.StringIO()):
+        bench.show(dict.fromkeys(SHAPES, run))
+        bench.show_compared("cd59504", {**dict.fromkeys(SHAPES, ratio), "take-in": lacking})
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
+    assert len(lines) > 2 * len(SHAPES)
+    assert [line for line in lines if len(line) > 80] == []
+
+
+def test_a_cut_name_keeps_its_ends() -> None:
+    assert middle("abcdefghij", 10) == "abcdefghij"
+    assert middle("abcdefghijk", 10) == "abcde…hijk"
+    assert middle("abcdefghijk", 5) == "ab…jk"
+
+
+def test_one_is_not_many() -> None:
+    assert [counted(n, "job") for n in (0, 1, 2, 1000)] == ["0 jobs", "1 job", "2 jobs", "1,000 jobs"]
+    assert counted(2, "policy", "policies") == "2 policies"

@@ -1,0 +1,86 @@
+"""Whatever stands behind an option, of every command: it ends with a word on it and exit code 1 or 2, if not well.
+
+The options are those that the commands have: a new one is covered by being there.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from cli_runs import DEMO, DEMO_CONF, ROOT
+from typer.testing import CliRunner
+
+from pumice.cli.app import app
+
+GUIDE = ROOT / "examples" / "scenarios" / "guide.yaml"
+NEEDED: dict[str, list[object]] = {
+    "simulate": [GUIDE],
+    "compare": ["default", "--scenario", GUIDE],
+    "sweep": [GUIDE, "--vary", "priority.x=1"],
+    "report": ["{nowhere}"],
+    "cycle": [DEMO, "--conf", DEMO_CONF],
+    "explain": ["research/llama", DEMO, "--conf", DEMO_CONF],
+    "replay": ["{nowhere}"],
+    "job list": [DEMO],
+    "job view": ["llama", DEMO],
+    "queue list": [DEMO],
+    "queue get": ["research", DEMO],
+    "conf check": [DEMO_CONF],
+    "conf lint": [DEMO_CONF],
+    "plugin new": ["gang"],
+    "conformance run": ["{nowhere}"],
+    "extender serve": ["nonesuch"],
+    "extender check": ["http://127.0.0.1:1", "--only", "predicate"],
+    "extender record": ["http://127.0.0.1:1", "tape", "--port", "{taken}"],
+    "extender replay": ["{nowhere}"],
+    "bench": ["nonesuch"],
+    "run": ["--kubeconfig", "{nowhere}"],
+    "controllers": ["--kubeconfig", "{nowhere}"],
+}
+"""What a command cannot do without; servers and benchmarks are kept from starting."""
+WRONG = ["", "nonsense", "-1", "99999999999999999999", "\u2028"]
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> list[tuple[str, Any]]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        return [(" ".join(path), command)]
+    return [leaf for name in below for leaf in leaves(below[name], (*path, name))]
+
+
+OPTIONS = [
+    (name, max(parameter.opts, key=len))
+    for name, command in leaves(typer.main.get_command(app))
+    for parameter in command.params
+    if parameter.opts[0].startswith("-") and not getattr(parameter, "is_flag", False)
+]
+
+
+def test_there_are_many_of_them() -> None:
+    assert len(OPTIONS) > 80
+
+
+@pytest.mark.parametrize(("name", "option"), OPTIONS, ids=[f"{name} {option}" for name, option in OPTIONS])
+def test_a_value_that_makes_no_sense_never_ends_in_a_traceback(
+    name: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with socket.create_server(("", 0)) as taken:
+        meant = {"{nowhere}": str(tmp_path / "nowhere"), "{taken}": str(taken.getsockname()[1])}
+        needed = [meant.get(str(word), str(word)) for word in NEEDED.get(name, [])]
+        _try_all(name, option, needed)
+
+
+def _try_all(name: str, option: str, needed: list[str]) -> None:
+    for value in WRONG:
+        ran = CliRunner().invoke(app, [*name.split(), *needed, f"{option}={value}"])
+        what = f"{option}={value!r}: {ran.output}"
+        assert ran.exception is None or isinstance(ran.exception, SystemExit), what
+        assert ran.exit_code in (0, 1, 2), what
+        assert "Traceback" not in ran.output, what
+        assert ran.exit_code == 0 or ran.output.strip(), what
