@@ -112,7 +112,10 @@ def test_a_report_and_a_table_are_made_of_one_two_and_three_configurations() -> 
         page = html_seeds(found, title="study")
         assert all(name in page for name in names)
         assert re.search(r">[^<]*\b(nan|inf|None)\b", page.partition("<main>")[2].partition("<script")[0]) is None
-        assert render_seeds(found) is not None
+        assert ("play the one you choose on others, such as --seeds 9..16" in page) == (len(names) > 2)
+        stream = io.StringIO()
+        Console(file=stream, width=80, color_system=None).print(render_seeds(found))
+        assert all(name in stream.getvalue() for name in names if name != "first" or len(names) != 2)
 
 
 @pytest.mark.parametrize("width", [72, 80, 100, 118, 160])
