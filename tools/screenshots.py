@@ -12,7 +12,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-SHOTS = (("report.png", "Compare"), ("run.png", "tidy"))
+SHOTS = (("report.png", "All seeds"), ("run.png", "tidy, seed 1"))
 """File, and the tab that it shows."""
 WINDOW = {"width": 1280, "height": 1000}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 import shlex
 import subprocess
@@ -122,6 +124,33 @@ def test_the_trace_of_the_page_can_be_read(tmp_path: Path) -> None:
     jobs = {job.name: job for job in traces.read(tmp_path / "jobs.csv")}
     assert list(jobs) == ["train-1", "sweep", "notebook", "spark"]
     assert (jobs["spark"].tasks, jobs["sweep"].min_available, jobs["notebook"].gpus) == (9, 2, 0.5)
+
+
+DATA = {
+    "philly_jobs.csv.gz": "job_id,submit_s,duration_s,num_gpus,vc\n"
+    + "".join(f"{n},{5_184_000 + 600 * n},900,{1 + n % 9},vc{n % 3}\n" for n in range(20)),
+    "openb_node_list_gpu_node.csv": "sn,cpu_milli,memory_mib,gpu,model\nnode-1,64000,262144,4,T4\n",
+    "openb_pod_list_default.csv": "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
+    "deletion_time,scheduled_time\n"
+    + "".join(f"pod-{n},4000,1024,1,500,,{'LS' if n % 2 else 'BE'},Running,{n},{n + 60},{n + 1}\n" for n in range(9)),
+    "lublin_256.swf.gz": "; a log\n"
+    + "".join(f"{n} {60 * n} -1 600 {16 * n} -1 -1 {16 * n} 900 -1 1 {n} 1 1 1 1 -1 -1\n" for n in range(1, 13)),
+}
+"""A little of each format, under the names that the page gives them."""
+
+
+@pytest.mark.parametrize("text", re.findall(r"```yaml\n(.*?)```", TRACES, re.DOTALL), ids=["philly", "openb", "swf"])
+def test_every_scenario_of_the_page_about_traces_runs_to_its_end(text: str, tmp_path: Path) -> None:
+    for name, content in DATA.items():
+        packed = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
+        (tmp_path / name).write_bytes(packed)
+    (tmp_path / "s.yaml").write_text(text)
+    result = CliRunner().invoke(app, ["simulate", str(tmp_path / "s.yaml"), "--json"])
+    assert result.exit_code == 0, result.stderr
+    for run in json.loads(result.stdout)["runs"]:
+        assert run["total"]["jobs"] > 5
+        assert run["total"]["unfinished"] == 0
+    assert result.stderr == ""
 
 
 def test_the_columns_and_formats_of_the_page_are_those_of_the_code(tmp_path: Path) -> None:

@@ -83,6 +83,13 @@ def remarks(comparison: SeedComparison) -> list[str]:
                 f"{effect.advised:,} seeds"
             )
         said += _incomparable(name, at, comparison.overall)
+    tried = len(comparison.configurations) - 1
+    if tried > 1:
+        last = comparison.seeds[-1]
+        said.append(
+            f"{tried} configurations were tried on these seeds, and the best of many looks better than it is: play "
+            f"the one you choose on others, such as --seeds {last + 1}..{last + max(len(comparison.seeds), FEWEST)}"
+        )
     if len(comparison.configurations) > 1 and len(comparison.seeds) < FEWEST:
         many = len(comparison.seeds)
         said.append(

@@ -14,6 +14,7 @@ from pumice.sim.results.metrics import METRICS
 from pumice.sim.results.summary import Figures, Summary
 
 _REASONS = 5
+NO_VERDICT = "One run of each cannot tell a change from chance; --seeds 1..30 can."
 _LABELS = max(len(metric.label) for metric in METRICS.values())
 _VALUES = len("59 min 59 s")
 """Widths that let the columns of tables which follow each other stand below each other."""
@@ -40,6 +41,7 @@ def render_comparison(comparison: Comparison) -> RenderableType:
         rows = [(group.name, row) for group in groups for row in group.rows if row.key == "wait.mean"]
         if len(rows) > 1:
             parts.append(_table(title, comparison.runs, rows))
+    parts += [Text(), Text(NO_VERDICT, style="dim")] if len(comparison.runs) > 1 else []
     return Group(*parts, *_notes(comparison.notes))
 
 

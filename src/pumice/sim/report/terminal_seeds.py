@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -15,23 +15,50 @@ _STYLES = {"better": "green", "worse": "red", "cannot tell": "yellow", "no chang
 _FIRST_OF_PART = frozenset({"wait.mean", "completed", "makespan"})
 
 
+_OVERVIEW = ("unfinished", "wait.mean", "wait.p95", "jct.mean", "evictions", "utilisation.gpu", "utilisation.cpu")
+"""Figures that many configurations are shown by; the report and the JSON output have all."""
+WIDE = 118
+"""Columns that the whole table needs. Below that the first configuration's values, which the change tells, give way."""
+
+
 def render_seeds(comparison: SeedComparison) -> RenderableType:
     """Return each configuration against the first over all seeds; a single one with its own intervals."""
-    rows = [(row.label, row) for row in comparison.overall if effects.says_something(row)]
-    parts: list[RenderableType] = []
-    names = comparison.configurations
-    if len(names) == 1:
-        parts.append(_alone("", rows))
-    for at in range(1, len(names)):
-        parts.append(_table("" if at == 1 else " ", names, at, rows))
+    return _Seeds(comparison)
+
+
+class _Seeds:
+    """The tables of a comparison, laid out for the terminal that they are printed to."""
+
+    def __init__(self, comparison: SeedComparison) -> None:
+        self._comparison = comparison
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        comparison, wide = self._comparison, options.max_width >= WIDE
+        rows = [(row.label, row) for row in comparison.overall if effects.says_something(row)]
+        names = comparison.configurations
+        if len(names) == 1:
+            yield _alone(names[0], rows)
+        if len(names) > 2:
+            yield from (_by_configuration(row, names, wide) for key in _OVERVIEW for _, row in rows if row.key == key)
+        else:
+            yield from self._of_two(rows, wide)
+        yield Text()
+        if len(names) > 1:
+            signs = "" if wide else f"{', '.join(f'{sign} {word}' for word, sign in effects.SIGNS.items())}. "
+            yield Text(signs + effects.HOW_TO_READ, style="dim")
+        for text in [*effects.remarks(comparison), *comparison.notes]:
+            yield Text(f"note: {text}", style="yellow")
+
+    def _of_two(self, rows: Sequence[tuple[str, SeedRow]], wide: bool) -> RenderResult:
+        """All figures of two configurations, and their waits by queue and by size."""
+        comparison, names = self._comparison, self._comparison.configurations
+        if len(names) < 2:
+            return
+        yield _table("", names, 1, rows, wide)
         for title, groups in (("Mean wait by queue", comparison.by_queue), ("Mean wait by size", comparison.by_size)):
             waits = [(group.name, row) for group in groups for row in group.rows if row.key == "wait.mean"]
             if len(waits) > 1:
-                parts.append(_table(title, names, at, waits))
-    said = [*effects.remarks(comparison), *comparison.notes]
-    notes = [Text(f"note: {text}", style="yellow") for text in said]
-    reading = [Text(effects.HOW_TO_READ, style="dim")] if len(names) > 1 else []
-    return Group(*parts, Text(), *reading, *notes)
+                yield _table(title, names, 1, waits, wide)
 
 
 def _titled(title: str) -> Table:
@@ -39,24 +66,42 @@ def _titled(title: str) -> Table:
     return Table(title=heading, title_justify="left", title_style="", header_style="dim", box=None, pad_edge=False)
 
 
-def _table(title: str, names: Sequence[str], at: int, rows: Sequence[tuple[str, SeedRow]]) -> Table:
+def _table(title: str, names: Sequence[str], at: int, rows: Sequence[tuple[str, SeedRow]], wide: bool) -> Table:
     table = _titled(title)
     table.add_column("", min_width=20)
-    for name in (names[0], names[at], "change", "95 % interval", "better on"):
+    places = (0, at) if wide else (at,)
+    for name in [*(names[place] for place in places), "change", "95 % interval", *(["better on"] if wide else [])]:
         table.add_column(Text(name), justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for label, row in rows:
         if not title.strip() and row.key in _FIRST_OF_PART:
             table.add_row()
-        cells = [Text(label), *(_value(row, place) for place in (0, at))]
-        effect = row.effects[at]
-        if effect is not None:
-            told = effect.verdict not in ("no change", "not comparable")
-            words = [effects.change(effect, row.unit), effects.limits(effect, row.unit), effects.won(effect)]
-            cells += [Text(text if told else "") for text in words]
-            cells.append(Text(effects.verdict(effect), style=_STYLES[effect.verdict]))
-        table.add_row(*cells)
+        table.add_row(Text(label), *(_value(row, place) for place in places), *_judged(row, at, wide))
     return table
+
+
+def _by_configuration(row: SeedRow, names: Sequence[str], wide: bool) -> Table:
+    """One figure, a line for each configuration."""
+    table = _titled(row.label)
+    table.add_column("", min_width=20)
+    for name in ("typical", "change", "95 % interval", *(["better on"] if wide else [])):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for at, name in enumerate(names):
+        table.add_row(Text(name), _value(row, at), *_judged(row, at, wide))
+    return table
+
+
+def _judged(row: SeedRow, at: int, wide: bool) -> list[Text]:
+    """The change, its interval, the seeds won where there is room, and the verdict."""
+    effect = row.effects[at]
+    if effect is None:
+        return []
+    told = effect.verdict not in ("no change", "not comparable")
+    words = [effects.change(effect, row.unit), effects.limits(effect, row.unit)]
+    words += [effects.won(effect)] if wide else []
+    verdict = effects.verdict(effect) if wide else effects.SIGNS[effect.verdict]
+    return [*(Text(text if told else "") for text in words), Text(verdict, style=_STYLES[effect.verdict])]
 
 
 def _value(row: SeedRow, at: int) -> Text:
@@ -64,11 +109,11 @@ def _value(row: SeedRow, at: int) -> Text:
     return Text(units.amount(None if value is None else value.estimate, row.unit, at_least=row.at_least[at]))
 
 
-def _alone(title: str, rows: Sequence[tuple[str, SeedRow]]) -> Table:
-    table = _titled(title)
+def _alone(name: str, rows: Sequence[tuple[str, SeedRow]]) -> Table:
+    table = _titled("")
     table.add_column("", min_width=20)
-    for name in ("typical", "95 % interval", "lowest", "highest"):
-        table.add_column(name, justify="right", no_wrap=True)
+    for head in (name, "95 % interval", "lowest", "highest"):
+        table.add_column(Text(head), justify="right", no_wrap=True)
     for label, row in rows:
         if row.key in _FIRST_OF_PART:
             table.add_row()

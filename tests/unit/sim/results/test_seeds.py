@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from pumice.errors import InvalidInput
 from pumice.sim.report import html_seeds, render_seeds
@@ -110,4 +112,22 @@ def test_a_report_and_a_table_are_made_of_one_two_and_three_configurations() -> 
         page = html_seeds(found, title="study")
         assert all(name in page for name in names)
         assert re.search(r">[^<]*\b(nan|inf|None)\b", page.partition("<main>")[2].partition("<script")[0]) is None
-        assert render_seeds(found) is not None
+        assert ("play the one you choose on others, such as --seeds 9..16" in page) == (len(names) > 2)
+        stream = io.StringIO()
+        Console(file=stream, width=80, color_system=None).print(render_seeds(found))
+        assert all(name in stream.getvalue() for name in names if name != "first" or len(names) != 2)
+
+
+@pytest.mark.parametrize("width", [72, 80, 100, 118, 160])
+def test_no_figure_is_cut_off_however_narrow_the_terminal(width: int) -> None:
+    found = compare_seeds(study())
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None).print(render_seeds(found))
+    words = stream.getvalue()
+    table = words.partition("Mean wait by queue")[0]
+    assert not re.search(r"\w…", words), "only an interval has dots, between blanks"
+    effect = found.row("wait.mean").effects[1]
+    assert effect is not None
+    line = next(line for line in table.splitlines() if line.startswith("Wait, mean"))
+    assert all(part in line for part in ("−46.9 %", "−46.9 … −46.9 %", "✓"))
+    assert all(row.label.split(",")[0] in table for row in found.overall if any(map(any, row.by_seed)))
