@@ -65,7 +65,7 @@ test-kube: $(STAMP)  ## Run the tests against a real API server (after `make kub
 
 test-kube-smoke: $(STAMP)  ## A small part of test-kube, as CI runs it; builds the two programs that it needs (once)
 	@tools/kube/build.sh etcd kube-apiserver
-	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube -m smoke
+	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube tests/kube_faults -m smoke --timeout=300
 
 test-kube-faults: $(STAMP)  ## Let servers, networks, nodes and schedulers fail, on a real API server (after `make kube`)
 	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube_faults -v --durations=5 --timeout=300

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from kube_world import Scheduler, World
@@ -27,10 +28,19 @@ def moments(name: str, count: int, last: int) -> list[int]:
 
 
 class Kept:
-    """A scheduler process that is started again when it ends, as a Deployment does. Use it with ``with``."""
+    """A process that is started again when it ends, as a Deployment does. Use it with ``with``."""
 
-    def __init__(self, world: World, *flags: str, kubeconfig: Path | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        *flags: str,
+        kubeconfig: Path | None = None,
+        start: Callable[..., Scheduler] | None = None,
+    ) -> None:
+        """The scheduler, or what *start* gives."""
         self._world, self._flags, self._kubeconfig = world, flags, kubeconfig
+        self._begin = start or world.scheduler
+        self._mine: list[Scheduler] = []
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="kept")
         self.current = self._start()
@@ -48,10 +58,12 @@ class Kept:
     @property
     def led(self) -> int:
         """How many of them led so far."""
-        return sum(" leads " in process.log for process in self._world.processes)
+        return sum(" leads " in process.log for process in self._mine)
 
     def _start(self) -> Scheduler:
-        return self._world.scheduler(*self._flags, kubeconfig=self._kubeconfig)
+        made = self._begin(*self._flags, kubeconfig=self._kubeconfig)
+        self._mine.append(made)
+        return made
 
     def _keep(self) -> None:
         while not self._ending.wait(0.1) and self.starts < MOST:

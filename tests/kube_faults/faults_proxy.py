@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import aiohttp
 from aiohttp import web
-from kube_bed import SCHEDULER, Bed
+from kube_bed import CONTROLLERS, SCHEDULER, Bed
 
 T = TypeVar("T")
 BINDING = r"/binding$"
@@ -63,11 +63,16 @@ class Proxy:
         self.cuts = 0
         """How many watches were cut."""
         self.kubeconfig: Path
+        """The way of the scheduler."""
+        self.controllers: Path
+        """The way of the controllers."""
 
     def __enter__(self) -> Proxy:
         self._thread.start()
         port = self._run(self._start())
-        self.kubeconfig = self._bed.kubeconfig(f"proxy-{port}", SCHEDULER, f"https://127.0.0.1:{port}")
+        where = f"https://127.0.0.1:{port}"
+        self.kubeconfig = self._bed.kubeconfig(f"proxy-{port}", SCHEDULER, where)
+        self.controllers = self._bed.kubeconfig(f"proxy-{port}-controllers", CONTROLLERS, where)
         return self
 
     def __exit__(self, *_: object) -> None:

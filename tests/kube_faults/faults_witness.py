@@ -34,6 +34,8 @@ class Witness:
         self._world = world
         self._pods: dict[str, _Pod] = {}
         self._bound: defaultdict[str, set[str]] = defaultdict(set)
+        self.made: defaultdict[str, set[str]] = defaultdict(set)
+        """Name -> UIDs of the pods that had it."""
         self._peak: dict[str, tuple[int, list[str]]] = {}
         self._members: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
         self._ending = threading.Event()
@@ -170,10 +172,11 @@ class Witness:
     def _take(self, pod: dict[str, Any]) -> None:
         meta, spec = pod["metadata"], pod["spec"]
         node = spec.get("nodeName", "")
+        self.made[meta["name"]].add(meta["uid"])
         self._pods[meta["uid"]] = _Pod(
             meta["name"],
             node,
-            meta["labels"]["group"],
+            _group(meta),
             sum(_milli(c["resources"]["requests"]["cpu"]) for c in spec["containers"]),
             pod["status"]["phase"] in ("Succeeded", "Failed"),
             "deletionTimestamp" in meta,
@@ -184,7 +187,7 @@ class Witness:
             held = sum(p.cpu for p in here)
             if held > self._peak.get(node, (0, []))[0]:
                 self._peak[node] = (held, [p.name for p in here])
-        self._count(meta["labels"]["group"])
+        self._count(_group(meta))
 
     def _drop(self, uid: str) -> None:
         gone = self._pods.pop(uid, None)
@@ -199,3 +202,9 @@ class Witness:
 
 def _milli(cpu: str) -> int:
     return int(cpu[:-1]) if cpu.endswith("m") else int(cpu) * 1000
+
+
+def _group(meta: dict[str, Any]) -> str:
+    """The gang of a pod: its label, or for pods of jobs its annotation."""
+    found: str = meta.get("labels", {}).get("group") or meta["annotations"]["scheduling.k8s.io/group-name"]
+    return found

@@ -42,6 +42,7 @@ def test_a_leader_that_is_frozen_at_a_bind_past_its_lease_ends_and_writes_nothin
     witness.check(waiting=("late",))
 
 
+@pytest.mark.smoke
 def test_a_leader_that_is_cut_off_ends_and_the_other_goes_on(world: World, proxy: Proxy, witness: Witness) -> None:
     for i in range(3):
         world.node(f"n{i}", cpu="10")

@@ -28,9 +28,10 @@ MOMENTS: list[tuple[type, str]] = [
     (ClusterState, "set_phase"),
     (ClusterState, "end_session"),
     (Orders, "backlog"),
-    (Statement, "commit"),
+    (Session, "close_plugins"),
     (Binds, "binder_of"),
     (Outcome, "settle"),
+    (Outcome, "undo"),
     (Statement, "commit"),
     (Statement, "discard"),
 ]
@@ -182,3 +183,29 @@ def test_a_gang_of_which_one_bind_cannot_be_prepared_is_placed_whole_by_the_next
     assert not s.state.assumed
     cycle = s.run(actions=["enqueue", "allocate"], plugins=["gang"])
     assert set(cycle.binds) == {"default/a-0", "default/a-1", "default/a-2"}
+
+
+class Told(Plugin):
+    """Counts what it is told."""
+
+    name = "told"
+    opened = closed = 0
+
+    def on_session_open(self, ssn: Session) -> None:
+        Told.opened += 1
+
+    def on_session_close(self, ssn: Session) -> None:
+        Told.closed += 1
+
+
+@pytest.mark.parametrize("where", [(Statement, "commit"), (Session, "close_plugins"), (Outcome, "settle")])
+def test_every_plugin_that_was_opened_is_closed_once_whenever_the_cycle_is_broken_off(
+    monkeypatch: pytest.MonkeyPatch, where: tuple[type, str]
+) -> None:
+    Told.opened = Told.closed = 0
+    bomb = Bomb(1, Broken)
+    monkeypatch.setattr(*where, bomb.around(getattr(*where)))
+    monkeypatch.setattr("pumice.testing.scenario.run_cycle", bomb.cycle)
+    with pytest.raises(Broken):
+        busy().run(actions=["enqueue", "allocate"], plugins=["gang", Told])
+    assert (Told.opened, Told.closed) == (1, 1)

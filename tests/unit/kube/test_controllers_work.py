@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import virtual_time
 from scripted_api import until
 
 from pumice.errors import PumiceError
@@ -56,7 +57,7 @@ def test_a_key_that_is_named_often_is_looked_at_once() -> None:
         await working(handler, queue, 2)
         assert sorted(handler.calls) == ["a", "b"]
 
-    asyncio.run(run())
+    virtual_time.run(run())
 
 
 def test_a_key_that_is_named_while_it_is_looked_at_has_its_turn_afterwards() -> None:
@@ -75,7 +76,7 @@ def test_a_key_that_is_named_while_it_is_looked_at_has_its_turn_afterwards() -> 
         await task
         assert handler.calls == ["a", "a"]
 
-    asyncio.run(run())
+    virtual_time.run(run())
 
 
 def test_a_key_whose_look_failed_is_looked_at_again_and_holds_nobody_up() -> None:
@@ -89,7 +90,7 @@ def test_a_key_whose_look_failed_is_looked_at_again_and_holds_nobody_up() -> Non
         assert Counter(handler.calls) == {"bad": 3, "good": 1}
         assert handler.calls[1] == "good"
 
-    asyncio.run(run())
+    virtual_time.run(run())
 
 
 def test_only_so_many_are_looked_at_at_once_and_all_have_their_turn() -> None:
@@ -102,7 +103,7 @@ def test_only_so_many_are_looked_at_at_once_and_all_have_their_turn() -> None:
         assert len(set(handler.calls)) == 50
         assert handler.most <= 3
 
-    asyncio.run(run())
+    virtual_time.run(run())
 
 
 def test_the_earlier_of_two_times_counts() -> None:
@@ -115,4 +116,4 @@ def test_the_earlier_of_two_times_counts() -> None:
         await working(handler, queue, 1)
         assert handler.calls == ["a"]
 
-    asyncio.run(run())
+    virtual_time.run(run())
