@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from pumice import Arguments, Plugin, PluginLoadError, register_plugin_builder
+from pumice.config import load
+from pumice.errors import ConfigError
 from pumice.framework import registry as module
 from pumice.framework.registry import Registry, build, default_registry, set_default_registry
+from pumice.scheduler.assembly import assemble, catalogue_of
 
 GOOD = """
 from pumice import Plugin
@@ -71,7 +74,8 @@ def test_the_default_registry_can_be_replaced_and_written_to() -> None:
 
 def test_what_a_builder_gives_must_be_a_plugin(registry: Registry) -> None:
     registry.register("odd", lambda arguments: 5, origin="here")
-    with pytest.raises(PluginLoadError, match="plugin 'odd' from here: built a int, not a plugin"):
+    missing = r"neither on_session_open\(ssn\) nor a method named after an extension point"
+    with pytest.raises(PluginLoadError, match=f"plugin 'odd' from here: built a int, not a plugin: it has {missing}"):
         build(registry.plugins["odd"], {})
 
 
@@ -146,11 +150,25 @@ def test_built_in_plugins_and_actions_come_from_entry_points() -> None:
     assert {"enqueue", "allocate", "backfill"} <= set(registry.actions)
 
 
-def test_an_entry_point_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = EntryPoint("broken", "pumice.nothing:Here", "pumice.plugins")
-    monkeypatch.setattr(module, "entry_points", lambda group: [broken] if group == "pumice.plugins" else [])
-    with pytest.raises(PluginLoadError, match=r"plugin 'broken' from entry point pumice\.nothing:Here"):
-        Registry()
+@pytest.mark.parametrize("kind", ["plugin", "action"])
+def test_a_broken_entry_point_is_an_error_only_for_who_names_it(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    broken = EntryPoint("broken", "pumice.nothing:Here", f"pumice.{kind}s")
+    others = module.entry_points
+    monkeypatch.setattr(
+        module, "entry_points", lambda group: [*others(group=group), *([broken] if group == broken.group else [])]
+    )
+    registry = Registry()
+    catalogue = catalogue_of(registry)
+    assert assemble(load('actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n', catalogue).conf, registry)
+    named = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: broken\n'
+    if kind == "action":
+        named = 'actions: "allocate, broken"\ntiers:\n- plugins:\n  - name: gang\n'
+    conf = load(named, catalogue, "my.conf").conf
+    with pytest.raises(ConfigError, match=rf"^my.conf:.*{kind} 'broken' from entry point pumice\.nothing:Here: No mod"):
+        assemble(conf, registry)
+    if kind == "plugin":
+        registry.register("broken", Mine)
+        assert assemble(conf, registry).plugins[0][0][0].build is Mine
 
 
 def test_a_copy_has_a_life_of_its_own(registry: Registry) -> None:

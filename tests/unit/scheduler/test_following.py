@@ -98,7 +98,8 @@ def test_a_plugin_that_refuses_its_arguments_is_reported_until_it_takes_them(tmp
     (setting.plugins / "sized.py").write_text(plugin(5, 'raise ValueError("no size fits")'))
     assert setting.follow.poll() is None
     assert setting.follow.poll() is None
-    assert setting.follow.complaints["plugins"] == "no size fits"
+    said = setting.follow.complaints["plugins"]
+    assert said == f"{setting.plugins / 'sized.py'}:11: plugin 'sized': ValueError: no size fits"
     (setting.plugins / "sized.py").write_text(plugin(6))
     assert setting.number() == 6
 
@@ -128,7 +129,7 @@ def test_a_conf_that_is_put_back_after_a_refusal_is_in_use_again(tmp_path: Path)
     assert setting.number() == 8
     setting.conf.write_text(WITH.replace("3", "9"))
     assert setting.follow.poll() is None
-    assert setting.follow.complaints["conf"] == "too big"
+    assert setting.follow.complaints["conf"].endswith("sized.py:11: plugin 'sized': AssertionError: too big")
     setting.conf.write_text(WITH)
     setting.follow.poll()
     assert setting.follow.complaints["conf"] == ""
