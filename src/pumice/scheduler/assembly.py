@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pumice.config import ArgumentsInfo, Catalogue, HookInfo, InvalidConf, PluginConf, Problem, SchedulerConf
 from pumice.errors import ConfigError, MissingExtra, PluginLoadError, PumiceError
@@ -20,6 +20,9 @@ from pumice.scheduler.trying import Trial, try_plugins
 from pumice.state.cluster import ClusterState
 
 log = logging.getLogger("pumice.plugins")
+
+BROKEN_PLUGIN: Final = "broken-plugin"
+"""The code of problems that only the author of a plugin can mend."""
 
 
 def arguments_info(read: tuple[str, ...] | None) -> ArgumentsInfo | None:
@@ -172,7 +175,7 @@ def _given(made: Any) -> Any:
 def _problem(conf: SchedulerConf, path: str, exc: PumiceError) -> Problem:
     """A mistake at the line of who made it: the plugin's author, or the one who wrote the conf."""
     if isinstance(exc, PluginLoadError) and exc.at:
-        return Problem("broken-plugin", exc.text, "", None, exc.at)
+        return Problem(BROKEN_PLUGIN, exc.text, "", None, exc.at)
     if isinstance(exc, WrongArgument):
         path = f"{path}.arguments.{exc.key}"
     code = "wrong-argument" if isinstance(exc, WrongArgument) else "refused"
