@@ -32,6 +32,7 @@ from pumice.cli.options import CompatOption, load_conf
 from pumice.cli.usage import WrongUsage, reading
 
 if TYPE_CHECKING:
+    from pumice.config.reload import Readable
     from pumice.kube.lease import Election
     from pumice.ports import Binder
 
@@ -178,7 +179,7 @@ def run(
             assembly = assemble(conf, registry)
         except InvalidConf:
             conf = None  # a plugin cannot be used: wait until one of the files is another
-    source = conf_map or scheduler_conf
+    source: Readable | None = conf_map or scheduler_conf
     if source is None and conf is None:
         source = ConfText(DEFAULT_CONF, "<default>")
     follow = Following(
