@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 _SHOWN: Final = 80
@@ -36,7 +37,27 @@ class ConfigError(PumiceError):
 
 
 class PluginLoadError(PumiceError):
-    """A plugin module cannot be used; names file and line."""
+    """A plugin cannot be used; names file and line of its author's mistake."""
+
+    def __init__(self, text: str, at: str = "") -> None:
+        super().__init__(f"{at}: {text}" if at else text)
+        self.text, self.at = text, at
+
+
+class BrokenPlugins(PluginLoadError):
+    """Several plugins cannot be used; ``problems`` has a line for each mistake."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+class UnknownName(PluginLoadError, AttributeError):
+    """Something is asked for a name that it does not have; says which was perhaps meant."""
+
+
+class WrongCall(PluginLoadError, TypeError):
+    """Something is called with what it does not take; says what it takes."""
 
 
 class PluginError(PumiceError):

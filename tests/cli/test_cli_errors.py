@@ -111,3 +111,71 @@ def test_a_port_that_is_taken_is_told(pumice: Pumice) -> None:
         port = taken.getsockname()[1]
         ran = pumice("extender", "serve", "gang", "--port", port, code=1)
     assert ran.err.splitlines()[-1] == f"error: address 127.0.0.1:{port}: Address already in use"
+
+
+BROKEN = {
+    "bad_name.py": "from pumice import Plugin\nclass A(Plugin):\n    def name(self): return 'a'\n",
+    "no_argument.py": "def New():\n    return 1\n",
+    "raises.py": "def New(arguments):\n    return int(arguments['weight'])\n",
+    "talks_go.py": "class T:\n    def on_session_open(self, ssn): ssn.AddPredicateFn(1)\ndef New(a): return T()\n",
+}
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """A directory of plugins that cannot be used, each in its own way."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    for name, text in BROKEN.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_plugins_says_in_a_line_each_what_cannot_be_loaded(pumice: Pumice, broken: Path) -> None:
+    ran = pumice("plugins", "--plugins-dir", broken, code=1)
+    assert ran.out == ""
+    assert [line.partition(" name")[0].rpartition("/")[2] for line in ran.err.splitlines()] == [
+        "bad_name.py:3: class A:",
+        "no_argument.py:1: New must take one parameter, the arguments",
+    ]
+    ran = pumice("cycle", DEMO, "--plugins-dir", broken, code=1)
+    assert ran.err.count("\n") == 1
+    assert "(and 1 more: `pumice plugins --plugins-dir` lists them)" in ran.err
+
+
+def test_conf_check_says_in_a_line_each_what_cannot_be_used(pumice: Pumice, broken: Path, tmp_path: Path) -> None:
+    conf = tmp_path / "my.conf"
+    conf.write_text(
+        'actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: talks-go\n'
+        "  - name: raises\n    arguments: {weight: abc}\n"
+    )
+    words = ("conf", "check", conf, "--plugins-dir", broken)
+    assert [line.rpartition("/")[2].partition(":")[0] for line in pumice(*words, code=1).out.splitlines()] == [
+        "bad_name.py",
+        "no_argument.py",
+    ]
+    (broken / "bad_name.py").unlink()
+    (broken / "no_argument.py").unlink()
+    ran = pumice(*words, code=1)
+    assert [line.rpartition("/")[2] for line in ran.out.splitlines()] == [
+        "raises.py:2: plugin 'raises': ValueError: invalid literal for int() with base 10: 'abc'",
+        "talks_go.py:2: plugin 'talks-go': the session has no 'AddPredicateFn'; here it is 'add_predicate_fn'",
+    ]
+    told = pumice(*words, "--json", code=1).data
+    assert (told["ok"], [p["code"] for p in told["problems"]]) == (False, ["broken-plugin", "broken-plugin"])
+
+
+def test_what_lies_beside_plugins_is_noted_and_a_module_speaks_at_the_log_level(pumice: Pumice, tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text("raise RuntimeError")
+    (tmp_path / "mine.py").write_text(
+        "import logging\nfrom pumice import Plugin\nlog = logging.getLogger(__name__)\n\n\nclass Mine(Plugin):\n"
+        "    name = 'mine'\n\n    def on_session_close(self, ssn):\n        log.info('closing')\n"
+    )
+    conf = tmp_path / "my.conf"
+    conf.write_text('actions: "allocate"\ntiers:\n- plugins:\n  - name: mine\n')
+    words = ("cycle", DEMO, "--conf", conf, "--plugins-dir", tmp_path)
+    quiet = pumice(*words).err
+    assert "test_mine.py: passed by, its name is that of a test" in quiet
+    assert "closing" not in quiet
+    assert "INFO pumice_plugin_mine: closing" in pumice("--log-level", "info", *words).err
+    pumice("--log-level", "warning", "version")

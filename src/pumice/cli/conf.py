@@ -9,7 +9,17 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.layout import counted
-from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, read_text, registry_with
+from pumice.cli.options import (
+    JsonOption,
+    Output,
+    OutputOption,
+    PluginsDirOption,
+    as_json,
+    lines_of,
+    read_text,
+    registry_with,
+)
+from pumice.errors import PluginLoadError
 
 if TYPE_CHECKING:
     from pumice.config import Loaded
@@ -28,24 +38,29 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Say everything that is wrong with FILE or has no effect. Exit code 1 if there is anything."""
-    from pumice.config import InvalidConf, load
-    from pumice.scheduler.assembly import assemble, catalogue_of
+    from pumice.config import InvalidConf, Problem, load
+    from pumice.scheduler.assembly import BROKEN_PLUGIN, assemble, catalogue_of
 
-    registry = registry_with(plugins_dir)
     try:
+        registry = registry_with(plugins_dir)
         loaded = load(read_text(file), catalogue_of(registry), str(file), strict=True)
+        assemble(loaded.conf, registry)
     except InvalidConf as exc:
-        if as_json(output, json):
-            render.data({"ok": False, "problems": [{**_problem(p), "message": p.message} for p in exc.problems]})
-        else:
-            for problem in exc.problems:
-                render.line(str(problem))
-        raise typer.Exit(1) from None
-    assemble(loaded.conf, registry)
-    if as_json(output, json):
-        render.data({"ok": True, "problems": [], "digest": loaded.conf.digest})
+        problems = exc.problems
+    except PluginLoadError as exc:
+        problems = tuple(Problem(BROKEN_PLUGIN, line, "", None, "") for line in lines_of(exc))
     else:
-        render.line(f"{file}: good ({_size(loaded)})", style="green")
+        if as_json(output, json):
+            render.data({"ok": True, "problems": [], "digest": loaded.conf.digest})
+        else:
+            render.line(f"{file}: good ({_size(loaded)})", style="green")
+        return
+    if as_json(output, json):
+        render.data({"ok": False, "problems": [{**_problem(p), "message": p.message} for p in problems]})
+    else:
+        for problem in problems:
+            render.line(str(problem) if problem.source else problem.message)
+    raise typer.Exit(1)
 
 
 @app.command()

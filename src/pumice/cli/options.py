@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli.usage import WrongUsage
-from pumice.errors import InvalidInput
+from pumice.errors import BrokenPlugins, InvalidInput, PluginLoadError
 
 if TYPE_CHECKING:
     from pumice.config import SchedulerConf
@@ -46,7 +47,8 @@ def as_json(output: Output, json: bool) -> bool:
 
 
 def registry_with(plugins_dir: Path | None) -> Registry:
-    """What exists: built in, installed, and in the directory if one is given."""
+    """What exists: built in, installed, and in the directory if one is given; what is passed by there is noted."""
+    from pumice.cli import render
     from pumice.framework.registry import default_registry
 
     registry = default_registry()
@@ -54,7 +56,14 @@ def registry_with(plugins_dir: Path | None) -> Registry:
         return registry
     registry = registry.copy()
     registry.load_directory(plugins_dir)
+    for line in registry.passed_by:
+        render.note(line)
     return registry
+
+
+def lines_of(exc: PluginLoadError) -> Sequence[str]:
+    """What is wrong with plugins, a line for each mistake."""
+    return exc.problems if isinstance(exc, BrokenPlugins) else [str(exc)]
 
 
 def read_text(path: Path) -> str:

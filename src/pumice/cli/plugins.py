@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render, scaffold
-from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, registry_with
-from pumice.errors import InvalidInput
+from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, lines_of, registry_with
+from pumice.errors import InvalidInput, PluginLoadError
 
 if TYPE_CHECKING:
     from pumice.framework.registry import PluginInfo
@@ -30,9 +30,16 @@ def plugins(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """List the plugins and the arguments they read, or show one."""
-    registry = registry_with(plugins_dir)
+    """List the plugins and the arguments they read, or show one. Exit code 1 if some cannot be loaded."""
+    try:
+        registry = registry_with(plugins_dir)
+    except PluginLoadError as exc:
+        for line in lines_of(exc):
+            render.error(line)
+        raise typer.Exit(1) from None
     if name is None:
+        for line in registry.broken.values():
+            render.warning(line)
         found = [registry.plugins[n] for n in sorted(registry.plugins)]
         if as_json(output, json):
             render.data([_as_data(info) for info in found])

@@ -11,7 +11,7 @@ import typer
 
 from pumice.cli.lazy import LazyGroup
 from pumice.cli.usage import WrongUsage
-from pumice.errors import MissingExtra, PumiceError
+from pumice.errors import BrokenPlugins, MissingExtra, PumiceError
 
 
 class Pumice(LazyGroup):
@@ -51,6 +51,8 @@ def one_line(exc: PumiceError) -> str:
     from pumice.config import InvalidConf
 
     text = " ".join(str(exc).split())
+    if isinstance(exc, BrokenPlugins):
+        return f"{exc.problems[0]} (and {len(exc.problems) - 1} more: `pumice plugins --plugins-dir` lists them)"
     if not isinstance(exc, InvalidConf):
         return text
     first, more = exc.problems[0], len(exc.problems) - 1

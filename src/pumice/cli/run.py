@@ -32,6 +32,7 @@ from pumice.cli.options import CompatOption, load_conf
 from pumice.cli.usage import WrongUsage, reading
 
 if TYPE_CHECKING:
+    from pumice.config.reload import Readable
     from pumice.kube.lease import Election
     from pumice.ports import Binder
 
@@ -143,6 +144,7 @@ def run(
 ) -> None:
     """Schedule the pods of a cluster, until stopped. Takes the command line of Volcano's scheduler."""
     from pumice.clock import SystemClock
+    from pumice.config import DEFAULT_CONF, InvalidConf
     from pumice.config.reload import ConfSource
     from pumice.framework.registry import default_registry
     from pumice.kube.backend import KubeBackend, Settings
@@ -151,7 +153,7 @@ def run(
     from pumice.kube.service import Service
     from pumice.kube.serving import health_routes, listening, metrics_routes, serve
     from pumice.scheduler.assembly import assemble, catalogue_of
-    from pumice.scheduler.following import Following, PluginFolder
+    from pumice.scheduler.following import ConfText, Following, PluginFolder
     from pumice.scheduler.loop import Loop
     from pumice.state.cluster import ClusterState
 
@@ -165,14 +167,25 @@ def run(
         raise WrongUsage("--scheduler-conf and --scheduler-conf-map: only one of them may be given")
     registry = default_registry()
     folder = PluginFolder(plugins_dir, registry) if plugins_dir is not None else None
-    if folder is not None:
-        registry = folder.load()
-    conf = load_conf(scheduler_conf, registry, compat)
-    source = conf_map or scheduler_conf
+    loaded = folder.load() if folder is not None else registry
+    assembly = assemble(load_conf(None, registry, compat), registry)  # until there is another, nothing is decided by it
+    conf = None
+    if loaded is not None:
+        registry = loaded
+        if conf_map is None:
+            conf = load_conf(scheduler_conf, registry, compat)
+    if conf is not None:
+        try:
+            assembly = assemble(conf, registry)
+        except InvalidConf:
+            conf = None  # a plugin cannot be used: wait until one of the files is another
+    source: Readable | None = conf_map or scheduler_conf
+    if source is None and conf is None:
+        source = ConfText(DEFAULT_CONF, "<default>")
     follow = Following(
         registry,
         conf=ConfSource(source, catalogue_of(registry)) if source is not None else None,
-        initial=conf if conf_map is None else None,
+        initial=conf,
         folder=folder,
         compat=compat,
     )
@@ -193,7 +206,7 @@ def run(
     state = ClusterState(default_queue=default_queue, scheduler_names=names)
     service = Service(
         backend,
-        Loop(backend, backend, assemble(conf, registry), SystemClock(), state=state),
+        Loop(backend, backend, assembly, SystemClock(), state=state),
         period=seconds("--schedule-period", schedule_period),
         follow=follow,
         binders=binders,

@@ -6,9 +6,10 @@ import builtins
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Never
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, WrongCall, shown
+from pumice.framework.names import hint
 from pumice.model.node import Node
 from pumice.model.task import Task
 
@@ -20,6 +21,14 @@ log = logging.getLogger("pumice.plugins")
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+class WrongArgument(InvalidInput):
+    """An argument is not of the kind that the plugin reads it as; *key* is its name."""
+
+    def __init__(self, key: str, text: str) -> None:
+        super().__init__(text)
+        self.key = key
 
 
 class Arguments(Mapping[str, Any]):
@@ -47,7 +56,7 @@ class Arguments(Mapping[str, Any]):
 
     def _wrong(self, key: str, want: str) -> InvalidInput:
         owner = f"{self._owner}: " if self._owner else ""
-        return InvalidInput(f"{owner}argument {key}: must be {want}, got {self._values[key]!r}")
+        return WrongArgument(key, f"{owner}argument {key}: must be {want}, got {self._values[key]!r}")
 
     def int(self, key: str, default: int) -> int:
         """A whole number."""
@@ -110,7 +119,11 @@ class Arguments(Mapping[str, Any]):
 
 @dataclass(slots=True)
 class Event:
-    """A virtual placement or its undoing. Setting *err* (or raising) in an allocate handler undoes the placement."""
+    """A virtual placement or its undoing.
+
+    A handler tracks; what it raises is contained and changes nothing. To object to a placement an allocate handler sets
+    *err*: then it is undone, and what was set is the reason that users read.
+    """
 
     task: Task
     err: str | Exception | None = None
@@ -121,15 +134,37 @@ class Event:
         return self.task.node
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class EventHandler:
     """Told of every virtual change in order, both ways; the many-forms are told of several equal tasks at once."""
 
-    allocate: Callable[[Event], None] | None = None
-    deallocate: Callable[[Event], None] | None = None
-    allocate_many: Callable[[Sequence[Task]], None] | None = None
-    deallocate_many: Callable[[Sequence[Task]], None] | None = None
-    plugin: str = ""
+    allocate: Callable[[Event], None] | None
+    deallocate: Callable[[Event], None] | None
+    allocate_many: Callable[[Sequence[Task]], None] | None
+    deallocate_many: Callable[[Sequence[Task]], None] | None
+    plugin: str
+
+    def __init__(
+        self,
+        allocate: Callable[[Event], None] | None = None,
+        deallocate: Callable[[Event], None] | None = None,
+        allocate_many: Callable[[Sequence[Task]], None] | None = None,
+        deallocate_many: Callable[[Sequence[Task]], None] | None = None,
+        plugin: str = "",
+        **others: Never,
+    ) -> None:
+        """:raises WrongCall: a parameter of another name; names the one that was perhaps meant."""
+        self.allocate, self.deallocate = allocate, deallocate
+        self.allocate_many, self.deallocate_many = allocate_many, deallocate_many
+        self.plugin = plugin
+        for name in others:
+            raise WrongCall(f"EventHandler takes no {name!r}{hint(name, HANDLERS)}")
+        for name in HANDLERS:
+            if (fn := getattr(self, name)) is not None and not callable(fn):
+                raise WrongCall(f"EventHandler: {name} must be a function, got {shown(fn)}")
+
+
+HANDLERS: Final = ("allocate", "deallocate", "allocate_many", "deallocate_many")
 
 
 class Plugin:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import CodeType, ModuleType
 from typing import Any, TypeAlias
+from weakref import WeakSet
 
-from pumice.errors import PluginLoadError
+from pumice.errors import BrokenPlugins, PluginLoadError, PumiceError, shown
+from pumice.framework.loading import (
+    HOOKS,
+    builder_of,
+    check_builder,
+    check_class,
+    go_hooks,
+    import_file,
+    line_of,
+    modules_in,
+)
+from pumice.framework.names import unknown
 from pumice.framework.plugin import Action, Arguments, Plugin
+from pumice.framework.points.guard import author_line
+from pumice.framework.points.table import POINTS
 
 Builder: TypeAlias = Callable[[Arguments], Any]
 API_VERSION = 1
@@ -39,30 +48,45 @@ class Registry:
         self.plugins: dict[str, PluginInfo] = {}
         self.aliases: dict[str, str] = {}
         self.actions: dict[str, type[Action]] = {}
+        self.broken: dict[tuple[str, str], str] = {}
+        """("plugin" or "action", name) -> why what an installed package offers cannot be used."""
+        self.passed_by: list[str] = []
+        """What was in a directory of plugins and is none, and why; a line each."""
         if discover:
             self._discover()
 
     def _discover(self) -> None:
         for entry in sorted(entry_points(group="pumice.actions"), key=lambda e: e.name):
-            self.actions[entry.name] = entry.load()
+            action = self._loaded("action", entry)
+            if action is not None:
+                self.actions[entry.name] = action
         for entry in sorted(entry_points(group="pumice.plugins"), key=lambda e: e.name):
-            try:
-                built = entry.load()
-            except (Exception, SystemExit) as exc:
-                raise PluginLoadError(f"plugin {entry.name!r} from entry point {entry.value}: {exc}") from exc
-            self.register(entry.name, built, origin=f"entry point {entry.value}")
+            built = self._loaded("plugin", entry)
+            if built is not None:
+                self.register(entry.name, built, origin=f"entry point {entry.value}")
+
+    def _loaded(self, kind: str, entry: EntryPoint) -> Any:
+        """What an entry point names. One that is broken is an error only for who names it."""
+        try:
+            return entry.load()
+        except (Exception, SystemExit) as exc:
+            self.broken[kind, entry.name] = f"{kind} {entry.name!r} from entry point {entry.value}: {exc}"
+            return None
 
     def register(self, name: str, builder: Builder, *, origin: str = "", override: bool = False) -> None:
         """Make a plugin known under a name.
 
-        :raises PluginLoadError: the name is taken and *override* is not given.
+        :raises PluginLoadError: the name is none, or is taken and *override* is not given.
         """
+        if not isinstance(name, str) or not name:
+            raise PluginLoadError(f"plugin from {origin or _origin(builder)}: its name must be text, got {shown(name)}")
         known = self.plugins.get(name)
         if known is not None and not override:
             raise PluginLoadError(f"plugin {name!r} from {origin}: the name is taken by the one from {known.origin}")
         cls = builder if isinstance(builder, type) else None
         read = getattr(cls, "arguments_read", None)
         doc = (cls.__doc__ or "").strip() if cls else (getattr(builder, "__doc__", "") or "").strip()
+        self.broken.pop(("plugin", name), None)
         self.plugins[name] = PluginInfo(
             name,
             builder,
@@ -73,8 +97,23 @@ class Registry:
         )
 
     def get(self, name: str) -> PluginInfo | None:
-        """The plugin of a name or alias."""
-        return self.plugins.get(name) or self.plugins.get(self.aliases.get(name, ""))
+        """The plugin of a name or alias.
+
+        :raises PluginLoadError: an installed package offers it, and it cannot be loaded.
+        """
+        found = self.plugins.get(name) or self.plugins.get(self.aliases.get(name, ""))
+        if found is None and ("plugin", name) in self.broken:
+            raise PluginLoadError(self.broken["plugin", name])
+        return found
+
+    def action(self, name: str) -> type[Action] | None:
+        """The action of a name.
+
+        :raises PluginLoadError: an installed package offers it, and it cannot be loaded.
+        """
+        if ("action", name) in self.broken:
+            raise PluginLoadError(self.broken["action", name])
+        return self.actions.get(name)
 
     def askers(self) -> dict[str, list[str]]:
         """Point -> the actions that ask it, in order of their names."""
@@ -88,34 +127,37 @@ class Registry:
         """A registry with the same contents."""
         other = Registry(discover=False)
         other.plugins, other.aliases, other.actions = dict(self.plugins), dict(self.aliases), dict(self.actions)
+        other.broken, other.passed_by = dict(self.broken), list(self.passed_by)
         return other
 
     # -- directories ------------------------------------------------------------------------------------------------
     def load_directory(self, directory: Path) -> list[PluginInfo]:
-        """Load every ``*.py`` file and package of a directory, in the order of their names.
+        """Load every ``*.py`` file and package of a directory, in the order of their names; tests are passed by.
 
-        :raises PluginLoadError: the directory or one of its modules cannot be used; names file and line.
+        :raises PluginLoadError: the directory or some of its modules cannot be used; names file and line of each.
         """
-        if not directory.is_dir():
-            raise PluginLoadError(f"plugins directory {str(directory)!r}: not a directory")
-        loaded = []
-        for path in sorted(directory.iterdir()):
-            if path.name.startswith(("_", ".")):
-                continue
-            if path.suffix == ".py":
-                loaded.append(self.load_file(path))
-            elif path.is_dir() and (path / "__init__.py").is_file():
-                loaded.append(self.load_file(path / "__init__.py", stem=path.name))
+        modules, passed = modules_in(directory)
+        loaded, broken = [], []
+        for path, stem in modules:
+            try:
+                loaded.append(self.load_file(path, stem))
+            except PluginLoadError as exc:
+                broken.append(exc)
+        if len(broken) > 1:
+            raise BrokenPlugins([str(exc) for exc in broken])
+        if broken:
+            raise broken[0]
+        self.passed_by += [line for line in passed if line not in self.passed_by]
         return loaded
 
     def load_file(self, path: Path, stem: str | None = None) -> PluginInfo:
         """Load one plugin module: it exposes ``New(arguments)`` or one Plugin subclass."""
         stem = stem or path.stem
-        module = _import(path, f"pumice_plugin_{stem.replace('-', '_').replace('.', '_')}")
+        module = import_file(path, stem)
         version = getattr(module, "PUMICE_API", API_VERSION)
         if version != API_VERSION:
             raise PluginLoadError(f"{path}: made for plugin API {version}, this is {API_VERSION}")
-        builder = _builder_of(module, path)
+        builder = builder_of(module, path)
         dashed = stem.replace("_", "-")
         name = getattr(builder, "name", "") if isinstance(builder, type) else ""
         name = name or dashed
@@ -125,52 +167,6 @@ class Registry:
         for alias in {stem, dashed} - {name}:
             self.aliases[alias] = name
         return self.plugins[name]
-
-
-def _builder_of(module: ModuleType, path: Path) -> Builder:
-    new = getattr(module, "New", None)
-    if callable(new):
-        return new  # type: ignore[no-any-return]
-    classes = [
-        v
-        for v in vars(module).values()
-        if isinstance(v, type) and issubclass(v, Plugin) and v is not Plugin and v.__module__ == module.__name__
-    ]
-    if len(classes) != 1:
-        names = ", ".join(c.__name__ for c in classes) or "none"
-        raise PluginLoadError(f"{path}:1: must expose New(arguments) or exactly one Plugin subclass, found {names}")
-    return classes[0]
-
-
-class _FromSource(SourceFileLoader):
-    """Reads the source each time: byte code kept from a second ago may be that of another version of the file."""
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self.get_data(self.path), self.path)
-
-
-def _import(path: Path, name: str) -> ModuleType:
-    locations = [str(path.parent)] if path.name == "__init__.py" else None
-    loader = _FromSource(name, str(path))
-    spec = importlib.util.spec_from_file_location(name, path, loader=loader, submodule_search_locations=locations)
-    if spec is None or spec.loader is None:
-        raise PluginLoadError(f"{path}: not a Python module")
-    module = importlib.util.module_from_spec(spec)
-    before = {n: m for n, m in sys.modules.items() if n == name or n.startswith(f"{name}.")}
-    for known in before:  # parts of a package are read again too
-        del sys.modules[known]
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as exc:
-        sys.modules.update(before)
-        raise PluginLoadError(f"{exc.filename or path}:{exc.lineno}: {exc.msg}") from exc
-    except (Exception, SystemExit) as exc:
-        sys.modules.update(before)
-        frames = [f for f in traceback.extract_tb(exc.__traceback__) if f.filename == str(path)]
-        line = frames[-1].lineno if frames else 1
-        raise PluginLoadError(f"{path}:{line}: {type(exc).__name__}: {exc}") from exc
-    return module
 
 
 def _origin(builder: Builder) -> str:
@@ -198,12 +194,47 @@ def register_plugin_builder(name: str, builder: Builder) -> None:
     default_registry().register(name, builder)
 
 
+_SOUND: WeakSet[type] = WeakSet()
+"""Classes of plugins that were looked at and are well written: plugins are built anew every cycle."""
+
+
 def build(info: PluginInfo, arguments: Mapping[str, Any]) -> Any:
     """A plugin object from its arguments.
 
-    :raises PluginLoadError: it cannot be built, or lacks what a plugin must have.
+    :raises PluginLoadError: it cannot be built, or lacks what a plugin must have; names the author's line.
+    :raises InvalidInput: an argument that it refuses.
     """
-    plugin = info.build(Arguments(arguments, owner=info.name))
-    if not isinstance(plugin, Plugin) and not (hasattr(plugin, "on_session_open") or hasattr(plugin, "name")):
-        raise PluginLoadError(f"plugin {info.name!r} from {info.origin}: built a {type(plugin).__name__}, not a plugin")
+    given = Arguments(arguments, owner=info.name)
+    try:
+        plugin = info.build(given)
+    except PumiceError:
+        raise
+    except (Exception, SystemExit) as exc:
+        check_builder(info.build, f"plugin {info.name!r}: what builds it")
+        more = unknown(exc, (Arguments,)) if isinstance(exc, AttributeError) else ""
+        text = f"plugin {info.name!r}: {type(exc).__name__}: {exc}{more}"
+        raise PluginLoadError(text, at=author_line(exc, info.build)) from exc
+    if type(plugin) not in _SOUND:
+        _check(info, plugin)
+        _SOUND.add(type(plugin))
     return plugin
+
+
+def _check(info: PluginInfo, plugin: Any) -> None:
+    """Is it a plugin, and will somebody call what it has?"""
+    cls = type(plugin)
+    if isinstance(plugin, Plugin):
+        check_class(cls)
+        return
+    of = f"plugin {info.name!r} from {info.origin}: built a {cls.__name__}"
+    missing = [name for name in HOOKS if hasattr(plugin, name)] or [p for p in POINTS if hasattr(plugin, p)]
+    wrong = go_hooks(cls)
+    if wrong or not missing:
+        raise PluginLoadError(
+            f"{of}, not a plugin: it has neither on_session_open(ssn) nor a method named after an extension point"
+            + "".join(wrong),
+            at="" if cls.__module__ == "builtins" else line_of(cls),
+        )
+    name = getattr(plugin, "name", "")
+    if not isinstance(name, str):
+        raise PluginLoadError(f"{of}: its name must be text, got {shown(name)}", at=line_of(cls))

@@ -6,14 +6,15 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pumice.engine.scope import Scope
-from pumice.errors import PluginError, PluginLoadError
+from pumice.errors import PluginError, PluginLoadError, UnknownName, shown
 from pumice.framework.budgets import Budgets
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.hypernodes import HyperNodeTree, tree_of
 from pumice.framework.metrics import Metrics
+from pumice.framework.names import hint
 from pumice.framework.nominations import hold_rooms, holds
 from pumice.framework.orders import Orders
 from pumice.framework.outcome import Outcome
@@ -212,6 +213,14 @@ class Session(Registration, Questions):
             known = self.runtime.hyper_nodes = (key, tree_of(state))
         return known[1]
 
+    if not TYPE_CHECKING:  # a type checker should find these names missing
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """:raises UnknownName: the session has no such name; says which was perhaps meant."""
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise UnknownName(f"the session has no {name!r}{hint(name, dir(type(self)))}")
+
     # -- registering ------------------------------------------------------------------------------------------------
     def add(self, point: str, name: str | Fn, fn: Fn | None = None, **declared: Any) -> None:
         """Register a callback at a point. A second one under the same name replaces the first, unless *also*.
@@ -220,7 +229,10 @@ class Session(Registration, Questions):
         """
         rule = POINTS.get(point)
         if rule is None:
-            raise PluginLoadError(f"extension point {point!r}: not one of {', '.join(sorted(POINTS))}")
+            near = hint(point, POINTS)
+            raise PluginLoadError(
+                f"extension point {point!r}: there is none of that name{near}; `pumice points` lists them"
+            )
         if fn is None:
             if not callable(name):
                 raise PluginLoadError(f"{rule.register}: needs a function, got {fn!r} for {name!r}")
@@ -244,7 +256,12 @@ class Session(Registration, Questions):
             self.warnings.append(f"plugin {name!r} registers at {point}, which no action asks")
 
     def add_event_handler(self, handler: EventHandler) -> None:
-        """Be told of every virtual placement and its undoing."""
+        """Be told of every virtual placement and its undoing.
+
+        :raises PluginLoadError: it is no `EventHandler`.
+        """
+        if not isinstance(handler, EventHandler):
+            raise PluginLoadError(f"add_event_handler: needs an EventHandler, got {shown(handler)}")
         handler.plugin = handler.plugin or self._opening
         self.handlers.add(handler)
 
@@ -269,21 +286,21 @@ class Session(Registration, Questions):
                 health = self.runtime.health.get(entry.name)
                 if health is not None and health.quarantined:
                     continue
-                self._opening_entry = entry
+                self._opening_entry, entry.plugin = entry, None
                 try:
                     entry.plugin = entry.build()
                     self._open(entry.plugin, entry.name)
                 except FAILS as exc:
-                    self._leave_out(entry.name, exc)
+                    self._leave_out(entry.name, entry.plugin, exc)
         self._opening_entry = None
         return self
 
-    def _leave_out(self, name: str, exc: BaseException) -> None:
+    def _leave_out(self, name: str, plugin: Any, exc: BaseException) -> None:
         """A plugin could not be opened: what it registered until then is taken back, as if it were not there."""
         self._opening = ""
         for known in self._registered.values():
             known.pop(name, None)
-        self.failures.contain(name, "on_session_open", exc)
+        self.failures.contain(name, "on_session_open", exc, fn=getattr(plugin, "on_session_open", None))
 
     def open_plugin(self, plugin: Any, name: str = "") -> None:
         """Open one plugin: register the methods named after points, then let it register by itself.
@@ -296,7 +313,7 @@ class Session(Registration, Questions):
         except PluginLoadError:
             raise
         except FAILS as exc:
-            self._leave_out(name, exc)
+            self._leave_out(name, plugin, exc)
 
     def _open(self, plugin: Any, name: str) -> None:
         self._opening = name

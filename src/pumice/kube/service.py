@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 
 from pumice.errors import PumiceError
 from pumice.extender.binder import ExtenderBinder
@@ -250,7 +251,9 @@ class Service:
         """Take up a changed conf and changed plugins; say once what is wrong with those that cannot be used."""
         if self._follow is None:
             return
-        assembly = self._follow.poll()
+        watchdog = self._loop.watchdog
+        with watchdog.cycle() if watchdog is not None else nullcontext():  # plugins are loaded and tried in there
+            assembly = self._follow.poll()
         if assembly is not None:
             self._loop.use(assembly)
             log.info("the conf is %s from the next cycle on", assembly.conf.digest)

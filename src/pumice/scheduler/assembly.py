@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from pumice.config import ArgumentsInfo, Catalogue, HookInfo, PluginConf, SchedulerConf
-from pumice.errors import ConfigError, PumiceError
+from pumice.config import ArgumentsInfo, Catalogue, HookInfo, InvalidConf, PluginConf, Problem, SchedulerConf
+from pumice.errors import ConfigError, MissingExtra, PluginLoadError, PumiceError
 from pumice.framework.compat import Compat, compat_of
 from pumice.framework.docs import Who
-from pumice.framework.plugin import Action
+from pumice.framework.plugin import Action, WrongArgument
 from pumice.framework.points import FLAGS, POINTS
 from pumice.framework.registry import PluginInfo, Registry, build
-from pumice.framework.session import PluginEntry, Session
+from pumice.framework.session import PluginEntry
+from pumice.scheduler.trying import Trial, try_plugins
 from pumice.state.cluster import ClusterState
+
+log = logging.getLogger("pumice.plugins")
+
+BROKEN_PLUGIN: Final = "broken-plugin"
+"""The code of problems that only the author of a plugin can mend."""
 
 
 def arguments_info(read: tuple[str, ...] | None) -> ArgumentsInfo | None:
@@ -32,10 +39,13 @@ def catalogue_of(registry: Registry, *, hooks: bool = False, conf: SchedulerConf
     (opens each plugin on an empty cluster)."""
     plugins = {name: arguments_info(info.arguments_read) for name, info in registry.plugins.items()}
     plugins |= {alias: plugins[name] for alias, name in registry.aliases.items() if name in plugins}
+    actions = {name: arguments_info(tuple(a.arguments_read)) for name, a in registry.actions.items()}
+    for kind, name in registry.broken:  # they can be named; whoever does so is told why they cannot be used
+        (plugins if kind == "plugin" else actions)[name] = None
     return Catalogue(
         flags=FLAGS,
         plugins=plugins,
-        actions={name: arguments_info(tuple(a.arguments_read)) for name, a in registry.actions.items()},
+        actions=actions,
         repeatable={name: f"{name}.name" for name, info in registry.plugins.items() if info.repeatable},
         hooks=_hooks(registry, conf) if hooks else (),
     )
@@ -81,13 +91,8 @@ def who(registry: Registry) -> Who:
 
 def _registers(info: PluginInfo, arguments: Mapping[str, Any], *, hierarchy: bool) -> frozenset[str]:
     """The points at which a plugin registers, found by opening it on an empty cluster."""
-    try:
-        on = partial(build, info, arguments)
-        entry = PluginEntry(info.name, on, lambda flag: hierarchy or flag != "enableHierarchy")
-        session = Session(ClusterState(), tiers=[[entry]], environment={"describes": True}).open()
-    except PumiceError:
-        return frozenset()
-    return frozenset(session.registered())
+    entry = PluginEntry(info.name, partial(build, info, arguments), lambda flag: hierarchy or flag != "enableHierarchy")
+    return frozenset(Trial(ClusterState(), [[entry]]).open().registered())
 
 
 @dataclass(slots=True)
@@ -114,29 +119,64 @@ class Assembly:
 
 
 def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None) -> Assembly:
-    """A configuration made ready.
+    """A configuration made ready, its plugins tried: what one of them raises on a made-up cluster is logged.
 
-    :raises ConfigError: an action or plugin that does not exist, or arguments that a plugin refuses.
+    :raises InvalidConf: an action or plugin that does not exist, arguments that a plugin refuses, a plugin that cannot
+        work whatever the cluster; all of them, each with file and line.
+    :raises MissingExtra: a plugin needs what is not installed.
     """
+    problems: list[Problem] = []
     actions = []
-    for name in conf.actions:
-        if name not in registry.actions:
-            raise ConfigError(f"action {name!r}: not one of {', '.join(sorted(registry.actions))}")
-        actions.append(registry.actions[name]())
-    tiers: list[list[tuple[PluginInfo, PluginConf, str]]] = []
-    for tier in conf.tiers:
-        row = []
-        for plugin in tier.plugins:
+    for index, name in enumerate(conf.actions):
+        try:
+            action = registry.action(name)
+        except PluginLoadError as exc:
+            problems.append(_problem(conf, f"actions[{index}]", exc))
+            continue
+        if action is None:
+            text = f"unknown action {name!r} (known: {', '.join(sorted(registry.actions))})"
+            problems.append(_problem(conf, f"actions[{index}]", ConfigError(text)))
+            continue
+        actions.append(action())
+    tiers: list[list[tuple[PluginInfo, PluginConf, str]]] = [[] for _ in conf.tiers]
+    entries: list[list[PluginEntry]] = [[] for _ in conf.tiers]
+    for listed in conf.listed():
+        plugin = listed.plugin
+        try:
             info = registry.get(plugin.name)
             if info is None:
-                raise ConfigError(f"plugin {plugin.name!r}: not one of {', '.join(sorted(registry.plugins))}")
-            try:
-                made = build(info, plugin.arguments)
-            except PumiceError as exc:
-                raise ConfigError(str(exc)) from exc
-            row.append((info, plugin, getattr(made, "name", "") if info.repeatable else plugin.name))
-        tiers.append(row)
+                raise ConfigError(f"unknown plugin {plugin.name!r} (known: {', '.join(sorted(registry.plugins))})")
+            made = build(info, plugin.arguments)
+        except MissingExtra:
+            raise
+        except PumiceError as exc:
+            problems.append(_problem(conf, listed.path, exc))
+            continue
+        name = getattr(made, "name", "") if info.repeatable else plugin.name
+        tiers[listed.tier].append((info, plugin, name))
+        entries[listed.tier].append(PluginEntry(name, partial(_given, made), plugin.enabled))
+    known = compat_of(compat or conf.compat)
+    tried = try_plugins(entries, conf.actions, known)
+    problems += [_problem(conf, "", exc) for exc in tried.errors]
+    if problems:
+        raise InvalidConf(problems)
+    for warning in tried.warnings:
+        log.warning("%s", warning)
     unasked = frozenset(POINTS) - frozenset(registry.askers())
     if any(action.asks is None for action in registry.actions.values()):
         unasked = frozenset()  # one that does not say may ask anything
-    return Assembly(conf, actions, tiers, compat_of(compat or conf.compat), unasked)
+    return Assembly(conf, actions, tiers, known, unasked)
+
+
+def _given(made: Any) -> Any:
+    return made
+
+
+def _problem(conf: SchedulerConf, path: str, exc: PumiceError) -> Problem:
+    """A mistake at the line of who made it: the plugin's author, or the one who wrote the conf."""
+    if isinstance(exc, PluginLoadError) and exc.at:
+        return Problem(BROKEN_PLUGIN, exc.text, "", None, exc.at)
+    if isinstance(exc, WrongArgument):
+        path = f"{path}.arguments.{exc.key}"
+    code = "wrong-argument" if isinstance(exc, WrongArgument) else "refused"
+    return Problem(code, str(exc), path, conf.position(path), conf.source)

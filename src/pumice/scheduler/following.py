@@ -6,11 +6,12 @@ import hashlib
 import logging
 from pathlib import Path
 
-from pumice.config import SchedulerConf
+from pumice.config import InvalidConf, SchedulerConf
 from pumice.config.reload import ConfSource
 from pumice.errors import PumiceError
+from pumice.framework.loading import modules_in
 from pumice.framework.registry import Registry
-from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
+from pumice.scheduler.assembly import BROKEN_PLUGIN, Assembly, assemble, catalogue_of
 
 log = logging.getLogger("pumice.conf")
 
@@ -29,15 +30,29 @@ class PluginFolder:
         """Why the directory as it is now cannot be used; nothing if it can."""
         self._looks: object = None
         self._content = ""
+        self._told: list[str] = []
 
-    def load(self) -> Registry:
-        """What exists, with the plugins of the directory.
+    def load(self) -> Registry | None:
+        """What exists, with the plugins of the directory; None if one of them cannot be used: ``error`` says why.
 
-        :raises PluginLoadError: the directory or one of its modules cannot be used.
+        :raises PluginLoadError: there is no such directory.
         """
+        modules_in(self.directory)
         self._looks, self._content = self._look(), self._digest()
+        return self._read()
+
+    def _read(self) -> Registry | None:
         registry = self._base.copy()
-        registry.load_directory(self.directory)
+        try:
+            registry.load_directory(self.directory)
+        except (PumiceError, OSError) as exc:
+            self.error = str(exc)
+            return None
+        self.error = ""
+        for line in registry.passed_by:
+            if line not in self._told:
+                log.info("%s", line)
+        self._told = registry.passed_by
         return registry
 
     def poll(self) -> Registry | None:
@@ -48,16 +63,13 @@ class PluginFolder:
         self._looks = looks
         try:
             content = self._digest()
-            if content == self._content:
-                return None
-            self._content = content
-            registry = self._base.copy()
-            registry.load_directory(self.directory)
-        except (PumiceError, OSError) as exc:
+        except OSError as exc:
             self.error = str(exc)
             return None
-        self.error = ""
-        return registry
+        if content == self._content:
+            return None
+        self._content = content
+        return self._read()
 
     def _files(self) -> list[Path]:
         """The modules and what packages hold; hidden names are left out, as when loading."""
@@ -101,7 +113,7 @@ class Following:
         folder: PluginFolder | None = None,
         compat: str | None = None,
     ) -> None:
-        """*initial*: the conf to begin with, where it is known already. *conf* takes its place as it changes."""
+        """*initial*: the conf that is in use already. *conf* takes its place as it changes."""
         self._registry, self._source, self._folder, self._compat = registry, conf, folder, compat
         self._conf = initial
         self._unfit = dict.fromkeys((CONF, PLUGINS), "")
@@ -110,8 +122,11 @@ class Following:
 
     @property
     def missing(self) -> str:
-        """Why there is no conf at all yet; nothing if there is one."""
-        return "" if self._conf is not None else f"waiting for the conf: {self.complaints[CONF] or 'not read yet'}"
+        """Why nothing can be decided yet; nothing if there is a conf whose plugins can be used."""
+        if self._conf is not None:
+            return ""
+        what = PLUGINS if self.complaints[PLUGINS] else CONF
+        return f"waiting for the {what}: {self.complaints[what] or 'not read yet'}"
 
     def poll(self) -> Assembly | None:
         """The configuration to use from now on, if it is another than before."""
@@ -120,6 +135,9 @@ class Following:
             self._registry = registry
             if self._source is not None:
                 self._source.check_again(catalogue_of(registry))
+        if self._conf is None and self._folder is not None and self._folder.error:
+            self.complaints = {CONF: "", PLUGINS: self._folder.error}  # a conf would only seem to name what is unknown
+            return None
         loaded = self._source.poll() if self._source is not None else None
         conf = loaded.conf if loaded is not None else self._conf
         if loaded is not None and self._compat:
@@ -141,9 +159,28 @@ class Following:
     def _assemble(self, conf: SchedulerConf, what: str) -> Assembly | None:
         try:
             assembly = assemble(conf, self._registry)
-        except (Exception, SystemExit) as exc:  # a plugin may refuse its arguments in any way
-            self._unfit[what] = str(exc) or type(exc).__name__
+        except InvalidConf as exc:
+            if self._conf is None and all(problem.code == BROKEN_PLUGIN for problem in exc.problems):
+                what = PLUGINS  # nothing is known to work yet, and the conf is not to blame
+            self._unfit[what] = "; ".join(str(problem) for problem in exc.problems)
+            return None
+        except PumiceError as exc:
+            self._unfit[what] = str(exc)
             return None
         self._conf = conf
         self._unfit = dict.fromkeys((CONF, PLUGINS), "")
         return assembly
+
+
+class ConfText:
+    """A conf that is a text and stays as it is; followed where only its plugins can change."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._content, self._name = text.encode(), name
+
+    def read_bytes(self) -> bytes:
+        """The text."""
+        return self._content
+
+    def __str__(self) -> str:
+        return self._name

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pumice.testing.builders import cluster, job, node, pod, priority_class, queue
     from pumice.testing.cycle import Cycle, Why
-    from pumice.testing.scenario import Scenario
+    from pumice.testing.scenario import ConfWarning, Scenario
     from pumice.testing.sessions import session, task_of
 
 __all__ = [
+    "ConfWarning",
     "Cycle",
     "Scenario",
     "Why",
@@ -33,7 +34,7 @@ __all__ = [
 _HOME = {
     "builders": ("cluster", "job", "node", "pod", "priority_class", "queue"),
     "cycle": ("Cycle", "Why"),
-    "scenario": ("Scenario",),
+    "scenario": ("ConfWarning", "Scenario"),
     "sessions": ("session", "task_of"),
 }
 _MODULE_OF = {name: f"pumice.testing.{module}" for module, names in _HOME.items() for name in names}

@@ -6,12 +6,15 @@ intents out at once. Time stands still until `advance` moves it, and nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 from pumice.config import DEFAULT_CONF, from_data, load
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, PluginLoadError
+from pumice.framework.loading import check_class, line_of
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.runtime import Runtime
@@ -33,6 +36,27 @@ PluginSpec: TypeAlias = str | type[Plugin] | tuple[str | type[Plugin], Mapping[s
 """A plugin of a scenario: its name, its class, either with arguments, or an entry as in a conf file."""
 Plugins: TypeAlias = Sequence[PluginSpec] | Sequence[Sequence[PluginSpec]]
 ACTIONS = ("enqueue", "allocate", "backfill")
+P = ParamSpec("P")
+
+
+class ConfWarning(UserWarning):
+    """A scenario's configuration says something in vain: a misspelt flag, an argument that nobody reads."""
+
+
+def _adding(build: Callable[P, Given]) -> Callable[Concatenate[Scenario, P], Scenario]:
+    """A method that adds what a builder makes, with the builder's own parameters."""
+
+    def add(self: Scenario, /, *args: P.args, **options: P.kwargs) -> Scenario:
+        return self.add(build(*args, **options))
+
+    made = inspect.signature(build)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    add.__signature__ = made.replace(  # type: ignore[attr-defined]
+        parameters=[own, *made.parameters.values()], return_annotation="Scenario"
+    )
+    add.__name__, add.__qualname__ = build.__name__, f"Scenario.{build.__name__}"
+    add.__doc__ = f"Add what `pumice.testing.{build.__name__}` makes.\n\n    {build.__doc__}"
+    return add
 
 
 class Scenario:
@@ -64,25 +88,11 @@ class Scenario:
             self._tell(self._world.put(obj))
         return self
 
-    def node(self, name: str, **options: Any) -> Scenario:
-        """Add one node; options as in `pumice.testing.node`."""
-        return self.add(builders.node(name, **options))
-
-    def cluster(self, shape: str, **options: Any) -> Scenario:
-        """Add nodes by a short form such as ``3x8gpu``."""
-        return self.add(builders.cluster(shape, **options))
-
-    def queue(self, name: str, **options: Any) -> Scenario:
-        """Add one queue."""
-        return self.add(builders.queue(name, **options))
-
-    def job(self, name: str, **options: Any) -> Scenario:
-        """Add a PodGroup with its pods; options as in `pumice.testing.job`."""
-        return self.add(builders.job(name, **options))
-
-    def pod(self, name: str, **options: Any) -> Scenario:
-        """Add one pod."""
-        return self.add(builders.pod(name, **options))
+    node = _adding(builders.node)
+    cluster = _adding(builders.cluster)
+    queue = _adding(builders.queue)
+    job = _adding(builders.job)
+    pod = _adding(builders.pod)
 
     def plugins_from(self, directory: str | Path) -> Scenario:
         """Make the plugins of a directory known, as ``--plugins-dir`` does."""
@@ -136,9 +146,10 @@ class Scenario:
         """Run cycles and carry out what they decide; the last one is returned.
 
         *plugins*: one tier, or a list of tiers. *conf*: a whole configuration, as text or data, instead of both.
-        What is given stays in force for later runs; at first it is the default configuration.
+        What is given stays in force for later runs; at first it is the default configuration. What it says in vain
+        is a Python warning, `ConfWarning`.
 
-        :raises ConfigError: the configuration cannot be used.
+        :raises ConfigError: the configuration cannot be used, or a plugin cannot work whatever the cluster.
         """
         if self._assembly is None or actions is not None or plugins is not None or conf is not None:
             self._assembly = self._configure(actions, plugins, conf, compat)
@@ -177,6 +188,8 @@ class Scenario:
             loaded = load(conf, catalogue_of(self._registry), source="scenario")
         else:
             loaded = from_data(conf, catalogue_of(self._registry), source="scenario")
+        for problem in loaded.warnings:
+            warnings.warn(str(problem), ConfWarning, stacklevel=3)
         return assemble(loaded.conf, self._registry, compat)
 
     def _entry(self, spec: PluginSpec) -> Mapping[str, Any]:
@@ -184,6 +197,11 @@ class Scenario:
             return spec
         plugin, arguments = spec if isinstance(spec, tuple) else (spec, {})
         if isinstance(plugin, type):
+            check_class(plugin)
+            if not plugin.name:
+                raise PluginLoadError(
+                    f'class {plugin.__name__}: has no name, such as name = "my-plugin"', line_of(plugin)
+                )
             self._registry.register(plugin.name, plugin, origin=plugin.__qualname__, override=True)
             plugin = plugin.name
         return {"name": plugin, "arguments": dict(arguments)} if arguments else {"name": plugin}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,11 @@ from typing import Any
 import pytest
 
 from pumice import Arguments, Plugin, PluginLoadError, register_plugin_builder
+from pumice.config import load
+from pumice.errors import BrokenPlugins, ConfigError
 from pumice.framework import registry as module
 from pumice.framework.registry import Registry, build, default_registry, set_default_registry
+from pumice.scheduler.assembly import assemble, catalogue_of
 
 GOOD = """
 from pumice import Plugin
@@ -71,7 +76,8 @@ def test_the_default_registry_can_be_replaced_and_written_to() -> None:
 
 def test_what_a_builder_gives_must_be_a_plugin(registry: Registry) -> None:
     registry.register("odd", lambda arguments: 5, origin="here")
-    with pytest.raises(PluginLoadError, match="plugin 'odd' from here: built a int, not a plugin"):
+    missing = r"neither on_session_open\(ssn\) nor a method named after an extension point"
+    with pytest.raises(PluginLoadError, match=f"plugin 'odd' from here: built a int, not a plugin: it has {missing}"):
         build(registry.plugins["odd"], {})
 
 
@@ -146,11 +152,25 @@ def test_built_in_plugins_and_actions_come_from_entry_points() -> None:
     assert {"enqueue", "allocate", "backfill"} <= set(registry.actions)
 
 
-def test_an_entry_point_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = EntryPoint("broken", "pumice.nothing:Here", "pumice.plugins")
-    monkeypatch.setattr(module, "entry_points", lambda group: [broken] if group == "pumice.plugins" else [])
-    with pytest.raises(PluginLoadError, match=r"plugin 'broken' from entry point pumice\.nothing:Here"):
-        Registry()
+@pytest.mark.parametrize("kind", ["plugin", "action"])
+def test_a_broken_entry_point_is_an_error_only_for_who_names_it(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    broken = EntryPoint("broken", "pumice.nothing:Here", f"pumice.{kind}s")
+    others = module.entry_points
+    monkeypatch.setattr(
+        module, "entry_points", lambda group: [*others(group=group), *([broken] if group == broken.group else [])]
+    )
+    registry = Registry()
+    catalogue = catalogue_of(registry)
+    assert assemble(load('actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n', catalogue).conf, registry)
+    named = 'actions: "allocate"\ntiers:\n- plugins:\n  - name: broken\n'
+    if kind == "action":
+        named = 'actions: "allocate, broken"\ntiers:\n- plugins:\n  - name: gang\n'
+    conf = load(named, catalogue, "my.conf").conf
+    with pytest.raises(ConfigError, match=rf"^my.conf:.*{kind} 'broken' from entry point pumice\.nothing:Here: No mod"):
+        assemble(conf, registry)
+    if kind == "plugin":
+        registry.register("broken", Mine)
+        assert assemble(conf, registry).plugins[0][0][0].build is Mine
 
 
 def test_a_copy_has_a_life_of_its_own(registry: Registry) -> None:
@@ -172,3 +192,53 @@ def test_arguments_carry_the_name_of_their_plugin(registry: Registry) -> None:
     build(registry.plugins["mine"], {"weight": "x"})
     with pytest.raises(Exception, match=r"^mine: argument weight"):
         got[0].int("weight", 1)
+
+
+def test_tests_and_folders_beside_plugins_are_passed_by_with_a_word(registry: Registry, tmp_path: Path) -> None:
+    broken = "raise RuntimeError('loaded')"
+    write(tmp_path, mine=GOOD.format(name="mine"), test_mine=broken, mine_test=broken, conftest=broken)
+    for folder in ("loose", "data", "_hidden"):
+        (tmp_path / folder).mkdir()
+    write(tmp_path / "loose", other=broken)
+    write(tmp_path / "_hidden", other=broken)
+    (tmp_path / "data" / "weights.csv").write_text("1")
+    assert [info.name for info in registry.load_directory(tmp_path)] == ["mine"]
+    told = [line.removeprefix(f"{tmp_path}/") for line in registry.passed_by]
+    assert told == [
+        "conftest.py: passed by, its name is that of a test",
+        "loose: passed by, a folder without __init__.py is no plugin; --plugins-dir may name it",
+        "mine_test.py: passed by, its name is that of a test",
+        "test_mine.py: passed by, its name is that of a test",
+    ]
+    registry.load_directory(tmp_path)
+    assert len(registry.passed_by) == 4
+
+
+def test_every_module_that_cannot_be_used_is_named(registry: Registry, tmp_path: Path) -> None:
+    write(tmp_path, a="x = 1\n", b=GOOD.format(name="b"), c="class (:\n")
+    with pytest.raises(BrokenPlugins) as caught:
+        registry.load_directory(tmp_path)
+    assert [line.removeprefix(f"{tmp_path}/").partition(": ")[0] for line in caught.value.problems] == [
+        "a.py:1",
+        "c.py:1",
+    ]
+
+
+@pytest.mark.parametrize("name", ["", None, 5])
+def test_a_name_must_be_text(registry: Registry, name: Any) -> None:
+    with pytest.raises(PluginLoadError, match="its name must be text, got"):
+        registry.register(name, Mine)
+
+
+def test_a_plugins_own_logger_follows_that_of_pumice(registry: Registry, tmp_path: Path) -> None:
+    log = "import logging\nlog = logging.getLogger(__name__)\ninner = logging.getLogger(__name__ + '.inner')\n"
+    registry.load_directory(write(tmp_path, chatty=log + GOOD.format(name="chatty")))
+    chatty = sys.modules["pumice_plugin_chatty"]
+    ours = logging.getLogger("pumice")
+    before = ours.level
+    try:
+        for level in (logging.DEBUG, logging.ERROR):
+            ours.setLevel(level)
+            assert (chatty.log.getEffectiveLevel(), chatty.inner.getEffectiveLevel()) == (level, level)
+    finally:
+        ours.setLevel(before)

@@ -133,8 +133,11 @@ def test_a_function_of_any_number_of_parameters_is_taken_as_it_is() -> None:
     ("register", "text"),
     [
         (lambda s: s.add_predicate_fn("p", lambda task: None), r"plugin 'p': predicate must take \(task, node\)"),
-        (lambda s: s.add_job_ready_fn("p", lambda a, b: True), r"test_session\.py:\d+ requires 2 positional"),
-        (lambda s: s.add("nowhere", "p", lambda: None), "extension point 'nowhere': not one of allocatable, "),
+        (
+            lambda s: s.add_job_ready_fn("p", lambda a, b: True),
+            r"test_session\.py:\d+: plugin .p.: job_ready must take \(job\), but requires 2 parameters",
+        ),
+        (lambda s: s.add("nowhere", "p", lambda: None), "extension point 'nowhere': there is none of that name"),
         (lambda s: s.add_job_ready_fn("p"), "add_job_ready_fn: needs a function, got None for 'p'"),
         (lambda s: s.add_job_ready_fn(5, lambda job: True), "add_job_ready_fn: the name must be text, got 5"),
     ],

@@ -121,7 +121,7 @@ async def running(
     state = ClusterState(scheduler_names=["pumice"])
     folder = PluginFolder(plugins, registry) if plugins is not None else None
     if folder is not None:
-        registry = folder.load()
+        registry = folder.load() or registry
     catalogue = catalogue_of(registry)
     begun = load(CONF, catalogue, "conf").conf
     follow = Following(

@@ -10,7 +10,7 @@ from pumice.config import ConfSource, load
 from pumice.errors import PluginLoadError
 from pumice.framework.registry import Registry, default_registry
 from pumice.scheduler.assembly import catalogue_of
-from pumice.scheduler.following import Following, PluginFolder
+from pumice.scheduler.following import ConfText, Following, PluginFolder
 
 PLUGIN = """
 from pumice import Plugin
@@ -41,7 +41,9 @@ class Setting:
         self.plugins.mkdir()
         (self.plugins / "sized.py").write_text(plugin(1))
         self.folder = PluginFolder(self.plugins, default_registry())
-        self.registry: Registry = self.folder.load()
+        registry = self.folder.load()
+        assert registry is not None
+        self.registry: Registry = registry
         source = ConfSource(self.conf, catalogue_of(self.registry))
         self.follow = Following(self.registry, conf=source, folder=self.folder)
 
@@ -98,7 +100,8 @@ def test_a_plugin_that_refuses_its_arguments_is_reported_until_it_takes_them(tmp
     (setting.plugins / "sized.py").write_text(plugin(5, 'raise ValueError("no size fits")'))
     assert setting.follow.poll() is None
     assert setting.follow.poll() is None
-    assert setting.follow.complaints["plugins"] == "no size fits"
+    said = setting.follow.complaints["plugins"]
+    assert said == f"{setting.plugins / 'sized.py'}:11: plugin 'sized': ValueError: no size fits"
     (setting.plugins / "sized.py").write_text(plugin(6))
     assert setting.number() == 6
 
@@ -128,7 +131,7 @@ def test_a_conf_that_is_put_back_after_a_refusal_is_in_use_again(tmp_path: Path)
     assert setting.number() == 8
     setting.conf.write_text(WITH.replace("3", "9"))
     assert setting.follow.poll() is None
-    assert setting.follow.complaints["conf"] == "too big"
+    assert setting.follow.complaints["conf"].endswith("sized.py:11: plugin 'sized': AssertionError: too big")
     setting.conf.write_text(WITH)
     setting.follow.poll()
     assert setting.follow.complaints["conf"] == ""
@@ -159,3 +162,52 @@ def test_without_a_conf_file_the_given_one_stays(tmp_path: Path) -> None:
 def test_a_directory_that_is_none_cannot_be_loaded(tmp_path: Path) -> None:
     with pytest.raises(PluginLoadError, match="not a directory"):
         PluginFolder(tmp_path / "nowhere", default_registry()).load()
+
+
+MISUSED = plugin(1).replace("pass", "pass\n\n    def predicate(self, task): ...")
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("def (", "sized.py:1: invalid syntax"),
+        (MISUSED, "sized.py:13: plugin 'sized': predicate must take (task, node), but requires 1 parameter"),
+        (plugin(1, 'raise KeyError("size")'), "sized.py:11: plugin 'sized': KeyError: 'size'"),
+    ],
+)
+def test_a_cold_start_with_a_broken_plugin_waits_until_a_file_changes(tmp_path: Path, broken: str, said: str) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "sized.py").write_text(broken)
+    folder = PluginFolder(tmp_path / "plugins", default_registry())
+    registry = folder.load() or default_registry()
+    source = ConfSource(ConfText(WITH, "<default>"), catalogue_of(registry))
+    follow = Following(registry, conf=source, folder=folder)
+    for _ in range(2):
+        assert follow.poll() is None
+        assert follow.missing == f"waiting for the plugins: {tmp_path / 'plugins' / said}"
+        assert follow.complaints["conf"] == ""
+    (tmp_path / "plugins" / "sized.py").write_text(plugin(5))
+    assert follow.poll() is not None
+    assert (follow.missing, follow.complaints) == ("", {"conf": "", "plugins": ""})
+
+
+def test_a_change_whose_parameters_fit_no_form_leaves_the_old_plugin_in_use(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, WITH)
+    assert setting.number() == 1
+    (setting.plugins / "sized.py").write_text(MISUSED)
+    assert setting.follow.poll() is None
+    assert "predicate must take (task, node)" in setting.follow.complaints["plugins"]
+    assert setting.follow.missing == ""
+    (setting.plugins / "sized.py").write_text(plugin(3))
+    assert setting.number() == 3
+
+
+def test_every_broken_file_of_a_directory_is_told(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, WITH)
+    setting.number()
+    (setting.plugins / "sized.py").write_text("def (")
+    (setting.plugins / "other.py").write_text("x = 1")
+    assert setting.follow.poll() is None
+    said = setting.follow.complaints["plugins"]
+    assert "other.py:1: must expose New" in said
+    assert "sized.py:1: invalid syntax" in said

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from pumice import Arguments, Node, Plugin, Task, Unfit
+from pumice import Arguments, Node, Plugin, PluginLoadError, Task, Unfit, testing
 from pumice.errors import InvalidInput
-from pumice.testing import Scenario, cluster, job, node, pod, queue, session, task_of
+from pumice.testing import ConfWarning, Scenario, cluster, job, node, pod, queue, session, task_of
 
 PLAIN = ["gang", "priority"]
 
@@ -221,3 +228,54 @@ def test_a_job_brings_priority_queue_and_running_tasks() -> None:
     assert (a.queue, a.priority, len(a.tasks), a.ready_count) == ("gold", 7, 3, 1)
     assert a.preemptible
     assert not session(job("b", preemptible=False)).jobs["default/b"].preemptible
+
+
+BUILDERS = ("node", "cluster", "queue", "job", "pod")
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_what_adds_an_object_takes_what_its_builder_takes(name: str) -> None:
+    method, builder = getattr(Scenario, name), getattr(testing, name)
+    _, *taken = inspect.signature(method).parameters.values()
+    assert taken == list(inspect.signature(builder).parameters.values())
+    assert method.__doc__.startswith(f"Add what `pumice.testing.{name}` makes.")
+
+
+@pytest.mark.slow
+def test_a_wrong_option_of_what_adds_an_object_is_a_type_error(tmp_path: Path) -> None:
+    right = 's.node("a", cpu=4).job("x", tasks=2).queue("q", weight=2).pod("p", cpu=1).cluster("3x8gpu", prefix="n")'
+    wrong = ['s.node("a", cpus=4)', 's.job("x", tasks="2")', 's.queue("q", wieght=2)', "s.pod(name=3)", "s.cluster()"]
+    lines = [
+        "from pumice.testing import Scenario",
+        "def f(s: Scenario) -> None:",
+        *(f"    {w}" for w in (right, *wrong)),
+    ]
+    (tmp_path / "typed.py").write_text("\n".join(lines) + "\n")
+    words = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(tmp_path / "typed.py")]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert [line.split(":")[1] for line in ran.stdout.splitlines()] == ["4", "5", "6", "7", "8"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"name": "gang", "enableJobOrdre": True}, "unknown flag 'enableJobOrdre'; did you mean 'enableJobOrder'?"),
+        ({"name": "gang", "arguments": {"weight": 1}}, "plugin 'gang' does not read the argument 'weight'"),
+        (("binpack", {"binpack.wieght": 1}), "does not read the argument 'binpack.wieght'; did you mean"),
+    ],
+)
+def test_what_a_configuration_says_in_vain_is_a_warning_at_the_line_of_the_test(
+    scenario: Scenario, entry: Any, said: str
+) -> None:
+    scenario.node("n1").job("a")
+    with pytest.warns(ConfWarning, match=re.escape(said)) as told:
+        scenario.run(plugins=[entry])
+    assert [w.filename for w in told] == [__file__]
+
+
+def test_a_class_without_a_name_is_named(scenario: Scenario) -> None:
+    class Nameless(Plugin):
+        pass
+
+    with pytest.raises(PluginLoadError, match=r"test_scenario\.py:\d+: class Nameless: has no name, such as name ="):
+        scenario.run(plugins=[Nameless])

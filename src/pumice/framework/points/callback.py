@@ -65,6 +65,8 @@ def _required(fn: Callable[..., Any]) -> int | None:
 
 def where(fn: Callable[..., Any]) -> str:
     """File and line of a function, for messages."""
+    if isinstance(fn, type):
+        fn = vars(fn).get("__init__", fn)
     code = getattr(getattr(fn, "__func__", fn), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(fn)
 
@@ -79,9 +81,9 @@ def adapted(point: Point[..., Any, Any], plugin: str, fn: Callable[..., Any]) ->
     :raises PluginLoadError: the parameters fit no form of the point; names plugin, point, file and line.
     """
     if not callable(fn):
-        raise PluginLoadError(f"plugin {plugin!r}: {point.register} needs a function, got {shown(fn)}")
-    form = (point.name, getattr(fn, "__code__", None), type(fn))
-    if form in _FITTING:
+        raise PluginLoadError(f"plugin {plugin!r}: {point.register}: needs a function, got {shown(fn)}")
+    known = (point.name, getattr(fn, "__code__", None), type(fn))
+    if known in _FITTING:
         return fn
     bound = getattr(fn, "__func__", None)
     count = _required(bound) if bound is not None else _required(fn)
@@ -90,9 +92,9 @@ def adapted(point: Point[..., Any, Any], plugin: str, fn: Callable[..., Any]) ->
     if bound is not None:
         count -= 1
     arity = point.arity
-    if count == arity[0] or (count < arity[0] and _takes(fn, arity[0])):
-        if form[1] is not None and not getattr(fn, "__defaults__", None):
-            _FITTING.add(form)
+    if count == arity[0] or (count < arity[0] and takes(fn, arity[0])):
+        if known[1] is not None and not getattr(fn, "__defaults__", None):
+            _FITTING.add(known)
         return fn
     if count in arity:
         shaped: Callable[..., Any] | None = None
@@ -103,13 +105,13 @@ def adapted(point: Point[..., Any, Any], plugin: str, fn: Callable[..., Any]) ->
         if shaped is not None:
             shaped.__wrapped__ = fn  # type: ignore[attr-defined]
             return shaped
-    raise PluginLoadError(
-        f"plugin {plugin!r}: {point.name} must take {point.signature}, but the function at {where(fn)} "
-        f"requires {count} positional parameters"
-    )
+    form = point.signature.partition(" -> ")[0]
+    many = "1 parameter" if count == 1 else f"{count} parameters"
+    raise PluginLoadError(f"plugin {plugin!r}: {point.name} must take {form}, but requires {many}", at=where(fn))
 
 
-def _takes(fn: Callable[..., Any], count: int) -> bool:
+def takes(fn: Callable[..., Any], count: int) -> bool:
+    """May a function be called with so many positional arguments?"""
     try:
         inspect.signature(fn).bind(*range(count))
     except TypeError:

@@ -12,19 +12,25 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final
 
-from pumice.errors import PluginError
+from pumice.errors import PluginError, PluginLoadError
 from pumice.framework.metrics import Metrics
+from pumice.framework.names import unknown
+from pumice.framework.plugin import Arguments, Event
 from pumice.framework.points.callback import where
 from pumice.framework.runtime import QUARANTINE_AFTER, Health, Runtime
 from pumice.model.intents import Intent, Note
 from pumice.model.node import Node
 from pumice.model.reason import Unfit
+from pumice.model.resources import Resources
+from pumice.model.sealed import Sealed
 from pumice.model.task import Task
 
 log = logging.getLogger("pumice.framework")
 
 FAILS: Final = (Exception, SystemExit)
 """What a plugin may raise without ending anything but its own answer."""
+OURS: Final = (Sealed, Resources, Event, Arguments)
+"""What plugins are given, apart from the session: a name that one of these lacks is lacking whatever the cluster."""
 _MOST_ERRORS: Final = 1000
 """So many failures of a cycle are listed; the rest is only counted."""
 Call = Callable[..., Any]
@@ -51,8 +57,12 @@ class Failures:
         about = "".join(
             (f" for task {task.key}" if task is not None else "", f" on node {node.name}" if node is not None else "")
         )
-        at = author_line(exc, fn)
-        error = PluginError(plugin, point, f"{type(exc).__name__}: {exc}{about}", at)
+        at, said = author_line(exc, fn), str(exc)
+        if isinstance(exc, PluginLoadError):
+            at, said = exc.at or at, exc.text
+        elif isinstance(exc, AttributeError):
+            said += unknown(exc, OURS)
+        error = PluginError(plugin, point, f"{type(exc).__name__}: {said}{about}", at)
         health = self._runtime.health.setdefault(plugin, Health())
         health.failures += 1
         health.last = f"{point}: {exc}"
@@ -95,6 +105,8 @@ def author_line(exc: BaseException, fn: Call | None) -> str:
 
 
 def _bare(fn: Any) -> Any:
+    if isinstance(fn, type):
+        return vars(fn).get("__init__")
     while hasattr(fn, "func") or hasattr(fn, "__wrapped__"):
         fn = getattr(fn, "func", None) or fn.__wrapped__
     return getattr(fn, "__func__", fn)

@@ -1,0 +1,55 @@
+"""Names of Volcano and KAI, and what they are called here: the hints of error messages."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_OTHERWISE: Final = {
+    "resreq": "requests",
+    "init_resreq": "requests",
+    "req_name": "name",
+    "is_preemptible_job": "preemptible",
+    "get_gpu_utilization": "gpu_utilization",
+    "queue_id": "queue",
+    "task_id": "uid",
+    "job_id": "uid",
+    "task_status_index": "with_status",
+    "node_list": "nodes",
+    "total_resource": "total",
+    "allocate_func": "allocate",
+    "deallocate_func": "deallocate",
+    "pod_group": "group",
+}
+"""Names that are not merely spelt otherwise, in our spelling."""
+_ITSELF: Final = frozenset({"Job", "Node", "Pod", "Queue", "Task"})
+"""What wraps an API object in Go; here its labels and annotations stand on the thing itself."""
+
+
+def snake(name: str) -> str:
+    """A name of Go as it would be spelt here: ``AddPredicateFn`` is ``add_predicate_fn``."""
+    return _WORDS.sub("_", name).lower()
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """What to write instead of *name*, to be put behind a message; nothing where nothing is near."""
+    names = {n for n in known if not n.startswith("_")}
+    spelt = snake(name)
+    bare = spelt.removesuffix("_fns").removesuffix("_fn")
+    for candidate in (spelt, _OTHERWISE.get(spelt, ""), spelt.removesuffix("s"), bare, bare.removeprefix("get_")):
+        if candidate in names and candidate != name:
+            return f"; here it is {candidate!r}"
+    if name in _ITSELF and "labels" in names:
+        return "; here its labels and annotations are attributes of its own"
+    close = difflib.get_close_matches(spelt, sorted(names), n=1, cutoff=0.75)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def unknown(exc: AttributeError, ours: tuple[type, ...]) -> str:
+    """The hint for a name that one of our own objects does not have, whatever the cluster; else nothing."""
+    if not exc.name or not isinstance(exc.obj, ours) or hasattr(type(exc.obj), exc.name):
+        return ""
+    return hint(exc.name, dir(type(exc.obj))) or "; there is no such name"

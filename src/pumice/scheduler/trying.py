@@ -1,0 +1,158 @@
+"""Plugins tried before they are used: opened once on a small made-up cluster, in a session that nothing leaves.
+
+What is wrong whatever the cluster is an error. What a plugin's own code raises there is a warning: that cluster is not
+its author's, and in a cycle such a failure is contained.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, Final
+
+from pumice.engine.scope import Scope
+from pumice.errors import PluginLoadError, shown
+from pumice.framework.compat import PUMICE, Compat
+from pumice.framework.names import unknown
+from pumice.framework.plugin import HANDLERS
+from pumice.framework.points.callback import Callback, takes, where
+from pumice.framework.points.guard import OURS, author_line
+from pumice.framework.session import PluginEntry, Session
+from pumice.model.api import (
+    AnyObject,
+    Container,
+    Metadata,
+    NodeObject,
+    NodeStatus,
+    Pod,
+    PodGroup,
+    PodGroupSpec,
+    PodSpec,
+    QueueObject,
+    QueueStatus,
+    ResourceRequirements,
+)
+from pumice.model.events import Seen
+from pumice.model.task import GROUP_ANNOTATION
+from pumice.state.cluster import ClusterState
+
+_DATA: Final = frozenset({"plugin", "point", "fn", "scope", "lasting", "sort_key", "amounts_only"})
+_DECLARED: Final = tuple(f.name for f in fields(Callback) if f.name not in _DATA)
+"""What a callback declares as a function."""
+
+
+@dataclass(slots=True)
+class Tried:
+    """What came of a trial, a line each."""
+
+    errors: list[PluginLoadError] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+class Trial(Session):
+    """A session that describes: its plugins are opened, and it keeps what they did wrong to itself."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        tiers: Sequence[Sequence[PluginEntry]],
+        actions: Sequence[str] = (),
+        compat: Compat = PUMICE,
+    ) -> None:
+        super().__init__(state, tiers=tiers, actions=actions, compat=compat, environment={"describes": True})
+        self.tried = Tried()
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger that says nothing: what a plugin tells of this cluster is nobody's business."""
+        return _SILENT
+
+    def _leave_out(self, name: str, plugin: Any, exc: BaseException) -> None:
+        self._opening = ""
+        opening = getattr(plugin, "on_session_open", None)
+        if isinstance(exc, PluginLoadError):
+            self._wrong(name, exc.text, exc.at or author_line(exc, opening))
+            return
+        at = author_line(exc, opening)
+        near = unknown(exc, OURS) if isinstance(exc, AttributeError) else ""
+        text = f"{type(exc).__name__}: {exc}"
+        if near:
+            self._wrong(name, text + near, at)
+        else:
+            self.tried.warnings.append(
+                f"{at}: plugin {name!r}: on_session_open raised {text} on a made-up cluster of two nodes and a job"
+            )
+
+    def _wrong(self, name: str, text: str, at: str) -> None:
+        of = "" if text.startswith("plugin ") else f"plugin {name!r}: "
+        self.tried.errors.append(PluginLoadError(f"{of}{text}", at=at))
+
+    def look(self) -> None:
+        """Check what the plugins declared beside their functions, and their event handlers."""
+        for callbacks in self.registered().values():
+            for callback in callbacks:
+                self._look_at(callback)
+        for handler in self.handlers:
+            for name in HANDLERS:
+                fn = getattr(handler, name)
+                if fn is not None and not takes(fn, 1):
+                    what = "the tasks" if name.endswith("_many") else "the event"
+                    self._wrong(handler.plugin, f"the {name} handler must take one parameter, {what}", where(fn))
+
+    def _look_at(self, callback: Callback) -> None:
+        at, scope = where(callback.fn), getattr(callback, "scope", None)
+        if not isinstance(scope, Scope):
+            wanted = ", ".join(f"Scope.{s.name}" for s in Scope)
+            text = f"{callback.point}: scope must be one of {wanted}, got {shown(scope)}"
+            self._wrong(callback.plugin, text, at)
+        for name in _DECLARED:
+            declared = getattr(callback, name)
+            if declared is not None and not callable(declared):
+                text = f"{callback.point}: {name} must be a function, got {shown(declared)}"
+                self._wrong(callback.plugin, text, at)
+
+
+_SILENT: Final = logging.getLogger("pumice.trial")
+_SILENT.disabled = True
+
+
+def try_plugins(tiers: Sequence[Sequence[PluginEntry]], actions: Sequence[str], compat: Compat) -> Tried:
+    """Open every plugin once on a made-up cluster; what is wrong with them. Costs less than a cycle of its own."""
+    trial = Trial(made_up(), tiers, actions, compat)
+    trial.open()
+    trial.look()
+    tried = trial.tried
+    trial.retire()
+    return tried
+
+
+def made_up() -> ClusterState:
+    """Two nodes, one of them with GPUs, a queue, and a job whose two tasks wait."""
+    state = ClusterState()
+    state.now = 1.0
+    for obj in _objects():
+        state.apply(Seen(obj))
+    return state
+
+
+@cache
+def _objects() -> Sequence[AnyObject]:
+    offers: list[dict[str, int | str | float]] = [
+        {"cpu": 8, "memory": "32Gi", "pods": 110},
+        {"cpu": 64, "memory": "256Gi", "pods": 110, "nvidia.com/gpu": 8},
+    ]
+    objects: list[AnyObject] = [QueueObject(metadata=Metadata(name="default"), status=QueueStatus(state="Open"))]
+    for number, offer in enumerate(offers):
+        status = NodeStatus(allocatable=dict(offer), capacity=dict(offer))
+        objects.append(NodeObject(metadata=Metadata(name=f"made-up-{number}"), status=status))
+    objects.append(
+        PodGroup(metadata=Metadata(name="job", namespace="made-up"), spec=PodGroupSpec(min_member=2, queue="default"))
+    )
+    asked = ResourceRequirements(requests={"cpu": 1, "memory": "1Gi"})
+    for number in range(2):
+        meta = Metadata(name=f"job-{number}", namespace="made-up", annotations={GROUP_ANNOTATION: "job"})
+        spec = PodSpec(containers=[Container(name="main", resources=asked)])
+        objects.append(Pod(metadata=meta, spec=spec))
+    return objects
