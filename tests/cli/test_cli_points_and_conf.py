@@ -65,7 +65,7 @@ def test_conf_check_treats_what_is_written_in_vain_as_an_error(pumice: Pumice, c
 
 def test_conf_check_refuses_arguments_that_a_plugin_refuses(pumice: Pumice, conf: Path) -> None:
     conf.write_text(GOOD + "  - name: binpack\n    arguments: {binpack.weight: heavy}\n")
-    assert "binpack.weight" in pumice("conf", "check", conf, code=1).err
+    assert "binpack.weight" in pumice("conf", "check", conf, code=1).out
 
 
 def test_conf_explain_shows_the_chain_that_runs(pumice: Pumice) -> None:

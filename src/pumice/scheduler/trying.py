@@ -153,6 +153,6 @@ def _objects() -> Sequence[AnyObject]:
     asked = ResourceRequirements(requests={"cpu": 1, "memory": "1Gi"})
     for number in range(2):
         meta = Metadata(name=f"job-{number}", namespace="made-up", annotations={GROUP_ANNOTATION: "job"})
-        spec = PodSpec(containers=[Container(name="main", resources=asked)])
+        spec = PodSpec(containers=(Container(name="main", resources=asked),))
         objects.append(Pod(metadata=meta, spec=spec))
     return objects
