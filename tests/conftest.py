@@ -1,8 +1,12 @@
-"""What holds for every test: long runs are made only when asked for (``-m slow``)."""
+"""What holds for every test: long runs only when asked for (``-m slow``), and actions ask only what they declare."""
 
 from __future__ import annotations
 
 import pytest
+
+from pumice.framework.points import asking
+
+asking.STRICT = True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

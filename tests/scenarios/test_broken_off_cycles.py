@@ -192,7 +192,7 @@ class Told(Plugin):
     opened = closed = 0
 
     def on_session_open(self, ssn: Session) -> None:
-        Told.opened += 1
+        Told.opened += not ssn.describes  # plugins are opened once more when they are loaded
 
     def on_session_close(self, ssn: Session) -> None:
         Told.closed += 1

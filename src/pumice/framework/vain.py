@@ -43,13 +43,18 @@ def _quota_short(ssn: Session, queue: Queue, job: Job, task: Task, needed: int) 
     if not ssn.allocatable_by_class():
         return None
     with held_by_others(ssn, queue, job):
-        verdict = ssn.allocatable(queue, task)
-        if not verdict:
-            return Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
         room = ssn.allocatable_room(queue, task, needed)
-    if room >= needed:
+        if room >= needed:
+            return None
+        taken = [task] * room
+        ssn.state.count_in_queue(queue, taken, 1)  # in the words of who would refuse the next one
+        try:
+            verdict = ssn.allocatable(queue, task)
+        finally:
+            ssn.state.count_in_queue(queue, taken, -1)
+    if verdict:
         return None
-    return Refusal(Stage.QUEUE, f"queue {queue.name} may take {room} of the {needed} tasks that it needs together")
+    return Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may take {room} of {needed} such tasks")
 
 
 def after_trying(ssn: Session, queue: Queue, job: Job) -> Refusal | None:
