@@ -149,6 +149,14 @@ class Session(Registration, Questions):
         """What the plugin being opened (or asked at close) keeps between sessions."""
         return self.memory_of(self._opening)
 
+    def keep_sum(self, name: str, contribution: Callable[[Job], Resources]) -> Resources:
+        """The sum of what every job contributes, as of the session's opening, without asking about all jobs each cycle.
+
+        For `on_session_open`. *contribution* is asked again about jobs that change, so it must depend on the job alone.
+        A function of a module is followed from cycle to cycle; a method is asked about every job in each.
+        """
+        return self.state.keep_sum(f"{self._opening}/{name}", contribution)
+
     def memory_of(self, plugin: str) -> dict[str, Any]:
         """What a plugin keeps between sessions."""
         return self.runtime.memory.setdefault(plugin, {})

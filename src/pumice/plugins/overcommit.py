@@ -9,7 +9,8 @@ from pumice.framework.quota import added, lacking
 from pumice.framework.session import Session
 from pumice.model.job import Job
 from pumice.model.reason import Verdict, reject
-from pumice.model.resources import Number
+from pumice.model.resources import EMPTY, Number, Resources
+from pumice.model.status import JobPhase
 
 _DEFAULT_FACTOR = 1.2
 
@@ -33,6 +34,7 @@ class Overcommit(Plugin):
         self._ssn = ssn
         total, used = ssn.state.total, ssn.state.used_total
         self._idle: dict[int, Number] = {d: v * self._factor - used.get(d, 0) for d, v in total.items()}
+        self._twice = ssn.keep_sum("admitted", _admitted_twice) if ssn.compat.overcommit_double_count else None
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_minimum, lasting=True)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
@@ -40,8 +42,8 @@ class Overcommit(Plugin):
         """What jobs that were let in have still to get."""
         if self._inqueue is None:
             state = self._ssn.state
-            if self._ssn.compat.overcommit_double_count:
-                self._inqueue = dict(state.overcommit_inqueue)
+            if self._twice is not None:
+                self._inqueue = dict(self._twice.amounts)
             else:
                 self._inqueue = {}
                 for queue in state.queues.values():
@@ -59,6 +61,17 @@ class Overcommit(Plugin):
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
             added(self._admitted(), job.without_gated(job.min_resources).items())
+
+
+def _admitted_twice(job: Job) -> Resources:
+    """What Volcano counts of a job that was let in: all of its minimum, whatever it holds of that already."""
+    if job.min_resources is None:
+        return EMPTY
+    if job.phase == JobPhase.INQUEUE:
+        return job.without_gated(job.min_resources)
+    if job.phase == JobPhase.RUNNING and job.allocated_count() >= job.min_available:
+        return job.without_gated(job.min_resources.exceeding(job.allocated).only(job.min_resources.amounts))
+    return EMPTY
 
 
 def _same_minimum(job: Job) -> Hashable:

@@ -12,12 +12,13 @@ from pumice.model.job import Job, JobMap
 from pumice.model.namespace import Namespace
 from pumice.model.node import Node, NodeMap
 from pumice.model.queue import Queue, QueueMap
-from pumice.model.resources import EMPTY, Number, Resources
+from pumice.model.resources import Number, Resources
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import Task, TaskMap
 from pumice.state import handlers, ledger
 from pumice.state import writing as w
 from pumice.state.classes import ClassTable
+from pumice.state.contributions import Contribution, JobSum, contribute, of_queue
 from pumice.state.devices import DeviceTable
 from pumice.state.refused import RefusedEviction
 from pumice.state.table import NodeTable
@@ -54,7 +55,8 @@ class ClusterState:
         """Tasks on nodes that we have not seen yet, by node name."""
         self.total: dict[int, Number] = {}
         self.used_total: dict[int, Number] = {}
-        self.overcommit_inqueue: dict[int, Number] = {}
+        self.job_sums: dict[str, JobSum] = {}
+        """Sums over jobs that plugins declared, by name."""
         self.problems: dict[tuple[str, str], str] = {}
         """What is wrong with an object, by (kind, key)."""
         self.assumed: dict[str, Task] = {}
@@ -120,7 +122,7 @@ class ClusterState:
         if not self.dirty:
             return
         for job in self.dirty.values():
-            self._recontribute(job)
+            self.recontribute(job)
         self.changed_jobs.update(self.dirty)
         self.dirty = {}
 
@@ -133,23 +135,25 @@ class ClusterState:
                 for uid in [uid for uid, job in changes.items() if self.jobs.get(uid) is not job]:
                     del changes[uid]
 
-    def _recontribute(self, job: Job) -> None:
-        queue_name, inqueue, elastic, overcommit = job._contribution
-        new = _contribution(job) if job.in_session else ("", EMPTY, EMPTY, EMPTY)
-        if new == job._contribution:
-            return
-        old_queue = self.queues.get(queue_name)
-        if old_queue is not None:
-            _add(old_queue._inqueue, inqueue, -1)
-            _add(old_queue._elastic, elastic, -1)
-        _add(self.overcommit_inqueue, overcommit, -1)
-        w.set_contribution(job, new)
-        queue_name, inqueue, elastic, overcommit = new
-        new_queue = self.queues.get(queue_name)
-        if new_queue is not None:
-            _add(new_queue._inqueue, inqueue, 1)
-            _add(new_queue._elastic, elastic, 1)
-        _add(self.overcommit_inqueue, overcommit, 1)
+    def recontribute(self, job: Job) -> None:
+        """Count anew what a job contributes to the sums that depend on whole jobs."""
+        for kept in self.job_sums.values():
+            kept.follow(job)
+        new = of_queue(job)
+        if new != job._contribution:
+            contribute(self.queues, job._contribution, -1)
+            contribute(self.queues, new, 1)
+            w.set_contribution(job, new)
+
+    def keep_sum(self, name: str, contribution: Contribution) -> Resources:
+        """The sum of what every job in session contributes, as of the session's opening; kept from now on.
+
+        The same function under the same name goes on where it was; another one is asked about every job anew.
+        """
+        known = self.job_sums.get(name)
+        if known is None or known.contribution is not contribution:
+            known = self.job_sums[name] = JobSum(name, contribution, self.session_jobs.values())
+        return known.total
 
     # -- moves ----------------------------------------------------------------------------------------------------
     def move(
@@ -169,7 +173,7 @@ class ClusterState:
     def place_many(self, tasks: Sequence[Task], nodes: Sequence[Node], status: TaskStatus) -> None:
         """Give equal, pending tasks of one job their places at once; as `move` one by one, only faster.
 
-        :raises IllegalMove: one of them may not.
+        :raises IllegalMove: one of them is not pending.
         """
         first = tasks[0]
         held = self.rooms and any(t.uid in self.rooms for t in tasks)
@@ -315,24 +319,3 @@ class ClusterState:
         for task in late:
             handlers.unassume(self, task)
         return late
-
-
-def _add(into: dict[int, Number], what: Resources, sign: int) -> None:
-    for d, v in what.items():
-        into[d] = into.get(d, 0) + sign * v
-
-
-def _contribution(job: Job) -> tuple[str, Resources, Resources, Resources]:
-    """(queue, still to come by the queue's rule, elastic, still to come by the overcommit rule)."""
-    minimum = job.min_resources
-    if minimum is None and not job._allocated:
-        return job.queue, EMPTY, EMPTY, EMPTY
-    inqueue = overcommit = EMPTY
-    if minimum is not None:
-        admitted = job.phase == JobPhase.INQUEUE
-        running = job.phase == JobPhase.RUNNING and job.allocated_count() >= job.min_available
-        if admitted or running:
-            held = job._allocated
-            inqueue = job.without_gated(Resources({d: max(v - held.get(d, 0), 0) for d, v in minimum.items()}))
-            overcommit = job.without_gated(minimum) if admitted else inqueue
-    return job.queue, inqueue, job.elastic(), overcommit

@@ -113,7 +113,7 @@ def _leave_queue(state: ClusterState, job: Job) -> None:
     take(state.session_jobs, job.uid, None)
     state.note_admission(job)
     state.mark(job)
-    state._recontribute(job)
+    state.recontribute(job)
 
 
 def _enter_queue(state: ClusterState, job: Job) -> None:

@@ -285,10 +285,11 @@ def _add(into: dict[int, Number], items: Sequence[tuple[int, Number]], times: in
 def shift_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node], status: TaskStatus) -> None:
     """Give equal, pending tasks of one job their places at once; as `shift` one by one, only faster.
 
-    :raises IllegalMove: one of them may not; nothing was changed.
+    :raises IllegalMove: one of them is not pending; nothing was changed.
     """
     for task in tasks:
-        check(task, status)
+        if task.status is not _PENDING:
+            raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title} with others")
     first = tasks[0]
     klass, job, table, k = first.klass, first.job, state.table, len(tasks)
     idle, used, releasing, pipelined = _ON[status]

@@ -61,7 +61,7 @@ class UntoldSums(Queue):
 
 _LEDGERS: Final = frozenset({"idle", "used", "releasing", "pipelined", "evicted", "assumed", "pod_count"})
 _CLUSTER: Final = frozenset(
-    {"queues", "jobs", "session_jobs", "tasks", "total", "used_total", "overcommit_inqueue", "namespaces", "objects"}
+    {"queues", "jobs", "session_jobs", "tasks", "total", "used_total", "keep_sum", "namespaces", "objects"}
     | {"total_resources", "kind"}
 )
 

@@ -1,0 +1,95 @@
+"""Sums of what each job contributes: kept as jobs change, so that nobody adds up all jobs every cycle.
+
+Two belong to every queue (still to come for jobs that were let in, and held beyond the minimum). A plugin may declare
+others over all jobs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.resources import EMPTY, Number, Resources
+from pumice.model.status import JobPhase
+
+log = logging.getLogger("pumice.state")
+Contribution: TypeAlias = Callable[[Job], Resources]
+
+
+class JobSum:
+    """The sum of what jobs contribute, by a function of the job; it follows the jobs that change.
+
+    A job for which the function fails contributes nothing, which is logged once.
+    """
+
+    __slots__ = ("_amounts", "_failed", "_name", "_parts", "contribution", "total")
+
+    def __init__(self, name: str, contribution: Contribution, jobs: Iterable[Job]) -> None:
+        self._name, self.contribution = name, contribution
+        self._amounts: dict[int, Number] = {}
+        self._parts: dict[str, Resources] = {}
+        self._failed = False
+        self.total = Resources(self._amounts)
+        """As it is at each moment."""
+        for job in jobs:
+            self.follow(job)
+
+    def follow(self, job: Job) -> None:
+        """A job changed, came or went."""
+        before = self._parts.get(job.uid, EMPTY)
+        after = self._asked(job) if job.in_session else EMPTY
+        if after is before:
+            return
+        _add(self._amounts, before, -1)
+        _add(self._amounts, after, 1)
+        if after is EMPTY:
+            self._parts.pop(job.uid, None)
+        else:
+            self._parts[job.uid] = after
+
+    def _asked(self, job: Job) -> Resources:
+        try:
+            part = self.contribution(job)
+            if not isinstance(part, Resources):
+                raise TypeError(f"a contribution is a Resources, got {part!r}")
+            return Resources(dict(part.items()))  # a sum of the job would change under our hands
+        except Exception as exc:
+            if not self._failed:
+                log.warning("sum %s: job %s counts as nothing: %s: %s", self._name, job.uid, type(exc).__name__, exc)
+            self._failed = True
+            return EMPTY
+
+
+def of_queue(job: Job) -> tuple[str, Resources, Resources]:
+    """(queue, still to come, elastic): what a job contributes to the sums of its queue."""
+    if not job.in_session:
+        return "", EMPTY, EMPTY
+    minimum = job.min_resources
+    if minimum is None and not job._allocated:
+        return job.queue, EMPTY, EMPTY
+    inqueue = EMPTY
+    if minimum is not None and (job.phase == JobPhase.INQUEUE or is_running(job)):
+        held = job._allocated
+        inqueue = job.without_gated(Resources({d: max(v - held.get(d, 0), 0) for d, v in minimum.items()}))
+    return job.queue, inqueue, job.elastic()
+
+
+def is_running(job: Job) -> bool:
+    """Does it run with as many tasks as it needs?"""
+    return job.phase == JobPhase.RUNNING and job.allocated_count() >= job.min_available
+
+
+def contribute(queues: Mapping[str, Queue], part: tuple[str, Resources, Resources], sign: int) -> None:
+    """Add (+1) or take out (-1) what a job contributes to its queue."""
+    queue = queues.get(part[0])
+    if queue is not None:
+        _add(queue._inqueue, part[1], sign)
+        _add(queue._elastic, part[2], sign)
+
+
+def _add(into: dict[int, Number], what: Resources, sign: int) -> None:
+    for d, v in what.items():
+        into[d] = into.get(d, 0) + sign * v
