@@ -357,3 +357,37 @@ def test_a_job_that_is_preempted_begins_again_and_completes(place: Place, tmp_pa
     assert place.status("low")["retryCount"] >= 1
     until(lambda: place.phase("low") == "Completed", 60, "the first is done too")
     assert place.status("low")["succeeded"] == 2
+
+
+def test_the_group_of_a_replica_set_goes_when_its_last_pod_went(place: Place) -> None:
+    """Each rollout of a Deployment leaves a ReplicaSet without pods; its group would ask the queue for room."""
+    world = place.world
+    world.node("n1", cpu="4")
+    controllers = place.controllers()
+    world.scheduler("--no-leader-elect")
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+    made = place.bed.create(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": "web", "namespace": world.namespace},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+        }
+    )
+    uid = made["metadata"]["uid"]
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": uid, "controller": True}
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    for name in ("web-0", "web-1"):
+        meta = {"name": name, "namespace": world.namespace, "labels": {"app": "web"}, "ownerReferences": [owner]}
+        spec = {"schedulerName": "pumice", "containers": [container]}
+        place.bed.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    until(lambda: len(world.bound()) == 2, 40, "both are bound")
+    assert [g["metadata"]["name"] for g in place.bed.call("GET", place.groups)["items"]] == [f"podgroup-{uid}"]
+    world.delete("web-0")
+    time.sleep(12)
+    assert len(place.bed.call("GET", place.groups)["items"]) == 1, "it has a pod"
+    world.delete("web-1")
+    until(lambda: not place.bed.call("GET", place.groups)["items"], 30, "the group is gone")
+    place.bed.call("DELETE", f"/apis/apps/v1/namespaces/{world.namespace}/replicasets/web")
+    assert controllers.stop() == 0
+    assert "forbidden" not in controllers.log.lower()

@@ -230,6 +230,7 @@ def test_installed_alone_it_schedules_and_conf_and_plugins_are_changed_as_the_pa
     assert with_plugin.stop() == 0
     assert "cannot be used" not in scheduler.log + with_plugin.log
     printed = reader.follow("Watch it work")
+    reader.follow("Why does it wait?")
     assert "three" in printed
     dashboard = reader.bed.call("GET", "/api/v1/namespaces/pumice-system/configmaps/pumice-dashboard")
     assert "pumice_leading" in dashboard["data"]["pumice.json"]
