@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from pumice import Arguments, Event, Job, Node, Queue, Resources, Session, Task
 from pumice.config import load
 from pumice.framework.docs import END, points_page, with_table
+from pumice.framework.names import hint
 from pumice.framework.points import POINTS
 from pumice.framework.registry import Registry, default_registry, set_default_registry
 from pumice.scheduler.assembly import catalogue_of, who
@@ -70,6 +72,42 @@ def test_the_reference_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "reference" / "points.md").read_text() == points_page(who(Registry())), (
         "run tools/write_points.py"
     )
+
+
+OBJECTS: dict[str, type] = {
+    "ssn": Session,
+    "task": Task,
+    "job": Job,
+    "node": Node,
+    "queue": Queue,
+    "event": Event,
+    "arguments": Arguments,
+    "r": Resources,
+}
+ROWS = [
+    (re.findall(r"`([^`]+)`", left), re.findall(r"`([^`]+)`", right))
+    for left, right in re.findall(
+        r"^\| (.*?) \| (.*?) \|$", TEXT[TEXT.index("| Volcano, KAI | here |") :], re.MULTILINE
+    )
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours"), ROWS[1:], ids=[" ".join(theirs) for theirs, _ in ROWS[1:]])
+def test_every_row_of_the_names_table_is_true_and_its_names_of_go_are_hinted_at(
+    theirs: list[str], ours: list[str]
+) -> None:
+    """What stands on the right exists; who writes what stands on the left is told what stands on the right."""
+    here = {name for text in ours for name in re.findall(r"[\w.]+", text)}
+    for thing, cls in OBJECTS.items():
+        for text in ours:
+            for name in re.findall(rf"\b{thing}\.(\w+)", text):
+                assert hasattr(cls, name), f"{thing}.{name}"
+        for text in theirs:
+            for name in re.findall(rf"(?:^|[ \[]){thing}\.([A-Z]\w*)", text):
+                said = hint(name, dir(cls))
+                told = re.findall(r"here it is '(\w+)'", said)
+                good = "attributes of its own" in said or (told and f"{thing}.{told[0]}" in here)
+                assert good or text == "r.ScalarResources[name]", (name, said)
 
 
 def test_a_page_without_markers_is_refused() -> None:

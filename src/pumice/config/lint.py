@@ -12,6 +12,7 @@ from pumice.config.schema import Position, SchedulerConf
 RULES: Final = (
     Rule("hierarchy-with-proportion", chains.hierarchy_with_proportion),
     Rule("flag-without-effect", chains.flag_without_effect),
+    Rule("plugin-never-asked", chains.plugin_never_asked),
     Rule("veto-overridden", chains.veto_overridden),
     Rule("permit-hides-votes", chains.permit_hides_votes),
     Rule("action-evicts-nobody", chains.action_evicts_nobody),
@@ -27,6 +28,7 @@ RULES: Final = (
     Rule("metrics-interval-fixed", values.metrics_interval_fixed),
     Rule("volume-binding-fixed", values.volume_binding_fixed),
     Rule("deviceshare-is-global", values.deviceshare_is_global),
+    Rule("verb-never-asked", values.verb_never_asked),
     Rule("prioritize-not-always-asked", values.prioritize_not_always_asked),
     Rule("pdb-drops-unlabelled", values.pdb_drops_unlabelled),
     Rule("rescheduling-period", values.rescheduling_period),

@@ -16,7 +16,7 @@ from pumice.config.durations import parse_duration
 from pumice.config.problems import InvalidConf, Problem
 from pumice.config.reading import Reading, in_file_order
 from pumice.config.schema import ActionConf, PluginConf, Position, SchedulerConf, Tier
-from pumice.config.tree import Entry, Scalar, Table, Tree, TreeError, from_plain, join, plain
+from pumice.config.tree import Entry, Scalar, Sequence, Table, Tree, TreeError, from_plain, join, plain
 from pumice.config.yaml_tree import parse
 from pumice.errors import InvalidInput
 
@@ -79,6 +79,11 @@ def _finish(reading: Reading, tree: Tree, catalogue: Catalogue, strict: bool) ->
 def _conf(reading: Reading, tree: Tree, catalogue: Catalogue) -> SchedulerConf:
     if tree.position is not None:
         reading.positions[""] = tree.position
+    if isinstance(tree, Sequence) and any(isinstance(t, Table) and "plugins" in t.entries for t in tree.items):
+        reading.error(
+            "wrong-type", "must be a mapping, got a list of tiers; write it below 'tiers:'", "", tree.position
+        )
+        tree = Table({})
     top = reading.table(tree, "")
     reading.warn_of_unknown_keys(top, "", TOP_KEYS + KAI_KEYS)
     for key in KAI_KEYS:

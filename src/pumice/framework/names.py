@@ -11,12 +11,14 @@ _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _OTHERWISE: Final = {
     "resreq": "requests",
     "init_resreq": "requests",
+    "res_req": "requests",
     "req_name": "name",
     "is_preemptible_job": "preemptible",
+    "requires_gpus": "requires_gpu",
+    "is_require_any_kind_of_gpu": "requires_gpu",
+    "task_role": "role",
+    "get_float64": "float",
     "get_gpu_utilization": "gpu_utilization",
-    "queue_id": "queue",
-    "task_id": "uid",
-    "job_id": "uid",
     "task_status_index": "with_status",
     "node_list": "nodes",
     "total_resource": "total",
@@ -25,13 +27,13 @@ _OTHERWISE: Final = {
     "pod_group": "group",
 }
 """Names that are not merely spelt otherwise, in our spelling."""
-_ITSELF: Final = frozenset({"Job", "Node", "Pod", "Queue", "Task"})
+_ITSELF: Final = frozenset({"Job", "Node", "Pod", "PodGroup", "Queue", "Task"})
 """What wraps an API object in Go; here its labels and annotations stand on the thing itself."""
 
 
 def snake(name: str) -> str:
     """A name of Go as it would be spelt here: ``AddPredicateFn`` is ``add_predicate_fn``."""
-    return _WORDS.sub("_", name).lower()
+    return _WORDS.sub("_", name.replace("GPUs", "Gpus")).lower()
 
 
 def hint(name: str, known: Iterable[str]) -> str:
@@ -39,11 +41,12 @@ def hint(name: str, known: Iterable[str]) -> str:
     names = {n for n in known if not n.startswith("_")}
     spelt = snake(name)
     bare = spelt.removesuffix("_fns").removesuffix("_fn")
-    for candidate in (spelt, _OTHERWISE.get(spelt, ""), spelt.removesuffix("s"), bare, bare.removeprefix("get_")):
-        if candidate in names and candidate != name:
-            return f"; here it is {candidate!r}"
-    if name in _ITSELF and "labels" in names:
-        return "; here its labels and annotations are attributes of its own"
+    tried = (spelt, _OTHERWISE.get(spelt, ""), spelt.removesuffix("s"), bare, bare.removeprefix("get_"))
+    found = next((f"here it is {n!r}" for n in tried if n in names and n != name), "")
+    if name in _ITSELF and "labels" in names and (not found or name.startswith("Pod")):
+        found += f"{', and' if found else 'here'} its labels and annotations are attributes of its own"
+    if found:
+        return f"; {found}"
     close = difflib.get_close_matches(spelt, sorted(names), n=1, cutoff=0.75)
     return f"; did you mean {close[0]!r}?" if close else ""
 

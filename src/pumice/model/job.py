@@ -14,6 +14,9 @@ from pumice.model.status import IS_ALLOCATED, READY_STATUSES, STATUS_COUNT, JobP
 from pumice.model.task import PREEMPTABLE_KEY, Task, TaskMap
 
 PREEMPTIBILITY_LABEL: Final = "kai.scheduler/preemptibility"
+KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
+KAI_NON_PREEMPTIBLE: Final = 100
+"""From this priority on KAI does not preempt jobs that do not say otherwise."""
 S = TaskStatus
 READY: Final = tuple(sorted(int(s) for s in READY_STATUSES))
 """The statuses that count towards a gang."""
@@ -191,14 +194,26 @@ class Job(TaskGroup):
     # -- what it is -----------------------------------------------------------------------------------------------
     @property
     def preemptible(self) -> bool:
-        """May its tasks be victims? Said by the job, else by its tasks (which may, unless they say otherwise)."""
+        """May its tasks be victims? Said by the job, else by its tasks (which may, unless they say otherwise).
+
+        A job in one of KAI's queues that says nothing may if its priority is below 100: KAI's rule.
+        """
         said = self.annotations.get(PREEMPTABLE_KEY, self.labels.get(PREEMPTABLE_KEY))
         if said is not None:
             return parse_bool(said)
-        kai = self.labels.get(PREEMPTIBILITY_LABEL, self.annotations.get(PREEMPTIBILITY_LABEL))
-        if kai is not None:
+        kai = self._kai(PREEMPTIBILITY_LABEL)
+        if kai in ("preemptible", "non-preemptible"):
             return kai == "preemptible"
+        if self.priority >= KAI_NON_PREEMPTIBLE and (kai is not None or self._kai(KAI_QUEUE_LABEL) is not None):
+            return False
         return all(t.preemptable for t in self.tasks.values())
+
+    def _kai(self, label: str) -> str | None:
+        """What a label of KAI's says: on the PodGroup, else on a pod, as its pod-grouper would take it over."""
+        own = self.labels.get(label, self.annotations.get(label))
+        return (
+            own if own is not None else next((t.labels[label] for t in self.tasks.values() if label in t.labels), None)
+        )
 
     @property
     def is_pending(self) -> bool:

@@ -114,6 +114,39 @@ def test_a_flag_must_have_something_to_switch(plugin: str, told: list[str], cata
     assert [finding.path for finding in found] == [f"tiers[0].plugins[0].{flag}" for flag in told]
 
 
+@pytest.mark.parametrize(
+    ("actions", "plugins", "told"),
+    [
+        ("allocate", "{name: gang}, {name: overcommit}", ["tiers[0].plugins[1]"]),
+        ("enqueue, allocate", "{name: gang}, {name: overcommit}", []),
+        ("allocate, preempt", "{name: gang}, {name: rescheduling}", ["tiers[0].plugins[1]"]),
+        ("allocate, shuffle", "{name: gang}, {name: rescheduling}", []),
+        ("allocate", "{name: nodeorder}, {name: resourcequota}, {name: deviceshare}", ["tiers[0].plugins[1]"]),
+        ("allocate", "{name: gang}, {name: binpack}, {name: usage}", []),
+    ],
+)
+def test_a_plugin_that_no_action_asks_is_named(
+    actions: str, plugins: str, told: list[str], catalogue: Catalogue
+) -> None:
+    found = findings(conf(actions, plugins), catalogue, "plugin-never-asked")
+    assert [finding.path for finding in found] == told
+
+
+def test_a_verb_that_no_action_asks_is_named(catalogue: Catalogue) -> None:
+    verbs = ("jobEnqueueable", "preemptable", "reclaimable", "queueOverused", "jobReady", "predicate", "allocateFunc")
+    given = ", ".join(f"extender.{verb}Verb: x" for verb in verbs)
+    for actions, told in [
+        ("reclaim, allocate, backfill, preempt", ["jobEnqueueable"]),
+        ("enqueue, allocate", ["preemptable", "reclaimable"]),
+        ("enqueue, backfill", ["preemptable", "reclaimable", "queueOverused"]),
+        ("enqueue, allocate, preempt, reclaim", []),
+    ]:
+        text = conf(actions, f"{{name: gang}}, {{name: extender, arguments: {{{given}}}}}")
+        found = findings(text, catalogue, "verb-never-asked")
+        assert [finding.message.partition(":")[0].rpartition(" ")[2] for finding in found] == told
+        assert not findings(text.replace("Verb: x", "Verb: ''"), catalogue, "verb-never-asked")
+
+
 def test_a_veto_on_victims_is_only_as_strong_as_its_tier(catalogue: Catalogue) -> None:
     text = conf("preempt", "{name: priority}, {name: conformance}", "{name: drf}, {name: pdb}")
     ours = findings(text, catalogue, "veto-overridden")

@@ -345,6 +345,7 @@ def test_hierarchical_drf_beside_proportion_in_one_tier_is_refused(catalogue: Ca
     [
         ("just text", "", "must be a mapping, got the text 'just text'"),
         ("[allocate]", "", "must be a mapping, got a list"),
+        ("- plugins: [{name: gang}]", "", "must be a mapping, got a list of tiers; write it below 'tiers:'"),
         ("actions: [allocate]", "actions", "must be comma-separated text such as"),
         ("actions: {a: b}", "actions", "got a mapping"),
         ("actions: allocate\ntiers: {}", "tiers", "must be a list, got a mapping"),

@@ -100,6 +100,35 @@ def test_a_job_is_preemptible_as_it_says_else_as_its_tasks_say(
     assert ssn.jobs["default/a"].preemptible is preemptible
 
 
+QUEUE, SAYS = "kai.scheduler/queue", "kai.scheduler/preemptibility"
+
+
+@pytest.mark.parametrize(
+    ("priority", "labels", "task_labels", "preemptible"),
+    [
+        (99, {QUEUE: "team"}, {}, True),
+        (100, {QUEUE: "team"}, {}, False),
+        (125, {QUEUE: "team"}, {}, False),
+        (None, {QUEUE: "team"}, {}, True),
+        (125, {}, {QUEUE: "team"}, False),
+        (125, {}, {}, True),  # not KAI's: its tasks decide
+        (125, {QUEUE: "team", SAYS: "preemptible"}, {}, True),
+        (125, {}, {QUEUE: "team", SAYS: "preemptible"}, True),
+        (50, {QUEUE: "team", SAYS: "non-preemptible"}, {}, False),
+        (50, {}, {SAYS: "non-preemptible"}, False),
+        (125, {SAYS: "perhaps"}, {}, False),  # neither of its words: as if it said nothing
+        (50, {SAYS: "perhaps"}, {}, True),
+        (125, {QUEUE: "team", "volcano.sh/preemptable": "true"}, {}, True),
+        (50, {QUEUE: "team"}, {"volcano.sh/preemptable": "false"}, False),
+    ],
+)
+def test_a_job_with_kais_labels_is_preemptible_by_kais_rule(
+    priority: int | None, labels: dict[str, str], task_labels: dict[str, str], preemptible: bool
+) -> None:
+    ssn = session(job("a", tasks=2, priority=priority, labels=labels, task_labels=task_labels))
+    assert ssn.jobs["default/a"].preemptible is preemptible
+
+
 def test_the_counts_of_a_gang() -> None:
     ssn = session(node("n1"), job("a", tasks=4, min_available=3, on=["n1", "n1"]), job("e", tasks=2, cpu=0))
     a, e = ssn.jobs["default/a"], ssn.jobs["default/e"]

@@ -46,6 +46,28 @@ def flag_without_effect(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[H
                 )
 
 
+def plugin_never_asked(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A plugin answers only questions that no action of this conf asks.
+
+    One that says who may be evicted is left alone: where nobody is, it has nothing to protect, as in the default conf.
+    """
+    victims = [catalogue.hook(name) for name in VICTIM_HOOKS]
+    for listed in conf.listed():
+        own = [hook for hook in catalogue.hooks if listed.plugin.name in hook.plugins]
+        if listed.plugin.name == "extender" or any(asked(conf, hook) for hook in own):
+            continue
+        if all(hook in victims for hook in own):
+            continue
+        askers = sorted(frozenset().union(*(hook.asked_by or () for hook in own)))
+        yield Hit(
+            Severity.WARNING,
+            listed.path,
+            f"{listed.plugin.name!r} is never asked: it answers {', '.join(hook.name for hook in own)}, and no action "
+            "of this conf asks that",
+            f"Add an action that does ({', '.join(askers) or 'none is known'}), or remove the plugin.",
+        )
+
+
 def hierarchy_with_proportion(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
     """Hierarchical drf and proportion stand in different tiers, where Volcano does not see the conflict."""
     if not any(listed.plugin.name == "proportion" for listed in conf.listed()):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pumice.config.catalogue import Catalogue
+from pumice.config.explain import asked
 from pumice.config.findings import Hit, Severity
 from pumice.config.rules.chains import GANG_ACTIONS
 from pumice.config.schema import Listed, SchedulerConf
@@ -128,6 +129,24 @@ def prioritize_not_always_asked(conf: SchedulerConf, catalogue: Catalogue) -> It
                 "with a single candidate node Volcano asks nobody for scores, so the extender is not called"
                 + (" (compat: volcano does the same)" if volcano else ""),
                 "Do not use prioritize to learn of every placement; allocateFunc is called for each.",
+            )
+
+
+VERB_HOOKS: Final = {"queueOverused": "overused", "prioritize": "node_order"}
+"""Verbs of an extender that are not called as the hook at which they are asked is."""
+
+
+def verb_never_asked(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """An extender answers what no action of this conf asks."""
+    for listed, name, path in _arguments_of(conf, "extender"):
+        verb = name.removeprefix("extender.").removesuffix("Verb")
+        hook = catalogue.hook(VERB_HOOKS.get(verb, verb)) if name.endswith("Verb") else None
+        if hook is not None and hook.asked_by is not None and listed.plugin.arguments[name] and not asked(conf, hook):
+            yield Hit(
+                Severity.WARNING,
+                path,
+                f"the extender is never called for {verb}: no action of this conf asks {hook.name}",
+                f"Add an action that does ({', '.join(sorted(hook.asked_by))}), or remove the verb.",
             )
 
 
