@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from pumice.engine.choose import FitError
 from pumice.model.job import Job
-from pumice.model.reason import Verdict
+from pumice.model.limit import Limit
+from pumice.model.reason import Verdict, Words
 
 
 class Stage(StrEnum):
@@ -42,25 +43,49 @@ class Stage(StrEnum):
 class Refusal:
     """The stage that stopped a job and what was said, by whom, with what would help."""
 
-    __slots__ = ("_text", "advice", "error", "plugin", "stage")
+    __slots__ = ("_advice", "_text", "error", "limits", "placed", "plugin", "stage")
 
     def __init__(
-        self, stage: Stage, text: str = "", plugin: str = "", error: FitError | None = None, advice: str = ""
+        self,
+        stage: Stage,
+        text: str = "",
+        plugin: str = "",
+        error: FitError | None = None,
+        advice: Words = "",
+        limits: tuple[Limit, ...] = (),
+        placed: int = 0,
     ) -> None:
-        self.stage, self.plugin, self.error, self.advice = stage, plugin, error, advice
-        self._text = text
+        self.stage, self.plugin, self.error, self.limits = stage, plugin, error, limits
+        self.placed = placed
+        """How many of its tasks had found a place before one did not; all were taken back."""
+        self._text, self._advice = text, advice
 
     @classmethod
     def of(cls, stage: Stage, said: Verdict | str, plugin: str = "", otherwise: str = "") -> Refusal:
         """A refusal in the words of who refused; *otherwise* where he said none."""
         if isinstance(said, str):
             return cls(stage, said or otherwise, plugin)
-        return cls(stage, said.text or otherwise, said.plugin or plugin, advice=said.advice)
+        return cls(stage, said.text or otherwise, said.plugin or plugin, advice=said.advice, limits=said.limits)
 
     @property
     def text(self) -> str:
         """What stopped it, in words."""
         return self._text or (str(self.error) if self.error is not None else "")
+
+    @property
+    def advice(self) -> str:
+        """What would help, in the words of who refused; nothing where he did not say, or cannot."""
+        if not callable(self._advice):
+            return self._advice
+        try:
+            return str(self._advice())
+        except Exception:  # a plugin's own code: what it would have advised is not worth the answer to why
+            return ""
+
+    @property
+    def told(self) -> str:
+        """What stopped it, with the numbers."""
+        return "; ".join([self.text, *map(str, self.limits)])
 
     def __repr__(self) -> str:
         return f"Refusal({self.stage!r}, {self.text!r}, {self.plugin!r})"
