@@ -13,11 +13,12 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from pumice.framework.metrics import Metrics
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 from pumice.model.limit import Bound, Limit, limit
 from pumice.model.queue import Queue
 from pumice.model.reason import Verdict, reject
-from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim_name, share
+from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim, dim_name, share, unit
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
@@ -128,7 +129,7 @@ def not_open(queue: Queue) -> Verdict:
 def queue_notes(before: Mapping[str, str], now: Mapping[str, str]) -> list[Note]:
     """One warning on each queue whose problem is new; *before* and *now* map queues to what is wrong with them."""
     return [
-        Note("Queue", name, "Warning", "InvalidQueue", text)
+        Note("Queue", name, "Warning", ReasonCode.INVALID_QUEUE, text)
         for name, text in sorted(now.items())
         if before.get(name) != text
     ]
@@ -149,3 +150,16 @@ def publish(metrics: Metrics, queue: str, what: str, amounts: Ledger) -> None:
     for d, v in amounts.items():
         if d > MEMORY:
             gauges[scalar, (name, ("resource", dim_name(d)))] = v
+
+
+def published(
+    gauges: Mapping[tuple[str, tuple[tuple[str, str], ...]], float], queue: str, what: str
+) -> dict[str, Number]:
+    """What `publish` told of a queue, by resource, in whole units; nothing where it told nothing."""
+    cpu, memory, scalar = _gauges(what)
+    found: dict[str, Number] = {}
+    for (name, labels), value in gauges.items():
+        if name in (cpu, memory, scalar) and ("queue_name", queue) in labels and value:
+            d = CPU if name == cpu else MEMORY if name == memory else dim(dict(labels)["resource"])
+            found[dim_name(d)] = value / unit(d)
+    return dict(sorted(found.items()))

@@ -15,7 +15,7 @@ class Bound(StrEnum):
     """The rule that sets a limit: where to turn to have more."""
 
     CAPABILITY = "its capability"
-    SHARE = "its share by weight"
+    SHARE = "its share"
     CLUSTER = "all that the cluster has"
     GUARANTEES = "what is not guaranteed to other queues"
     PARENT = "what the queue above it leaves"
