@@ -112,7 +112,7 @@ def show_queue(queue: Queue, sums: Sums) -> None:
     show_queues([queue_row(queue)])
     render.line()
     names = sorted({n for amounts in sums.values() for n in amounts if n != "pods"}, key=lambda n: ("/" not in n, n))
-    told = [what for what, amounts in sums.items() if any(amounts.get(n) for n in names)]
+    told = [what for what, amounts in sums.items() if what == "allocated" or any(amounts.get(n) for n in names)]
     render.table(
         ["Resource", *(what.replace("_", " ").capitalize() for what in told)],
         [(name, *(shown(name, sums[what][name]) if name in sums[what] else "-" for what in told)) for name in names],

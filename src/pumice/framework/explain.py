@@ -134,15 +134,19 @@ def _failed_task(ssn: Session, job: Job, refusal: Refusal | None) -> tuple[Task,
 def _stage(job: Job, refusal: Refusal | None, failed: tuple[Task, FitError] | None) -> Stage:
     if not job.in_session:
         return Stage.ABSENT
-    waits = bool(job.with_status(S.PENDING))
-    begun = job.ready_count > 0 or not waits
-    if begun and job.ready_count >= job.min_available and (refusal is None or not waits):
+    left, have = job.count(S.PENDING, S.ALLOCATED), _placed(job)
+    if have >= job.min_available and (have or not left) and (refusal is None or not left):
         return Stage.SERVED
     if refusal is not None and refusal.stage not in (Stage.READY, Stage.NODES):
         return refusal.stage
     if failed is not None:
         return Stage.NODES
     return refusal.stage if refusal is not None else Stage.UNSEEN
+
+
+def _placed(job: Job) -> int:
+    """Tasks that have a place for good: one that is only allocated by now was not committed."""
+    return job.ready_count - job.count(S.ALLOCATED)
 
 
 def _position(ssn: Session, job: Job) -> tuple[int, int]:
@@ -156,12 +160,12 @@ def _position(ssn: Session, job: Job) -> tuple[int, int]:
 
 def waits(job: Job) -> bool:
     """Has it tasks without a place, or was it not let in, so that it has none yet?"""
-    return bool(job.count(S.PENDING, S.PIPELINED)) or (job.is_pending and not job.ready_count)
+    return bool(job.count(S.PENDING, S.PIPELINED, S.ALLOCATED)) or (job.is_pending and not job.ready_count)
 
 
 # -- what is said ---------------------------------------------------------------------------------------------------
 def _served(job: Job) -> str:
-    have, least = job.ready_count, job.min_available
+    have, least = _placed(job), job.min_available
     text = f"{min(have, least)} of {least} required tasks have a place"
     if have > least:
         text += f", and {have - least} more"
@@ -248,6 +252,8 @@ def _no_node(ssn: Session, job: Job, task: Task, error: FitError, placed: int) -
 
 def _unblock_nodes(ssn: Session, why: Explanation) -> Iterable[str]:
     near = why.nearest
+    if not ssn.nodes:
+        yield "nodes"
     if near is not None and near.lacks:
         lacks = " and ".join(f"{amount} more {name}" for name, amount in near.lacks.items())
         if why.room_for:

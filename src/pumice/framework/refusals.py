@@ -106,7 +106,10 @@ class Refusal:
             return self._advice
         try:
             return str(self._advice())
-        except Exception:  # a plugin's own code: what it would have advised is not worth the answer to why
+        except (
+            Exception,
+            SystemExit,
+        ):  # a plugin's own code: what it would have advised is not worth the answer to why
             return ""
 
     @property
