@@ -20,7 +20,7 @@ S = TaskStatus
 CODES = {str(code) for code in ReasonCode}
 
 
-@lawful(120)
+@lawful(60)
 @given(worlds, policies)
 def test_no_part_of_an_explanation_contradicts_another(world: WorldDraw, policy: Policy) -> None:
     story = Story(world, policy)
@@ -52,7 +52,7 @@ def says_what_is_so(ssn: Session, why: Explanation) -> None:
     assert why.code in CODES, why
     assert 0 <= why.position <= why.waiting
     if why.stage not in (Stage.SERVED, Stage.ABSENT):
-        assert why.position > 0, f"it waits somewhere: {why}"
+        assert bool(why.position) is ("nothing of it waits" not in why.text), why
     for at in why.limits:
         assert at.holds >= -0.001 and at.asks > 0, why
         assert at.holds + at.promised + at.asks > at.may_have, f"nothing is exceeded: {why}"

@@ -186,6 +186,9 @@ def _absent(ssn: Session, job: Job) -> tuple[str, str, str]:
 
 def _unseen(ssn: Session, job: Job) -> str:
     waiting = list(job.with_status(S.PENDING).values())
+    if not waits(job):
+        leaving = len(job.with_status(S.RELEASING))
+        return "nothing of it waits" + (f"; being removed: {_count(leaving, 'pod')}" if leaving else "")
     if waiting and all(t.gates and t.gated for t in waiting):
         return "its pods have scheduling gates"
     if waiting and all(t.best_effort for t in waiting) and "backfill" not in ssn.actions:
