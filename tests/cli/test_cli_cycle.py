@@ -38,9 +38,10 @@ def test_the_demo_reads_well(pumice: Pumice) -> None:
     ran = pumice("cycle", DEMO, "--conf", DEMO_CONF)
     assert "Placed: 10 pods of 4 jobs" in ran.out
     assert "Waiting: 5 jobs" in ran.out
-    assert "there is room for 2 of the 3 tasks that it needs together" in ran.out
+    assert "2 of the 3 tasks that it needs have a node" in ran.out
+    assert "→ 1 more nvidia.com/gpu on a100-2, for the task that has no node yet" in ran.out
     assert "h100-1 and 1 other would do but for: node(s) had untolerated taint {dedicated: h100}" in ran.out
-    assert "→ create queue 'platfrom'" in ran.out
+    assert "→ put it into queue 'platform', or create queue 'platfrom'" in ran.out
     assert ran.err == ""
     assert not any(line.endswith(" ") for line in ran.out.splitlines())
 
@@ -127,11 +128,26 @@ def test_queues_are_listed_with_the_columns_of_vcctl(pumice: Pumice) -> None:
     assert (platform["Weight"], platform["State"], platform["Pending"], platform["Running"]) == (1, "Open", 1, 2)
 
 
-def test_a_queue_is_shown_with_what_it_holds_and_may_hold(pumice: Pumice) -> None:
-    queue = pumice("queue", "get", "vision", DEMO, "--json").data
-    assert queue["capability"]["nvidia.com/gpu"] == 20
-    assert queue["pending"]["nvidia.com/gpu"] == 26
-    assert "26 gpu" in pumice("queue", "get", "vision", DEMO).out
+def test_a_queue_is_shown_with_what_it_holds_deserves_and_may_hold(pumice: Pumice) -> None:
+    vision = pumice("queue", "get", "vision", DEMO, "--conf", DEMO_CONF, "--json").data
+    amounts = {
+        what: vision[what].get("nvidia.com/gpu") for what in ("allocated", "pending", "after_cycle", "capability")
+    }
+    assert amounts == {"allocated": None, "pending": 26, "after_cycle": 12, "capability": 20}
+    assert vision["deserved"]["nvidia.com/gpu"] == pytest.approx(14.667, abs=0.001)
+    [limit] = pumice("explain", "vision/sweep", DEMO, "--conf", DEMO_CONF, "--json").data["limits"]
+    assert (limit["holds"], limit["may_have"]) == (12, vision["deserved"]["nvidia.com/gpu"])
+    platform = pumice("queue", "get", "platform", DEMO, "--conf", DEMO_CONF, "--json").data
+    assert platform["allocated"]["nvidia.com/gpu"] == 4
+    out = pumice("queue", "get", "vision", DEMO, "--conf", DEMO_CONF).out
+    assert "Resource         Allocated   Pending   After cycle   Deserved   Capability" in out
+    assert "nvidia.com/gpu   -           26        12            14.667     20" in out
+
+
+def test_a_queue_that_no_plugin_shares_out_deserves_what_it_says(pumice: Pumice, tmp_path: Path) -> None:
+    conf = tmp_path / "plain.conf"
+    conf.write_text('actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n')
+    assert pumice("queue", "get", "vision", DEMO, "--conf", conf, "--json").data["deserved"] == {}
 
 
 def test_a_job_name_that_two_namespaces_have_must_be_given_in_full(pumice: Pumice, tmp_path: Path) -> None:

@@ -86,6 +86,6 @@ class Allocate(Action):
 
 def _hold_back(ssn: Session, queue: Queue, visit: Visit, job: Job) -> None:
     """Nobody in the queue is served before this job is."""
-    ssn.outcome.refusals.add_group(
-        visit.rest, Refusal(Stage.QUEUE, f"waits behind {job.uid} (strict FIFO)"), queue.name
-    )
+    advice = f"{job.uid} starts or is withdrawn, or another dequeueStrategy of queue {queue.name} than fifo"
+    refusal = Refusal(Stage.QUEUE, f"waits behind {job.uid} (strict FIFO)", advice=advice)
+    ssn.outcome.refusals.add_group(visit.rest, refusal, queue.name)

@@ -6,26 +6,24 @@ from typing import Any
 
 from pumice.cli import outcome, render
 from pumice.cli.layout import counted
-from pumice.framework.explain import Explanation, NearMiss
-from pumice.framework.refusals import Stage
+from pumice.framework.explain import Explanation, NearMiss, NodeReason, Stage
 
 
 def show(why: Explanation) -> None:
     """Print why a job waits."""
     render.heading(why.job, f"queue {why.queue or '-'}, phase {why.phase or '-'}")
     served = why.stage is Stage.SERVED
-    counts = ", ".join(f"{n} {status}" for status, n in why.tasks.items())
+    counts = ", ".join(f"{n} {status}" for status, n in why.tasks.items()) or "none yet"
     rows: list[tuple[str, Any]] = [
         ("tasks", f"{counts}; needs {why.min_available} together"),
         ("position", _position(why)),
     ]
     if not served:
-        rows.append(("stopped at", f"{why.stage}: {outcome.STOPPED[why.stage]}{outcome.by(why.plugin)}"))
-    rows.append(("state" if served else "because", why.text))
+        rows.append(("stopped at", f"{why.code}: {outcome.stopped(why)}{outcome.by(why.plugin)}"))
+    rows.append(("state" if served else "because", f"served: {why.text}" if served else why.text))
+    rows += [("limit", str(at)) for at in why.limits]
     if why.task:
         rows.append(("about", f"{why.task}, asks for {_amounts(why.wants)}"))
-    if why.room_for is not None and why.room_for > 0:
-        rows.append(("room for", f"{counted(why.room_for, 'such task')} now"))
     if why.nearest is not None:
         rows.append(("nearest miss", _miss(why.nearest)))
     render.pairs(rows)
@@ -33,7 +31,7 @@ def show(why: Explanation) -> None:
         render.line()
         render.table(
             ["NODES", "REASON", "FROM", "EVICTION"],
-            [(r.nodes, r.text, r.plugin or "-", "could help" if r.eviction_helps else "no use") for r in why.reasons],
+            [(r.nodes, r.text, r.plugin or "-", _eviction(r)) for r in why.reasons],
             wrap=["REASON"],
         )
     if why.unblock:
@@ -44,9 +42,17 @@ def show(why: Explanation) -> None:
 
 
 def _position(why: Explanation) -> str:
+    """Where it stands among those that wait."""
     if why.position:
-        return f"{why.position} of {counted(why.waiting, 'job')} waiting in queue {why.queue}"
-    return "none: it does not wait" if why.stage is Stage.SERVED else "none: it is in no queue's order"
+        inside = "" if why.let_in else ", and not let in yet"
+        return f"{why.position} of {counted(why.waiting, 'job')} waiting in queue {why.queue}{inside}"
+    return "none: it is in no queue's order" if why.stage is Stage.ABSENT else "none: nothing of it waits"
+
+
+def _eviction(reason: NodeReason) -> str:
+    if not reason.helps_on:
+        return "no use"
+    return "could help" if reason.helps_on == reason.nodes else f"could help on {reason.helps_on}"
 
 
 def _amounts(amounts: dict[str, str]) -> str:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from pumice.cli import render
 from pumice.cli.amounts import short
+from pumice.framework.quota import published
 from pumice.model.job import Job
+from pumice.model.limit import shown
 from pumice.model.queue import Queue
-from pumice.model.resources import Resources
+from pumice.model.resources import Number
 from pumice.model.status import TaskStatus
 
 S = TaskStatus
+Sums: TypeAlias = Mapping[str, Mapping[str, Number]]
+Gauges: TypeAlias = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
 JOB_COLUMNS = (
     *("Name", "Queue", "Creation", "Phase", "JobType", "Replicas", "Min"),
     *("Pending", "Running", "Succeeded", "Failed", "Unknown", "RetryCount"),
@@ -97,27 +102,35 @@ def show_job(job: Job) -> None:
         render.line(f"{condition.type}: {condition.message or condition.reason}")
 
 
-def queue_data(queue: Queue) -> dict[str, Any]:
+def queue_data(queue: Queue, sums: Sums) -> dict[str, Any]:
     """A queue with its amounts and jobs, for programs."""
-    written = {what: amounts.as_written() for what, amounts in _sums(queue).items()}
-    return {**named(QUEUE_COLUMNS, queue_row(queue)), **written, "jobs": sorted(queue.jobs)}
+    return {**named(QUEUE_COLUMNS, queue_row(queue)), **sums, "jobs": sorted(queue.jobs)}
 
 
-def show_queue(queue: Queue) -> None:
+def show_queue(queue: Queue, sums: Sums) -> None:
     """Print a queue and its amounts."""
     show_queues([queue_row(queue)])
     render.line()
-    told = {what: amounts for what, amounts in _sums(queue).items() if amounts.names()}
-    render.pairs([(what, short(amounts.as_written())) for what, amounts in told.items()])
+    names = sorted({n for amounts in sums.values() for n in amounts if n != "pods"}, key=lambda n: ("/" not in n, n))
+    told = [what for what, amounts in sums.items() if what == "allocated" or any(amounts.get(n) for n in names)]
+    render.table(
+        ["Resource", *(what.replace("_", " ").capitalize() for what in told)],
+        [(name, *(shown(name, sums[what][name]) if name in sums[what] else "-" for what in told)) for name in names],
+    )
 
 
-def _sums(queue: Queue) -> dict[str, Resources]:
+def queue_sums(now: Queue, after: Queue, gauges: Gauges) -> Sums:
+    """What a queue holds now and after a cycle, what waits in it, and what it may have, by resource.
+
+    What it deserves is what the cycle's plugins found; the queue's own words where none of them published it.
+    """
     return {
-        "allocated": queue.allocated,
-        "pending": queue.pending,
-        "deserved": queue.deserved,
-        "guarantee": queue.guarantee,
-        "capability": queue.capability,
+        "allocated": now.allocated.as_written(),
+        "pending": now.pending.as_written(),
+        "after_cycle": after.allocated.as_written(),
+        "deserved": published(gauges, now.name, "deserved") or now.deserved.as_written(),
+        "guarantee": now.guarantee.as_written(),
+        "capability": now.capability.as_written(),
     }
 
 

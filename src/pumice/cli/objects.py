@@ -7,7 +7,16 @@ from typing import Annotated
 import typer
 
 from pumice.cli import render
-from pumice.cli.options import JobArgument, JsonOption, Output, OutputOption, PathsArgument, as_json
+from pumice.cli.options import (
+    ConfOption,
+    JobArgument,
+    JsonOption,
+    Output,
+    OutputOption,
+    PathsArgument,
+    PluginsDirOption,
+    as_json,
+)
 
 jobs = typer.Typer(help="Jobs of a cluster.", no_args_is_help=True)
 queues = typer.Typer(help="Queues of a cluster.", no_args_is_help=True)
@@ -75,15 +84,24 @@ def queue_list(paths: PathsArgument, output: OutputOption = Output.TABLE, json: 
 def queue_get(
     name: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")],
     paths: PathsArgument,
+    conf: ConfOption = None,
+    plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Show one queue."""
+    """Show one queue: what it holds now and after the next cycle, what it deserves under the conf, what bounds it."""
     from pumice.cli import object_rows
-    from pumice.cli.sources import cluster_of, find_queue
+    from pumice.cli.options import load_conf, registry_with
+    from pumice.cli.sources import cycle_of, find_queue, is_saved
+    from pumice.scheduler.recording import replay
+    from pumice.state import saved
 
-    queue = find_queue(cluster_of(paths), name)
+    registry = registry_with(plugins_dir)
+    begun = cycle_of(paths, load_conf(conf, registry) if conf is not None else None, registry)
+    queue = find_queue(saved.restore(begun), name)
+    ran = replay(begun, registry, live=not is_saved(paths[0]))
+    sums = object_rows.queue_sums(queue, ran.state.queues[name], ran.report.gauges)
     if as_json(output, json):
-        render.data(object_rows.queue_data(queue))
+        render.data(object_rows.queue_data(queue, sums))
     else:
-        object_rows.show_queue(queue)
+        object_rows.show_queue(queue, sums)

@@ -9,13 +9,13 @@ from typing import Any
 from pumice.cli import render
 from pumice.cli.amounts import short
 from pumice.cli.layout import counted
-from pumice.framework.explain import Explanation, explain
+from pumice.framework.explain import Explanation, explain, waits
 from pumice.framework.refusals import Stage
 from pumice.framework.session import Session
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Evict
 from pumice.model.job import Job
 from pumice.model.resources import CPU, MEMORY, dim_name
-from pumice.model.status import TaskStatus
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 
@@ -25,8 +25,11 @@ STOPPED = {
     Stage.VALID: "not complete",
     Stage.QUEUE: "its queue cannot take it now",
     Stage.NODES: "no room on the nodes",
+    Stage.TOPOLOGY: "no place with its network topology",
     Stage.READY: "not enough tasks have a place",
-    Stage.EVICTION: "nobody may be evicted for it",
+    Stage.OBJECTION: "a placement was objected to",
+    Stage.BIND: "a bind could not be prepared",
+    Stage.EVICTION: "the plan to make room for it was refused",
     Stage.UNSEEN: "not tried in this cycle",
     Stage.SERVED: "served",
 }
@@ -45,7 +48,7 @@ class Waiting:
 
     def inspect(self, ssn: Session) -> None:
         """Look at a session that has decided everything."""
-        waiting = [j for j in ssn.state.jobs.values() if j.with_status(TaskStatus.PENDING) or not j.in_session]
+        waiting = [j for j in ssn.state.jobs.values() if waits(j) or not j.in_session]
         waiting.sort(key=lambda job: (job.queue, job.uid))
         found = [why for job in waiting[: self.limit] if (why := explain(ssn, job)).stage is not Stage.SERVED]
         self.explained = sorted(found, key=lambda w: (w.queue, w.position))
@@ -152,11 +155,18 @@ def by(plugin: str) -> str:
     return f" ({plugin})" if plugin else ""
 
 
+def stopped(why: Explanation) -> str:
+    """What stopped a job, in a few words."""
+    return "can never fit" if why.code == ReasonCode.CAN_NEVER_FIT else STOPPED[why.stage]
+
+
 def brief(why: Explanation) -> None:
     """Print why a job waits, in a few lines."""
     place = f", {why.position} of {why.waiting} that wait" if why.position else ""
-    render.heading(f"  {why.job}", f"{STOPPED[why.stage]} · queue {why.queue or '-'}{place}")
+    render.heading(f"  {why.job}", f"{stopped(why)} · queue {why.queue or '-'}{place}")
     render.paragraph(f"{why.text}{by(why.plugin)}", indent=4)
+    for at in why.limits:
+        render.paragraph(str(at), indent=4)
     for hint in why.unblock:
         render.paragraph(hint, indent=4, lead="→ ")
 

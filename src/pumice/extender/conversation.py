@@ -14,6 +14,7 @@ from pumice.extender.settings import Settings
 from pumice.extender.wire.objects import Wire
 from pumice.extender.wire.verbs import Verb
 from pumice.framework.session import Session
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 
 Req = TypeVar("Req", bound=Wire)
@@ -60,7 +61,7 @@ class Conversation:
         if left is not None and left <= 0:
             budget = self._settings.session_budget
             failure = CallFailed(verb.name, "budget", f"not asked: the session's budget of {budget} s is spent")
-            self._tell("BudgetSpent", f"extender {self._name}: the session's budget of {budget} s is spent")
+            self._tell(ReasonCode.BUDGET_SPENT, f"extender {self._name}: the session's budget of {budget} s is spent")
             self._ssn.metrics.counter(
                 "pumice_extender_errors_total", extender=self._name, verb=verb.name, kind="budget"
             )
@@ -75,7 +76,7 @@ class Conversation:
         if failed:
             self.failed(failed[0], len(failed))
             if any(failure.kind == "breaker" for failure in failed):
-                self._tell("CircuitOpen", f"extender {self._name}: failed too often, not asked for a while")
+                self._tell(ReasonCode.CIRCUIT_OPEN, f"extender {self._name}: failed too often, not asked for a while")
         return answers
 
     def failed(self, failure: CallFailed, times: int = 1) -> None:
@@ -136,7 +137,7 @@ class Conversation:
         budget = self._settings.session_budget
         return None if budget is None else budget - self.spent
 
-    def _tell(self, reason: str, text: str) -> None:
+    def _tell(self, reason: ReasonCode, text: str) -> None:
         """A note and a line in the cycle's report, once per session."""
         if reason in self._told:
             return

@@ -24,6 +24,7 @@ from pumice.extender.wire.verbs import BIND, JOB_ENQUEUEABLE, ON_SESSION_CLOSE, 
 from pumice.extender.writing import Writer
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.session import Session
+from pumice.model.codes import ReasonCode
 from pumice.model.job import Job
 from pumice.model.reason import PASS, Verdict, reject
 
@@ -136,10 +137,10 @@ class Extender(Plugin):
         said = f"extender {self.name} could not be told of the session"
 
         def job_valid(job: Job) -> Verdict:
-            return reject(said, "ExtenderUnavailable") if talk.interest.holds(job) else PASS
+            return reject(said, ReasonCode.EXTENDER_UNAVAILABLE) if talk.interest.holds(job) else PASS
 
-        def job_enqueueable(job: Job) -> int:
-            return -1 if talk.interest.holds(job) else 0
+        def job_enqueueable(job: Job) -> int | Verdict:
+            return reject(said, ReasonCode.EXTENDER_UNAVAILABLE) if talk.interest.holds(job) else 0
 
         ssn.add_job_valid_fn(self.name, job_valid)
         if talk.has(JOB_ENQUEUEABLE.name):

@@ -9,6 +9,7 @@ from pumice.engine.choose import FitError
 from pumice.framework.phases import status_of
 from pumice.framework.refusals import Refusal, Refusals, Stage
 from pumice.framework.runtime import Runtime
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, StatusUpdate
 from pumice.model.job import Job
 from pumice.model.reason import Verdict
@@ -49,7 +50,7 @@ class Outcome:
         error.at = self._state.table.touched.position
         self.fit_errors.setdefault(job.uid, {})[task.uid] = error
 
-    def set_condition(self, job: Job, kind: str, status: str, reason: str, message: str) -> None:
+    def set_condition(self, job: Job, kind: str, status: str, reason: ReasonCode, message: str) -> None:
         """Write a condition of a job's PodGroup when the session closes."""
         mine = self.conditions.setdefault(job.uid, [])
         mine[:] = [c for c in mine if c["type"] != kind]

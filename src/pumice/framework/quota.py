@@ -8,18 +8,24 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
 from pumice.framework.metrics import Metrics
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
+from pumice.model.limit import Bound, Limit, limit
 from pumice.model.queue import Queue
-from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim_name, share
+from pumice.model.reason import Verdict, reject
+from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim, dim_name, share, unit
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 Ledger: TypeAlias = Mapping[int, Number]
 Items: TypeAlias = Iterable[tuple[int, Number]]
+BoundOf: TypeAlias = Callable[[int], tuple[Bound, str]]
+"""Dimension -> the rule that sets the limit, and the figures behind it."""
 
 UNLIMITED = sys.maxsize
 """As much room as anybody can ask for."""
@@ -30,9 +36,38 @@ def is_open(queue: Queue) -> bool:
     return queue.state in ("", "Open")
 
 
-def lacking(limit: Ledger, used: Ledger, request: Items) -> list[str]:
-    """Names in which *used* and *request* together exceed *limit*, sorted; empty when it fits."""
-    return sorted(dim_name(d) for d, v in request if v > 0 and d != PODS and used.get(d, 0) + v > limit.get(d, 0))
+def lacking(
+    of: str,
+    most: Ledger,
+    used: Ledger,
+    request: Items,
+    bound: BoundOf,
+    *,
+    own: Ledger | None = None,
+    promised: Ledger | None = None,
+) -> tuple[Limit, ...]:
+    """The limits that *used* and *request* together exceed, by name; none when it fits.
+
+    Of what is used, *own* was just placed for the one who asks, and so is asked for rather than held; *promised* is
+    what jobs that were let in have still to get.
+    """
+    own, promised = own or {}, promised or {}
+    found = []
+    for d, v in request:
+        have = used.get(d, 0)
+        if v > 0 and d != PODS and have + v > most.get(d, 0):
+            mine, coming = own.get(d, 0), max(promised.get(d, 0), 0)
+            amounts = (have - mine - coming, most.get(d, 0), v + mine)
+            found.append(limit(of, d, amounts, *bound(d), promised=coming))
+    return tuple(sorted(found, key=lambda short: short.resource))
+
+
+def just_placed(task: Task) -> dict[int, Number]:
+    """What the task's job was given in this session, and does not really have yet."""
+    job = task.job
+    if job is None or not job.count(TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
+        return {}
+    return summed(t for s in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED) for t in job.with_status(s).values())
 
 
 def fits(limit: Ledger, used: Ledger, request: Items) -> bool:
@@ -79,15 +114,22 @@ def added(into: dict[int, Number], what: Items, sign: int = 1) -> None:
         into[d] = into.get(d, 0) + sign * v
 
 
-def insufficient(names: Iterable[str]) -> str:
-    """The text of a refusal for want of quota."""
-    return "queue resource quota insufficient: " + ", ".join(f"insufficient {n}" for n in names)
+def insufficient(limits: tuple[Limit, ...], where: str = "") -> Verdict:
+    """The refusal for want of quota: names in Volcano's words, numbers, and which knob to turn."""
+    text = "queue resource quota insufficient: " + ", ".join(f"insufficient {short.resource}" for short in limits)
+    advice = "; ".join(dict.fromkeys(short.advice for short in limits))
+    return reject(f"{text}{where}", advice=advice, limits=limits)
+
+
+def not_open(queue: Queue) -> Verdict:
+    """The refusal of a queue that takes no new work."""
+    return reject(f"queue {queue.name} is {queue.state}", advice=f"queue {queue.name} is opened, or another queue")
 
 
 def queue_notes(before: Mapping[str, str], now: Mapping[str, str]) -> list[Note]:
     """One warning on each queue whose problem is new; *before* and *now* map queues to what is wrong with them."""
     return [
-        Note("Queue", name, "Warning", "InvalidQueue", text)
+        Note("Queue", name, "Warning", ReasonCode.INVALID_QUEUE, text)
         for name, text in sorted(now.items())
         if before.get(name) != text
     ]
@@ -108,3 +150,16 @@ def publish(metrics: Metrics, queue: str, what: str, amounts: Ledger) -> None:
     for d, v in amounts.items():
         if d > MEMORY:
             gauges[scalar, (name, ("resource", dim_name(d)))] = v
+
+
+def published(
+    gauges: Mapping[tuple[str, tuple[tuple[str, str], ...]], float], queue: str, what: str
+) -> dict[str, Number]:
+    """What `publish` told of a queue, by resource, in whole units; nothing where it told nothing."""
+    cpu, memory, scalar = _gauges(what)
+    found: dict[str, Number] = {}
+    for (name, labels), value in gauges.items():
+        if name in (cpu, memory, scalar) and ("queue_name", queue) in labels and value:
+            d = CPU if name == cpu else MEMORY if name == memory else dim(dict(labels)["resource"])
+            found[dim_name(d)] = value / unit(d)
+    return dict(sorted(found.items()))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from enum import StrEnum
+from typing import Final
 
 from pumice.engine.choose import FitError
+from pumice.model.codes import ReasonCode
 from pumice.model.job import Job
-from pumice.model.reason import Verdict
+from pumice.model.limit import Limit
+from pumice.model.reason import Verdict, Words
 
 
 class Stage(StrEnum):
@@ -38,29 +41,85 @@ class Stage(StrEnum):
     SERVED = "served"
     """It has what it needs to run."""
 
+    @property
+    def code(self) -> ReasonCode:
+        """The word for programs."""
+        return _CODES[self]
+
+
+_CODES: Final = {
+    Stage.ABSENT: ReasonCode.NO_POD_GROUP,
+    Stage.ENQUEUE: ReasonCode.NOT_LET_IN,
+    Stage.VALID: ReasonCode.NOT_VALID,
+    Stage.QUEUE: ReasonCode.QUEUE_REFUSED,
+    Stage.NODES: ReasonCode.NO_NODE_FITS,
+    Stage.TOPOLOGY: ReasonCode.TOPOLOGY_NOT_MET,
+    Stage.READY: ReasonCode.GANG_NOT_READY,
+    Stage.OBJECTION: ReasonCode.PLACEMENT_REFUSED,
+    Stage.BIND: ReasonCode.BIND_NOT_PREPARED,
+    Stage.EVICTION: ReasonCode.PLAN_REFUSED,
+    Stage.UNSEEN: ReasonCode.NOT_TRIED,
+    Stage.SERVED: ReasonCode.SERVED,
+}
+
 
 class Refusal:
     """The stage that stopped a job and what was said, by whom, with what would help."""
 
-    __slots__ = ("_text", "advice", "error", "plugin", "stage")
+    __slots__ = ("_advice", "_text", "_told", "code", "error", "limits", "placed", "plugin", "stage")
 
     def __init__(
-        self, stage: Stage, text: str = "", plugin: str = "", error: FitError | None = None, advice: str = ""
+        self,
+        stage: Stage,
+        text: str = "",
+        plugin: str = "",
+        error: FitError | None = None,
+        advice: Words = "",
+        limits: tuple[Limit, ...] = (),
+        placed: int = 0,
+        reason: str = "",
     ) -> None:
-        self.stage, self.plugin, self.error, self.advice = stage, plugin, error, advice
-        self._text = text
+        self.code = reason or stage.code
+        """What stopped it in one word: that of who refused, else that of the stage."""
+        self.stage, self.plugin, self.error, self.limits = stage, plugin, error, limits
+        self.placed = placed
+        """How many of its tasks had found a place before one did not; all were taken back."""
+        self._text, self._advice, self._told = text, advice, ""
 
     @classmethod
     def of(cls, stage: Stage, said: Verdict | str, plugin: str = "", otherwise: str = "") -> Refusal:
         """A refusal in the words of who refused; *otherwise* where he said none."""
         if isinstance(said, str):
             return cls(stage, said or otherwise, plugin)
-        return cls(stage, said.text or otherwise, said.plugin or plugin, advice=said.advice)
+        words = said.text or otherwise, said.plugin or plugin
+        return cls(stage, *words, advice=said.advice, limits=said.limits, reason=said.reason)
 
     @property
     def text(self) -> str:
         """What stopped it, in words."""
         return self._text or (str(self.error) if self.error is not None else "")
+
+    @property
+    def advice(self) -> str:
+        """What would help, in the words of who refused; nothing where he did not say, or cannot."""
+        if not callable(self._advice):
+            return self._advice
+        try:
+            return str(self._advice())
+        except (
+            Exception,
+            SystemExit,
+        ):  # a plugin's own code: what it would have advised is not worth the answer to why
+            return ""
+
+    @property
+    def told(self) -> str:
+        """What stopped it, with the numbers. Put together once: many jobs share a refusal."""
+        if not self.limits:
+            return self.text
+        if not self._told:
+            self._told = "; ".join([self.text, *map(str, self.limits)])
+        return self._told
 
     def __repr__(self) -> str:
         return f"Refusal({self.stage!r}, {self.text!r}, {self.plugin!r})"

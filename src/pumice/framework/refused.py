@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.framework.nominations import end_nomination
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 from pumice.model.job import Job
 from pumice.state.refused import FORGOTTEN_AFTER, RefusedEviction
@@ -29,7 +30,9 @@ def learn_refusals(ssn: Session) -> None:
         if not no.wait or ssn.now > no.until + FORGOTTEN_AFTER:
             del refused[uid]
         elif uid in fresh and no.beneficiary in ssn.jobs:
-            ssn.outcome.intents.append(Note("PodGroup", no.beneficiary, "Warning", "EvictionRefused", _text(no)))
+            ssn.outcome.intents.append(
+                Note("PodGroup", no.beneficiary, "Warning", ReasonCode.EVICTION_REFUSED, _text(no))
+            )
 
 
 def _take_back_nominations(ssn: Session, fresh: dict[str, RefusedEviction]) -> None:

@@ -34,7 +34,7 @@ def before_trying(ssn: Session, queue: Queue, job: Job, task: Task) -> Refusal |
     short = ssn.search.chooser.short_of(task, needed)
     if short is not None:
         room, error = short
-        return Refusal(Stage.READY, f"{room} of {needed} required tasks have a place", error=error)
+        return Refusal(Stage.READY, f"{room} of {needed} required tasks have a place", error=error, placed=room)
     return _quota_short(ssn, queue, job, task, needed)
 
 

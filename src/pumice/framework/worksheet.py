@@ -55,7 +55,14 @@ class Worksheet:
 class Denied(FitError):
     """A task that its queue may not take. It says nothing about nodes, so it does not keep equal tasks back."""
 
-    __slots__ = ()
+    __slots__ = ("_limits",)
+
+    def __init__(self, refusal: Refusal, nodes: int) -> None:
+        super().__init__({reason_id(refusal.plugin, refusal.text): nodes}, nodes, refusal.text)
+        self._limits = refusal.limits
+
+    def __str__(self) -> str:
+        return "; ".join([self.text, *map(str, self._limits)])
 
 
 def placeable(task: Task) -> bool:
@@ -104,11 +111,9 @@ def place_tasks(
         verdict = ssn.allocatable(queue, task)
         if not verdict:
             tasks.popleft()
-            text = verdict.text or f"queue {queue.name} may not take it"
-            ssn.outcome.unfit(
-                job, task, Denied({reason_id(verdict.plugin, text): len(ssn.nodes)}, len(ssn.nodes), text)
-            )
-            ssn.outcome.refusals.add(job, Refusal.of(Stage.QUEUE, verdict, otherwise=text))
+            refusal = Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
+            ssn.outcome.unfit(job, task, Denied(refusal, len(ssn.nodes)))
+            ssn.outcome.refusals.add(job, refusal)
             continue
         if _failed_before(ssn, job, sub_job, task):
             tasks.popleft()
@@ -142,7 +147,9 @@ def place_tasks(
     if not ssn.outcome.refusals.tells(job):
         first = next(iter(ssn.outcome.fit_errors.get(job.uid, {}).values()), None)
         if statement.operations or first is None:
-            ssn.outcome.refuse(job, Stage.READY, ready)
+            refusal = Refusal.of(Stage.READY, ready)
+            refusal.placed = len(statement.operations)
+            ssn.outcome.refusals.add(job, refusal)
         else:
             ssn.outcome.refusals.add(job, Refusal(Stage.NODES, error=first))
     if statement.operations:

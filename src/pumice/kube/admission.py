@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pumice.model.api import Pod
+from pumice.model.codes import ReasonCode
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Intent, Note, StatusUpdate
 from pumice.model.job import Job
@@ -47,14 +48,14 @@ class Admissions:
             if refusal is None or job.group is None:
                 continue
             by = f" ({refusal.plugin})" if refusal.plugin else ""
-            text = f"not let into queue {job.queue}{by}: {refusal.text}"
+            text = f"not let into queue {job.queue}{by}: {refusal.told}"
             before = self._told.get(uid)
             if before is not None and (before[0] == text or state.now - before[1] < AGAIN):
                 continue
             self._told[uid] = (text, state.now)
             if not _says(job, "False", text):
-                found.append(_condition(uid, "False", "NotLetIn", text))
-                found.append(Note("PodGroup", uid, "Warning", "Unschedulable", text))
+                found.append(_condition(uid, "False", ReasonCode.NOT_LET_IN, text))
+                found.append(Note("PodGroup", uid, "Warning", ReasonCode.UNSCHEDULABLE, text))
                 told += 1
             if told >= MANY:
                 break
@@ -70,7 +71,7 @@ class Admissions:
             job = state.jobs.get(intent.key)
             if intent.key in self._told or (job is not None and _says(job, "False")):
                 self._told.pop(intent.key, None)
-                yield _condition(intent.key, "True", "LetIn", "let into its queue")
+                yield _condition(intent.key, "True", ReasonCode.LET_IN, "let into its queue")
 
 
 def _says(job: Job, status: str, message: str | None = None) -> bool:
@@ -80,7 +81,7 @@ def _says(job: Job, status: str, message: str | None = None) -> bool:
     )
 
 
-def _condition(key: str, status: str, reason: str, text: str) -> StatusUpdate:
+def _condition(key: str, status: str, reason: ReasonCode, text: str) -> StatusUpdate:
     condition = {"type": ADMITTED, "status": status, "reason": reason, "message": text}
     return StatusUpdate("PodGroup", key, {"conditions": [condition]})
 
@@ -130,7 +131,7 @@ class Ungrouped:
             )
             if task is not None and ours and state.now - self._nameless[key][1] >= PATIENCE:
                 text = f"it names no PodGroup in the annotation {GROUP_ANNOTATION}; without one it is not scheduled"
-                yield task.uid, Note("Pod", key, "Warning", "NoPodGroup", text)
+                yield task.uid, Note("Pod", key, "Warning", ReasonCode.NO_POD_GROUP, text)
         since: dict[str, float] = {}
         if len(state.jobs) > len(state.session_jobs) + len(state.queueless):
             for uid, job in state.jobs.items():
@@ -140,7 +141,10 @@ class Ungrouped:
         for uid, begun in since.items():
             if state.now - begun >= PATIENCE:
                 for task in state.jobs[uid].with_status(TaskStatus.PENDING).values():
-                    yield task.uid, Note("Pod", task.key, "Warning", "NoPodGroup", f"PodGroup {uid} does not exist")
+                    yield (
+                        task.uid,
+                        Note("Pod", task.key, "Warning", ReasonCode.NO_POD_GROUP, f"PodGroup {uid} does not exist"),
+                    )
 
 
 def _is_nameless(pod: Pod) -> bool:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pumice.engine.choose import FitError
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import StatusUpdate
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
@@ -60,13 +61,13 @@ def _update(task: Task, why: str, now: float) -> list[StatusUpdate]:
     since = datetime.fromtimestamp(now, UTC)
     for present in task.pod.status.conditions or ():
         if present.type == "PodScheduled" and present.status == "False":
-            if (present.reason, present.message) == ("Unschedulable", why):
+            if (present.reason, present.message) == (ReasonCode.UNSCHEDULABLE, why):
                 return []
             since = present.last_transition_time or since
     condition: dict[str, Any] = {
         "type": "PodScheduled",
         "status": "False",
-        "reason": "Unschedulable",
+        "reason": ReasonCode.UNSCHEDULABLE,
         "message": why,
         "lastTransitionTime": since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from datetime import datetime
 
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Evict, Intent, Note
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
@@ -89,7 +90,7 @@ def _released(state: ClusterState, job: Job, grace: float) -> Iterator[Intent]:
         "their room is given back"
     )
     log.warning("gang %s: %s", job.uid, text)
-    yield Note("PodGroup", job.uid, "Warning", "HalfGangReleased", text)
+    yield Note("PodGroup", job.uid, "Warning", ReasonCode.HALF_GANG_RELEASED, text)
     for task in holding:
         node = task.node
         state.set_status(task, S.RELEASING, node)

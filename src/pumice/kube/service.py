@@ -24,6 +24,7 @@ from pumice.kube.metrics import CycleMetrics
 from pumice.kube.overtaken import Overtaken
 from pumice.kube.queues import QueueStatuses
 from pumice.kube.serving import Answers
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, Note
 from pumice.ports import Binder
 from pumice.scheduler.following import CONF, Following
@@ -267,7 +268,9 @@ class Service:
             conf_map = self._backend.settings.conf_map
             if what == CONF and conf_map is not None:
                 key = f"{conf_map.namespace}/{conf_map.name}"
-                self._unsaid = [Note("ConfigMap", key, "Warning", "ConfNotUsed", complaint)] if complaint else []
+                self._unsaid = (
+                    [Note("ConfigMap", key, "Warning", ReasonCode.CONF_NOT_USED, complaint)] if complaint else []
+                )
         if self._unsaid and self._backend.leading:
             self._backend.submit(self._unsaid)
             self._unsaid = []

@@ -14,6 +14,7 @@ from pumice.kube.notes import NoteWriter
 from pumice.kube.prebind import Preparer
 from pumice.kube.statuses import StatusWriter
 from pumice.kube.writes import Writer
+from pumice.model.codes import ReasonCode
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed
 from pumice.model.intents import Bind, Evict, Intent, Nominate, Note, StatusUpdate
 from pumice.ports import Binder
@@ -194,7 +195,9 @@ class Outbox:
             if bind.uid in refused:
                 why = refused[bind.uid]
                 self._begin(bind.uid)
-                self._notes.put(Note("Pod", bind.pod, "Warning", "FailedBinding", f"{bind.node}: {why}"), bind.uid)
+                self._notes.put(
+                    Note("Pod", bind.pod, "Warning", ReasonCode.FAILED_BINDING, f"{bind.node}: {why}"), bind.uid
+                )
                 self._failed(bind, why)
             else:
                 self._binds.put_nowait(bind)
@@ -257,7 +260,7 @@ class Outbox:
                 return
             freed.add(intent.node)
             text = f"Pod is evicted, because of {intent.action}{_for_whom(intent)}"
-            self._notes.put(Note("Pod", intent.pod, "Warning", "Evict", text), intent.uid)
+            self._notes.put(Note("Pod", intent.pod, "Warning", ReasonCode.EVICT, text), intent.uid)
 
     async def _evict(self, intent: Evict) -> str:
         """Evict a pod; returns why it did not happen, or nothing."""

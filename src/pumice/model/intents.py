@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from pumice.model.codes import ReasonCode
+
 
 @dataclass(frozen=True, slots=True)
 class VolumeChoice:
@@ -87,7 +89,7 @@ class Note:
     kind: str
     key: str
     type: str
-    reason: str
+    reason: ReasonCode
     message: str
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
+
+from pumice.model.limit import Limit
+
+Words: TypeAlias = str | Callable[[], str]
+"""Text, or how to find it once somebody wants to read it."""
 
 
 class Code(IntEnum):
@@ -72,9 +78,11 @@ class Verdict(NamedTuple):
     plugin: str = ""
     reason: str = ""
     """A CamelCase word for conditions."""
-    advice: str = ""
+    advice: Words = ""
     """What would turn the no into a yes, in words."""
     code: Code = Code.UNSCHEDULABLE
+    limits: tuple[Limit, ...] = ()
+    """The limits that are in the way, with their numbers."""
 
     def __bool__(self) -> bool:
         return self.passed
@@ -83,6 +91,10 @@ class Verdict(NamedTuple):
 PASS: Final = Verdict(True)
 
 
-def reject(text: str, reason: str = "", *, advice: str = "") -> Verdict:
-    """A rejection that says why; *reason* is the CamelCase word for conditions, *advice* what would help."""
-    return Verdict(False, text, reason=reason, advice=advice)
+def reject(text: str, reason: str = "", *, advice: Words = "", limits: tuple[Limit, ...] = ()) -> Verdict:
+    """A rejection that says why; *reason* is the CamelCase word for conditions, *advice* what would help.
+
+    *advice* may be a function without arguments, which is called when somebody reads it: what is costly to find out is
+    then found out only for those who ask, from what it has at hand.
+    """
+    return Verdict(False, text, reason=reason, advice=advice, limits=limits)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pumice.framework.plugin import Plugin
 from pumice.framework.refused import refusal_for
 from pumice.framework.session import Session
+from pumice.model.codes import ReasonCode
 from pumice.model.job import Job, SubJob
 from pumice.model.reason import PASS, Verdict, reject
 from pumice.model.status import TaskStatus
@@ -39,17 +40,20 @@ class Gang(Plugin):
 
     def _ready(self, job: Job) -> Verdict:
         """Have enough tasks a place? Waiting ones that ask for nothing count, until one is found to fit nowhere."""
-        have = job.ready_count
-        if job.pending_best_effort_count:
-            failed = self._fit_errors.get(job.uid, {})
-            have += sum(1 for t in job.with_status(S.PENDING).values() if t.best_effort and t.uid not in failed)
-        if have < job.min_available:
+        if self._count(job) < job.min_available:
             return reject(f"{job.ready_count} of {job.min_available} required tasks have a place")
         if not job.roles_ready():
             return reject("a role has fewer tasks with a place than its minimum")
         if job.policies and not job.sub_jobs_ready():
             return reject("too few sub-groups have a place")
         return PASS
+
+    def _count(self, job: Job) -> int:
+        have = job.ready_count
+        if job.pending_best_effort_count:
+            failed = self._fit_errors.get(job.uid, {})
+            have += sum(1 for t in job.with_status(S.PENDING).values() if t.best_effort and t.uid not in failed)
+        return have
 
     def _spare(self, _: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates that their jobs can lose without falling below their minimum.
@@ -80,12 +84,29 @@ class Gang(Plugin):
         for job in ssn.changed_jobs():
             if not job.tasks:
                 continue
-            if job.is_ready:
-                ssn.outcome.set_condition(job, "Scheduled", "True", "tasks in gang are ready to be scheduled", "")
+            if self._count(job) >= job.min_available:
+                ssn.outcome.set_condition(job, "Scheduled", "True", ReasonCode.GANG_READY, "")
+            elif len(job.tasks) < job.min_available:
+                text = f"{len(job.tasks)} of the {job.min_available} pods that it needs together exist"
+                ssn.outcome.set_condition(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_TASKS, text)
             elif not _only_waits_for_release(job):
-                schedulable = job.ready_count
-                text = f"{job.min_available - schedulable}/{len(job.tasks)} tasks in gang unschedulable: "
-                ssn.outcome.set_condition(job, "Unschedulable", "True", "NotEnoughResources", text + describe(ssn, job))
+                missing = job.min_available - job.ready_count
+                text = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {self._describe(ssn, job)}"
+                ssn.outcome.set_condition(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_RESOURCES, text)
+
+    def _describe(self, ssn: Session, job: Job) -> str:
+        """Where the tasks of a job stand, and why the first that fits nowhere does not."""
+        counts = sorted(f"{len(job.with_status(s))} {s.title}" for s in S if job.with_status(s))
+        counts.append(f"{job.min_available} minAvailable")
+        text = f"pod group is not ready, {', '.join(counts)}"
+        errors = ssn.outcome.fit_errors.get(job.uid, {})
+        named = sorted((job.tasks[uid].name, str(error)) for uid, error in errors.items() if uid in job.tasks)
+        if named:
+            text += f". Origin reason is {named[0][0]}: {named[0][1]}"
+        elif (refusal := ssn.outcome.refusal_of(job)) is not None:
+            text += f". {refusal.told}"
+        refused = refusal_for(ssn, job)
+        return f"{text}. No room was made: {refused}" if refused else text
 
 
 def _only_waits_for_release(job: Job) -> bool:
@@ -97,29 +118,20 @@ def _only_waits_for_release(job: Job) -> bool:
     return releasing > 0 and scheduled + releasing >= job.min_available
 
 
-def describe(ssn: Session, job: Job) -> str:
-    """Where the tasks of a job stand, and why the first that fits nowhere does not."""
-    counts = sorted(f"{len(job.with_status(s))} {s.title}" for s in S if job.with_status(s))
-    counts.append(f"{job.min_available} minAvailable")
-    text = f"pod group is {'ready' if job.is_ready else 'not ready'}, {', '.join(counts)}"
-    errors = ssn.outcome.fit_errors.get(job.uid, {})
-    named = sorted((job.tasks[uid].name, error) for uid, error in errors.items() if uid in job.tasks)
-    if named:
-        text += f". Origin reason is {named[0][0]}: {named[0][1]}"
-    elif (refusal := ssn.outcome.refusal_of(job)) is not None:
-        text += f". {refusal.text}"
-    refused = refusal_for(ssn, job)
-    return f"{text}. No room was made: {refused}" if refused else text
-
-
 def _valid(job: Job) -> Verdict:
     if not job.roles_valid():
-        return reject("Not enough valid pods of each task for gang-scheduling", "NotEnoughPodsOfTask")
+        text = "Not enough valid pods of each task for gang-scheduling"
+        advice = "the pods that its roles need, or smaller minTaskMember"
+        return reject(text, ReasonCode.NOT_ENOUGH_PODS_OF_TASK, advice=advice)
     if not job.sub_jobs_valid():
-        return reject("Not enough valid subGroups of each task for gang-scheduling", "NotEnoughPodsOfTask")
-    if job.valid_count < job.min_available:
+        text = "Not enough valid subGroups of each task for gang-scheduling"
+        advice = "the sub-groups that it needs, or smaller minSubGroups"
+        return reject(text, ReasonCode.NOT_ENOUGH_PODS_OF_TASK, advice=advice)
+    missing = job.min_available - job.valid_count
+    if missing > 0:
         text = f"Not enough valid tasks for gang-scheduling, valid: {job.valid_count}, min: {job.min_available}"
-        return reject(text, "NotEnoughTasks")
+        advice = f"{missing} more pod{'' if missing == 1 else 's'}, or a smaller minMember"
+        return reject(text, ReasonCode.NOT_ENOUGH_TASKS, advice=advice)
     return PASS
 
 

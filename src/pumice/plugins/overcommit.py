@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 
 from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.quota import added, lacking
+from pumice.framework.quota import added, fits, lacking
 from pumice.framework.session import Session
 from pumice.model.job import Job
+from pumice.model.limit import Bound, Limit, shown
 from pumice.model.reason import Verdict, reject
-from pumice.model.resources import EMPTY, Number, Resources
+from pumice.model.resources import EMPTY, Number, Resources, dim, dim_name, unit
 from pumice.model.status import JobPhase
+from pumice.state.cluster import ClusterState
 
 _DEFAULT_FACTOR = 1.2
+_MOST_NAMED = 3
 
 
 class Overcommit(Plugin):
@@ -32,8 +36,9 @@ class Overcommit(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
-        total, used = ssn.state.total, ssn.state.used_total
-        self._idle: dict[int, Number] = {d: v * self._factor - used.get(d, 0) for d, v in total.items()}
+        self._used = used = dict(ssn.state.used_total)
+        self._budget = {d: v * self._factor for d, v in ssn.state.total.items()}
+        self._idle: dict[int, Number] = {d: v - used.get(d, 0) for d, v in self._budget.items()}
         self._twice = ssn.keep_sum("admitted", _admitted_twice) if ssn.compat.overcommit_double_count else None
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_minimum, lasting=True)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
@@ -53,10 +58,19 @@ class Overcommit(Plugin):
     def _enqueueable(self, job: Job) -> Verdict | bool:
         if job.min_resources is None:
             return True
-        names = lacking(self._idle, self._admitted(), job.min_resources.items())
-        if not names:
+        if fits(self._idle, self._admitted(), job.min_resources.items()):
             return True
-        return reject("resource in cluster is overused: " + ", ".join(f"overused {n}" for n in names))
+        used = dict(self._used)
+        added(used, self._admitted().items())
+        limits = lacking(
+            *("the cluster", self._budget, used, job.min_resources.items(), self._bound), promised=self._admitted()
+        )
+        text = "resource in cluster is overused: " + ", ".join(f"overused {short.resource}" for short in limits)
+        return reject(text, advice=partial(_advice, self._ssn.state, job.uid, limits), limits=limits)
+
+    def _bound(self, d: int) -> tuple[Bound, str]:
+        total = self._ssn.state.total.get(d, 0) / unit(d)
+        return Bound.OVERCOMMIT, f"{shown(dim_name(d), total)} × {self._factor:g}"
 
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
@@ -76,3 +90,24 @@ def _admitted_twice(job: Job) -> Resources:
 
 def _same_minimum(job: Job) -> Hashable:
     return job.min_resources
+
+
+def _advice(state: ClusterState, asking: str, limits: tuple[Limit, ...]) -> str:
+    """Who would have to end or start for there to be room: those that hold most of what is short, largest first."""
+    short = limits[0]
+    d = dim(short.resource)
+    holders = []
+    for queue in state.queues.values():
+        for job in queue.jobs.values():
+            minimum = job.min_resources.get(d) if job.min_resources is not None and not job.is_pending else 0
+            amount = max(minimum, job.held.get(d))
+            if amount > 0 and job.uid != asking:
+                holders.append((-amount, job.uid, job.held.get(d) < amount))
+    holders.sort()
+    named = [
+        f"{uid} ({shown(short.resource, -amount / unit(d))}{', let in and not yet placed' if waits else ''})"
+        for amount, uid, waits in holders[:_MOST_NAMED]
+    ]
+    more = f" and {len(holders) - _MOST_NAMED} more" if len(holders) > _MOST_NAMED else ""
+    who = f"jobs that hold {short.resource} end: {', '.join(named)}{more}; or " if named else ""
+    return f"{who}more nodes, a higher overcommit-factor, or a smaller minResources"

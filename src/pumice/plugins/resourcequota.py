@@ -10,6 +10,7 @@ from pumice.framework.session import Session
 from pumice.model import quantity
 from pumice.model.api import ResourceList
 from pumice.model.job import Job
+from pumice.model.limit import Bound, Limit
 from pumice.model.reason import Verdict, reject
 
 
@@ -37,14 +38,19 @@ class ResourceQuotas(Plugin):
         for _, quota in sorted(quotas.items()):
             hard = _milli(quota.status.hard)
             used = _milli(quota.status.used)
-            for name in sorted(minimum.keys() & hard.keys()):
-                if used.get(name, 0) + admitted.get(name, 0) + minimum[name] > hard[name]:
-                    asked = _written(minimum, minimum.keys() & hard.keys())
-                    held, limit = _written(used, hard.keys()), _written(hard, hard.keys())
-                    return reject(
-                        f"resource quota insufficient, requested: {asked}, used: {held}, limited: {limit} "
-                        f"(quota {quota.metadata.name})"
-                    )
+            limits = tuple(
+                Limit(
+                    *(f"ResourceQuota {quota.key}", name, used.get(name, 0) / 1000, hard[name] / 1000, Bound.QUOTA),
+                    *(minimum[name] / 1000, admitted.get(name, 0) / 1000),
+                )
+                for name in sorted(minimum.keys() & hard.keys())
+                if used.get(name, 0) + admitted.get(name, 0) + minimum[name] > hard[name]
+            )
+            if limits:
+                asked = _written(minimum, minimum.keys() & hard.keys())
+                held, most = _written(used, hard.keys()), _written(hard, hard.keys())
+                text = f"resource quota insufficient, requested: {asked}, used: {held}, limited: {most}"
+                return reject(f"{text} (quota {quota.metadata.name})", advice=limits[0].advice, limits=limits)
         return True
 
     def _enqueued(self, job: Job) -> None:

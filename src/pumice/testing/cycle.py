@@ -21,7 +21,8 @@ class Why:
     @property
     def text(self) -> str:
         """Everything that was said."""
-        return "; ".join(dict.fromkeys(t for t in (self.reason, *self.tasks) if t))
+        said = list(dict.fromkeys(t for t in (self.reason, *self.tasks) if t))
+        return "; ".join(t for t in said if not any(t is not other and other.startswith(t) for other in said))
 
     def __bool__(self) -> bool:
         return bool(self.text)

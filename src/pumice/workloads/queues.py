@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pumice.model.codes import ReasonCode
+
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 OPEN_ACTION, CLOSE_ACTION = "OpenQueue", "CloseQueue"
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
@@ -78,7 +80,7 @@ class QueueSeen:
 class QueuePlan:
     """What is to be done for a queue, in the order of the fields."""
 
-    says: tuple[tuple[str, str, str], ...]
+    says: tuple[tuple[str, ReasonCode, str], ...]
     """Events: type, reason, message."""
     mark: bool
     """Note that it is closed by its parent: before it is, so that nobody takes it for closed for itself."""
@@ -96,13 +98,13 @@ def plan_of(seen: QueueSeen, asked: str = "") -> QueuePlan:
     news: dict[str, Any] = {
         key: value for key, value in counters(seen.phases).items() if (seen.status.get(key) or 0) != value
     }
-    says = []
+    says: list[tuple[str, ReasonCode, str]] = []
     if state.state != now.state:
-        says.append(("Normal", "StateChanged", f"{now.state or 'new'} -> {state.state}"))
+        says.append(("Normal", ReasonCode.STATE_CHANGED, f"{now.state or 'new'} -> {state.state}"))
     if state.refused:
-        says.append(("Warning", asked, state.refused))
+        says.append(("Warning", ReasonCode(asked), state.refused))
     if asked and asked not in (OPEN_ACTION, CLOSE_ACTION):
-        says.append(("Warning", "Unsupported", f"no action {asked!r} for queues"))
+        says.append(("Warning", ReasonCode.UNSUPPORTED, f"no action {asked!r} for queues"))
     if news or state.state != now.state:
         news["state"] = state.state
     return QueuePlan(

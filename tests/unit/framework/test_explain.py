@@ -11,6 +11,7 @@ from pumice.framework.explain import Explanation, SoleObjection, Stage, explain
 from pumice.framework.registry import default_registry
 from pumice.framework.session import Session
 from pumice.model.api import PodSpec, decode
+from pumice.model.limit import Bound, Limit
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.testing import Scenario
@@ -45,8 +46,17 @@ def test_a_job_that_has_its_places_is_served(scenario: Scenario) -> None:
 def test_a_job_without_its_queue_was_not_looked_at(scenario: Scenario) -> None:
     scenario.node("n1", cpu=4).job("a", tasks=1, queue="nowhere")
     found = why(scenario, "a")
-    assert (found.stage, found.text) == (Stage.ABSENT, "queue 'nowhere' does not exist")
+    assert (found.stage, found.code, found.text) == (Stage.ABSENT, "UnknownQueue", "queue 'nowhere' does not exist")
     assert found.unblock == ["create queue 'nowhere'"]
+
+
+def test_a_queue_whose_name_is_nearly_right_is_recognised(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=4).queue("platform").job("a", tasks=1, queue="platfrom")
+    found = why(scenario, "a")
+    assert found.text == "queue 'platfrom' does not exist; did you mean 'platform'?"
+    assert found.unblock == ["put it into queue 'platform', or create queue 'platfrom'"]
+    written = [c["message"] for i in scenario.run().updates for c in getattr(i, "status", {}).get("conditions", [])]
+    assert found.text in written
 
 
 def test_a_pod_without_its_pod_group_was_not_looked_at(scenario: Scenario) -> None:
@@ -75,7 +85,8 @@ def test_a_queue_at_its_limit_says_what_it_holds_and_what_is_asked(scenario: Sce
     scenario.job("first", tasks=2, cpu=1, queue="small", on="n1").job("a", tasks=1, cpu=1, queue="small")
     found = why(scenario, "a", ["gang", "proportion"])
     assert (found.stage, found.plugin) == (Stage.QUEUE, "proportion")
-    assert "(it holds 2 cpu, the job asks for 1)" in found.unblock[0]
+    assert found.limits == [Limit("queue small", "cpu", holds=2, may_have=2, bound=Bound.CAPABILITY, asks=1)]
+    assert found.unblock == ["other work of queue small ends, or a higher capability of queue small"]
 
 
 def test_the_nearest_miss_is_the_node_that_lacks_least(scenario: Scenario) -> None:
@@ -84,8 +95,7 @@ def test_the_nearest_miss_is_the_node_that_lacks_least(scenario: Scenario) -> No
     assert found.stage is Stage.NODES
     assert found.nearest is not None
     assert (found.nearest.node, found.nearest.lacks) == ("n2", {"cpu": "1"})
-    assert [(r.text, r.nodes, r.eviction_helps) for r in found.reasons] == [("Insufficient cpu", 3, True)]
-    assert found.unblock == ["1 more cpu free on one node; n2 comes nearest"]
+    assert [(r.text, r.nodes, r.eviction_helps) for r in found.reasons] == [("Insufficient cpu", 3, False)]
     assert (found.room_for, found.large_enough) == (0, 0)
 
 
@@ -93,9 +103,11 @@ def test_a_gang_that_is_too_large_says_how_much_of_it_would_fit(scenario: Scenar
     scenario.node("n1", cpu=5).node("n2", cpu=2).job("a", tasks=4, cpu=2)
     found = why(scenario, "a")
     assert (found.stage, found.room_for, found.wants) == (Stage.NODES, 3, {"cpu": "2"})
-    assert found.unblock[0] == (
-        "there is room for 3 of the 4 tasks that it needs together; the next would need 1 more cpu on n1"
+    assert found.text == (
+        "3 of the 4 tasks that it needs have a node; the next, a-3, fits none of 2 nodes: 2 Insufficient cpu"
     )
+    assert found.task == "default/a-3"
+    assert found.unblock[0] == "1 more cpu on n1, for the task that has no node yet"
 
 
 def test_eviction_is_suggested_only_where_the_conf_has_no_action_for_it(scenario: Scenario) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import force_setattr
 
-from pumice.framework.refusals import Refusal
+from pumice.framework.refusals import Refusal, Stage
 from pumice.kube.admission import AGAIN, EVERY, MANY, PATIENCE, Admissions, Ungrouped
 from pumice.model.api import AnyObject, Condition, PodGroup
 from pumice.model.events import Gone, Seen
@@ -27,7 +27,7 @@ def waiting(*names: str) -> ClusterState:
 
 
 def cycle(text: str, *jobs: str, intents: tuple[Intent, ...] = ()) -> CycleReport:
-    refusals = {f"default/{name}": Refusal("enqueue", text, "capacity") for name in jobs}
+    refusals = {f"default/{name}": Refusal(Stage.ENQUEUE, text, "capacity") for name in jobs}
     return CycleReport(0.0, "", list(intents), refusals, {}, {}, {}, {}, {})
 
 

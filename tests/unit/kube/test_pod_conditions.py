@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from pumice.engine.choose import FitError
-from pumice.framework.refusals import Refusal
+from pumice.framework.refusals import Refusal, Stage
 from pumice.kube.conditions import AGAIN, PodConditions
 from pumice.model.api import Condition, Metadata, Pod, PodGroup, PodGroupSpec, PodSpec, PodStatus, QueueObject
 from pumice.model.events import Seen
@@ -47,7 +47,7 @@ def test_pods_of_a_job_that_was_refused_with_others_of_its_class_are_told() -> N
     report = cycle()
     report.refusals = {"ns/g": Refusal("nodes", error=FitError(text="no room"))}
     assert [u.status["conditions"][0]["message"] for u in PodConditions().updates(report, cluster())] == ["no room"] * 2
-    report.refusals = {"ns/g": Refusal("queue", "above its share")}
+    report.refusals = {"ns/g": Refusal(Stage.QUEUE, "above its share")}
     assert PodConditions().updates(report, cluster()) == []
 
 

@@ -29,7 +29,9 @@ def test_a_queue_is_served_up_to_its_capability_and_no_further() -> None:
     scenario = Scenario(queue("a", capability={"cpu": 3}), node("n", cpu=8))
     scenario.add(job("x", tasks=5, min_available=1, queue="a"))
     assert len(scenario.run(plugins=PLUGINS).binds) == 3
-    assert scenario.last.why("x").text == "queue resource quota insufficient: insufficient cpu"
+    assert scenario.last.why("x").reason == "queue resource quota insufficient: insufficient cpu"
+    numbers = "queue a holds 3 of the 3 cpu that it may have (its capability); asked for: 1"
+    assert scenario.last.why("x").text == f"queue resource quota insufficient: insufficient cpu; {numbers}"
     scenario.assert_invariants()
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.framework import quota
+from pumice.model.limit import Bound, Limit, shown
 from pumice.model.resources import CPU, MEMORY, PODS, dim, dim_name
 
 GPU = dim("nvidia.com/gpu")
@@ -39,7 +41,7 @@ def test_room_is_how_often_asking_one_by_one_says_yes(
 def test_something_is_lacking_exactly_when_it_does_not_fit(
     limit: dict[int, float], used: dict[int, int], request: dict[int, int]
 ) -> None:
-    names = quota.lacking(limit, used, request.items())
+    names = [short.resource for short in quota.lacking("queue a", limit, used, request.items(), ruled)]
     assert bool(names) is not quota.fits(limit, used, request.items())
     assert names == sorted(names)
     assert dim_name(PODS) not in names
@@ -51,7 +53,48 @@ def test_pod_slots_are_not_limited_by_quota() -> None:
 
 
 def test_a_name_that_a_limit_lacks_is_not_to_be_had() -> None:
-    assert quota.lacking({CPU: 10}, {}, [(CPU, 1), (GPU, 1)]) == ["nvidia.com/gpu"]
+    assert quota.lacking("queue a", {CPU: 10000}, {}, [(CPU, 1000), (GPU, 1000)], ruled) == (
+        Limit("queue a", "nvidia.com/gpu", 0, 0, Bound.CAPABILITY, 1),
+    )
+
+
+def test_what_was_just_placed_for_who_asks_is_asked_for_and_what_is_promised_is_not_held() -> None:
+    used, asked = {CPU: 9000}, [(CPU, 2000)]
+    (short,) = quota.lacking("queue a", {CPU: 10000}, used, asked, ruled, own={CPU: 4000}, promised={CPU: 2000})
+    assert (short.holds, short.promised, short.may_have, short.asks) == (3, 2, 10, 6)
+    assert (
+        str(short) == "queue a holds 3 and has promised 2 of the 10 cpu that it may have (its capability); asked for: 6"
+    )
+
+
+def ruled(_: int) -> tuple[Bound, str]:
+    return Bound.CAPABILITY, ""
+
+
+@pytest.mark.parametrize("bound", Bound)
+@pytest.mark.parametrize("may_have", [0.0, 4.0])
+def test_every_kind_of_limit_says_its_numbers_and_names_a_knob(bound: Bound, may_have: float) -> None:
+    short = Limit(
+        "queue a", "memory", float(3 << 30), may_have * (1 << 30), bound, float(1 << 29), detail="weight 2 of 8"
+    )
+    for said in ("queue a", "3Gi", f"{may_have:g}", "512Mi", str(bound), "weight 2 of 8"):
+        assert said in str(short)
+    knobs = {
+        Bound.CAPABILITY: "capability of queue a",
+        Bound.SHARE: "weight of queue a",
+        Bound.DESERVED: "deserved of queue a",
+        Bound.PARENT: "capability of weight 2 of 8",
+        Bound.QUOTA: "spec.hard of queue a",
+    }
+    assert knobs.get(bound, "nodes with memory") in short.advice
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "text"),
+    [("cpu", 12345.6789, "12345.679"), ("cpu", 0.5, "0.5"), ("memory", 1 << 41, "2Ti"), ("memory", 100, "100")],
+)
+def test_amounts_read_as_a_manifest_writes_them(resource: str, amount: float, text: str) -> None:
+    assert shown(resource, amount) == text
 
 
 def test_within_forgives_less_than_the_tolerance() -> None:

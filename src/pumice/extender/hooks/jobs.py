@@ -62,22 +62,23 @@ class JobHooks:
             ssn.add_event_handler(handler)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
-    def job_enqueueable(self, job: Job) -> int:
+    def job_enqueueable(self, job: Job) -> int | Verdict:
         """A vote; a failure rejects, an ignored one abstains."""
         return self._vote(JOB_ENQUEUEABLE, job)
 
-    def job_pipelined(self, job: Job) -> int:
+    def job_pipelined(self, job: Job) -> int | Verdict:
         """A vote; a failure rejects, an ignored one abstains."""
         return self._vote(JOB_PIPELINED, job)
 
-    def _vote(self, verb: Verb[JobRequest, VoteResponse], job: Job) -> int:
+    def _vote(self, verb: Verb[JobRequest, VoteResponse], job: Job) -> int | Verdict:
         talk = self._talk
         if talk.interest.bypassed(job):
             return 0
         try:
-            return talk.conversation.ask(verb, talk.writer.job(verb, job)).status
-        except CallFailed:
-            return talk.reading.ignored_vote if talk.ignores(verb.name) else -1
+            vote = talk.conversation.ask(verb, talk.writer.job(verb, job)).status
+        except CallFailed as failure:
+            return talk.reading.ignored_vote if talk.ignores(verb.name) else reject(str(failure))
+        return vote if vote >= 0 else reject(f"the extender says no to {verb.name}")
 
     def job_enqueued(self, job: Job) -> None:
         """Told; a failure changes nothing."""
@@ -111,14 +112,15 @@ class JobHooks:
         return reject(answer.message or "the extender says the job is not valid", answer.reason)
 
     # -- queues ---------------------------------------------------------------------------------------------------
-    def overused(self, queue: Queue) -> bool:
+    def overused(self, queue: Queue) -> bool | Verdict:
         """Is it above its share? A failure says yes, an ignored one no."""
         talk = self._talk
         request = QueueRequest(queue=translate.wire_queue(queue))
         try:
-            return talk.conversation.ask(QUEUE_OVERUSED, talk.writer.request(QUEUE_OVERUSED, request)).overused
-        except CallFailed:
-            return not talk.ignores(QUEUE_OVERUSED.name)
+            over = talk.conversation.ask(QUEUE_OVERUSED, talk.writer.request(QUEUE_OVERUSED, request)).overused
+        except CallFailed as failure:
+            return False if talk.ignores(QUEUE_OVERUSED.name) else Verdict(True, str(failure))
+        return Verdict(True, f"the extender says that queue {queue.name} is above its share") if over else False
 
     def allocatable(self, queue: Queue, task: Task) -> Verdict:
         """May the queue take the task?"""

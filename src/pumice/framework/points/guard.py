@@ -18,6 +18,7 @@ from pumice.framework.names import unknown
 from pumice.framework.plugin import Arguments, Event
 from pumice.framework.points.callback import where
 from pumice.framework.runtime import QUARANTINE_AFTER, Health, Runtime
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, Note
 from pumice.model.node import Node
 from pumice.model.reason import Unfit
@@ -86,7 +87,7 @@ class Failures:
             if health.failing_cycles >= QUARANTINE_AFTER and not health.quarantined:
                 health.quarantined = True
                 text = f"failed in {QUARANTINE_AFTER} cycles: {health.last}"
-                notes.append(Note("Plugin", name, "Warning", "Quarantined", text))
+                notes.append(Note("Plugin", name, "Warning", ReasonCode.QUARANTINED, text))
                 log.error("plugin %r is quarantined: %s", name, health.last)
         return notes
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pumice.kube.controllers.objects import BATCH, VcJob
+from pumice.model.codes import ReasonCode
 from pumice.workloads.lifecycle import PENDING, Plan
 from pumice.workloads.vcjob import PLUGINS, gaps_of
 
@@ -51,22 +52,22 @@ def status_of(job: VcJob, plan: Plan, minimum: int, now: float) -> dict[str, Any
 
 def _state(job: VcJob, plan: Plan, now: float) -> dict[str, Any]:
     old = job.status.get("state") or {}
-    if old.get("phase") == plan.phase and old.get("reason") != "InvalidSpec":
+    if old.get("phase") == plan.phase and old.get("reason") != ReasonCode.INVALID_SPEC:
         return dict(old)
     state = {"phase": plan.phase, "lastTransitionTime": _time(now)}
     gaps = gaps_of(job.spec)
     if plan.why:
         state |= {"reason": plan.why.partition(":")[0], "message": plan.why}
     elif gaps:
-        state |= {"reason": "Unsupported", "message": "; ".join(gaps)}
+        state |= {"reason": ReasonCode.UNSUPPORTED, "message": "; ".join(gaps)}
     return state
 
 
 def refused_status(job: VcJob, wrong: Sequence[str], now: float) -> dict[str, Any]:
     """The status of a job that cannot be run as written; all else stays as it was."""
     old = job.status.get("state") or {}
-    state = {"phase": phase_of(job), "reason": "InvalidSpec", "message": "; ".join(wrong)}
-    same = old.get("reason") == "InvalidSpec" and "lastTransitionTime" in old
+    state = {"phase": phase_of(job), "reason": ReasonCode.INVALID_SPEC, "message": "; ".join(wrong)}
+    same = old.get("reason") == ReasonCode.INVALID_SPEC and "lastTransitionTime" in old
     state["lastTransitionTime"] = old["lastTransitionTime"] if same else _time(now)
     return {**job.status, "state": state}
 

@@ -20,6 +20,7 @@ from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.errors import Refused
 from pumice.kube.kinds import DECODERS, AnyObject
 from pumice.model.api import PodGroup
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 from pumice.model.task import ROLE_KEY
 from pumice.workloads.lifecycle import (
@@ -58,7 +59,7 @@ class JobController:
         """UIDs of commands that were carried out and are still to be seen."""
         self._told: set[str] = set()
         """UIDs of jobs that were told what is not supported."""
-        self._services = JobServices(hand, lambda job, text: self._note(job, "PluginError", text))
+        self._services = JobServices(hand, lambda job, text: self._note(job, ReasonCode.PLUGIN_ERROR, text))
         self.queue = WorkQueue("job", self.look)
         store.listen(self._changed)
 
@@ -153,7 +154,9 @@ class JobController:
                 try:
                     return command, Reaction(command.action)
                 except ValueError:
-                    self._note(job, "Unsupported", f"command {command.metadata.name}: no action {command.action!r}")
+                    self._note(
+                        job, ReasonCode.UNSUPPORTED, f"command {command.metadata.name}: no action {command.action!r}"
+                    )
                     return command, None
         return None, None
 
@@ -162,7 +165,7 @@ class JobController:
         """The job's PodGroup as it stands; made, mended or removed where that is due."""
         group = self._store.group(group_key(job))
         if group is not None and all(o.uid != job.metadata.uid for o in group.metadata.owner_references or ()):
-            self._note(job, "PodGroupError", f"PodGroup {group.key} exists and is not of this job")
+            self._note(job, ReasonCode.POD_GROUP_ERROR, f"PodGroup {group.key} exists and is not of this job")
             return None
         if phase_of(job) in GROUPLESS:
             if group is not None:
@@ -171,7 +174,7 @@ class JobController:
         try:
             wanted = group_of(job, roles, minimum, self._store.priority)
         except InvalidInput as exc:
-            self._note(job, "PodGroupError", str(exc))
+            self._note(job, ReasonCode.POD_GROUP_ERROR, str(exc))
             return group
         if group is not None:
             await mend_group(self._hand, wanted, group)
@@ -188,7 +191,7 @@ class JobController:
             return True
         if plan.phase != phase_of(job):
             said = f"{phase_of(job)} -> {plan.phase}" + (f" ({plan.why})" if plan.why else "")
-            self._note(job, "ExecuteAction" if plan.why else "PhaseChanged", said, "Normal")
+            self._note(job, ReasonCode.EXECUTE_ACTION if plan.why else ReasonCode.PHASE_CHANGED, said, "Normal")
         return await self._replace(job, status_body(job, status))
 
     async def _replace(self, job: VcJob, body: dict[str, object]) -> bool:
@@ -207,7 +210,7 @@ class JobController:
         try:
             await all_of(self._create(job, plan, role, index) for role, index in plan.create)
         except Refused as no:
-            self._note(job, "FailedCreate", f"Error creating pods: {no}")
+            self._note(job, ReasonCode.FAILED_CREATE, f"Error creating pods: {no}")
             raise
 
     async def _remove(self, job: VcJob, pod: PodSeen) -> None:
@@ -238,7 +241,7 @@ class JobController:
         there = await self._hand.read(PODS, f"{meta.namespace}/{name}")
         owners = ((there or {}).get("metadata") or {}).get("ownerReferences") or ()
         if there is not None and all(owner.get("uid") != meta.uid for owner in owners):
-            self._note(job, "FailedCreate", f"pod {name} exists and is not of this job")
+            self._note(job, ReasonCode.FAILED_CREATE, f"pod {name} exists and is not of this job")
         self.queue.add(job.key, OCCUPIED)
 
     async def _expire(self, job: VcJob) -> None:
@@ -258,22 +261,22 @@ class JobController:
         """Say what is wrong with a job; nothing of it is touched until it was changed."""
         status = refused_status(job, wrong, self._clock.now())
         if status != job.status:
-            self._note(job, "InvalidSpec", "; ".join(wrong))
+            self._note(job, ReasonCode.INVALID_SPEC, "; ".join(wrong))
             await self._replace(job, status_body(job, status))
 
     def _tell_gaps(self, job: VcJob) -> None:
         gaps = gaps_of(job.spec)
         if gaps and job.metadata.uid not in self._told:
             self._told.add(job.metadata.uid)
-            self._note(job, "Unsupported", "; ".join(gaps))
+            self._note(job, ReasonCode.UNSUPPORTED, "; ".join(gaps))
 
     def _tell_refusal(self, job: VcJob, group: PodGroup | None) -> None:
         """Say why the PodGroup of a job that has no pods yet was not let in: nobody looks for it there."""
         for condition in (group.status.conditions if group is not None else None) or ():
             if condition.type == ADMITTED and condition.status == "False" and phase_of(job) == PENDING:
-                self._note(job, "Unschedulable", condition.message)
+                self._note(job, ReasonCode.UNSCHEDULABLE, condition.message)
 
-    def _note(self, job: VcJob, reason: str, message: str, kind: str = "Warning") -> None:
+    def _note(self, job: VcJob, reason: ReasonCode, message: str, kind: str = "Warning") -> None:
         self._say(Note("Job", job.key, kind, reason, message), job.metadata.uid)
 
 

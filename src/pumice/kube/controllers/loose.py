@@ -20,6 +20,7 @@ from pumice.kube.controllers.store import Store
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.kinds import AnyObject, Resource
 from pumice.model.api import Metadata, PodGroup
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 from pumice.model.request import pod_request
 from pumice.model.task import GROUP_ANNOTATION
@@ -115,7 +116,7 @@ class LoosePodController:
             least = least_members(above)
             topology = group_topology({**above, **notes})
         except InvalidInput as exc:
-            self._say(Note("Pod", pod.key, "Warning", "PodGroupError", str(exc)), meta.uid)
+            self._say(Note("Pod", pod.key, "Warning", ReasonCode.POD_GROUP_ERROR, str(exc)), meta.uid)
         group = job_group(
             Metadata(
                 name=pod.own_group,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 
 from pumice.engine.views import same_class
 from pumice.framework import quota
 from pumice.framework.plugin import Arguments, EventHandler, Plugin
 from pumice.framework.session import Session
 from pumice.model.job import Job
+from pumice.model.limit import Bound, limit
 from pumice.model.queue import Queue
 from pumice.model.reason import PASS, Verdict, reject
-from pumice.model.resources import Number, Resources
+from pumice.model.resources import PODS, Number, Resources
 from pumice.model.task import Task
 from pumice.plugins.capacity.claims import Amounts, Claims, device_limits
 from pumice.plugins.capacity.tree import Branch, Tree, common_level, rivals
@@ -42,6 +44,7 @@ class Capacity(Plugin):
         self._ahead: dict[str, dict[int, Number]] = {}
         self._shares: dict[str, tuple[int, float]] = {}
         self._dirty: set[str] = set()
+        self._refused: tuple[object, Verdict] = (None, PASS)
 
     # -- opening --------------------------------------------------------------------------------------------------
     def on_session_open(self, ssn: Session) -> None:
@@ -106,19 +109,30 @@ class Capacity(Plugin):
             self._tree.sync(self._dirty)
             self._dirty.clear()
 
-    def _refusal(self, queue: Queue) -> str:
-        """Why the queue may take nothing at all, or nothing."""
+    def _refusal(self, queue: Queue) -> Verdict:
+        """Why the queue may take nothing at all, or a yes."""
         if not quota.is_open(queue):
-            return f"queue {queue.name} is {queue.state}"
+            return quota.not_open(queue)
         if self._stuck:
-            return self._stuck
+            return reject(self._stuck)
         if self._hierarchy:
             branch = self._tree.branches[queue.name]
             if branch.problem:
-                return branch.problem
+                return reject(branch.problem)
             if not branch.is_leaf:
-                return f"queue {queue.name} is not a leaf: jobs must be in one of the queues below it"
-        return ""
+                below = " or ".join(sorted(child.name for child in branch.children)[:3])
+                text = f"queue {queue.name} is not a leaf: jobs must be in one of the queues below it"
+                return reject(text, advice=f"its job in queue {below}")
+        return PASS
+
+    def _bound(self, branch: Branch, d: int) -> tuple[Bound, str]:
+        """What keeps a queue from ever holding more of a resource."""
+        queue, most = branch.queue, branch.limit.get(d, 0)
+        if queue is not None and queue.capability.get(d, -1) == most:
+            return Bound.CAPABILITY, ""
+        if branch.parent is not None:
+            return Bound.PARENT, f"queue {branch.parent.name}"
+        return (Bound.GUARANTEES if most < self._ssn.state.total.get(d, 0) else Bound.CLUSTER), ""
 
     # -- order ----------------------------------------------------------------------------------------------------
     def _share(self, branch: Branch) -> float:
@@ -159,20 +173,45 @@ class Capacity(Plugin):
     # -- vetoes ---------------------------------------------------------------------------------------------------
     def _allocatable(self, queue: Queue, task: Task) -> Verdict:
         refusal = self._refusal(queue)
-        if refusal:
-            return reject(refusal)
+        if not refusal:
+            return refusal
         self._sync()
         items = task.klass.items
         for branch in self._tree.branches[queue.name].path():
-            used = branch.used()
             if self._claims is not None and not self._claims.allocatable(branch, task):
                 return reject(f"device quota of queue {branch.name} insufficient")
-            if not quota.fits(branch.limit, used, items):
-                return reject(_insufficient(queue, branch, quota.lacking(branch.limit, used, items)))
+            if not quota.fits(branch.limit, branch.used(), items):
+                return self._full(queue, branch, task)
         return PASS
 
+    def _full(self, queue: Queue, branch: Branch, task: Task) -> Verdict:
+        """Why a branch cannot take the task; the rest of a gang is told the same."""
+        asked = (branch.name, task.klass, task.job, self._ssn.state.table.touched.position)
+        if self._refused[0] != asked:
+            self._refused = asked, self._insufficient(queue, branch, task.klass.items, own=quota.just_placed(task))
+        return self._refused[1]
+
+    def _insufficient(
+        self,
+        queue: Queue,
+        branch: Branch,
+        request: quota.Items,
+        *,
+        own: quota.Ledger | None = None,
+        promised: quota.Ledger | None = None,
+    ) -> Verdict:
+        used = dict(branch.used())
+        if promised:
+            quota.added(used, promised.items())
+        limits = quota.lacking(
+            *(f"queue {branch.name}", branch.limit, used, request, partial(self._bound, branch)),
+            own=own,
+            promised=promised,
+        )
+        return quota.insufficient(limits, "" if branch.name == queue.name else f" (in queue {branch.name} above it)")
+
     def _room(self, queue: Queue, task: Task) -> int:
-        if self._refusal(queue):
+        if not self._refusal(queue):
             return 0
         if self._claims is not None and self._claims.concerns(task):
             return 0
@@ -183,22 +222,27 @@ class Capacity(Plugin):
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
         """May it reclaim: below its limit with the tasks, and in one resource at least within what it deserves?"""
         if not quota.is_open(queue) or self._stuck:
-            return reject(self._refusal(queue))
+            return self._refusal(queue)
         branch = self._tree.branches[queue.name]
         if branch.problem:
             return reject(branch.problem)
         self._sync()
         request = Resources(quota.summed(tasks))
-        names = quota.lacking(branch.limit, branch.used(), request.items())
-        if names:
-            return reject(_insufficient(queue, branch, names))
+        if not quota.fits(branch.limit, branch.used(), request.items()):
+            return self._insufficient(queue, branch, request.items())
         levels = range(1, self._level + 1) if self._hierarchy else ()
         for own in (branch, *(branch.above(level) for level in levels)):
             if own is not None:
                 after = Resources(own.used()) + request
                 if after.less_equal_partly_requested(own.deserved, request, drop_zeros=True):
                     return PASS
-        return reject(f"queue {queue.name} holds all that it deserves of what the task asks for")
+        limits = tuple(
+            limit(f"queue {queue.name}", d, (branch.used().get(d, 0), branch.deserved.get(d), v), Bound.DESERVED)
+            for d, v in request.items()
+            if v > 0 and d != PODS
+        )
+        text = f"queue {queue.name} holds all that it deserves of what the task asks for"
+        return reject(text, advice=f"a higher deserved of queue {queue.name}", limits=limits)
 
     # -- victims --------------------------------------------------------------------------------------------------
     def _reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:
@@ -213,20 +257,21 @@ class Capacity(Plugin):
     def _enqueueable(self, job: Job) -> Verdict:
         queue = self._ssn.queues[job.queue]
         refusal = self._refusal(queue)
-        if refusal:
-            return reject(refusal)
+        if not refusal:
+            return refusal
         if job.min_resources is None and (self._claims is None or not self._claims.wanted(job)):
             return PASS
         self._sync()
         minimum = list(job.min_resources.items()) if job.min_resources is not None else []
         for branch in self._tree.branches[queue.name].path():
+            coming = self._still_to_come(branch)
             used = dict(branch.used())
-            quota.added(used, self._still_to_come(branch).items())
-            names = quota.lacking(branch.limit, used, minimum)
-            if names:
-                return reject(_insufficient(queue, branch, names))
+            quota.added(used, coming.items())
+            if not quota.fits(branch.limit, used, minimum):
+                return self._insufficient(queue, branch, minimum, promised=coming)
             if self._claims is not None and not self._claims.enqueueable(branch, job):
-                return reject(_insufficient(queue, branch, ["dra-resource-exceeded"]))
+                where = "" if branch.name == queue.name else f" (in queue {branch.name} above it)"
+                return reject(f"queue resource quota insufficient: insufficient dra-resource-exceeded{where}")
         return PASS
 
     def _still_to_come(self, branch: Branch) -> dict[int, Number]:
@@ -291,8 +336,3 @@ class Capacity(Plugin):
 def _share(branch: Branch) -> float:
     """How much of what it deserves a branch holds, in the resource of which it holds most; 1 if it deserves nothing."""
     return 1.0 if branch.best_effort else quota.largest_share(branch.used(), branch.counted)
-
-
-def _insufficient(queue: Queue, branch: Branch, names: list[str]) -> str:
-    text = quota.insufficient(names)
-    return text if branch.name == queue.name else f"{text} (in queue {branch.name} above it)"

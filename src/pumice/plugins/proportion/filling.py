@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pumice.framework import quota
 from pumice.model.queue import Queue
-from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, Resources, dim_count
+from pumice.model.resources import CPU, EMPTY, MEMORY, PODS, TOLERANCE, Number, Resources, dim_count
 
 Matrix = npt.NDArray[np.float64]
 
@@ -67,6 +67,8 @@ class Filling:
         self._deserved: Matrix | None = None
         self._ledgers: dict[str, dict[int, Number]] = {}
         self.limits: dict[str, dict[int, Number]] = {}
+        self.guaranteed = EMPTY
+        """Guaranteed to all queues together."""
         self.problems: dict[str, str] = {}
 
     def refresh(self, queues: Mapping[str, Queue], queue_version: int, total: Mapping[int, Number]) -> None:
@@ -95,6 +97,7 @@ class Filling:
         guaranteed = Resources()
         for queue in queues.values():
             guaranteed = guaranteed + queue.guarantee
+        self.guaranteed = guaranteed
         spare = Resources(self._total).exceeding(guaranteed)
         self.problems, self.limits = {}, {}
         self._ordered = active
@@ -137,6 +140,11 @@ class Filling:
             values = poured[row].tolist() if row is not None else []
             known = self._ledgers[queue.name] = {d: v for d, v in enumerate(values) if v}
         return known
+
+    def weight(self, queue: Queue) -> tuple[float, float]:
+        """The weight of a queue with jobs, and that of all such queues together."""
+        row = self._rows.get(queue.name)
+        return (float(self._weight[row]) if row is not None else 0.0), float(self._weight.sum())
 
     def request(self, queue: Queue) -> Mapping[int, Number]:
         """What a queue held and waited for when the session opened."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 
 from pumice.engine.views import same_class
 from pumice.framework import quota
@@ -10,9 +11,10 @@ from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.session import Session
 from pumice.framework.victims import victim_order
 from pumice.model.job import Job
+from pumice.model.limit import Bound, limit
 from pumice.model.queue import Queue
-from pumice.model.reason import PASS, Verdict, reject
-from pumice.model.resources import TOLERANCE, Number
+from pumice.model.reason import PASS, Verdict
+from pumice.model.resources import PODS, TOLERANCE, Number
 from pumice.model.task import Task
 from pumice.plugins.proportion.filling import Filling
 
@@ -31,6 +33,7 @@ class Proportion(Plugin):
         super().__init__(arguments)
         self._admitted: dict[str, dict[int, Number]] = {}
         self._shares: dict[str, tuple[int, float]] = {}
+        self._refused: tuple[object, Verdict] = (None, PASS)
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
@@ -64,23 +67,58 @@ class Proportion(Plugin):
         return -queue.priority, self._share(queue)
 
     # -- vetoes ---------------------------------------------------------------------------------------------------
-    def _overused(self, queue: Queue) -> bool:
-        return quota.within(self._filling.deserved(queue), queue.held.amounts)
+    def _overused(self, queue: Queue) -> Verdict | bool:
+        deserved, held = self._filling.deserved(queue), queue.held.amounts
+        if not quota.within(deserved, held):
+            return False
+        limits = tuple(
+            limit(f"queue {queue.name}", d, (held.get(d, 0), v, 0), *self._bound(queue, d))
+            for d, v in deserved.items()
+            if d != PODS
+        )
+        advice = "; ".join(dict.fromkeys(short.advice for short in limits))
+        return Verdict(True, f"queue {queue.name} holds all that it deserves", advice=advice, limits=limits)
+
+    def _bound(self, queue: Queue, d: int) -> tuple[Bound, str]:
+        """What keeps the queue from deserving more of a resource."""
+        filling = self._filling
+        most = filling.limits.get(queue.name, {}).get(d, 0)
+        if filling.deserved(queue).get(d, 0) < most - TOLERANCE:
+            weight, of_all = filling.weight(queue)
+            return Bound.SHARE, f"weight {weight:g} of {of_all:g}"
+        return self._most(queue, d)
+
+    def _most(self, queue: Queue, d: int) -> tuple[Bound, str]:
+        """What keeps the queue from ever holding more of a resource."""
+        filling = self._filling
+        if queue.capability.get(d, -1) == filling.limits.get(queue.name, {}).get(d, 0):
+            return Bound.CAPABILITY, ""
+        return (Bound.GUARANTEES if filling.guaranteed.get(d) > queue.guarantee.get(d) else Bound.CLUSTER), ""
 
     def _allocatable(self, queue: Queue, task: Task) -> Verdict:
-        return self._may_take(queue, task.klass.items)
+        if not quota.is_open(queue):
+            return quota.not_open(queue)
+        if quota.fits(self._filling.deserved(queue), queue.held.amounts, task.klass.items):
+            return PASS
+        asked = (queue.name, task.klass, task.job, self._ssn.state.table.touched.position)
+        if self._refused[0] != asked:  # the rest of a gang is told the same
+            own = quota.just_placed(task)
+            self._refused = asked, self._insufficient(queue, task.klass.items, own)
+        return self._refused[1]
 
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
-        return self._may_take(queue, quota.summed(tasks).items())
-
-    def _may_take(self, queue: Queue, request: quota.Items) -> Verdict:
         if not quota.is_open(queue):
-            return reject(f"queue {queue.name} is {queue.state}")
-        request = list(request)
-        deserved = self._filling.deserved(queue)
-        if quota.fits(deserved, queue.held.amounts, request):
+            return quota.not_open(queue)
+        request = list(quota.summed(tasks).items())
+        if quota.fits(self._filling.deserved(queue), queue.held.amounts, request):
             return PASS
-        return reject(quota.insufficient(quota.lacking(deserved, queue.held.amounts, request)))
+        return self._insufficient(queue, request, {})
+
+    def _insufficient(self, queue: Queue, request: quota.Items, own: quota.Ledger) -> Verdict:
+        deserved, held = self._filling.deserved(queue), queue.held.amounts
+        return quota.insufficient(
+            quota.lacking(f"queue {queue.name}", deserved, held, request, partial(self._bound, queue), own=own)
+        )
 
     def _room(self, queue: Queue, task: Task) -> int:
         if not quota.is_open(queue):
@@ -109,15 +147,21 @@ class Proportion(Plugin):
     def _enqueueable(self, job: Job) -> Verdict:
         queue = self._ssn.queues[job.queue]
         if not quota.is_open(queue):
-            return reject(f"queue {queue.name} is {queue.state}")
+            return quota.not_open(queue)
         if job.min_resources is None:
             return PASS
+        coming = dict(queue.inqueue.amounts)
+        quota.added(coming, self._admitted.get(queue.name, {}).items())
+        quota.added(coming, queue.elastic.amounts.items(), -1)
         used = dict(queue.held.amounts)
-        quota.added(used, queue.inqueue.amounts.items())
-        quota.added(used, self._admitted.get(queue.name, {}).items())
-        quota.added(used, queue.elastic.amounts.items(), -1)
-        names = quota.lacking(self._filling.limits.get(queue.name, {}), used, job.min_resources.items())
-        return reject(quota.insufficient(names)) if names else PASS
+        quota.added(used, coming.items())
+        most = self._filling.limits.get(queue.name, {})
+        if quota.fits(most, used, job.min_resources.items()):
+            return PASS
+        bound = partial(self._most, queue)
+        return quota.insufficient(
+            quota.lacking(f"queue {queue.name}", most, used, job.min_resources.items(), bound, promised=coming)
+        )
 
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
@@ -141,7 +185,8 @@ class Proportion(Plugin):
             quota.publish(metrics, queue.name, "inqueue", queue.inqueue.amounts)
             metrics.gauge("queue_share", self._share(queue), queue_name=queue.name)
             metrics.gauge("queue_weight", queue.weight, queue_name=queue.name)
-            metrics.gauge("queue_overused", float(self._overused(queue)), queue_name=queue.name)
+            overused = quota.within(deserved, queue.held.amounts)
+            metrics.gauge("queue_overused", float(overused), queue_name=queue.name)
         for name in published.keys() - filling.limits.keys():
             del published[name]
 

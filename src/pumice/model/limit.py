@@ -1,0 +1,100 @@
+"""A limit that was in somebody's way, with its numbers: what is held, what may be had and why, what is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pumice.model.resources import Number, dim_name, unit
+
+_BINARY = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
+_BYTES = ("memory", "ephemeral-storage")
+
+
+class Bound(StrEnum):
+    """The rule that sets a limit: where to turn to have more."""
+
+    CAPABILITY = "its capability"
+    SHARE = "its share"
+    CLUSTER = "all that the cluster has"
+    GUARANTEES = "what is not guaranteed to other queues"
+    PARENT = "what the queue above it leaves"
+    DESERVED = "what it deserves"
+    OVERCOMMIT = "the nodes times overcommit-factor"
+    QUOTA = "spec.hard"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One resource of which more would be held than may be. Amounts are in whole units, as a manifest writes them."""
+
+    of: str
+    """Whose limit it is: ``queue vision``, ``the cluster``, ``ResourceQuota team-a/small``."""
+    resource: str
+    holds: float
+    may_have: float
+    bound: Bound
+    asks: float
+    promised: float = 0.0
+    """To jobs that were let in and have not got it yet."""
+    detail: str = ""
+    """The figures behind the rule, such as ``weight 2 of 8``."""
+
+    def __str__(self) -> str:
+        why = f"{self.bound}, {self.detail}" if self.detail else str(self.bound)
+        kept = f" and has promised {self._shown(self.promised)}" if self.promised else ""
+        have = f"{self.of} holds {self._shown(self.holds)}{kept} of the {self._shown(self.may_have)} {self.resource}"
+        asked = f"; asked for: {self._shown(self.asks)}" if self.asks else ""
+        return f"{have} that it may have ({why}){asked}"
+
+    @property
+    def advice(self) -> str:
+        """What would lift it: the knob to turn, beside waiting."""
+        ends = f"other work of {self.of} ends"
+        if not self.may_have and self.bound in (Bound.CLUSTER, Bound.GUARANTEES, Bound.OVERCOMMIT):
+            return f"nodes with {self.resource}, of which {self.of} can have none"
+        match self.bound:
+            case Bound.CAPABILITY:
+                return f"{ends}, or a higher capability of {self.of}"
+            case Bound.SHARE:
+                return f"{ends}, other queues ask for less, or a higher weight of {self.of}"
+            case Bound.DESERVED:
+                return f"{ends}, or a higher deserved of {self.of}"
+            case Bound.PARENT:
+                return f"{ends}, or a higher capability of {self.detail}"
+            case Bound.GUARANTEES:
+                return f"{ends}, more nodes with {self.resource}, or smaller guarantees of other queues"
+            case Bound.QUOTA:
+                return f"other work of the namespace ends, or a higher {self.bound} of {self.of}"
+            case _:
+                return f"{ends}, or more nodes with {self.resource}"
+
+    def _shown(self, amount: float) -> str:
+        return shown(self.resource, amount)
+
+
+def limit(
+    of: str,
+    d: int,
+    amounts: tuple[Number, Number, Number],
+    bound: Bound,
+    detail: str = "",
+    *,
+    promised: Number = 0,
+) -> Limit:
+    """A limit from (held, may have, asked for) in ledger units."""
+    holds, may_have, asks = (v / unit(d) for v in amounts)
+    return Limit(of, dim_name(d), holds, may_have, bound, asks, promised / unit(d), detail)
+
+
+def shown(resource: str, amount: float) -> str:
+    """An amount in whole units as a person writes it: ``512Gi``, ``1.5``."""
+    if resource in _BYTES or resource.startswith("hugepages-"):
+        for suffix, size in _BINARY:
+            if abs(amount) >= size:
+                return f"{_plain(amount / size)}{suffix}"
+    return _plain(amount)
+
+
+def _plain(amount: float) -> str:
+    return f"{amount:.3f}".rstrip("0").rstrip(".")

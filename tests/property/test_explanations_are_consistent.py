@@ -1,0 +1,67 @@
+"""Laws of explanations, on every cluster and under every policy: no part contradicts another, or the decisions."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from law_confs import Policy
+from law_story import Story
+from law_worlds import WorldDraw, worlds
+from test_laws_of_scheduling import lawful, policies
+
+from pumice.framework.explain import Explanation, Stage, explain
+from pumice.framework.session import Session
+from pumice.model.codes import ReasonCode
+from pumice.model.intents import Bind
+from pumice.model.job import Job
+from pumice.model.status import TaskStatus
+from pumice.scheduler.cycle import run_cycle
+
+S = TaskStatus
+CODES = {str(code) for code in ReasonCode}
+
+
+@lawful(60)
+@given(worlds, policies)
+def test_no_part_of_an_explanation_contradicts_another(world: WorldDraw, policy: Policy) -> None:
+    story = Story(world, policy)
+    for _ in range(3):
+        story.tell(story.world.settle())
+        told: list[tuple[Job, Explanation, int, int]] = []
+
+        def inspect(ssn: Session, told: list[tuple[Job, Explanation, int, int]] = told) -> None:
+            for job in ssn.state.jobs.values():
+                bound = {i.pod for i in ssn.outcome.intents if isinstance(i, Bind) and i.job == job.uid}
+                left = [t for t in job.tasks.values() if t.status in (S.PENDING, S.PIPELINED, S.ALLOCATED)]
+                told.append((job, explain(ssn, job), len(left), job.ready_count - job.count(S.ALLOCATED)))
+                assert not bound & {t.key for t in left}
+            for _, why, _, _ in told:
+                says_what_is_so(ssn, why)
+
+        report = run_cycle(story.state, story.assembly, story.runtime, details=True, inspect=inspect)
+        assert report.errors == []
+        for job, why, left, placed in told:
+            if placed < job.min_available or (left and not placed):
+                assert why.stage is not Stage.SERVED, f"{job.uid} waits: {why}"
+            if why.stage is Stage.SERVED:
+                assert (why.unblock, why.limits, why.reasons, why.position) == ([], [], [], 0)
+        story.tell(story.world.carry_out(report.intents))
+
+
+def says_what_is_so(ssn: Session, why: Explanation) -> None:
+    assert why.text, why
+    assert why.code in CODES, why
+    assert 0 <= why.position <= why.waiting
+    if why.stage not in (Stage.SERVED, Stage.ABSENT):
+        assert bool(why.position) is ("nothing of it waits" not in why.text), why
+    for at in why.limits:
+        assert at.holds >= -0.001 and at.asks > 0, why
+        assert at.holds + at.promised + at.asks > at.may_have, f"nothing is exceeded: {why}"
+    for reason in why.reasons:
+        assert reason.helps_on <= reason.nodes
+        assert reason.eviction_helps is (reason.helps_on > 0)
+    assert why.large_enough == sum(r.helps_on for r in why.reasons), why
+    if why.stage is Stage.NODES and why.code == ReasonCode.NO_NODE_FITS:
+        assert (" have a node; " in why.text or " could have a node; " in why.text) is bool(why.room_for), why
+        assert sum(r.nodes for r in why.reasons) <= len(ssn.nodes)
+    if why.code == ReasonCode.CAN_NEVER_FIT:
+        assert why.text.startswith("can never fit: ")
