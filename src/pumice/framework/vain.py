@@ -7,6 +7,8 @@ kept up to date anyway, and holds for every job of the same class, need and queu
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pumice.framework.nominations import held_by_others
 from pumice.framework.refusals import Refusal, Stage
 from pumice.framework.session import Session
@@ -54,6 +56,12 @@ def _quota_short(ssn: Session, queue: Queue, job: Job, task: Task, needed: int) 
             ssn.state.count_in_queue(queue, taken, -1)
     if verdict:
         return None
+    each = task.requests.as_written()
+    limits = tuple(
+        replace(at, holds=at.holds - room * each.get(at.resource, 0), asks=needed * each.get(at.resource, 0))
+        for at in verdict.limits
+    )
+    verdict = verdict._replace(limits=limits)
     return Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may take {room} of {needed} such tasks")
 
 

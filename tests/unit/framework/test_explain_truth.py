@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from pumice import Event, EventHandler, Plugin, Queue, Session, Verdict, reject
@@ -144,7 +145,7 @@ def test_a_served_job_has_as_many_required_tasks_as_it_requires(
     assert (found.stage, found.text) == (Stage.SERVED, text)
     show(found)
     out = capsys.readouterr().out
-    assert "outcome   served" in out
+    assert "state      served" in out
     assert "stopped at" not in out
     assert "served: served" not in out
 
@@ -191,7 +192,7 @@ def test_a_job_that_waits_to_be_let_in_has_a_place_in_the_line(
     assert (found.stage, found.position, found.waiting, found.let_in) == (Stage.ENQUEUE, 2, 2, False)
     show(found)
     out = capsys.readouterr().out
-    assert "2 of 2 jobs that wait in queue default, and is not let in yet" in out
+    assert "2 of 2 jobs waiting in queue default, and not let in yet" in out
     assert "none yet; needs 2 together" in out
 
 
@@ -313,8 +314,8 @@ def test_a_queue_that_is_full_says_so_for_whoever_comes_next(scenario: Scenario)
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity"])
 def test_a_closed_queue_is_said_to_be_closed_and_no_number_is_made_up(scenario: Scenario, plugin: str) -> None:
-    closed = queue("q")
-    closed.status.state = "Closed"
+    opened = queue("q")
+    closed = msgspec.structs.replace(opened, status=msgspec.structs.replace(opened.status, state="Closed"))
     scenario.node("n1", cpu=4).add(closed).job("a", cpu=1, queue="q", phase="Pending")
     found = why(scenario, "a", "gang", plugin)
     assert (found.text, found.limits) == ("queue q is Closed", [])
