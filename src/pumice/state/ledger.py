@@ -100,8 +100,9 @@ def shift(
     *before* is its status, or `OUT` if nothing counts it yet.
     """
     old, place = task.node, node if _THERE[after] else None
-    _shift_columns(state, task, before, after, old, place)
-    _show(state, task, old, place, evicted)
+    if old is not None or place is not None:
+        _shift_columns(state, task, before, after, old, place)
+        _show(state, task, old, place, evicted)
     holds = state.rooms and task.uid in state.rooms and (before == _PENDING) is not (after == _PENDING)
     if holds and after != _PENDING:
         state._hold_follows(task, -1)
@@ -127,9 +128,7 @@ def _shift_columns(
 ) -> None:
     """The ledgers of nodes, and what is used in all."""
     table, items = state.table, task.klass.items
-    if place is old:
-        if place is None:
-            return
+    if place is not None and place is old:
         used = _COLUMNS[before][after][1]
         table.book(place.row, items, *_COLUMNS[before][after])
     else:
