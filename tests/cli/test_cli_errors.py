@@ -179,3 +179,17 @@ def test_what_lies_beside_plugins_is_noted_and_a_module_speaks_at_the_log_level(
     assert "closing" not in quiet
     assert "INFO pumice_plugin_mine: closing" in pumice("--log-level", "info", *words).err
     pumice("--log-level", "warning", "version")
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("talks_go.py", "talks_go.py:2: plugin 'talks-go': the session has no 'AddPredicateFn'; here it is"),
+        ("raises.py", "raises.py:2: plugin 'raises': ValueError: invalid literal for int()"),
+        ("no_argument.py", "no_argument.py:1: New must take one parameter, the arguments"),
+    ],
+)
+def test_a_policy_that_cannot_work_is_not_served(pumice: Pumice, broken: Path, file: str, said: str) -> None:
+    ran = pumice("extender", "serve", broken / file, "--arg", "weight=abc", "--port", 0, code=1)
+    assert said in ran.err
+    assert ran.err.count("\n") == 1

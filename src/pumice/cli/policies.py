@@ -17,7 +17,10 @@ from pumice.cli.options import load_conf, registry_with
 from pumice.cli.usage import WrongUsage
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
+from pumice.framework.compat import PUMICE
+from pumice.framework.points import FLAGS
 from pumice.framework.registry import PluginInfo, Registry, build
+from pumice.framework.session import PluginEntry
 from pumice.sockets import tcp_listener
 
 if TYPE_CHECKING:
@@ -110,10 +113,13 @@ def listening_on(host: str, port: int) -> socket.socket:
 
 
 def policy_builders(policies: list[str], conf: Path | None, given: list[str]) -> list[Callable[[], Any]]:
-    """How to build each policy, with the arguments that the conf and ``--arg`` give it.
+    """How to build each policy, with the arguments that the conf and ``--arg`` give it; each has been tried.
 
-    :raises InvalidInput: a plugin or file that does not exist.
+    :raises InvalidInput: a plugin or file that does not exist, or arguments that are refused.
+    :raises PluginLoadError: a policy that cannot work, whatever it is asked about.
     """
+    from pumice.scheduler.trying import try_plugins
+
     registry = registry_with(None).copy()
     arguments = pairs("--arg", given)
     builders: list[Callable[[], Any]] = []
@@ -121,7 +127,14 @@ def policy_builders(policies: list[str], conf: Path | None, given: list[str]) ->
         info = _find(policy, registry)
         from_conf = _conf_arguments(conf, registry, info.name)
         builders.append(partial(build, info, {**from_conf, **arguments}))
+        entry = PluginEntry(info.name, partial(_given, builders[-1]()), lambda flag: FLAGS.get(flag, True))
+        for mistake in try_plugins([[entry]], (), PUMICE).errors:
+            raise mistake
     return builders
+
+
+def _given(made: Any) -> Any:
+    return made
 
 
 def _find(policy: str, registry: Registry) -> PluginInfo:

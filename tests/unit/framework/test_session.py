@@ -24,9 +24,10 @@ from pumice import (
     reject,
     scope,
 )
+from pumice.errors import UnknownName
 from pumice.framework.points import POINTS
 from pumice.framework.session import PluginEntry
-from pumice.testing import Scenario, cluster, job, queue, session, task_of
+from pumice.testing import Scenario, cluster, job, node, queue, session, task_of
 
 
 def world() -> Session:
@@ -389,3 +390,23 @@ def test_a_plugin_may_be_opened_after_another_one_was_asked() -> None:
     ssn.open_plugin(ByName(Arguments()))
     with pytest.raises(Unfit, match="not this one"):
         ssn.predicate(task, node_)
+
+
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+def test_who_writes_the_name_of_a_point_as_in_go_is_told_what_it_is_called_here(point: Any) -> None:
+    ssn = session(node("n1"))
+    with pytest.raises(UnknownName, match=f"the session has no 'Add{point.go}'; here it is '{point.register}'$"):
+        getattr(ssn, f"Add{point.go}")
+    named = point.name if point.name not in ("node_map", "node_reduce") else point.register  # asked together, in scores
+    with pytest.raises(UnknownName, match=f"the session has no '{point.go}'; .* '{named}'"):
+        getattr(ssn, point.go)
+
+
+def test_a_name_that_the_session_lacks_is_lacking_for_everybody_who_asks() -> None:
+    ssn = session(node("n1"))
+    assert not hasattr(ssn, "Jobs")
+    assert getattr(ssn, "_nothing", 5) == 5
+    with pytest.raises(AttributeError, match="the session has no 'Jobs'; here it is 'jobs'"):
+        ssn.Jobs  # noqa: B018
+    with pytest.raises(AttributeError, match=r"the session has no 'frobnicate'$"):
+        ssn.frobnicate  # noqa: B018
