@@ -28,7 +28,7 @@ demo-cycle: $(STAMP)  ## Run one scheduling cycle over an example cluster: who g
 	@$(BIN)/pumice cycle $(DEMO) --conf $(DEMO)/scheduler.conf
 
 test: $(STAMP)  ## Run the tests
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto -q
 
 browser: $(STAMP)
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }
