@@ -136,3 +136,10 @@ def test_a_topology_that_cannot_be_read_keeps_the_job_waiting_and_says_why() -> 
     scenario.run(plugins=PLUGINS)
     assert scenario.last.binds == {}
     assert "HyperNodes r2: are members of each other" in scenario.last.why("job").text
+
+
+def test_a_hard_topology_that_no_plugin_serves_is_refused_with_a_reason() -> None:
+    scenario = hard(two_racks(), "apart", 4)
+    cycle = scenario.run(plugins=["gang"])
+    assert cycle.binds == {}
+    assert cycle.why("apart").text == "asks for a hard network topology, which no plugin of this conf serves"

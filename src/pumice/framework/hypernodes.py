@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -10,9 +9,11 @@ from typing import Final, cast
 import numpy as np
 import numpy.typing as npt
 
+from pumice.errors import InvalidInput
 from pumice.model import api
 from pumice.model.job import Job, SubJob
 from pumice.model.node import Node
+from pumice.model.patterns import matcher
 from pumice.model.selectors import label_selector_matches
 from pumice.model.status import IS_ALLOCATED
 from pumice.model.task import Task
@@ -94,11 +95,11 @@ class HyperNodeTree:
                 yield node
         if selector.regex_match is not None:
             try:
-                pattern = re.compile(selector.regex_match.pattern)
-            except re.error as exc:
-                self.problem = f"HyperNode {name!r}: member pattern {selector.regex_match.pattern!r}: {exc}"
+                matches = matcher(selector.regex_match.pattern)
+            except InvalidInput as exc:
+                self.problem = f"HyperNode {name!r}: member {exc}"
                 return
-            yield from (n for key, n in self._all_nodes.items() if pattern.search(key))
+            yield from (n for key, n in self._all_nodes.items() if matches(key))
         if selector.label_match is not None:
             match = selector.label_match
             yield from (n for n in self._all_nodes.values() if label_selector_matches(match, n.labels))

@@ -23,6 +23,7 @@ from pumice.framework.statement import Operation, Statement
 from pumice.framework.worksheet import Worksheet, place_in_sets
 from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
+from pumice.model.reason import Verdict
 from pumice.model.task import Task
 
 ASKS = (
@@ -30,6 +31,16 @@ ASKS = (
     points.SUB_JOB_ORDER,
 )
 Sheets = dict[str, deque[Task]]
+
+
+UNSERVED = "asks for a hard network topology, which no plugin of this conf serves"
+_SERVE_IT = "a plugin that answers hyper_node_gradient_for_job, or mode soft"
+_SERVED_BY = (points.HYPER_NODE_GRADIENT_FOR_JOB, points.HYPER_NODE_GRADIENT_FOR_SUB_JOB)
+
+
+def _is_hard(job: Job) -> bool:
+    asked = (job.topology, *(p.network_topology for p in job.policies))
+    return any(one is not None and one.mode != "soft" for one in asked)
 
 
 @dataclass(slots=True)
@@ -47,6 +58,9 @@ def place_by_topology(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, re
     tree = ssn.hyper_nodes
     if job.has_topology and tree.problem:
         ssn.outcome.refuse(job, Stage.TOPOLOGY, tree.problem)
+        return None
+    if _is_hard(job) and not any(ssn.anybody(p) for p in _SERVED_BY):
+        ssn.outcome.refuse(job, Stage.TOPOLOGY, Verdict(False, UNSERVED, advice=_SERVE_IT))
         return None
     sheets = sheet.sub_jobs if job.policies else {job.uid: sheet.tasks}
     placing = _Placing(ssn, queue, job, remember)

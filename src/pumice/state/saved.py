@@ -7,6 +7,7 @@ before anything else, so that a foreign, newer or broken file is an error that s
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import zlib
 from dataclasses import asdict
@@ -24,6 +25,8 @@ from pumice.state.refused import RefusedEviction
 
 FORMAT: Final = "pumice-cycle"
 VERSION: Final = 1
+MOST_BYTES: Final = 1 << 30
+"""What a saved cycle of the largest clusters unpacks to, with room to spare; a file may come from a stranger."""
 
 
 class _Record(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel"):
@@ -287,7 +290,11 @@ def parse(content: bytes, source: str = "saved cycle") -> SavedCycle:
     :raises InvalidInput: it is not a saved cycle, is cut off, or was written by a newer version.
     """
     try:
-        head, _, body = gzip.decompress(content).partition(b"\n")
+        with gzip.open(io.BytesIO(content)) as unpacking:
+            plain = unpacking.read(MOST_BYTES + 1)
+        if len(plain) > MOST_BYTES:
+            raise InvalidInput(f"{source}: unpacks to more than {MOST_BYTES >> 20} MiB; a saved cycle has at most that")
+        head, _, body = plain.partition(b"\n")
     except EOFError:
         raise InvalidInput(f"{source}: a saved cycle that was cut off") from None
     except (OSError, zlib.error):
@@ -303,7 +310,7 @@ def parse(content: bytes, source: str = "saved cycle") -> SavedCycle:
         raise InvalidInput(f"{source}: saved in format {header.version}{made}, this program reads format {VERSION}")
     try:
         return msgspec.json.decode(body, type=SavedCycle)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, RecursionError) as exc:
         raise InvalidInput(f"{source}: a broken saved cycle: {exc}") from exc
 
 

@@ -187,3 +187,17 @@ def test_tasks_hold_the_devices_that_they_held(scenario: Scenario) -> None:
     again = saved.restore(cycle)
     assert again.tasks[second.uid].devices == (1,)
     assert violations(again) == []
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved, "MOST_BYTES", 1 << 20)
+    bomb = gzip.compress(b"x" * (64 << 20))
+    assert len(bomb) < 100_000
+    with pytest.raises(InvalidInput, match="unpacks to more than 1 MiB"):
+        saved.parse(bomb)
+
+
+def test_deep_json_is_a_broken_cycle() -> None:
+    head = b'{"format":"pumice-cycle","version":1}'
+    with pytest.raises(InvalidInput, match="a broken saved cycle"):
+        saved.parse(gzip.compress(head + b"\n" + b'{"memory":' + b"[" * 200_000))

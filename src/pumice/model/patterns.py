@@ -1,0 +1,34 @@
+"""Regular expressions from outside: matched in time that grows with the text alone, whatever the pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+import re2
+
+from pumice.errors import InvalidInput, shown
+
+_LONGEST: Final = 1000
+"""Characters of a pattern that anybody writes by hand."""
+_MOST_MEMORY: Final = 8 << 20
+
+
+@lru_cache(maxsize=1024)
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a text has a part that a pattern matches (RE2's syntax, which is Go's and so Volcano's).
+
+    :raises InvalidInput: the pattern cannot be read, or is too long.
+    """
+    if len(pattern) > _LONGEST:
+        raise InvalidInput(f"pattern {shown(pattern)}: must have at most {_LONGEST} characters, has {len(pattern)}")
+    options = re2.Options()
+    options.log_errors, options.max_mem = False, _MOST_MEMORY
+    try:
+        compiled = re2.compile(pattern, options)
+    except re2.error as exc:
+        said = exc.args[0]
+        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        raise InvalidInput(f"pattern {shown(pattern)}: {text}") from None
+    return lambda text: compiled.search(text) is not None
