@@ -186,7 +186,7 @@ class Capacity(Plugin):
 
     def _full(self, queue: Queue, branch: Branch, task: Task) -> Verdict:
         """Why a branch cannot take the task; the rest of a gang is told the same."""
-        asked = (branch.name, task.klass, task.job, self._ssn.state.table.touched.position)
+        asked = (branch.name, queue.version, task.klass, task.job, self._ssn.state.table.touched.position)
         if self._refused[0] != asked:
             self._refused = asked, self._insufficient(queue, branch, task.klass.items, own=quota.just_placed(task))
         return self._refused[1]

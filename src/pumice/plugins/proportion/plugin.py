@@ -100,7 +100,7 @@ class Proportion(Plugin):
             return quota.not_open(queue)
         if quota.fits(self._filling.deserved(queue), queue.held.amounts, task.klass.items):
             return PASS
-        asked = (queue.name, task.klass, task.job, self._ssn.state.table.touched.position)
+        asked = (queue.name, queue.version, task.klass, task.job, self._ssn.state.table.touched.position)
         if self._refused[0] != asked:  # the rest of a gang is told the same
             own = quota.just_placed(task)
             self._refused = asked, self._insufficient(queue, task.klass.items, own)
