@@ -308,6 +308,7 @@ class Session(Registration, Questions):
         self._opening = ""
         for known in self._registered.values():
             known.pop(name, None)
+        self.handlers.drop(name)
         self.failures.contain(name, "on_session_open", exc, fn=getattr(plugin, "on_session_open", None))
 
     def open_plugin(self, plugin: Any, name: str = "") -> None:

@@ -129,6 +129,26 @@ def test_a_plugin_that_cannot_open_or_close_does_not_stop_the_cycle(scenario: Sc
     assert said == ["RuntimeError: cannot open", "RuntimeError: cannot close"]
 
 
+def test_what_a_plugin_registered_before_it_failed_to_open_is_taken_back(scenario: Scenario) -> None:
+    class Halfway(Plugin):
+        name = "halfway"
+
+        def on_session_open(self, ssn: Session) -> None:
+            ssn.add_predicate_fn(self.name, self.refuse)
+            ssn.add_event_handler(EventHandler(allocate=self.object))
+            raise RuntimeError("cannot open")
+
+        def refuse(self, task: Task, node: Node) -> None:
+            raise Unfit("never")
+
+        def object(self, event: Event) -> None:
+            event.err = "never"
+
+    cycle = run(scenario, Halfway)
+    assert len(cycle.binds) == 2
+    assert len(cycle.errors) == 1
+
+
 def test_an_objection_of_a_handler_undoes_the_placement(scenario: Scenario) -> None:
     class Objects(Plugin):
         name = "objects"

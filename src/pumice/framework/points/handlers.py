@@ -34,6 +34,10 @@ class Handlers:
         """Tell this one too, after the others."""
         self._known.append(handler)
 
+    def drop(self, plugin: str) -> None:
+        """Tell those of a plugin nothing any more."""
+        self._known = [handler for handler in self._known if handler.plugin != plugin]
+
     @property
     def take_many(self) -> bool:
         """Can all be told of several equal tasks at once?"""
