@@ -20,7 +20,18 @@ HELP_S = 0.3
 VERSION_S = 0.15
 TRIES = 8
 """The best run counts: what has to be compiled first and a busy machine make others longer, never shorter."""
-HEAVY = ("numpy", "yaml", "aiohttp", "uvicorn", "starlette", "prometheus_client", "pumice.model", "pumice.framework")
+HEAVY = (
+    "rich",
+    "msgspec",
+    "numpy",
+    "yaml",
+    "aiohttp",
+    "uvicorn",
+    "starlette",
+    "prometheus_client",
+    "pumice.model",
+    "pumice.framework",
+)
 """What no parser needs."""
 
 

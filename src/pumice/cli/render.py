@@ -1,20 +1,22 @@
-"""Everything that is printed: data on stdout, the rest on stderr. The only module that imports rich."""
+"""Everything that is printed: data on stdout, the rest on stderr. The only module that imports rich.
+
+It does so when something is printed: help and completion do without.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TextIO
-
-import msgspec
-from rich import box
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from pumice.cli.layout import SAYS_NOTHING, fit, middle
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.progress import Progress
+    from rich.table import Table
+    from rich.text import Text
 
 PIPE_WIDTH = 240
 """Columns when nobody looks at the output: wide enough that a table is never broken."""
@@ -23,27 +25,35 @@ TEXT_WIDTH = 120
 
 
 def _console(stream: TextIO) -> Console:
+    from rich.console import Console
+
     width = None if stream.isatty() else PIPE_WIDTH
     return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
-def _say(stream: TextIO, text: Text) -> None:
-    """Print one line; a terminal breaks it between words."""
-    _console(stream).print(text, soft_wrap=not stream.isatty())
+def _say(stream: TextIO, *parts: tuple[str, str]) -> None:
+    """Print one line of texts with their styles; a terminal breaks it between words."""
+    from rich.text import Text
+
+    _console(stream).print(Text.assemble(*parts), soft_wrap=not stream.isatty())
 
 
 def data(value: Any) -> None:
     """Print a value as JSON, for programs."""
+    import msgspec
+
     sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False) + "\n")
 
 
 def line(text: str = "", style: str = "") -> None:
     """Print one line of data."""
-    _say(sys.stdout, Text(text, style=style))
+    _say(sys.stdout, (text, style))
 
 
 def paragraph(text: str, indent: int = 0, lead: str = "") -> None:
     """Print text, wrapped to the terminal, behind an indent; *lead* stands before its first line."""
+    from rich.text import Text
+
     console = _console(sys.stdout)
     width = max(20, min(console.width, TEXT_WIDTH) - indent - len(lead))
     for number, part in enumerate(Text(text).wrap(console, width)):
@@ -54,7 +64,7 @@ def paragraph(text: str, indent: int = 0, lead: str = "") -> None:
 
 def heading(text: str, aside: str = "") -> None:
     """Print a heading with a dimmer remark behind it."""
-    _say(sys.stdout, Text.assemble((text, "bold"), (f"  {aside}" if aside else "", "dim")))
+    _say(sys.stdout, (text, "bold"), (f"  {aside}" if aside else "", "dim"))
 
 
 def table(
@@ -70,6 +80,10 @@ def table(
     In a terminal that is too narrow, columns in *spare* are left out (those that say nothing first; what else is left
     out is said), *names* are cut in the middle and cells in *wrap* broken between words. A pipe gets everything.
     """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     body = [["" if cell is None else cell for cell in row] for row in rows]
     texts = [[cell.plain if isinstance(cell, Text) else str(cell) for cell in row] for row in body]
     width = _console(sys.stdout).width if sys.stdout.isatty() else PIPE_WIDTH
@@ -99,6 +113,9 @@ def _says_something(texts: Sequence[Sequence[str]], at: int) -> bool:
 
 def pairs(rows: Iterable[tuple[str, Any]]) -> None:
     """Print names with their values, one per line."""
+    from rich.table import Table
+    from rich.text import Text
+
     out = Table.grid(padding=(0, 3, 0, 0))
     out.add_column(style="bold", no_wrap=True)
     out.add_column(overflow="fold")
@@ -126,30 +143,34 @@ def show(what: RenderableType) -> None:
 
 def styled(text: str, style: str) -> Text:
     """Text for a cell in a colour (shown on terminals only)."""
+    from rich.text import Text
+
     return Text(text, style=style)
 
 
 def note(text: str) -> None:
     """Say something beside the data."""
-    _say(sys.stderr, Text(text, style="dim"))
+    _say(sys.stderr, (text, "dim"))
 
 
 def warning(text: str) -> None:
     """Say that something is doubtful."""
-    _say(sys.stderr, Text.assemble(("warning: ", "bold yellow"), text))
+    _say(sys.stderr, ("warning: ", "bold yellow"), (text, ""))
 
 
 def error(text: str) -> None:
     """Say in one line what failed."""
-    _say(sys.stderr, Text.assemble(("error: ", "bold red"), text))
+    _say(sys.stderr, ("error: ", "bold red"), (text, ""))
 
 
 class Bar:
     """A progress bar on stderr, from its first update until it is closed. Only on terminals."""
 
     def __init__(self, name: str) -> None:
+        from rich.console import Console
+
         self._name = name
-        self._console = Console(stderr=True)
+        self._console: Console = Console(stderr=True)
         self._progress: Progress | None = None
 
     @property
@@ -160,6 +181,8 @@ class Bar:
     def update(self, done: float, said: str) -> None:
         """Show how much is done (0 to 1), and a remark."""
         if self._progress is None:
+            from rich.progress import BarColumn, Progress, TextColumn
+
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}"))
             self._progress = Progress(*columns, console=self._console, transient=True)
             self._progress.start()
