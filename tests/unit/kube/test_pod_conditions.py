@@ -45,7 +45,7 @@ def test_every_pending_pod_of_the_job_is_told() -> None:
 
 def test_pods_of_a_job_that_was_refused_with_others_of_its_class_are_told() -> None:
     report = cycle()
-    report.refusals = {"ns/g": Refusal("nodes", error=FitError(text="no room"))}
+    report.refusals = {"ns/g": Refusal(Stage.NODES, error=FitError(text="no room"))}
     assert [u.status["conditions"][0]["message"] for u in PodConditions().updates(report, cluster())] == ["no room"] * 2
     report.refusals = {"ns/g": Refusal(Stage.QUEUE, "above its share")}
     assert PodConditions().updates(report, cluster()) == []
