@@ -7,7 +7,7 @@ SHARED ?= ../shared
 DEMO := examples/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle kube test-kube test-kube-smoke test-kube-faults manifests bench bench-kube clean
+.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle test-more kube test-kube test-kube-smoke test-kube-faults manifests bench bench-kube clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ conformance: $(STAMP)  ## Run the conformance cases in SHARED (default ../shared
 
 test-oracle: $(STAMP)  ## Compare the fast engine with the slow, obvious one at length
 	$(BIN)/pytest -m slow
+
+test-more: $(STAMP)  ## What CI runs beside the tests: the rarer ways in which plugins fail, the demo of the README
+	$(BIN)/pytest -n auto -q -m slow tests/promises tests/sim
 
 kube:  ## Build kube-apiserver, kube-scheduler, etcd, kwok and helm for the tests against a real API server (once)
 	@tools/kube/build.sh

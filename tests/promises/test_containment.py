@@ -61,6 +61,9 @@ WRONG: dict[str, Callable[..., Any]] = {
     "wrong length": lambda *_: np.zeros(99),
     "wrong kind": lambda *_: object(),
 }
+RARE = ("RecursionError", "inf", "text", "wrong length")
+KINDS = [pytest.param(what, marks=pytest.mark.slow) if what in RARE else what for what in WRONG]
+"""The rarer ones are tried before a change lands, not in every run."""
 NEVER_AN_ANSWER = ("raises", "SystemExit", "RecursionError", "wrong kind")
 """What is wrong whatever was asked; but anything that can be looked up will do as a key."""
 KEYS = ("key", "static_key", "profile")
@@ -212,7 +215,7 @@ def _ends_whole(scenario: Scenario, plugins: Sequence[Any]) -> None:
     assert {"default/odd-0", "default/odd-1"} <= {t.key for t in scenario.state.tasks.values() if t.node is not None}
 
 
-@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("what", KINDS)
 @pytest.mark.parametrize(("method", "parameter"), registrations())
 def test_what_a_registration_carries_is_contained(
     method: str, parameter: str, what: str, caplog: pytest.LogCaptureFixture
@@ -234,7 +237,7 @@ def test_what_a_registration_carries_is_contained(
 HANDLERS = [f.name for f in fields(EventHandler) if f.name != "plugin"]
 
 
-@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("what", KINDS)
 @pytest.mark.parametrize("handler", HANDLERS)
 def test_what_an_event_handler_does_is_contained(handler: str, what: str) -> None:
     def told(about: Any) -> Any:
@@ -250,7 +253,7 @@ def test_what_an_event_handler_does_is_contained(handler: str, what: str) -> Non
     _ends_whole(world(), [[*TIERS[0], Bad], TIERS[1]])
 
 
-@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("what", KINDS)
 @pytest.mark.parametrize("part", ["wants", "prepare"])
 def test_what_has_to_do_with_binds_is_contained(part: str, what: str) -> None:
     class Binder:

@@ -147,6 +147,7 @@ def test_a_plugin_that_crashes_in_the_middle_is_named_and_partial_results_are_ke
     assert (tmp_path / "r.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # the whole demo, fourteen runs, on a machine that may be busy
 def test_the_readme_quotes_the_demo() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

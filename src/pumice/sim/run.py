@@ -22,6 +22,7 @@ from pumice.sim.controller import JobController
 from pumice.sim.engine import Rank, Timeline
 from pumice.sim.faults import Fault, Faults
 from pumice.sim.fit import Room
+from pumice.sim.interrupts import Interrupted, noticed
 from pumice.sim.jobs import JobSpec
 from pumice.sim.log import EventLog
 from pumice.sim.recorder import SAMPLES, Recorder, queue_record
@@ -124,8 +125,9 @@ class Simulation:
         collects = gc.isenabled()
         gc.disable()  # neither the scheduler nor the cluster make cyclic garbage; `_cycle` looks for that of plugins
         try:
-            self._set_up(workload)
-            self._play()
+            with noticed() as interrupted:
+                self._set_up(workload)
+                self._play(interrupted)
         except KeyboardInterrupt:
             self.failure = INTERRUPTED
         except PumiceError as exc:
@@ -178,9 +180,11 @@ class Simulation:
         self.controller.submit(spec)
         self._next_arrival()
 
-    def _play(self) -> None:
+    def _play(self, interrupted: Interrupted) -> None:
         timeline, setting = self.timeline, self.setting
         while True:
+            if interrupted.asked:
+                raise KeyboardInterrupt
             following = timeline.next_time()
             if following is None or following > setting.horizon_s:
                 break
