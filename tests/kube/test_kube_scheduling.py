@@ -252,6 +252,13 @@ def test_what_is_not_let_in_and_what_belongs_to_no_group_say_why(world: World, t
     assert conditions()["Admitted"]["message"].startswith(f"not let into queue {queue} (capacity): ")
     until(lambda: "Unschedulable" in events("big"), 20, "there is an event about the group")
     until(lambda: "NoPodGroup" in events("lost"), 30, "there is an event about the pod")
+
+    def scheduled() -> dict[str, str]:
+        found = world.pods()["big-0"]["status"].get("conditions", ())
+        return next((c for c in found if c["type"] == "PodScheduled"), {})
+
+    until(lambda: scheduled().get("reason") == "NotLetIn", 20, "its pods say so too, and call no autoscaler")
+    assert "cpu" in scheduled()["message"]
     path = f"/apis/scheduling.volcano.sh/v1beta1/queues/{queue}"
     world.bed.call("PATCH", path, {"spec": {"capability": {"cpu": "2"}}}, patch="merge")
     all_bound(world, "big-0", "big-1")

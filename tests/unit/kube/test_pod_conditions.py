@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
+
 from pumice.engine.choose import FitError
 from pumice.framework.refusals import Refusal, Stage
-from pumice.kube.conditions import AGAIN, PodConditions
+from pumice.kube.conditions import AGAIN, AGAIN_REFUSED, MANY, PodConditions
 from pumice.model.api import Condition, Metadata, Pod, PodGroup, PodGroupSpec, PodSpec, PodStatus, QueueObject
 from pumice.model.events import Seen
 from pumice.scheduler.report import CycleReport
@@ -47,8 +49,45 @@ def test_pods_of_a_job_that_was_refused_with_others_of_its_class_are_told() -> N
     report = cycle()
     report.refusals = {"ns/g": Refusal(Stage.NODES, error=FitError(text="no room"))}
     assert [u.status["conditions"][0]["message"] for u in PodConditions().updates(report, cluster())] == ["no room"] * 2
-    report.refusals = {"ns/g": Refusal(Stage.QUEUE, "above its share")}
+
+
+@pytest.mark.parametrize("stage", sorted(set(Stage) - {Stage.ABSENT, Stage.UNSEEN, Stage.SERVED, Stage.NODES}))
+def test_pods_that_are_refused_before_any_node_say_so_without_calling_an_autoscaler(stage: Stage) -> None:
+    report = cycle()
+    report.refusals = {"ns/g": Refusal(stage, "above its share", "capacity")}
+    found = [u.status["conditions"][0] for u in PodConditions().updates(report, cluster())]
+    assert [(c["reason"], c["message"]) for c in found] == [(stage.code, "above its share (capacity)")] * 2
+    assert stage.code != "Unschedulable"
+
+
+def test_pods_for_which_room_is_being_made_are_not_told_that_they_wait() -> None:
+    report = cycle()
+    report.refusals = {"ns/g": Refusal(Stage.READY, "2 of 2 wait for room")}
+    report.pipelined = {"ns/g": {"ns/p0": "n1"}}
     assert PodConditions().updates(report, cluster()) == []
+
+
+def test_refused_jobs_have_their_turn_and_numbers_that_change_are_not_written_with_every_cycle() -> None:
+    state, conditions = cluster(), PodConditions()
+    for number in range(MANY + 5):
+        group = PodGroup(metadata=Metadata(name=f"g{number}", namespace="ns"), spec=PodGroupSpec(min_member=1))
+        state.apply(Seen(group))
+        meta = Metadata(
+            name=f"q{number}",
+            namespace="ns",
+            uid=f"q{number}",
+            annotations={"scheduling.k8s.io/group-name": f"g{number}"},
+        )
+        state.apply(Seen(Pod(metadata=meta, spec=PodSpec(), status=PodStatus(phase="Pending"))))
+    report = cycle()
+    counts = []
+    for number in range(4):
+        report.refusals = {f"ns/g{n}": Refusal(Stage.QUEUE, f"it holds {number} of 9") for n in range(MANY + 5)}
+        state.now += AGAIN_REFUSED / 10
+        counts.append(len(conditions.updates(report, state)))
+    assert counts == [MANY, 5, 0, 0]
+    state.now += AGAIN_REFUSED
+    assert len(conditions.updates(report, state)) == MANY
 
 
 def test_a_pod_that_says_so_already_is_left_alone() -> None:
