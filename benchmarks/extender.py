@@ -36,7 +36,7 @@ from pumice.extender.server import app as served
 from pumice.extender.writing import Writer
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import default_registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.node import Node

@@ -16,8 +16,8 @@ from pumice.bench.run import conf_of
 from pumice.bench.shapes import Objects, steady
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
-from pumice.framework.runtime import Runtime
-from pumice.framework.session import Session
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of

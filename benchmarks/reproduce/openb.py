@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model.api import Metadata, Pod, PodGroup, PodGroupSpec, PodGroupStatus, PodStatus
 from pumice.model.events import Gone, Seen
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of

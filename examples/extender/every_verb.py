@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pumice.framework.plugin import Arguments, Event, EventHandler, Plugin
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pumice.framework.plugin import Arguments, Event, EventHandler, Plugin
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.status import HELD_STATUSES
 
 LABEL = "licence"

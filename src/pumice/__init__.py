@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pumice.errors import InvalidInput, PluginError, PluginLoadError, PumiceError
     from pumice.framework.plugin import Action, Arguments, Event, EventHandler, Plugin
     from pumice.framework.registry import register_plugin_builder
-    from pumice.framework.session import Session
+    from pumice.framework.session.session import Session
     from pumice.model.job import Job
     from pumice.model.node import Node
     from pumice.model.queue import Queue
@@ -57,7 +57,7 @@ _HOME = {
     "pumice.errors": ("InvalidInput", "PluginError", "PluginLoadError", "PumiceError"),
     "pumice.framework.plugin": ("Action", "Arguments", "Event", "EventHandler", "Plugin"),
     "pumice.framework.registry": ("register_plugin_builder",),
-    "pumice.framework.session": ("Session",),
+    "pumice.framework.session.session": ("Session",),
     "pumice.model.job": ("Job",),
     "pumice.model.node": ("Node",),
     "pumice.model.queue": ("Queue",),

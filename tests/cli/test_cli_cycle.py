@@ -12,7 +12,7 @@ from cli_runs import DEMO, DEMO_CONF, ROOT, Pumice
 
 from pumice.cli.options import load_conf
 from pumice.framework.registry import Registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.scheduler.recording import record
 from pumice.state import saved
 from pumice.testing.scenario import Scenario

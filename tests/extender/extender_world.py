@@ -10,8 +10,8 @@ from pumice.extender.plugin import Extender, close_clients
 from pumice.framework.compat import compat_of
 from pumice.framework.plugin import Arguments
 from pumice.framework.registry import Registry, default_registry
-from pumice.framework.runtime import Runtime
-from pumice.framework.session import Session
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of

@@ -16,7 +16,7 @@ from pumice.conformance.cases import Case
 from pumice.conformance.runner import compare, load_state, prepare
 from pumice.extender.plugin import close_clients
 from pumice.framework.registry import default_registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.scheduler.cycle import run_cycle
 
 CAPTURES = Path(__file__).parents[1] / "golden" / "extender" / "volcano-captures"

@@ -12,7 +12,7 @@ from extender_world import Opened, arguments, cluster, conf, cycle, group, node,
 from pumice.extender.binder import BindRefused, ExtenderBinder
 from pumice.extender.wire.dialects import DIALECTS
 from pumice.extender.wire.verbs import VERBS
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.intents import Bind
 from pumice.model.reason import Code, Unfit
 

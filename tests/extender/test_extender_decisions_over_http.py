@@ -15,7 +15,7 @@ from pumice.engine.scope import Scope
 from pumice.extender.server import app
 from pumice.framework.plugin import Arguments, Event, EventHandler, Plugin
 from pumice.framework.registry import Registry, default_registry
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue

@@ -12,8 +12,8 @@ import pytest
 from extender_service import Reply, Service, free_port
 from extender_world import Opened, arguments, cluster, conf, cycle, group, node, pod, small
 
-from pumice.framework.runtime import Runtime
-from pumice.framework.session import Session
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session
 from pumice.model.intents import Note
 from pumice.model.reason import Unfit
 from pumice.scheduler.report import CycleReport

@@ -24,7 +24,7 @@ from pumice.extender.wire.dialects import DIALECTS
 from pumice.extender.wire.objects import WireVictims
 from pumice.framework.plugin import Event, EventHandler, Plugin
 from pumice.framework.registry import build, default_registry
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.intents import Bind
 from pumice.model.job import Job
 from pumice.model.node import Node

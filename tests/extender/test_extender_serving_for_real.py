@@ -25,7 +25,7 @@ from pumice.extender.plugin import close_clients
 from pumice.extender.server import app
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import default_registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model.node import Node
 from pumice.model.reason import Unfit
 from pumice.model.task import Task

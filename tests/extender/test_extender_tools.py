@@ -26,7 +26,7 @@ from pumice.extender.tools.check import check
 from pumice.extender.tools.proxy import player, recorder
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import default_registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model.node import Node
 from pumice.model.reason import Unfit
 from pumice.model.task import Task

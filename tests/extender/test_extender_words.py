@@ -7,9 +7,9 @@ from extender_service import Reply, Service
 from extender_world import arguments, close_clients, cluster, conf, group, node, pod
 
 from pumice.config import from_data
-from pumice.framework.explain import Explanation, explain
+from pumice.framework.explaining.explain import Explanation, explain
 from pumice.framework.registry import default_registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 

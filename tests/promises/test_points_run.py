@@ -17,7 +17,7 @@ import pytest
 
 from pumice.framework.points import POINTS, Failure, Point, rules
 from pumice.framework.points import table as t
-from pumice.framework.session import PluginEntry, Session
+from pumice.framework.session.session import PluginEntry, Session
 from pumice.model.reason import Unfit, Verdict, reason_id
 from pumice.testing import job, node, queue, session
 
@@ -290,9 +290,9 @@ def test_tiers_are_walked_in_one_package() -> None:
     walk = re.compile(r"for tier in .*chain\(")
     found = {p.relative_to(SRC).as_posix() for p in SRC.rglob("*.py") if walk.search(p.read_text())}
     assert found <= {
-        "framework/points/asking.py",
-        "framework/points/questions.py",  # who declares a hint, not what anybody answers
-        "framework/search.py",  # filters and scores are handed to the engine one by one
+        "framework/session/asking.py",
+        "framework/session/questions.py",  # who declares a hint, not what anybody answers
+        "framework/session/search.py",  # filters and scores are handed to the engine one by one
     }
 
 

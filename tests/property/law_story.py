@@ -11,7 +11,7 @@ from fingerprint import fingerprint
 from law_confs import Policy, assembly_of, first_tier
 from law_worlds import Drawn, Happening, JobDraw, WorldDraw, made, node_object, parent_name
 
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model.api import Pod
 from pumice.model.events import ClusterEvent, Seen
 from pumice.model.intents import Bind, Evict, Nominate

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from pumice import Event, Job, Node, NodeRows, Queue, Session, Task, Unfit
+from pumice.framework.placing.worksheet import placeable
 from pumice.framework.points.callback import Callback
-from pumice.framework.runtime import Runtime
-from pumice.framework.worksheet import placeable
+from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject
 from pumice.model.events import Seen
 from pumice.model.status import JobPhase, TaskStatus

@@ -14,7 +14,7 @@ from oracle_worlds import Happening, JobDraw, NodeDraw, happenings, job_objects,
 from pumice import Scope
 from pumice.config import from_data
 from pumice.framework.registry import Registry, default_registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model.api import NodeObject, Pod, PodGroup
 from pumice.model.events import ClusterEvent
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of

@@ -8,8 +8,8 @@ from law_story import Story
 from law_worlds import WorldDraw, worlds
 from test_laws_of_scheduling import lawful, policies
 
-from pumice.framework.explain import Explanation, Stage, explain
-from pumice.framework.session import Session
+from pumice.framework.explaining.explain import Explanation, Stage, explain
+from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Bind
 from pumice.model.job import Job

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pumice import Event, EventHandler, Session
-from pumice.framework.statement import Statement, trial
+from pumice.framework.session.statement import Statement, trial
 from pumice.model.status import TaskStatus
 from pumice.state.invariants import violations
 from pumice.testing import builders, session

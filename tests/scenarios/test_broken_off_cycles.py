@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from pumice import Plugin
-from pumice.framework.orders import Orders
-from pumice.framework.outcome import Outcome
 from pumice.framework.points.binds import Binds
-from pumice.framework.session import Session
-from pumice.framework.statement import Statement
+from pumice.framework.session.orders import Orders
+from pumice.framework.session.outcome import Outcome
+from pumice.framework.session.session import Session
+from pumice.framework.session.statement import Statement
 from pumice.model.task import Task
 from pumice.scheduler.cycle import run_cycle
 from pumice.state.cluster import ClusterState

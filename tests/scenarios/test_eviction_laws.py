@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.intents import Evict
 from pumice.model.status import TaskStatus
 from pumice.state.cluster import ClusterState

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pumice.framework.hypernodes import HyperNode as Domain
+from pumice.engine.hypernodes import HyperNode as Domain
 from pumice.framework.plugin import Plugin
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.api import ExactMatch, HyperNode, HyperNodeMember, HyperNodeSpec, MemberSelector, Metadata, PodSpec
 from pumice.model.job import Job
 from pumice.testing.builders import node, queue

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import force_setattr
 
-from pumice.framework.nominations import HOLD_SECONDS
+from pumice.framework.evicting.victims import Scenario as EvictionPlan
 from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session import Session
-from pumice.framework.victims import Scenario as EvictionPlan
+from pumice.framework.session.nominations import HOLD_SECONDS
+from pumice.framework.session.session import Session
 from pumice.model.api import NetworkTopology, PodGroup, PodSpec
 from pumice.model.intents import Evict, Nominate
 from pumice.model.job import Job

@@ -8,9 +8,9 @@ from itertools import pairwise
 import pytest
 
 from pumice.config import from_data
-from pumice.framework.explain import Explanation, explain
+from pumice.framework.explaining.explain import Explanation, explain
 from pumice.framework.registry import default_registry
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.events import EvictFailed, Seen
 from pumice.model.intents import Bind, Evict, Nominate, Note, StatusUpdate
 from pumice.scheduler.assembly import assemble, catalogue_of

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import force_setattr
 
-from pumice.framework.hypernodes import HyperNode as Domain
+from pumice.engine.hypernodes import HyperNode as Domain
 from pumice.framework.plugin import Plugin
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.api import (
     ExactMatch,
     HyperNode,

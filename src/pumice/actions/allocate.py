@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from pumice.framework.backlog import Visit
-from pumice.framework.nominations import spared, that_give_way
+from pumice.framework.placing.turns import ASKS as TURN_ASKS
+from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
+from pumice.framework.placing.vain import after_trying, before_trying, first_waiting
+from pumice.framework.placing.worksheet import Worksheet
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
-from pumice.framework.refusals import Refusal, Stage
-from pumice.framework.session import Session
-from pumice.framework.turns import ASKS as TURN_ASKS
-from pumice.framework.turns import WAITS_FOR_RELEASE, Turns, place_job
-from pumice.framework.vain import after_trying, before_trying, first_waiting
-from pumice.framework.worksheet import Worksheet
+from pumice.framework.session.backlog import Visit
+from pumice.framework.session.nominations import spared, that_give_way
+from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 

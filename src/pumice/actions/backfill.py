@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pumice.engine.choose import FitError
-from pumice.framework.node_search import NodeSearch
+from pumice.framework.placing.node_search import NodeSearch
+from pumice.framework.placing.worksheet import nowhere, placeable
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
-from pumice.framework.refusals import Stage
-from pumice.framework.search import ASKS as SEARCH_ASKS
-from pumice.framework.session import Session
-from pumice.framework.statement import ASKS as STATEMENT_ASKS
-from pumice.framework.statement import Statement
-from pumice.framework.worksheet import nowhere, placeable
+from pumice.framework.session.refusals import Stage
+from pumice.framework.session.search import ASKS as SEARCH_ASKS
+from pumice.framework.session.session import Session
+from pumice.framework.session.statement import ASKS as STATEMENT_ASKS
+from pumice.framework.session.statement import Statement
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task

@@ -10,18 +10,18 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from pumice.framework.backlog import Visit
-from pumice.framework.nominations import that_give_way
+from pumice.framework.placing.turns import ASKS as TURN_ASKS
+from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
+from pumice.framework.placing.vain import first_waiting
+from pumice.framework.placing.worksheet import Worksheet
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
-from pumice.framework.refusals import Refusal, Stage
 from pumice.framework.run_times import declared_run_time, started_at
-from pumice.framework.session import Session
-from pumice.framework.statement import Statement
-from pumice.framework.turns import ASKS as TURN_ASKS
-from pumice.framework.turns import WAITS_FOR_RELEASE, Turns, place_job
-from pumice.framework.vain import first_waiting
-from pumice.framework.worksheet import Worksheet
+from pumice.framework.session.backlog import Visit
+from pumice.framework.session.nominations import that_give_way
+from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.session import Session
+from pumice.framework.session.statement import Statement
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from pumice.framework.backlog import Visit
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
-from pumice.framework.refusals import Refusal, Stage
-from pumice.framework.session import Session
+from pumice.framework.session.backlog import Visit
+from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.reason import Verdict
 from pumice.model.status import JobPhase, TaskStatus

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pumice.framework.gang_eviction import ASKS as EVICTION_ASKS
-from pumice.framework.gang_eviction import GangEviction, GangRules
+from pumice.framework.evicting.gang_eviction import ASKS as EVICTION_ASKS
+from pumice.framework.evicting.gang_eviction import GangEviction, GangRules
+from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
+from pumice.framework.evicting.starving import StarvingJobs, never_preempts
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
-from pumice.framework.session import Session
-from pumice.framework.starving import ASKS as STARVING_ASKS
-from pumice.framework.starving import StarvingJobs, never_preempts
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pumice.framework.dryrun import DryRun, Width
-from pumice.framework.eviction import ASKS as EVICTION_ASKS
-from pumice.framework.eviction import RoomMaker
-from pumice.framework.nominations import held_by_others
+from pumice.framework.evicting.dryrun import DryRun, Width
+from pumice.framework.evicting.eviction import ASKS as EVICTION_ASKS
+from pumice.framework.evicting.eviction import RoomMaker
+from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
+from pumice.framework.evicting.starving import StarvingJobs, may_preempt, waiting_tasks
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.points.table import PREEMPTABLE
-from pumice.framework.session import Session
-from pumice.framework.starving import ASKS as STARVING_ASKS
-from pumice.framework.starving import StarvingJobs, may_preempt, waiting_tasks
-from pumice.framework.statement import Statement
+from pumice.framework.session.nominations import held_by_others
+from pumice.framework.session.session import Session
+from pumice.framework.session.statement import Statement
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus

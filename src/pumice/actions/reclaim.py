@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pumice.framework.eviction import ASKS as EVICTION_ASKS
-from pumice.framework.eviction import RoomMaker
-from pumice.framework.nominations import held_by_others
-from pumice.framework.plans import spares
+from pumice.framework.evicting.eviction import ASKS as EVICTION_ASKS
+from pumice.framework.evicting.eviction import RoomMaker
+from pumice.framework.evicting.plans import spares
+from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
+from pumice.framework.evicting.starving import StarvingJobs, never_preempts, waiting_tasks
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.points.table import RECLAIMABLE
-from pumice.framework.session import Session
-from pumice.framework.starving import ASKS as STARVING_ASKS
-from pumice.framework.starving import StarvingJobs, never_preempts, waiting_tasks
+from pumice.framework.session.nominations import held_by_others
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus

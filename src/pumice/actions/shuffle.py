@@ -5,8 +5,8 @@ from __future__ import annotations
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.points.table import VICTIM_TASKS
-from pumice.framework.session import Session
-from pumice.framework.statement import ASKS as STATEMENT_ASKS
+from pumice.framework.session.session import Session
+from pumice.framework.session.statement import ASKS as STATEMENT_ASKS
 from pumice.model.status import TaskStatus
 
 

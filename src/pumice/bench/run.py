@@ -13,7 +13,7 @@ from pumice.engine.scope import Scope, scope
 from pumice.errors import InvalidInput
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import Registry, default_registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model.events import Gone, Seen
 from pumice.model.node import Node
 from pumice.model.reason import Unfit

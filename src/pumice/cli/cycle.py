@@ -26,9 +26,9 @@ from pumice.cli.options import (
 
 if TYPE_CHECKING:
     from pumice.config import SchedulerConf
-    from pumice.framework.explain import Explanation
+    from pumice.framework.explaining.explain import Explanation
     from pumice.framework.registry import Registry
-    from pumice.framework.session import Session
+    from pumice.framework.session.session import Session
 
 
 def cycle(
@@ -80,7 +80,7 @@ def explain(
     """Say why JOB waits: its place, what stopped it, the nodes by reason, the nearest miss, what would help."""
     from pumice.cli import explanation
     from pumice.cli.sources import cycle_of, find_job, is_saved
-    from pumice.framework.explain import explain as explain_job
+    from pumice.framework.explaining.explain import explain as explain_job
     from pumice.scheduler.recording import replay as run_again
 
     registry = registry_with(plugins_dir)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pumice.cli import outcome, render
 from pumice.cli.layout import counted
-from pumice.framework.explain import Explanation, NearMiss, NodeReason, Stage
+from pumice.framework.explaining.explain import Explanation, NearMiss, NodeReason, Stage
 
 
 def show(why: Explanation) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from pumice.cli import render
 from pumice.cli.amounts import short
 from pumice.cli.layout import counted
-from pumice.framework.explain import Explanation, explain, waits
-from pumice.framework.refusals import Stage
-from pumice.framework.session import Session
+from pumice.framework.explaining.explain import Explanation, explain, waits
+from pumice.framework.session.refusals import Stage
+from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Evict
 from pumice.model.job import Job

@@ -12,7 +12,7 @@ from pumice.config import SchedulerConf
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.scheduler.recording import record

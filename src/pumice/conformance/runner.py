@@ -10,8 +10,8 @@ from pumice.config import InvalidConf, from_data
 from pumice.conformance.cases import KINDS, Case
 from pumice.errors import PumiceError
 from pumice.framework.registry import Registry
-from pumice.framework.runtime import Runtime
-from pumice.framework.session import Shard
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Shard
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of

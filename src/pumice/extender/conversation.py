@@ -13,7 +13,7 @@ from pumice.extender.port import Caller, CallFailed
 from pumice.extender.settings import Settings
 from pumice.extender.wire.objects import Wire
 from pumice.extender.wire.verbs import Verb
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 

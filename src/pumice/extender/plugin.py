@@ -22,8 +22,9 @@ from pumice.extender.wire.dialects import DIALECTS
 from pumice.extender.wire.messages import SessionCloseRequest
 from pumice.extender.wire.verbs import BIND, JOB_ENQUEUEABLE, ON_SESSION_CLOSE, ON_SESSION_OPEN
 from pumice.extender.writing import Writer
-from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session import Session
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.job import Job
 from pumice.model.reason import PASS, Verdict, reject

@@ -13,7 +13,7 @@ from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
 from pumice.extender.wire.dialects import DIALECTS
 from pumice.extender.wire.verbs import OUR_VERBS, VERBS, VOLCANO_VERBS
-from pumice.framework.plugin import Arguments
+from pumice.framework.arguments import Arguments
 from pumice.model.api import LabelSelector, Requirement
 
 PREFIX: Final = "extender."

@@ -1,1 +1,1 @@
-"""Mechanism: extension points, how answers combine, session, statement, plugins and how they are loaded."""
+"""Mechanism: extension points, the session, placing, evicting, explaining; plugins and how they are loaded."""

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from pumice.errors import BrokenPlugins, PluginLoadError, PumiceError, shown
+from pumice.framework.arguments import Arguments
 from pumice.framework.loading import (
     HOOKS,
     builder_of,
@@ -21,7 +22,7 @@ from pumice.framework.loading import (
     modules_in,
 )
 from pumice.framework.names import unknown
-from pumice.framework.plugin import Action, Arguments, Plugin
+from pumice.framework.plugin import Action, Plugin
 from pumice.framework.points.guard import author_line
 from pumice.framework.points.table import POINTS
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pumice.engine.choose import FitError
-from pumice.framework.refusals import Stage
+from pumice.framework.session.refusals import Stage
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import StatusUpdate
 from pumice.model.status import TaskStatus

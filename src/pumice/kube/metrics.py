@@ -16,7 +16,7 @@ from prometheus_client import (
 )
 
 from pumice.clock import Clock, SystemClock
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.kube.jobseries import JobSeries
 from pumice.kube.published import Published
 from pumice.model.intents import Bind, Evict

@@ -14,8 +14,8 @@ from contextlib import nullcontext
 from pumice.errors import PumiceError
 from pumice.extender.binder import ExtenderBinder
 from pumice.extender.conversation import EXCHANGES
-from pumice.framework.session import Session
-from pumice.framework.watchdog import Watchdog
+from pumice.framework.session.session import Session
+from pumice.framework.session.watchdog import Watchdog
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend
 from pumice.kube.conditions import PodConditions

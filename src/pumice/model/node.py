@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from pumice.model.api import NodeObject, Taint
+from pumice.model.gpu import GpuRequest
 from pumice.model.mapping import NOTHING, ReadOnlyMap
 from pumice.model.resources import CPU, MEMORY, Number, Resources, dim
 from pumice.model.sealed import Sealed
 from pumice.model.task import GPU_RESOURCES, TaskMap
 
-if TYPE_CHECKING:
-    from pumice.state.table import NodeTable
+Amounts = npt.NDArray[np.int64]
+
+
+class DeviceColumns(Protocol):
+    """What a node reads of the table of GPU devices."""
+
+    def held_on(self, row: int, request: GpuRequest | None = None, extra: int = 0) -> list[int]:
+        """Thousandths that tasks hold of each device of a node; with *extra* more such requests."""
+
+
+class NodeColumns(Protocol):
+    """What a node reads of the node table: ledgers by resource and row."""
+
+    allocatable: Amounts
+    capacity: Amounts
+    idle: Amounts
+    used: Amounts
+    releasing: Amounts
+    pipelined: Amounts
+
+    @property
+    def devices(self) -> DeviceColumns | None:
+        """The GPU devices of the nodes, where somebody counts them."""
 
 
 class LedgerRow(Resources):
@@ -23,7 +45,7 @@ class LedgerRow(Resources):
 
     __slots__ = ("_dims", "_matrix", "_row")
 
-    def __init__(self, matrix: npt.NDArray[np.int64], row: int, dims: frozenset[int]) -> None:
+    def __init__(self, matrix: Amounts, row: int, dims: frozenset[int]) -> None:
         self._matrix, self._row, self._dims = matrix, row, dims
 
     @property
@@ -59,7 +81,7 @@ class Node(Sealed):
     row: int
     """Its row in the node table."""
 
-    def __init__(self, table: NodeTable, row: int, name: str) -> None:
+    def __init__(self, table: NodeColumns, row: int, name: str) -> None:
         self._table, self.row, self.name = table, row, name
         self.labels = self.annotations = NOTHING
         self.taints = ()
@@ -67,7 +89,7 @@ class Node(Sealed):
         self.object = NodeObject()
         self._dims: frozenset[int] = frozenset()
 
-    def _ledger(self, matrix: npt.NDArray[np.int64]) -> LedgerRow:
+    def _ledger(self, matrix: Amounts) -> LedgerRow:
         return LedgerRow(matrix, self.row, self._dims)
 
     @property

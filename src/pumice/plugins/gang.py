@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pumice.framework.plugin import Plugin
-from pumice.framework.refused import refusal_for
-from pumice.framework.session import Session
+from pumice.framework.session.refused import refusal_for
+from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.job import Job, SubJob
 from pumice.model.reason import PASS, Verdict, reject

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pumice.framework.plugin import Plugin
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.gpu import WHOLE
 from pumice.model.node import Node
 from pumice.model.task import Task

@@ -13,8 +13,10 @@ import numpy.typing as npt
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
-from pumice.framework.plugin import Arguments, EventHandler, Plugin
-from pumice.framework.session import Session
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.points.events import EventHandler
+from pumice.framework.session.session import Session
 from pumice.model.reason import Code, reason_id
 from pumice.model.resources import Number, Resources
 from pumice.model.status import HELD_STATUSES

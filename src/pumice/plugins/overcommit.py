@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import partial
 
-from pumice.framework.plugin import Arguments, Plugin
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
 from pumice.framework.quota import added, fits, lacking
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.limit import Bound, Limit, shown
 from pumice.model.reason import Verdict, reject

@@ -14,8 +14,9 @@ from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import same_class
 from pumice.errors import InvalidInput
-from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session import Session
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
 from pumice.model.reason import Code, reason_id
 from pumice.model.resources import CPU, MEMORY, dim, dim_name
 from pumice.model.task import Task

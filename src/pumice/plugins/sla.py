@@ -6,9 +6,10 @@ from collections.abc import Hashable
 
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
-from pumice.framework.plugin import Arguments, Plugin
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
 from pumice.framework.points.forms import ABSTAIN, PERMIT
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 
 _ARGUMENT = "sla-waiting-time"

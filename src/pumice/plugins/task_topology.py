@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
-from pumice.framework.plugin import Arguments, EventHandler, Plugin
-from pumice.framework.session import Session
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.points.events import EventHandler
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.resources import MEMORY
 from pumice.model.status import TaskStatus

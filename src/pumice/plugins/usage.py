@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
-from pumice.framework.plugin import Arguments, EventHandler, Plugin
-from pumice.framework.session import Session
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.points.events import EventHandler
+from pumice.framework.session.session import Session
 from pumice.model.quantity import milli, value
 from pumice.model.reason import Code, reason_id
 from pumice.model.resources import CPU, MEMORY, Resources

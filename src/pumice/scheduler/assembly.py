@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from pumice.config import ArgumentsInfo, Catalogue, HookInfo, InvalidConf, PluginConf, Problem, SchedulerConf
 from pumice.errors import ConfigError, MissingExtra, PluginLoadError, PumiceError
+from pumice.framework.arguments import WrongArgument
 from pumice.framework.compat import Compat, compat_of
 from pumice.framework.docs import Who
-from pumice.framework.plugin import Action, WrongArgument
+from pumice.framework.plugin import Action
 from pumice.framework.points import FLAGS, POINTS
 from pumice.framework.registry import PluginInfo, Registry, build
-from pumice.framework.session import PluginEntry
+from pumice.framework.session.session import PluginEntry
 from pumice.scheduler.trying import Trial, try_plugins
 from pumice.state.cluster import ClusterState
 

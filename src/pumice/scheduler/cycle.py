@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pumice.framework.runtime import Runtime
-from pumice.framework.session import Session, Shard
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session, Shard
 from pumice.model.status import TaskStatus
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.report import CycleReport

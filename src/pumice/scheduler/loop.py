@@ -7,9 +7,9 @@ from contextlib import nullcontext
 from typing import Any
 
 from pumice.clock import Clock
-from pumice.framework.runtime import Runtime
-from pumice.framework.session import Session, Shard
-from pumice.framework.watchdog import Watchdog
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session, Shard
+from pumice.framework.session.watchdog import Watchdog
 from pumice.ports import EventSource, IntentSink
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.cycle import run_cycle

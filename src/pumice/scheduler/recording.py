@@ -11,9 +11,10 @@ import msgspec
 from pumice.config import SchedulerConf, from_data
 from pumice.extender.exchanges import ReplayCallers
 from pumice.extender.plugin import CALLERS
+from pumice.framework.points.health import Health
 from pumice.framework.registry import Registry
-from pumice.framework.runtime import Health, Nomination, Runtime
-from pumice.framework.session import Session, Shard
+from pumice.framework.session.runtime import Nomination, Runtime
+from pumice.framework.session.session import Session, Shard
 from pumice.model.intents import Bind, Evict, Intent, Nominate
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle

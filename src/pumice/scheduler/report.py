@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pumice.engine.choose import FitError
-from pumice.framework.refusals import Refusal
+from pumice.framework.session.refusals import Refusal
 from pumice.model.intents import Bind, Evict, Intent, Nominate
 
 

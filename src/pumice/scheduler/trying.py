@@ -16,10 +16,10 @@ from pumice.engine.scope import Scope
 from pumice.errors import PluginLoadError, shown
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.names import unknown
-from pumice.framework.plugin import HANDLERS
 from pumice.framework.points.callback import Callback, takes, where
+from pumice.framework.points.events import HANDLERS
 from pumice.framework.points.guard import OURS, author_line
-from pumice.framework.session import PluginEntry, Session
+from pumice.framework.session.session import PluginEntry, Session
 from pumice.model.api import (
     AnyObject,
     Container,

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import TextIO
 
 from pumice.errors import InvalidInput, PumiceError
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject, Metadata, NodeObject, PriorityClass, QueueObject, QueueSpec, QueueStatus
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.loop import Loop

@@ -17,7 +17,7 @@ from pumice.errors import InvalidInput, PluginLoadError
 from pumice.framework.loading import check_class, line_of
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import Registry, default_registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, QueueObject
 from pumice.model.events import ClusterEvent
 from pumice.model.job import Job

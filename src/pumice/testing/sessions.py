@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pumice.errors import InvalidInput
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.events import Seen
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.errors import InvalidInput
-from pumice.framework.dryrun import Width
+from pumice.framework.evicting.dryrun import Width
 from pumice.testing.builders import node
 from pumice.testing.scenario import Scenario
 

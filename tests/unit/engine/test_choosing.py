@@ -10,7 +10,7 @@ import pytest
 
 from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
 from pumice.engine.choose import Choice, FitError
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model.events import Gone, Seen
 from pumice.model.reason import Code, reason_id
 from pumice.testing import Scenario, cluster, job, node, session, task_of

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pumice.engine.victims import EvictableRoom
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.testing.builders import job, node, queue

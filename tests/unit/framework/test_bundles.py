@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import force_setattr
 
-from pumice.framework.bundles import allowed_only, bundles_of, in_order, sum_of, value
-from pumice.framework.session import Session
+from pumice.framework.evicting.bundles import allowed_only, bundles_of, in_order, sum_of, value
+from pumice.framework.session.session import Session
 from pumice.model.api import AnyObject, PodGroup
 from pumice.model.resources import Resources
 from pumice.model.task import Task

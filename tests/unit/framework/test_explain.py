@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from pumice.config import from_data
-from pumice.framework.explain import Explanation, SoleObjection, Stage, explain
+from pumice.framework.explaining.explain import Explanation, SoleObjection, Stage, explain
 from pumice.framework.registry import default_registry
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.api import PodSpec, decode
 from pumice.model.limit import Bound, Limit
 from pumice.scheduler.assembly import assemble, catalogue_of

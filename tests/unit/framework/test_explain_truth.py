@@ -11,7 +11,7 @@ import pytest
 from pumice import Event, EventHandler, Plugin, Queue, Session, Verdict, reject
 from pumice.cli.explanation import show
 from pumice.config import from_data
-from pumice.framework.explain import Explanation, Stage, explain
+from pumice.framework.explaining.explain import Explanation, Stage, explain
 from pumice.framework.registry import Registry
 from pumice.model.api import PodSpec, Toleration, decode
 from pumice.model.limit import Bound

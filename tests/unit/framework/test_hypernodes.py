@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pumice.framework.hypernodes import TOP, HyperNodeTree
+from pumice.engine.hypernodes import TOP, HyperNodeTree
 from pumice.model.api import (
     ExactMatch,
     HyperNode,

@@ -10,10 +10,10 @@ from msgspec.structs import force_setattr
 from pumice import Arguments, Event, EventHandler, Node, Plugin, Session, Task, Unfit
 from pumice.engine.choose import Choice, FitError
 from pumice.framework.compat import VOLCANO
-from pumice.framework.node_search import NodeSearch, rows_of
-from pumice.framework.phases import status_of
-from pumice.framework.session import Shard
-from pumice.framework.statement import Statement
+from pumice.framework.placing.node_search import NodeSearch, rows_of
+from pumice.framework.session.phases import status_of
+from pumice.framework.session.session import Shard
+from pumice.framework.session.statement import Statement
 from pumice.model.api import decode
 from pumice.model.intents import Bind, Evict, Nominate, StatusUpdate
 from pumice.model.status import TaskStatus

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pumice.framework.evicting.victims import victim_order, victim_queue
 from pumice.framework.plugin import Arguments
-from pumice.framework.victims import victim_order, victim_queue
 from pumice.model.task import Task
 from pumice.plugins.priority import Priority
 from pumice.testing.builders import job, node, pod, queue

@@ -14,7 +14,7 @@ from pumice import Arguments, Event, EventHandler, Job, Node, Plugin, Session, T
 from pumice.clock import ManualClock
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
-from pumice.framework.watchdog import Overrun, Watchdog
+from pumice.framework.session.watchdog import Overrun, Watchdog
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.loop import Loop

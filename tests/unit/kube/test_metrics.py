@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pumice.config import load
 from pumice.framework.registry import default_registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.published import PUBLISHED
 from pumice.model.api import AnyObject

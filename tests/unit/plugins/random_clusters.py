@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kube_rules import Json, Place
 
 from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.runtime import Runtime
-from pumice.framework.session import Session
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session
 from pumice.model import api
 from pumice.model.events import Gone, Seen
 from pumice.model.node import Node

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from queue_worlds import no_arguments, opened, queue
 
 from pumice.errors import InvalidInput
+from pumice.framework.evicting.victims import EvictionContext
 from pumice.framework.plugin import Arguments
-from pumice.framework.session import Session
-from pumice.framework.victims import EvictionContext
+from pumice.framework.session.session import Session
 from pumice.model.resources import CPU, MEMORY, Resources, dim
 from pumice.plugins.capacity import Capacity
 from pumice.plugins.capacity.tree import Tree

@@ -8,7 +8,7 @@ import pytest
 from queue_worlds import opened, queue
 
 from pumice.framework.plugin import Arguments
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model import api
 from pumice.model.api import AnyObject
 from pumice.plugins.capacity import Capacity

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from queue_worlds import opened, queue
 
 from pumice.framework.plugin import Arguments
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.intents import Note
 from pumice.model.resources import CPU
 from pumice.plugins.capacity import Capacity

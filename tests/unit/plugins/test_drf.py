@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_worlds import no_arguments, opened, queue
 
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.intents import Note
 from pumice.model.resources import CPU, MEMORY
 from pumice.plugins.drf import Drf

@@ -7,7 +7,7 @@ import pytest
 from pumice.errors import InvalidInput
 from pumice.framework.compat import VOLCANO
 from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.reason import Code

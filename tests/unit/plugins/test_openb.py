@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
 from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.api import Metadata, Pod, PodSpec, PodStatus
 from pumice.model.events import Seen
 from pumice.model.resources import CPU

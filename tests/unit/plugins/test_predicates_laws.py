@@ -8,7 +8,7 @@ from random_clusters import Board, clusters, moves, nodes
 
 from pumice.engine.choose import Choice
 from pumice.engine.terms import terms_of
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.plugins.predicates import Predicates
 
 Cluster = tuple[list[Json], list[Json]]

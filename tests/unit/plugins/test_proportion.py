@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_worlds import no_arguments, opened, queue
 
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.intents import Note
 from pumice.plugins.proportion import Proportion
 from pumice.testing import Scenario

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pumice.engine.rows import NodeRows
 from pumice.framework.plugin import Arguments
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.intents import Bind, VolumeChoice

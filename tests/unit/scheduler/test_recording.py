@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from pumice.config import DEFAULT_CONF, load
 from pumice.framework.plugin import Plugin
+from pumice.framework.points.health import Health
 from pumice.framework.registry import default_registry
-from pumice.framework.runtime import Health, Nomination, Runtime
-from pumice.framework.session import Session
+from pumice.framework.session.runtime import Nomination, Runtime
+from pumice.framework.session.session import Session
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.recording import decisions_of, record, replay

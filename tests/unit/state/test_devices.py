@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model import api
 from pumice.model.events import Gone, Seen
 from pumice.model.gpu import GpuRequest

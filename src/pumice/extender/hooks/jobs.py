@@ -24,8 +24,8 @@ from pumice.extender.wire.verbs import (
     TASK_ORDER,
     Verb,
 )
-from pumice.framework.plugin import Event, EventHandler
-from pumice.framework.session import Session
+from pumice.framework.points.events import Event, EventHandler
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.reason import PASS, Verdict, reject

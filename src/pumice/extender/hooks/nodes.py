@@ -15,7 +15,7 @@ from pumice.extender.port import CallFailed
 from pumice.extender.reading import REASON_LENGTH, code_of
 from pumice.extender.wire.messages import BestNodeRequest, GpuOrderRequest, PrioritizeResponse
 from pumice.extender.wire.verbs import BATCH_PREDICATE, BEST_NODE, GPU_ORDER, PREDICATE, PRIORITIZE
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.node import Node
 from pumice.model.reason import FITS, Code, Unfit, reason_id
 from pumice.model.task import Task

@@ -9,7 +9,7 @@ from pumice.extender.hooks.talk import Talk
 from pumice.extender.port import CallFailed
 from pumice.extender.wire.messages import VictimsRequest, VictimsResponse
 from pumice.extender.wire.verbs import PREEMPT, PREEMPTABLE, RECLAIMABLE, VICTIM_TASKS, Verb
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 

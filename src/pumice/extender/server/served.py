@@ -20,10 +20,11 @@ from pumice.extender.wire import kube
 from pumice.extender.wire.dialects import DIALECTS, Dialect
 from pumice.extender.wire.messages import Acknowledged, BatchPredicateResponse, ErrorResponse
 from pumice.extender.wire.verbs import BIND, ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, VOLCANO_VERBS, Verb
+from pumice.framework.arguments import Arguments
 from pumice.framework.compat import compat_of
-from pumice.framework.plugin import Arguments, Plugin
+from pumice.framework.plugin import Plugin
 from pumice.framework.registry import PluginInfo, build
-from pumice.framework.runtime import Runtime
+from pumice.framework.session.runtime import Runtime
 from pumice.model.intents import Bind
 from pumice.state.cluster import ClusterState
 

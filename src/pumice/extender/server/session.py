@@ -10,12 +10,12 @@ import numpy as np
 from pumice.engine.rows import NodeRows
 from pumice.extender.server.knowledge import Knowledge
 from pumice.extender.server.untold import NotTold, StateView
-from pumice.framework.budgets import Budgets
 from pumice.framework.compat import Compat
 from pumice.framework.points.guard import Call, Failures
 from pumice.framework.points.table import NODE_MAP
-from pumice.framework.runtime import Runtime
-from pumice.framework.session import Session
+from pumice.framework.session.budgets import Budgets
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -29,7 +29,7 @@ class ServedFailures(Failures):
     """As in the scheduler, but what was not told is kept for the answer."""
 
     def __init__(self, session: ServedSession) -> None:
-        super().__init__(session.runtime, session.metrics)
+        super().__init__(session.runtime.health, session.runtime.told, session.metrics)
         self._session = session
 
     def contain(

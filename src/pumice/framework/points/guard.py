@@ -13,11 +13,12 @@ from types import TracebackType
 from typing import Any, Final
 
 from pumice.errors import PluginError, PluginLoadError
+from pumice.framework.arguments import Arguments
 from pumice.framework.metrics import Metrics
 from pumice.framework.names import unknown
-from pumice.framework.plugin import Arguments, Event
 from pumice.framework.points.callback import where
-from pumice.framework.runtime import QUARANTINE_AFTER, Health, Runtime
+from pumice.framework.points.events import Event
+from pumice.framework.points.health import QUARANTINE_AFTER, Health
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, Note
 from pumice.model.node import Node
@@ -40,8 +41,9 @@ Call = Callable[..., Any]
 class Failures:
     """What went wrong in plugins in one session."""
 
-    def __init__(self, runtime: Runtime, metrics: Metrics) -> None:
-        self._runtime, self._metrics = runtime, metrics
+    def __init__(self, health: dict[str, Health], told: set[tuple[str, ...]], metrics: Metrics) -> None:
+        """*health* of plugins by name, and the failures that were *told*, both kept from session to session."""
+        self._health, self._told, self._metrics = health, told, metrics
         self.errors: list[PluginError] = []
         self.failed: set[str] = set()
 
@@ -64,12 +66,12 @@ class Failures:
         elif isinstance(exc, AttributeError):
             said += unknown(exc, OURS)
         error = PluginError(plugin, point, f"{type(exc).__name__}: {said}{about}", at)
-        health = self._runtime.health.setdefault(plugin, Health())
+        health = self._health.setdefault(plugin, Health())
         health.failures += 1
         health.last = f"{point}: {exc}"
         kind = (plugin, point, type(exc).__name__, at)
-        if kind not in self._runtime.told:
-            self._runtime.told.add(kind)
+        if kind not in self._told:
+            self._told.add(kind)
             log.error("%s", error, exc_info=exc if isinstance(exc, Exception) else None)
         self.failed.add(plugin)
         self._metrics.counter("pumice_plugin_failures_total", plugin=plugin, point=point)
@@ -79,7 +81,7 @@ class Failures:
     def judge(self) -> list[Intent]:
         """Count failing cycles; a plugin that fails again and again is left out. What to tell people of it."""
         notes: list[Intent] = []
-        for name, health in self._runtime.health.items():
+        for name, health in self._health.items():
             if name not in self.failed:
                 health.failing_cycles = 0
                 continue

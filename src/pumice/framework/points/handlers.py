@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from pumice.framework.plugin import Event, EventHandler
+from pumice.framework.points.events import Event, EventHandler
 from pumice.framework.points.guard import FAILS, Failures
 from pumice.model.node import Node
 from pumice.model.task import Task

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pumice.errors import InvalidInput
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model import quantity
 from pumice.model.api import ResourceList
 from pumice.model.job import Job

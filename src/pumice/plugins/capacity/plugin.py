@@ -7,8 +7,10 @@ from functools import partial
 
 from pumice.engine.views import same_class
 from pumice.framework import quota
-from pumice.framework.plugin import Arguments, EventHandler, Plugin
-from pumice.framework.session import Session
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.points.events import EventHandler
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.limit import Bound, limit
 from pumice.model.queue import Queue

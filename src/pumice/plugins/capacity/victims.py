@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pumice.framework import quota
-from pumice.framework.session import Session
-from pumice.framework.victims import victim_order
+from pumice.framework.evicting.victims import victim_order
+from pumice.framework.session.session import Session
 from pumice.model.resources import PODS, TOLERANCE, Number, Resources
 from pumice.model.task import Task
 from pumice.plugins.capacity.tree import Branch, Tree

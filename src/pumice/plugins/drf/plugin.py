@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pumice.framework import quota
+from pumice.framework.evicting.victims import victim_order
 from pumice.framework.plugin import Plugin
-from pumice.framework.session import Session
-from pumice.framework.victims import victim_order
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.resources import TOLERANCE, Number
 from pumice.model.task import Task

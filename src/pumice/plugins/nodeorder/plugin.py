@@ -13,8 +13,9 @@ from pumice.engine.offers import Offers
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import same_class
-from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session import Session
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
 from pumice.model.task import Task
 from pumice.plugins.nodeorder.fixed import (
     avoided_taints,

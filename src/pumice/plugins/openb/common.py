@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.gpu import WHOLE
 from pumice.model.node import Node
 from pumice.model.resources import CPU

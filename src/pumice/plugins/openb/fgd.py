@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
-from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session import Session
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
 from pumice.model.api import PodSpec
 from pumice.model.gpu import WHOLE
 from pumice.model.node import Node

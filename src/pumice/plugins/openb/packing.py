@@ -6,7 +6,7 @@ import numpy as np
 
 from pumice.engine.rows import NodeRows
 from pumice.framework.plugin import Plugin
-from pumice.framework.session import Session
+from pumice.framework.session.session import Session
 from pumice.model.gpu import WHOLE
 from pumice.model.task import Task
 from pumice.plugins.openb.common import Floats, add_score, add_tightest_device, free_devices, request_of

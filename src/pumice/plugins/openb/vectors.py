@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session import Session
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
 from pumice.model.node import Node
 from pumice.model.resources import CPU
 from pumice.model.task import Task

@@ -13,8 +13,10 @@ from pumice.engine.neighbours import Neighbours
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import same_class
-from pumice.framework.plugin import Arguments, EventHandler, Plugin
-from pumice.framework.session import Session
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.points.events import EventHandler
+from pumice.framework.session.session import Session
 from pumice.model.reason import reason_id
 from pumice.model.task import Task
 from pumice.plugins.predicates import fixed

@@ -7,9 +7,10 @@ from functools import partial
 
 from pumice.engine.views import same_class
 from pumice.framework import quota
-from pumice.framework.plugin import Arguments, Plugin
-from pumice.framework.session import Session
-from pumice.framework.victims import victim_order
+from pumice.framework.arguments import Arguments
+from pumice.framework.evicting.victims import victim_order
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.limit import Bound, limit
 from pumice.model.queue import Queue

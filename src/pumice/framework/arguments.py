@@ -1,0 +1,106 @@
+"""The arguments that a configuration gives a plugin or an action, read as what they should be."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pumice.errors import InvalidInput
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+class WrongArgument(InvalidInput):
+    """An argument is not of the kind that the plugin reads it as; *key* is its name."""
+
+    def __init__(self, key: str, text: str) -> None:
+        super().__init__(text)
+        self.key = key
+
+
+class Arguments(Mapping[str, Any]):
+    """A plugin's arguments: a mapping with typed getters.
+
+    Numbers and truth values are accepted as YAML scalars and as strings; anything else is an error that names the
+    argument.
+    """
+
+    def __init__(self, values: Mapping[str, Any] | None = None, owner: str = "") -> None:
+        self._values = dict(values or {})
+        self._owner = owner
+
+    def __getitem__(self, key: str) -> Any:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Arguments({self._values!r})"
+
+    def _wrong(self, key: str, want: str) -> InvalidInput:
+        owner = f"{self._owner}: " if self._owner else ""
+        return WrongArgument(key, f"{owner}argument {key}: must be {want}, got {self._values[key]!r}")
+
+    def int(self, key: str, default: int) -> int:
+        """A whole number."""
+        value = self._values.get(key, default)
+        if isinstance(value, bool):
+            raise self._wrong(key, "a whole number")
+        if isinstance(value, int):
+            return value
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        try:
+            return int(value) if isinstance(value, str) else self._raise(key, "a whole number")
+        except ValueError:
+            raise self._wrong(key, "a whole number") from None
+
+    def float(self, key: str, default: float) -> float:
+        """A number."""
+        value = self._values.get(key, default)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            number = float(value)
+        else:
+            try:
+                number = float(value) if isinstance(value, str) else self._raise(key, "a number")
+            except ValueError:
+                raise self._wrong(key, "a number") from None
+        if number != number or number in (float("inf"), float("-inf")):
+            raise self._wrong(key, "a finite number")
+        return number
+
+    def bool(self, key: str, default: bool) -> bool:
+        """A truth value."""
+        value = self._values.get(key, default)
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value in _TRUE | _FALSE:
+            return value in _TRUE
+        if value in (0, 1):
+            return bool(value)
+        raise self._wrong(key, "true or false")
+
+    def str(self, key: builtins.str, default: builtins.str) -> builtins.str:
+        """Text."""
+        value = self._values.get(key, default)
+        if isinstance(value, str):
+            return value
+        raise self._wrong(key, "text")
+
+    def list(self, key: builtins.str, default: Sequence[builtins.str] = ()) -> list[builtins.str]:
+        """A list of text: a YAML list, or one string with commas."""
+        value = self._values.get(key, default)
+        if isinstance(value, str):
+            return [part.strip() for part in value.split(",") if part.strip()]
+        if isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value):
+            return [*value]
+        raise self._wrong(key, "a list of texts or a text with commas")
+
+    def _raise(self, key: builtins.str, want: builtins.str) -> Any:
+        raise self._wrong(key, want)

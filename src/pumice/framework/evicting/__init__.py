@@ -1,0 +1,1 @@
+"""Evicting: who starves, who may go for whom, and plans of evictions."""

@@ -1,0 +1,78 @@
+"""Topology-aware preemption: try several nodes, then take the one whose victims matter least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pumice.framework.evicting.eviction import FromQueue, Permits, RoomMaker
+from pumice.framework.session.session import Session
+from pumice.framework.session.statement import Statement
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """How many candidate nodes are looked for: a percentage of the nodes, within limits."""
+
+    percentage: int
+    least: int
+    most: int
+
+    def of(self, nodes: int) -> int:
+        """The number of candidates for so many nodes."""
+        return min(max(min(max(nodes * self.percentage // 100, self.least), self.most), 1), nodes)
+
+
+@dataclass(slots=True)
+class _Candidate:
+    node: Node
+    victims: list[Task]
+
+    def cost(self) -> tuple[int, int, int, float]:
+        """Least first: highest priority of a victim, sum of priorities, number, and how long the oldest has run."""
+        priorities = [v.pod.spec.priority or 0 for v in self.victims]
+        top = priorities[0]
+        started = [
+            v.pod.status.start_time for v, p in zip(self.victims, priorities, strict=True) if p == max(priorities)
+        ]
+        earliest = min((s.timestamp() for s in started if s is not None), default=0.0)
+        return top, sum(p + 2**31 for p in priorities), len(self.victims), -earliest
+
+
+class DryRun:
+    """The search of a `RoomMaker`, with a dry run on several nodes before one is chosen."""
+
+    def __init__(self, ssn: Session, maker: RoomMaker, width: Width) -> None:
+        self._maker, self._width = maker, width
+        lenient = ssn.compat.dry_run
+        self._queue_decides = not lenient
+        self._blind = ssn.plugins_without("enablePreemptable", "enabledAllocatable") if lenient else frozenset()
+
+    def make(
+        self, task: Task, queue: Queue, statement: Statement, permits: Permits, from_queue: FromQueue | None = None
+    ) -> bool:
+        """As `RoomMaker.make`; a node on which nobody has to go is no candidate."""
+        return self._maker.search(task, queue, statement, permits, from_queue, self._choose)
+
+    def _choose(self, task: Task, nodes: Iterator[Node], queue: Queue, statement: Statement, permits: Permits) -> bool:
+        wanted = self._width.of(self._maker.node_count)
+        found: list[_Candidate] = []
+        mark = statement.checkpoint()
+        for node in nodes:
+            if self._blind and self._maker.objects(task, node, self._blind):
+                continue
+            victims = self._maker.clear(
+                task, node, queue, statement, permits, spare=True, queue_decides=self._queue_decides
+            )
+            statement.rollback(mark)
+            if victims:
+                found.append(_Candidate(node, victims[::-1]))
+                if len(found) >= wanted:
+                    break
+        for candidate in sorted(found, key=lambda c: (c.cost(), c.node.name.encode())):
+            if self._maker.take(task, candidate.node, candidate.victims[::-1], statement):
+                return True
+        return False

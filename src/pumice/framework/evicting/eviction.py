@@ -1,0 +1,402 @@
+"""Making room for a task by evicting others: what preempt and reclaim share.
+
+A search goes from cheap to exact. For all nodes at once: do the filters let the task there, and would it fit were every
+permitted victim gone? Only then, node by node, best score first: ask the plugins who may go, evict one after the other
+until the task fits, and let those stay that turn out not to be needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.rows import NodeRows
+from pumice.engine.victims import EvictableRoom
+from pumice.engine.views import SEVERITY, ClassView
+from pumice.framework.evicting.plans import ASKS as PLAN_ASKS
+from pumice.framework.evicting.plans import commit_plan, spare_more, spares
+from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
+from pumice.framework.evicting.victims import victim_order, victim_queue
+from pumice.framework.placing.node_search import rows_named
+from pumice.framework.points import table as points
+from pumice.framework.points.point import Point
+from pumice.framework.points.table import PREEMPTIVE, RECLAIMABLE, VICTIM_FILTER
+from pumice.framework.session.session import Session
+from pumice.framework.session.statement import Statement
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.reason import Unfit
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+Bools = npt.NDArray[np.bool_]
+Index = npt.NDArray[np.intp]
+Permits: TypeAlias = Callable[[Task], bool]
+TryNodes: TypeAlias = Callable[[Task, Iterator[Node], Queue, Statement, Permits], bool]
+FromQueue: TypeAlias = Callable[[str], bool]
+Victims: TypeAlias = Point[[Task, Sequence[Task]], Any, list[Task] | None]
+Group: TypeAlias = tuple[str, tuple[Hashable, ...]]
+"""A queue, and what plugins go by when they say whose tasks are never victims."""
+
+
+ASKS = (points.VICTIM_FILTER, points.PRE_PREDICATE, *PLAN_ASKS, *VICTIM_ASKS)
+
+
+class RoomMaker:
+    """Makes room for tasks, for one action in one session.
+
+    *point* is the question that says who may go (PREEMPTABLE or RECLAIMABLE). *asks_queue*: the task's queue
+    must also be allowed to take it. *anywhere*: a node without candidates will do when the task fits there as it is.
+    """
+
+    def __init__(self, ssn: Session, action: str, point: Victims, *, asks_queue: bool, anywhere: bool) -> None:
+        self._ssn, self._action, self._point = ssn, action, point
+        self._asks_queue, self._anywhere = asks_queue, anywhere
+        self._spares = spares(ssn)
+        self._settles = point is RECLAIMABLE and ssn.anybody(PREEMPTIVE) and not ssn.compat.reclaim_in_turns
+        self._profiles = ssn.victim_profiles(point)
+        self._filters = ssn.anybody(VICTIM_FILTER)
+        self._room: EvictableRoom[Group] | None = None
+        self._failed: dict[tuple[str, int, int, bool], int] = {}
+        self._limits = _limits(ssn)
+        self._worth: dict[tuple[str, tuple[Hashable, ...], int], bool] = {}
+        self._worth_at = -1
+
+    # -- the search -------------------------------------------------------------------------------------------------
+    def make(
+        self, task: Task, queue: Queue, statement: Statement, permits: Permits, from_queue: FromQueue | None = None
+    ) -> bool:
+        """Pipeline the task somewhere, with the evictions that it takes; False with nothing changed if it cannot be.
+
+        *permits* says which tasks may be candidates, *from_queue* from which queues they come; None: from its own job.
+        """
+        return self.search(task, queue, statement, permits, from_queue, self._first_fit)
+
+    def search(
+        self,
+        task: Task,
+        queue: Queue,
+        statement: Statement,
+        permits: Permits,
+        from_queue: FromQueue | None,
+        try_nodes: TryNodes,
+    ) -> bool:
+        """As `make`, with *try_nodes* to settle which of the nodes that are worth a closer look is taken."""
+        ssn = self._ssn
+        position = ssn.state.table.touched
+        known = (task.job_key, task.klass.id, task.priority, from_queue is None)
+        if self._failed.get(known) == position.position:
+            return False
+        with ssn.state.lifted(task):
+            made = self._search(task, queue, statement, permits, from_queue, try_nodes)
+        if not made:
+            self._failed[known] = position.position
+        return made
+
+    def _search(
+        self,
+        task: Task,
+        queue: Queue,
+        statement: Statement,
+        permits: Permits,
+        from_queue: FromQueue | None,
+        try_nodes: TryNodes,
+    ) -> bool:
+        view = self._ssn.search.evaluator.view(task)
+        if self._spares and self._without_evictions(view, task, queue, statement):
+            return True
+        could = self.could_fit(task, from_queue)
+        return any(
+            try_nodes(task, self.nodes(view, task, could, limit), queue, statement, permits) for limit in self._limits
+        )
+
+    def _first_fit(
+        self, task: Task, nodes: Iterator[Node], queue: Queue, statement: Statement, permits: Permits
+    ) -> bool:
+        return any(self.on_node(task, node, queue, statement, permits) for node in nodes)
+
+    def objects(self, task: Task, node: Node, plugins: Collection[str]) -> bool:
+        """Does a filter of one of these plugins keep the task off the node as it is?"""
+        rows = NodeRows(self._ssn.state.table, np.array([node.row], dtype=np.intp))
+        evaluator = self._ssn.search.evaluator
+        filters = [f for f in evaluator.filters if f.plugin in plugins and evaluator.guard.applies(f, task)]
+        return any(evaluator.ask_filter(f, task, rows)[0] for f in filters)
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return len(self._ssn.nodes)
+
+    def could_help(self, job: Job, queue: Queue, from_queue: FromQueue) -> bool:
+        """Is there a node that could take one of the job's waiting tasks, were every possible victim gone?
+
+        Asked about thousands of jobs that wait: jobs of one queue, profile and class share the answer.
+        """
+        table = self._ssn.state.table
+        known = self._worth
+        if self._worth_at != table.touched.position:
+            known.clear()
+            self._worth_at = table.touched.position
+        profiles = tuple([profile(job) for profile, _ in self._profiles])
+        for task in job.with_status(S.PENDING).values():
+            key = (queue.name, profiles, task.klass.id)
+            answer = known.get(key)
+            if answer is None:
+                view = self._ssn.search.evaluator.view(task)
+                could = self.room.could_fit(task.klass, self._groups(task, from_queue))
+                answer = known[key] = bool(((view.severity <= 1) & could).any())
+            if answer or task.nominated_node:
+                return True
+        return False
+
+    def could_fit(self, task: Task, from_queue: FromQueue | None) -> Bools:
+        """Per node: could the task ever fit, were every possible victim gone?"""
+        if from_queue is not None:
+            return self.room.could_fit(task.klass, self._groups(task, from_queue))
+        own = [t for s in (S.RUNNING, S.BOUND) for t in task.job.with_status(s).values()]
+        room = EvictableRoom(self._ssn.state.table, own, lambda t: "own" if t.preemptable else None)
+        return room.could_fit(task.klass, frozenset(("own",)))
+
+    @property
+    def room(self) -> EvictableRoom[Group]:
+        """What could be freed on each node; added up when first needed."""
+        if self._room is None:
+            jobs = self._ssn.jobs.values()
+            tasks = (t for j in jobs for s in (S.RUNNING, S.BOUND) for t in j.with_status(s).values())
+            self._room = EvictableRoom(self._ssn.state.table, tasks, self._group_of)
+        return self._room
+
+    def _group_of(self, task: Task) -> Group | None:
+        """The group that a possible victim is counted in: its queue and what plugins go by."""
+        job = task.job
+        if job is None or not task.preemptable or task.status not in (S.RUNNING, S.BOUND) or not job.in_session:
+            return None
+        if self._ssn.budgets.closed(task):
+            return None
+        return job.queue, tuple([profile(job) for profile, _ in self._profiles])
+
+    def _groups(self, task: Task, from_queue: FromQueue) -> frozenset[Group]:
+        admitted = []
+        own = [(profile(task.job), admits) for profile, admits in self._profiles]
+        for group in self.room.groups():
+            name, kinds = group
+            if from_queue(name) and all(admits(mine, kind) for (mine, admits), kind in zip(own, kinds, strict=True)):
+                admitted.append(group)
+        return frozenset(admitted)
+
+    def nodes(self, view: ClassView, task: Task, could: Bools, limit: Bools | None) -> Iterator[Node]:
+        """Nodes worth a closer look, best score first, ties by name."""
+        ssn = self._ssn
+        mask = view.severity <= 1
+        if limit is not None:
+            mask = mask & limit[: view.size]
+        if not (mask & could).any():
+            return
+        index = np.flatnonzero(mask)
+        for f in view.session_filters:
+            if len(index):
+                codes = ssn.search.evaluator.ask_filter(f, task, NodeRows(ssn.state.table, index))
+                index = index[SEVERITY.of(codes) <= 1]
+        worth = could[index]
+        if not worth.any():
+            return
+        try:
+            scores = ssn.search.chooser.scores(view, task, index)
+        except Unfit:
+            return
+        index, scores = index[worth], scores[worth]
+        ranks = ssn.state.table.ranks()[index]
+        ties = np.flatnonzero(scores == scores.max())
+        best = int(ties[ranks[ties].argmin()]) if len(ties) else 0
+        nodes = ssn.state.table.nodes
+        first = nodes[int(index[best])]
+        if first is not None:
+            yield first
+        for at in np.lexsort((ranks, -scores)).tolist():
+            node = nodes[int(index[at])]
+            if at != best and node is not None:
+                yield node
+
+    def _without_evictions(self, view: ClassView, task: Task, queue: Queue, statement: Statement) -> bool:
+        """Pipeline the task where it fits once what is already leaving is gone; nobody need be evicted then."""
+        ssn = self._ssn
+        mask = (view.code == 0) & ssn.search.evaluator.future_ok(view)
+        if not mask.any() or (self._asks_queue and not ssn.allocatable(queue, task)):
+            return False
+        for limit in self._limits:
+            for node in self.nodes(view, task, mask, limit):
+                if self.fits(task, node, queue):
+                    return not statement.pipeline(task, node)
+        return False
+
+    # -- one node ---------------------------------------------------------------------------------------------------
+    def candidates(self, task: Task, node: Node, permits: Permits) -> list[Task]:
+        """Tasks on the node that may be victims, before plugins are asked, first to go first."""
+        found = [v for v in node.tasks.values() if v.preemptable and permits(v)]
+        if self._filters and found:
+            job = task.job
+            jobs = {v.job_key: v.job for v in found}
+            allowed = {key for key, victim in jobs.items() if self._ssn.victim_filter(job, victim)}
+            found = [v for v in found if v.job_key in allowed]
+        return victim_order(self._ssn, found, task)
+
+    def allowed(self, task: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Those of the candidates that the plugins let go."""
+        if not candidates:
+            return []
+        ssn = self._ssn
+        on_node = {t.uid for t in candidates}
+        return [t for t in ssn.evictable(self._point, task, candidates) or () if t.uid in on_node]
+
+    def on_node(self, task: Task, node: Node, queue: Queue, statement: Statement, permits: Permits) -> bool:
+        """Evict on one node until the task fits, and pipeline it there; False with nothing changed if it does not."""
+        mark = statement.checkpoint()
+        evicted = self.clear(task, node, queue, statement, permits, spare=self._spares)
+        if evicted is None:
+            return False
+        if statement.pipeline(task, node, bool(evicted)):
+            statement.rollback(mark)
+            return False
+        return True
+
+    def take(self, task: Task, node: Node, victims: Sequence[Task], statement: Statement) -> bool:
+        """Evict exactly these and pipeline the task on their node; False with nothing changed if a plugin objects."""
+        mark = statement.checkpoint()
+        for victim in victims:
+            statement.evict(victim, self._action, task)
+        if statement.pipeline(task, node, True):
+            statement.rollback(mark)
+            return False
+        return True
+
+    def clear(
+        self,
+        task: Task,
+        node: Node,
+        queue: Queue,
+        statement: Statement,
+        permits: Permits,
+        *,
+        spare: bool,
+        queue_decides: bool = True,
+    ) -> list[Task] | None:
+        """Evict on one node until the task fits; who had to go, or None with nothing changed if it never does.
+
+        Without *queue_decides* it is enough that the node takes the task once all are gone.
+        """
+        ssn = self._ssn
+        candidates = self.candidates(task, node, permits)
+        if not candidates and not self._anywhere:
+            return None
+        victims = self.allowed(task, candidates)
+        if not _enough(ssn, task, node, victims):
+            return None
+        mark = statement.checkpoint()
+        waiting = victim_queue(ssn, victims, task) if victims else None
+        evicted: list[Task] = []
+        while not self.fits(task, node, queue):
+            if not waiting:
+                if not queue_decides and self.fits_node(task, node):
+                    break
+                statement.rollback(mark)
+                return None
+            victim = waiting.pop()
+            statement.evict(victim, self._action, task)
+            if self._settles and self._comes_back(task, node, victim, statement):
+                statement.undo_of(victim)
+            else:
+                evicted.append(victim)
+        if spare:
+            self._spare(task, node, queue, statement, evicted)
+        return evicted
+
+    def _comes_back(self, task: Task, node: Node, victim: Task, statement: Statement) -> bool:
+        """Could the victim, now evicted, reclaim the place from the task at once? Then both would take turns."""
+        ssn = self._ssn
+        queue = ssn.queues.get(victim.job.queue)
+        if queue is None or ssn.overused(queue) or not ssn.preemptive(queue, [victim]):
+            return False
+        own = ssn.queues.get(task.job.queue)
+        if own is None or not own.reclaimable or not task.preemptable:
+            return False
+        mark = statement.checkpoint()
+        if statement.pipeline(task, node):
+            return False
+        takes = ssn.reclaimable(victim, [task]) or ()
+        statement.rollback(mark)
+        return any(t is task for t in takes)
+
+    def _spare(self, task: Task, node: Node, queue: Queue, statement: Statement, evicted: list[Task]) -> None:
+        """Let those stay whose room the task turns out not to need, the most valuable first."""
+        for victim in evicted[-2::-1]:
+            if not _roomy(self._ssn, task, node, victim):
+                continue
+            statement.undo_of(victim)
+            if self.fits(task, node, queue):
+                evicted.remove(victim)
+            else:
+                statement.evict(victim, self._action, task)
+
+    def fits(self, task: Task, node: Node, queue: Queue) -> bool:
+        """Would the task fit the node once what is leaving is gone, filters and queue included?"""
+        if self._asks_queue and not self._ssn.allocatable(queue, task):
+            return False
+        return self.fits_node(task, node)
+
+    def fits_node(self, task: Task, node: Node) -> bool:
+        """Would the task fit the node once what is leaving is gone, filters included?"""
+        ssn = self._ssn
+        if not _roomy(ssn, task, node):
+            return False
+        row = node.row
+        gpu, devices = task.klass.gpu, ssn.state.devices
+        if gpu is not None and not devices.fits(np.array([row], dtype=np.intp), gpu, future=True)[0]:
+            return False
+        view = ssn.search.evaluator.view(task)
+        if view.code[row]:
+            return False
+        if view.session_filters:
+            only = np.zeros(view.size, dtype=np.bool_)
+            only[row] = True
+            return len(ssn.search.chooser.feasible(view, task, only)) > 0
+        return True
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+    def settle(self, statement: Statement, job: Job, task: Task | None = None) -> bool:
+        """Commit the plan for a job if nobody refuses it, less the victims that it does not need; else take it back."""
+        if self._spares:
+            spare_more(self._ssn, statement)
+        return commit_plan(self._ssn, self._action, statement, job, task)
+
+
+def _enough(ssn: Session, task: Task, node: Node, victims: Sequence[Task]) -> bool:
+    """Is there room for the task were all these gone?"""
+    table, row = ssn.state.table, node.row
+    for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
+        free = int(table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row])
+        if free < v and free + sum(int(t.klass.requests.get(d)) for t in victims) < v:
+            return False
+    return True
+
+
+def _roomy(ssn: Session, task: Task, node: Node, less: Task | None = None) -> bool:
+    """Is there room for the task once what is leaving is gone, *less* staying?"""
+    table, row = ssn.state.table, node.row
+    for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
+        stays = int(less.klass.requests.get(d)) if less is not None else 0
+        if table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row] < v + stays:
+            return False
+    return True
+
+
+def _limits(ssn: Session) -> list[Bools | None]:
+    """The sets of rows to search one after the other."""
+    if ssn.shard is None:
+        return [None]
+    own = rows_named(ssn, ssn.shard.nodes)
+    return [own] if ssn.shard.hard else [own, ~own]

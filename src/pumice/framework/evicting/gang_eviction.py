@@ -1,0 +1,259 @@
+"""Making room for a whole job inside one hyper-node: what gangpreempt and gangreclaim share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pumice.engine.choose import Choice
+from pumice.engine.hypernodes import HyperNode
+from pumice.framework.evicting.bundles import Bundle, allowed_only, bundles_of, in_order, sum_of
+from pumice.framework.evicting.plans import ASKS as PLAN_ASKS
+from pumice.framework.evicting.plans import commit_plan, spares
+from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
+from pumice.framework.evicting.victims import EvictionContext
+from pumice.framework.placing.node_search import NodeSearch
+from pumice.framework.placing.topology import ASKS as TOPOLOGY_ASKS
+from pumice.framework.placing.topology import Sheets, gradient, sub_job_queue
+from pumice.framework.placing.worksheet import worksheet_of
+from pumice.framework.points import table as points
+from pumice.framework.points.table import VICTIM_FILTER
+from pumice.framework.session.nominations import held_by_others
+from pumice.framework.session.session import Session
+from pumice.framework.session.statement import Statement
+from pumice.model.job import Job, SubJob, parse_bool
+from pumice.model.queue import Queue
+from pumice.model.resources import Resources
+from pumice.model.status import TaskStatus
+from pumice.model.task import PREEMPTABLE_KEY, Task
+
+S = TaskStatus
+
+
+ASKS = (
+    *(points.UNIFIED_EVICTABLE, points.VICTIM_FILTER, points.JOB_READY, points.SUB_JOB_READY, points.JOB_PIPELINED),
+    *(points.SUB_JOB_PIPELINED, points.PRE_PREDICATE, points.TASK_ORDER, *PLAN_ASKS, *VICTIM_ASKS, *TOPOLOGY_ASKS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GangRules:
+    """What the two gang actions do differently."""
+
+    action: str
+    kind: str
+    """GangPreempt or GangReclaim, for `unified_evictable`."""
+    permits: Callable[[Task, Job], bool]
+    """May the task be a victim of the job?"""
+    by_queue: bool
+    """Are victims ordered by queue (or by job)?"""
+
+
+class GangEviction:
+    """Looks for a domain in which a job fits once bundles of victims are gone, for one action in one session."""
+
+    def __init__(self, ssn: Session, rules: GangRules, *, max_domains: int, whole: bool) -> None:
+        self._ssn, self._rules = ssn, rules
+        self._max_domains, self._whole = max_domains, whole
+        self._spares = spares(ssn)
+
+    def serve(self, queue: Queue, job: Job, may_evict: Callable[[Sequence[Task]], bool]) -> bool:
+        """Evict for the job and promise it its places, or nothing. *may_evict* is asked about what is to be placed."""
+        ssn = self._ssn
+        sheet = worksheet_of(ssn, job)
+        sheets = sheet.sub_jobs if job.policies else {job.uid: sheet.tasks}
+        ready = bool(ssn.job_ready(job))
+        first = sub_job_queue(ssn, job, sheets)
+        if not first:
+            return False
+        wanted = list(sheets[first.pop().uid]) if ready else [t for tasks in sheets.values() for t in tasks]
+        if not wanted or not may_evict(wanted):
+            return False
+        need = sum_of(wanted)
+        with held_by_others(ssn, queue, job):
+            for domain in self._domains(job):
+                statement = ssn.statement()
+                if self._in_domain(queue, job, wanted[0], sheets, need, domain, statement):
+                    return commit_plan(ssn, self._rules.action, statement, job)
+        return False
+
+    def _domains(self, job: Job) -> list[HyperNode]:
+        ssn = self._ssn
+        tree = ssn.hyper_nodes
+        if job.has_topology and tree.problem:
+            return []
+        groups = gradient(ssn, job, tree.top, "Evict")
+        unique = {h.name: h for group in groups for h in group}
+        found = list(unique.values())[: self._max_domains]
+        return found or ([] if tree.job_limit(job) is not None else [tree.top])
+
+    def _in_domain(
+        self,
+        queue: Queue,
+        job: Job,
+        task: Task,
+        sheets: Sheets,
+        need: Resources,
+        domain: HyperNode,
+        statement: Statement,
+    ) -> bool:
+        """Evict as few bundles as it takes and promise the job its places in the domain."""
+        free = self._free(domain)
+        if self._spares and need.less_equal(free) and self._plan([], queue, job, task, sheets, domain, statement):
+            return True
+        chosen: list[Bundle] = []
+        for bundle in self._bundles(queue, job, task, need, domain):
+            chosen.append(bundle)
+            given = sum_of(t for b in chosen for t in b.tasks)
+            if not need.less_equal(free + given):
+                continue
+            if self._plan(chosen, queue, job, task, sheets, domain, statement):
+                if self._spares:
+                    self._spare(chosen, need, free, queue, job, task, sheets, domain, statement)
+                return True
+        return False
+
+    def _free(self, domain: HyperNode) -> Resources:
+        """What is idle or being released in the domain."""
+        table = self._ssn.state.table
+        rows = [n.row for n in domain.nodes.values()]
+        total = (table.idle[:, rows] + table.releasing[:, rows]).sum(axis=1)
+        return Resources({d: int(v) for d, v in enumerate(total.tolist()) if v})
+
+    def _bundles(self, queue: Queue, job: Job, task: Task, need: Resources, domain: HyperNode) -> list[Bundle]:
+        """Permitted victims in the domain, in the order in which they are taken."""
+        ssn, rules = self._ssn, self._rules
+        split = bundles_of(self._candidates(job, domain))
+        if self._spares:  # a gang that is being bound in this cycle cannot go as a whole: half of it would stay
+            split = [b for b in split if b.safe or not b.job.count(S.ALLOCATED, S.BINDING)]
+        ordered = in_order(ssn, split, need, queue, by_queue=rules.by_queue)
+        context = EvictionContext(rules.kind, job, task, domain.name)
+        asked = [t for b in ordered for t in b.tasks]
+        allowed = (ssn.unified_evictable(context, asked) or []) if asked else []
+        kept = allowed_only(ordered, allowed, whole=self._whole)
+        return in_order(ssn, kept, need, queue, by_queue=rules.by_queue)
+
+    def _candidates(self, job: Job, domain: HyperNode) -> Iterator[Task]:
+        filters = self._ssn.anybody(VICTIM_FILTER)
+        for node in domain.nodes.values():
+            for victim in node.tasks.values():
+                other = victim.job
+                if other is None or other is job or not other.in_session or not victim.preemptable:
+                    continue
+                if not _gang_preemptable(other) or not self._rules.permits(victim, job):
+                    continue
+                if not filters or self._ssn.victim_filter(job, other):
+                    yield victim
+
+    # -- simulation -------------------------------------------------------------------------------------------------
+    def _plan(
+        self,
+        bundles: Sequence[Bundle],
+        queue: Queue,
+        job: Job,
+        task: Task,
+        sheets: Sheets,
+        domain: HyperNode,
+        statement: Statement,
+    ) -> bool:
+        """Evict bundles and promise the job its places; False with nothing changed if it does not fit even then."""
+        ssn = self._ssn
+        mark = statement.checkpoint()
+        was_ready = bool(ssn.job_ready(job))
+        for victim in (t for b in bundles for t in b.tasks):
+            statement.evict(victim, self._rules.action, task)
+        waiting = sub_job_queue(ssn, job, sheets)
+        while waiting:
+            sub_job = waiting.pop()
+            if self._sub_job(queue, job, sub_job, sheets, domain, statement, bool(bundles)) and (
+                was_ready or ssn.job_pipelined(job)
+            ):
+                break
+        if ssn.job_pipelined(job) and statement.promises() > 0:
+            return True
+        statement.rollback(mark)
+        return False
+
+    def _sub_job(
+        self,
+        queue: Queue,
+        job: Job,
+        sub_job: SubJob,
+        sheets: Sheets,
+        domain: HyperNode,
+        statement: Statement,
+        evicted: bool,
+    ) -> bool:
+        ssn = self._ssn
+        own = sub_job if job.policies else None
+        hypers = [domain]
+        if ssn.hyper_nodes.sub_job_limit(sub_job) is not None:
+            groups = gradient(ssn, sub_job, domain, "Evict")
+            hypers = [h for group in groups for h in group]
+        for hyper in hypers:
+            mark = statement.checkpoint()
+            if self._promise(queue, sheets[sub_job.uid], hyper, statement, evicted) and (
+                ssn.sub_job_ready(job, own) or ssn.sub_job_pipelined(job, own)
+            ):
+                return True
+            statement.rollback(mark)
+        return False
+
+    def _promise(
+        self, queue: Queue, tasks: Sequence[Task], hyper: HyperNode, statement: Statement, evicted: bool
+    ) -> bool:
+        """Pipeline every task inside a hyper-node."""
+        ssn = self._ssn
+        search = NodeSearch(ssn, False, ssn.hyper_nodes.rows(hyper, ssn.state.table.size))
+        for task in tasks:
+            if not ssn.allocatable(queue, task) or not ssn.pre_predicate(task):
+                return False
+            found = search.choose(task)
+            if not isinstance(found, Choice) or statement.pipeline(task, found.node, evicted):
+                return False
+        return True
+
+    # -- sparing ----------------------------------------------------------------------------------------------------
+    def _spare(
+        self,
+        chosen: list[Bundle],
+        need: Resources,
+        free: Resources,
+        queue: Queue,
+        job: Job,
+        task: Task,
+        sheets: Sheets,
+        domain: HyperNode,
+        statement: Statement,
+    ) -> None:
+        """Let bundles stay that the plan does not need, and single tasks of safe ones; the last ones taken first."""
+        kept = list(chosen)
+        for without in _smaller(chosen):
+            less = without(kept)
+            if less == kept or not need.less_equal(free + sum_of(t for b in less for t in b.tasks)):
+                continue
+            statement.discard()
+            if self._plan(less, queue, job, task, sheets, domain, statement):
+                kept = less
+            elif not self._plan(kept, queue, job, task, sheets, domain, statement):
+                raise AssertionError(f"job {job.uid}: a plan that was made before can no longer be made")
+
+
+def _smaller(chosen: Sequence[Bundle]) -> Iterator[Callable[[list[Bundle]], list[Bundle]]]:
+    """Ways to leave somebody out: each whole bundle, then each task of a safe one; the last taken first."""
+    for bundle in reversed(chosen):
+        if not bundle.safe:
+            yield lambda kept, out=bundle: [b for b in kept if b is not out]  # type: ignore[misc]
+    for bundle in reversed(chosen):
+        for task in reversed(bundle.tasks if bundle.safe else ()):
+            yield lambda kept, out=task: [  # type: ignore[misc]
+                left
+                for left in (Bundle(b.job, [t for t in b.tasks if t is not out], b.safe) for b in kept)
+                if left.tasks
+            ]
+
+
+def _gang_preemptable(job: Job) -> bool:
+    """May the job be a victim as a gang? What its PodGroup says, else yes."""
+    said = job.annotations.get(PREEMPTABLE_KEY, job.labels.get(PREEMPTABLE_KEY))
+    return said is None or parse_bool(said)

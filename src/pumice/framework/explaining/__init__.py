@@ -1,0 +1,1 @@
+"""Explaining: from recorded reasons to an answer that a person can use."""

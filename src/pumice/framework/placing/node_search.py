@@ -1,0 +1,119 @@
+"""Looking for a node on behalf of an action: shards, nominated nodes, and failures that are remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.choose import Choice, FitError
+from pumice.engine.views import ClassView
+from pumice.framework.session.nominations import holds
+from pumice.framework.session.session import Session
+from pumice.model.node import Node
+from pumice.model.task import Task
+
+Bools = npt.NDArray[np.bool_]
+
+
+class NodeSearch:
+    """Finds nodes for tasks. *remember*: what failed for one task of a role is not tried again for the next."""
+
+    def __init__(self, ssn: Session, remember: bool, domain: Bools | None = None) -> None:
+        self._ssn = ssn
+        self._remember = remember and ssn.compat.remember_failures
+        self._failed: dict[str, Bools] = {}
+        self._domain = domain
+        self._soft: Bools | None = None
+        self._within = domain
+        if ssn.shard is not None:
+            own = rows_named(ssn, ssn.shard.nodes)
+            if ssn.shard.hard:
+                self._within = own if domain is None else own & domain
+            else:
+                self._soft = own
+
+    @property
+    def within(self) -> Bools | None:
+        """The rows that may be used at all; None for all of them."""
+        return self._within
+
+    def choose(self, task: Task) -> Choice | FitError:
+        """The best node, or why there is none."""
+        ssn = self._ssn
+        if task.nominated_node:
+            with ssn.state.lifted(task):
+                return self._for_nominated(task)
+        return self._anywhere(task)
+
+    def _anywhere(self, task: Task) -> Choice | FitError:
+        chooser, within = self._ssn.search.chooser, self._within
+        role = task.role
+        if self._remember and role:
+            known = self._failed.get(role)
+            if known is not None:
+                within = ~known if within is None else within & ~known
+            found = chooser.choose(task, within, self._soft)
+            self._note(role, task, within)
+            return found
+        return chooser.choose(task, within, self._soft)
+
+    def _for_nominated(self, task: Task) -> Choice | FitError:
+        """Idle room on the nominated node, else idle room anywhere, else what is being released on that node."""
+        node = self._ssn.nodes.get(task.nominated_node)
+        if node is None or (self._within is not None and not self._within[node.row]):
+            return self._anywhere(task)
+        only = np.zeros(self._ssn.state.table.size, dtype=np.bool_)
+        only[node.row] = True
+        there = self._ssn.search.chooser.choose(task, only)
+        if isinstance(there, Choice) and (there.idle or not holds(self._ssn)):
+            return there
+        elsewhere = self._anywhere(task)
+        return (
+            there if isinstance(there, Choice) and not (isinstance(elsewhere, Choice) and elsewhere.idle) else elsewhere
+        )
+
+    def _note(self, role: str, task: Task, within: Bools | None) -> None:
+        view = self._ssn.search.evaluator.view(task)
+        failing = ~self.passing(view, task, within)
+        known = self._failed.get(role)
+        self._failed[role] = failing if known is None else known | failing
+
+    def passing(self, view: ClassView, task: Task, within: Bools | None = None) -> Bools:
+        """Rows of *within* on which the task would fit, now or once something is released."""
+        mask: Bools = (view.code == 0) & self._ssn.search.evaluator.future_ok(view)
+        if within is not None:
+            mask = mask & within[: view.size]
+        if view.session_filters:
+            index = self._ssn.search.chooser.feasible(view, task, mask)
+            mask = np.zeros(view.size, dtype=np.bool_)
+            mask[index] = True
+        return mask
+
+    def plan(self, task: Task, wanted: int) -> Sequence[int]:
+        """Rows for several equal tasks, where they can be placed in bulk."""
+        if self._within is not None or self._soft is not None or task.nominated_node:
+            return []
+        if self._remember and task.role:
+            filters = self._ssn.search.evaluator.view(task).session_filters
+            if filters or task.role in self._failed:
+                return []
+        return self._ssn.search.chooser.plan(task, wanted)
+
+
+def rows_named(ssn: Session, names: frozenset[str]) -> Bools:
+    """A mask of the rows of the named nodes."""
+    mask = np.zeros(ssn.state.table.size, dtype=np.bool_)
+    for name in names:
+        node = ssn.nodes.get(name)
+        if node is not None:
+            mask[node.row] = True
+    return mask
+
+
+def rows_of(ssn: Session, nodes: Sequence[Node]) -> Bools:
+    """A mask of the rows of nodes."""
+    mask = np.zeros(ssn.state.table.size, dtype=np.bool_)
+    mask[[n.row for n in nodes]] = True
+    return mask

@@ -1,0 +1,212 @@
+"""Placing a job by sub-jobs and hyper-nodes.
+
+A job is tried in one hyper-node after the other, group by group as plugins say, and in each its sub-jobs in turn, again
+in the hyper-nodes that plugins say. Every attempt is made on the session itself and undone; the best of a group is
+done again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import Any
+
+from pumice.engine.goheap import OrderedQueue
+from pumice.engine.hypernodes import HyperNode
+from pumice.framework.placing.worksheet import Worksheet, place_in_sets
+from pumice.framework.points import table as points
+from pumice.framework.points.table import HYPER_NODE_ORDER
+from pumice.framework.session.refusals import Stage
+from pumice.framework.session.session import Session
+from pumice.framework.session.statement import Operation, Statement
+from pumice.model.job import Job, SubJob
+from pumice.model.queue import Queue
+from pumice.model.reason import Verdict
+from pumice.model.task import Task
+
+ASKS = (
+    *(points.HYPER_NODE_ORDER, points.HYPER_NODE_GRADIENT_FOR_JOB, points.HYPER_NODE_GRADIENT_FOR_SUB_JOB),
+    points.SUB_JOB_ORDER,
+)
+Sheets = dict[str, deque[Task]]
+
+
+UNSERVED = "asks for a hard network topology, which no plugin of this conf serves"
+_SERVE_IT = "a plugin that answers hyper_node_gradient_for_job, or mode soft"
+_SERVED_BY = (points.HYPER_NODE_GRADIENT_FOR_JOB, points.HYPER_NODE_GRADIENT_FOR_SUB_JOB)
+
+
+def _is_hard(job: Job) -> bool:
+    asked = (job.topology, *(p.network_topology for p in job.policies))
+    return any(one is not None and one.mode != "soft" for one in asked)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A way to place something: what to do, what is then left, and how good its hyper-node is."""
+
+    hyper: HyperNode
+    saved: list[Operation]
+    left: Any
+    score: float
+
+
+def place_by_topology(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, remember: bool) -> Statement | None:
+    """Place sub-jobs in order until the job is ready; the statement if it is or may wait, else None with all undone."""
+    tree = ssn.hyper_nodes
+    if job.has_topology and tree.problem:
+        ssn.outcome.refuse(job, Stage.TOPOLOGY, tree.problem)
+        return None
+    if _is_hard(job) and not any(ssn.anybody(p) for p in _SERVED_BY):
+        ssn.outcome.refuse(job, Stage.TOPOLOGY, Verdict(False, UNSERVED, advice=_SERVE_IT))
+        return None
+    sheets = sheet.sub_jobs if job.policies else {job.uid: sheet.tasks}
+    placing = _Placing(ssn, queue, job, remember)
+    done = placing.job(sheets)
+    if done is None:
+        return None
+    statement, left = done
+    if job.policies:
+        sheet.sub_jobs = left
+    else:
+        sheet.tasks = left[job.uid]
+    return statement
+
+
+class _Placing:
+    """One visit of one job."""
+
+    def __init__(self, ssn: Session, queue: Queue, job: Job, remember: bool) -> None:
+        self._ssn, self._queue, self._job, self._remember = ssn, queue, job, remember
+        self._whole = None if job.policies else job.whole()
+
+    def job(self, sheets: Sheets) -> tuple[Statement, Sheets] | None:
+        """Place the job in the best hyper-node of the first group that will do: (statement, what is left)."""
+        ssn, job = self._ssn, self._job
+        for group in gradient(ssn, job, ssn.hyper_nodes.top, "Allocate"):
+            attempts = []
+            for hyper in group:
+                self._forget_failures(t for tasks in sheets.values() for t in tasks)
+                left = {uid: deque(tasks) for uid, tasks in sheets.items()}
+                statement, score = self._sub_jobs(left, hyper)
+                good = bool(statement.operations) and bool(ssn.job_ready(job) or ssn.job_pipelined(job))
+                if good and len(group) == 1:
+                    return statement, left
+                saved = list(statement.operations)
+                statement.discard()
+                if good:
+                    attempts.append(_Attempt(hyper, saved, left, score))
+            for attempt in sorted(attempts, key=lambda a: (-a.score, a.hyper.name.encode())):
+                statement = ssn.statement()
+                if statement.replay(attempt.saved):
+                    return statement, attempt.left
+        return None
+
+    def _sub_jobs(self, sheets: Sheets, hyper: HyperNode) -> tuple[Statement, float]:
+        """Place sub-jobs inside a hyper-node until the job is ready; what was placed, and the sum of the scores."""
+        ssn, job = self._ssn, self._job
+        statement, total = ssn.statement(), 0.0
+        queue = sub_job_queue(ssn, job, sheets)
+        while queue:
+            sub_job = queue.pop()
+            own, score = self._sub_job(sub_job, sheets, hyper)
+            if own is None or not own.operations:
+                continue
+            statement.merge(own)
+            total += score
+            if sheets[sub_job.uid]:
+                queue.push(sub_job)
+            if ssn.job_ready(job):
+                break
+        return statement, total
+
+    def _sub_job(self, sub_job: SubJob, sheets: Sheets, within: HyperNode) -> tuple[Statement | None, float]:
+        """Place a sub-job in the best hyper-node of the first group that will do."""
+        ssn, uid = self._ssn, sub_job.uid
+        for group in gradient(ssn, sub_job, within, "Allocate"):
+            attempts = []
+            for hyper in group:
+                tasks = deque(sheets[uid])
+                if len(group) > 1:
+                    self._forget_failures(tasks)
+                statement = self._tasks(sub_job, tasks, hyper)
+                if statement is None or not statement.operations:
+                    continue
+                if len(group) == 1:
+                    sheets[uid] = tasks
+                    return statement, self._scores(sub_job, [hyper])[hyper.name]
+                attempts.append(_Attempt(hyper, list(statement.operations), tasks, 0.0))
+                statement.discard()
+            scores = self._scores(sub_job, [a.hyper for a in attempts])
+            for attempt in sorted(attempts, key=lambda a: (-scores[a.hyper.name], a.hyper.name.encode())):
+                statement = ssn.statement()
+                if statement.replay(attempt.saved):
+                    sheets[uid] = attempt.left
+                    return statement, scores[attempt.hyper.name]
+        return None, 0.0
+
+    def _tasks(self, sub_job: SubJob, tasks: deque[Task], hyper: HyperNode) -> Statement | None:
+        ssn = self._ssn
+        domain = ssn.hyper_nodes.rows(hyper, ssn.state.table.size)
+        own = None if self._whole is not None else sub_job
+        return place_in_sets(ssn, self._queue, self._job, own, tasks, self._remember, domain)
+
+    def _scores(self, sub_job: SubJob, hypers: Sequence[HyperNode]) -> dict[str, float]:
+        if not hypers or not self._ssn.anybody(HYPER_NODE_ORDER):
+            return dict.fromkeys((h.name for h in hypers), 0.0)
+        scores: dict[str, float] = self._ssn.hyper_node_order(sub_job, {h.name: [*h.nodes.values()] for h in hypers})
+        return scores
+
+    def _forget_failures(self, tasks: Iterable[Task]) -> None:
+        """Another hyper-node is another chance: failures in the last one say nothing."""
+        errors = self._ssn.outcome.fit_errors.get(self._job.uid)
+        if errors:
+            for task in tasks:
+                errors.pop(task.uid, None)
+
+
+def gradient(ssn: Session, subject: Job | SubJob, within: HyperNode, purpose: str) -> list[list[HyperNode]]:
+    """The hyper-nodes to try, group by group; names that do not exist are left out."""
+    tree = ssn.hyper_nodes
+    if isinstance(subject, Job):
+        groups = ssn.hyper_node_gradient_for_job(subject, within, purpose)
+    else:
+        groups = ssn.hyper_node_gradient_for_sub_job(subject, within, purpose)
+    if groups is None:
+        return [[within]]
+    found = [[h for h in (tree.get(item) for item in group) if h is not None] for group in groups]
+    return [group for group in found if group]
+
+
+def sub_job_queue(ssn: Session, job: Job, sheets: Sheets) -> OrderedQueue[SubJob]:
+    """Sub-jobs with tasks to place: those that the job needs to become ready first, then the rest, each in order."""
+    if not job.policies:
+        return OrderedQueue(ssn.orders.sub_job_less, [job.whole()] if sheets.get(job.uid) else [])
+    required = _required(ssn, job)
+
+    def less(left: SubJob, right: SubJob) -> bool:
+        if (left.uid in required) != (right.uid in required):
+            return left.uid in required
+        return ssn.orders.sub_job_less(left, right)
+
+    return OrderedQueue(less, [s for s in job.sub_jobs.values() if sheets.get(s.uid)])
+
+
+def _required(ssn: Session, job: Job) -> set[str]:
+    """Sub-jobs that have to become ready for the job to have enough of each kind."""
+
+    def compare(left: SubJob, right: SubJob) -> int:
+        return -1 if ssn.orders.sub_job_less(left, right) else 1
+
+    needed = {f"{job.uid}/{p.name}": p.min_sub_groups or 0 for p in job.policies}
+    for sub_job in job.sub_jobs.values():
+        if sub_job.is_ready and sub_job.group in needed:
+            needed[sub_job.group] -= 1
+    required = set()
+    for sub_job in sorted(job.sub_jobs.values(), key=cmp_to_key(compare)):
+        if not sub_job.is_ready and needed.get(sub_job.group, 0) > 0:
+            needed[sub_job.group] -= 1
+            required.add(sub_job.uid)
+    return required

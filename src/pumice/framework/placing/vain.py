@@ -1,0 +1,81 @@
+"""What is in vain: jobs that need not be tried, because it is certain that nothing of them would be kept.
+
+Three things can be known of a waiting job whose tasks are all of one class: the class fits nowhere, all nodes together
+have too little room for what its gang still needs, or its queue may not take that many. Each is worked out from what is
+kept up to date anyway, and holds for every job of the same class, need and queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pumice.framework.session.nominations import held_by_others
+from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.session import Session
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+
+
+def first_waiting(job: Job) -> Task | None:
+    """A waiting task that asks for something."""
+    return next((t for t in job.with_status(S.PENDING).values() if not t.best_effort), None)
+
+
+def before_trying(ssn: Session, queue: Queue, job: Job, task: Task) -> Refusal | None:
+    """Why the job need not be tried, as far as that is known without looking at nodes one by one."""
+    error = ssn.search.chooser.known_hopeless(task)
+    if error is not None:
+        return Refusal(Stage.NODES, error=error)
+    needed = ssn.needed_to_keep(job)
+    if needed < 2:
+        return None
+    short = ssn.search.chooser.short_of(task, needed)
+    if short is not None:
+        room, error = short
+        return Refusal(Stage.READY, f"{room} of {needed} required tasks have a place", error=error, placed=room)
+    return _quota_short(ssn, queue, job, task, needed)
+
+
+def _quota_short(ssn: Session, queue: Queue, job: Job, task: Task, needed: int) -> Refusal | None:
+    """Why a gang cannot start, where its queue may take some of the tasks that it needs together, but not all."""
+    if not ssn.allocatable_by_class():
+        return None
+    with held_by_others(ssn, queue, job):
+        room = ssn.allocatable_room(queue, task, needed)
+        if room >= needed:
+            return None
+        taken = [task] * room
+        ssn.state.count_in_queue(queue, taken, 1)  # in the words of who would refuse the next one
+        try:
+            verdict = ssn.allocatable(queue, task)
+        finally:
+            ssn.state.count_in_queue(queue, taken, -1)
+    if verdict:
+        return None
+    each = task.requests.as_written()
+    limits = tuple(
+        replace(at, holds=at.holds - room * each.get(at.resource, 0), asks=needed * each.get(at.resource, 0))
+        for at in verdict.limits
+    )
+    verdict = verdict._replace(limits=limits)
+    return Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may take {room} of {needed} such tasks")
+
+
+def after_trying(ssn: Session, queue: Queue, job: Job) -> Refusal | None:
+    """Why nothing of the class of the job's tasks can be placed for this queue now, if that is certain."""
+    if len(job.with_status(S.PENDING)) <= job.pending_best_effort_count:
+        return None  # all have a promised place
+    task = first_waiting(job)
+    if task is None:
+        return None
+    if ssn.allocatable_by_class():
+        with held_by_others(ssn, queue, job):
+            verdict = ssn.allocatable(queue, task)
+        if not verdict:
+            return Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
+    error = ssn.search.chooser.hopeless(task)
+    return Refusal(Stage.NODES, error=error) if error is not None else None

@@ -1,0 +1,282 @@
+"""What is to be placed of a job, and placing it task by task or, where answers allow it, many at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.choose import Choice, FitError
+from pumice.framework.placing.node_search import NodeSearch, rows_of
+from pumice.framework.points import table as t
+from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.search import ASKS as SEARCH_ASKS
+from pumice.framework.session.session import Session
+from pumice.framework.session.statement import ASKS as STATEMENT_ASKS
+from pumice.framework.session.statement import Statement
+from pumice.model.job import Job, SubJob
+from pumice.model.queue import Queue
+from pumice.model.reason import Verdict, reason_id
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+ASKS = (
+    *(t.ALLOCATABLE, t.PRE_PREDICATE, t.JOB_READY, t.SUB_JOB_READY, t.JOB_PIPELINED, t.SUB_JOB_PIPELINED),
+    *(t.TASK_ORDER, t.SUBSET_NODES, *SEARCH_ASKS, *STATEMENT_ASKS),
+)
+
+
+@dataclass(slots=True)
+class Worksheet:
+    """The tasks of a job that wait for a place, in order; by sub-job where it has policies."""
+
+    tasks: deque[Task] = field(default_factory=deque)
+    sub_jobs: dict[str, deque[Task]] = field(default_factory=dict)
+    by_topology: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.tasks) or any(self.sub_jobs.values())
+
+    def copy(self) -> Worksheet:
+        """One that stays as this is now."""
+        return Worksheet(
+            self.tasks.copy(), {uid: tasks.copy() for uid, tasks in self.sub_jobs.items()}, self.by_topology
+        )
+
+    def become(self, other: Worksheet) -> None:
+        """List what the other lists."""
+        fresh = other.copy()
+        self.tasks, self.sub_jobs = fresh.tasks, fresh.sub_jobs
+
+
+class Denied(FitError):
+    """A task that its queue may not take. It says nothing about nodes, so it does not keep equal tasks back."""
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, refusal: Refusal, nodes: int) -> None:
+        super().__init__({reason_id(refusal.plugin, refusal.text): nodes}, nodes, refusal.text)
+        self._limits = refusal.limits
+
+    def __str__(self) -> str:
+        return "; ".join([self.text, *map(str, self._limits)])
+
+
+def placeable(task: Task) -> bool:
+    """May the task be given a place: no foreign gate, a readable request?"""
+    return not task.invalid and not (task.gates and task.gated)
+
+
+def worksheet_of(ssn: Session, job: Job) -> Worksheet:
+    """The waiting tasks of a job, best-effort ones left to backfill; what is wrong with a pod is its reason to wait."""
+    pending = []
+    for task in job.with_status(S.PENDING).values():
+        if task.invalid:
+            ssn.outcome.unfit(job, task, FitError(text=f"pod {task.key}: {task.invalid}"))
+        elif not task.best_effort and placeable(task):
+            pending.append(task)
+    sheet = Worksheet(by_topology=job.has_topology and ssn.hyper_nodes.limits(job))
+    if not job.policies:
+        sheet.tasks = deque(ssn.orders.sorted_tasks(pending))
+        return sheet
+    groups: dict[str, list[Task]] = {}
+    for task in pending:
+        sub_job = task.sub_job
+        groups.setdefault(sub_job.uid if sub_job is not None else job.uid, []).append(task)
+    sheet.sub_jobs = {uid: deque(ssn.orders.sorted_tasks(tasks)) for uid, tasks in groups.items()}
+    return sheet
+
+
+def place_tasks(
+    ssn: Session,
+    queue: Queue,
+    job: Job,
+    sub_job: SubJob | None,
+    tasks: deque[Task],
+    remember: bool,
+    domain: npt.NDArray[np.bool_] | None = None,
+) -> Statement | None:
+    """Place tasks until the (sub-)job is ready; the statement if it is or may wait, else None with all undone.
+
+    Tasks are taken from *tasks*; what is left of it has not been tried.
+    """
+    statement = ssn.statement()
+    search = NodeSearch(ssn, remember, domain)
+    checks = ssn.anybody(t.PRE_PREDICATE)
+    while tasks:
+        task = tasks[0]
+        verdict = ssn.allocatable(queue, task)
+        if not verdict:
+            tasks.popleft()
+            refusal = Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
+            ssn.outcome.unfit(job, task, Denied(refusal, len(ssn.nodes)))
+            ssn.outcome.refusals.add(job, refusal)
+            continue
+        if _failed_before(ssn, job, sub_job, task):
+            tasks.popleft()
+            text = f"Task {task.name} with role spec {task.role} has already predicated failed, skip"
+            ssn.outcome.unfit(job, task, FitError({}, 0, text))
+            continue
+        if checks:
+            said = ssn.pre_predicate(task)
+            if not said:
+                tasks.popleft()
+                ssn.outcome.unfit(job, task, nowhere(ssn, said))
+                if goes_on(ssn, job, sub_job):
+                    continue
+                break
+        placed = _place_many(ssn, queue, job, sub_job, tasks, statement, search)
+        if not placed:
+            tasks.popleft()
+            found = search.choose(task)
+            if isinstance(found, FitError):
+                ssn.outcome.unfit(job, task, found)
+                if goes_on(ssn, job, sub_job):
+                    continue
+                break
+            if _apply(statement, task, found):
+                continue
+        if ssn.sub_job_ready(job, sub_job):
+            return statement
+    ready = ssn.sub_job_ready(job, sub_job)
+    if ready or ssn.sub_job_pipelined(job, sub_job):
+        return statement
+    if not ssn.outcome.refusals.tells(job):
+        first = next(iter(ssn.outcome.fit_errors.get(job.uid, {}).values()), None)
+        if statement.operations or first is None:
+            refusal = Refusal.of(Stage.READY, ready)
+            refusal.placed = len(statement.operations)
+            ssn.outcome.refusals.add(job, refusal)
+        else:
+            ssn.outcome.refusals.add(job, Refusal(Stage.NODES, error=first))
+    if statement.operations:
+        for error in ssn.outcome.fit_errors.get(job.uid, {}).values():
+            error.settle()  # once what was placed is taken back, the reason could no longer be found
+    statement.discard()
+    return None
+
+
+def place_in_sets(
+    ssn: Session,
+    queue: Queue,
+    job: Job,
+    sub_job: SubJob | None,
+    tasks: deque[Task],
+    remember: bool,
+    domain: npt.NDArray[np.bool_] | None = None,
+) -> Statement | None:
+    """As `place_tasks`, in the first that will do of the sets into which plugins split the nodes."""
+    if not ssn.anybody(t.SUBSET_NODES):
+        return place_tasks(ssn, queue, job, sub_job, tasks, remember, domain)
+    nodes = [n for n in ssn.nodes.values() if domain is None or domain[n.row]]
+    sets = ssn.subset_nodes(job, sub_job, list(tasks), sorted(nodes, key=lambda n: n.name))
+    whole = list(tasks)
+    for one in [nodes] if sets is None else sets:
+        for task in whole:  # what failed in the set before says nothing about this one
+            ssn.outcome.fit_errors.get(job.uid, {}).pop(task.uid, None)
+        tasks.clear()
+        tasks.extend(whole)
+        within = rows_of(ssn, one)
+        placed = place_tasks(ssn, queue, job, sub_job, tasks, remember, within if domain is None else within & domain)
+        if placed is not None:
+            return placed
+    if not sets:
+        ssn.outcome.refuse(job, Stage.NODES, "no set of nodes is left to try it on")
+    return None
+
+
+def nowhere(ssn: Session, said: Verdict) -> FitError:
+    """Why a task can be placed on no node at all."""
+    nodes = len(ssn.nodes)
+    return FitError({reason_id(said.plugin, said.text, said.code): nodes}, nodes)
+
+
+def _apply(statement: Statement, task: Task, choice: Choice) -> str:
+    if choice.idle:
+        return statement.allocate(task, choice.node)
+    return statement.pipeline(task, choice.node)
+
+
+def _place_many(
+    ssn: Session,
+    queue: Queue,
+    job: Job,
+    sub_job: SubJob | None,
+    tasks: deque[Task],
+    statement: Statement,
+    search: NodeSearch,
+) -> int:
+    """Place the equal tasks at the head of *tasks* in bulk; how many were placed (0: go task by task)."""
+    if sub_job is not None:
+        return 0
+    wanted = min(ssn.more_needed(job), len(tasks))
+    if wanted < 2:
+        return 0
+    first = tasks[0]
+    equal = 1
+    for task in tasks:
+        if task is first:
+            continue
+        if equal >= wanted or task.klass is not first.klass or task.nominated_node or task.labels != first.labels:
+            break
+        equal += 1
+    if equal < 2:
+        return 0
+    room = ssn.allocatable_room(queue, first, equal)
+    if room < 2:
+        return 0
+    rows = search.plan(first, room)
+    if len(rows) < 2:
+        return 0
+    nodes = ssn.state.table.nodes
+    chosen = [n for n in (nodes[r] for r in rows) if n is not None]
+    batch = [tasks[i] for i in range(len(chosen))]
+    done = statement.allocate_many(batch, chosen)
+    for _ in range(done):
+        tasks.popleft()
+    return done
+
+
+def _failed_before(ssn: Session, job: Job, sub_job: SubJob | None, task: Task) -> bool:
+    """Was an equal task of the job found to fit nowhere, and nothing placed since that could have changed it?"""
+    failed = _unfit_tasks(ssn, job)
+    if not failed:
+        return False
+    if ssn.compat.role_failure:
+        if not task.role:
+            return False
+        return any(t.role == task.role and t.sub_job is sub_job for t in failed)
+    view = ssn.search.evaluator.view(task)
+    if view.session_filters:
+        return False
+    errors, now = ssn.outcome.fit_errors[job.uid], ssn.state.table.touched.position
+    return any(t.klass is task.klass and errors[t.uid].at == now for t in failed)
+
+
+def _unfit_tasks(ssn: Session, job: Job) -> list[Task]:
+    """The tasks of a job that no node can take."""
+    errors = ssn.outcome.fit_errors.get(job.uid)
+    if not errors:
+        return []
+    return [job.tasks[uid] for uid, error in errors.items() if uid in job.tasks and not isinstance(error, Denied)]
+
+
+def goes_on(ssn: Session, job: Job, sub_job: SubJob | None) -> bool:
+    """After a task failed: could the job still become ready without it?"""
+    group = sub_job if sub_job is not None else job
+    if job.min_available == len(job.tasks) or group.min_available >= len(group.tasks):
+        return False
+    if job.policies:
+        return True
+    failed = {t.role for t in _unfit_tasks(ssn, job)}
+    if job.min_available < job.role_total:
+        left = sum(1 for t in job.with_status(S.PENDING).values() if t.role not in failed)
+        return job.ready_count + left >= job.min_available
+    for role in failed:
+        minimum = job.role_minimums.get(role, 0)
+        if minimum > 0 and job.role_ready_count(role) < minimum:
+            return False
+    return True

@@ -1,0 +1,143 @@
+"""Nominations: room that was freed for a task is kept for it, by one rule.
+
+When a plan with evictions is committed, every task that it promised a place is nominated for its node. A nomination
+outlives the cycle: each session opens by holding its room (`hold_rooms`), on the node and in the queue, until the
+task has a place or is gone, its node is gone, or the nomination expires. The task itself looks for idle room first, its
+nominated node before the others (`search.py`), with its own hold lifted.
+
+A hold counts for everybody who comes after its holder in order, and for every job of which somebody was evicted for the
+holder. For the others, who come before it, it is free room (`giving_way`): they look beside it first, and whoever takes
+it ends the nomination. So nobody waits behind a hold of somebody after him; and no job is evicted twice for the same
+waiting one, so evictions end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pumice.framework.session.runtime import Nomination
+from pumice.model.intents import Nominate
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+if TYPE_CHECKING:
+    from pumice.framework.session.session import Session
+
+HOLD_SECONDS: Final = 120.0
+"""How long freed room is held: four times the default grace that a pod has to terminate."""
+
+
+def holds(ssn: Session) -> bool:
+    """Is freed room kept for the one it was freed for?"""
+    return not ssn.compat.hold_freed_room
+
+
+def nominate(ssn: Session, task: Task, node: Node, evicted: Iterable[str]) -> None:
+    """Hold room on the node for the task in the cycles to come; *evicted*: the jobs that lost somebody for it."""
+    if holds(ssn):
+        known = ssn.runtime.nominations
+        before = (known[uid].evicted for uid in task.job.tasks if uid in known)
+        known[task.uid] = Nomination(node.name, ssn.now + HOLD_SECONDS, frozenset(evicted).union(*before))
+
+
+def hold_rooms(ssn: Session) -> None:
+    """Hold the room of every nomination that still stands; forget the others."""
+    nominations = ssn.runtime.nominations
+    for uid in sorted(nominations):
+        nomination = nominations[uid]
+        task = ssn.state.tasks.get(uid)
+        node = ssn.nodes.get(nomination.node)
+        waits = task is not None and _waits(task)
+        if task is not None and waits and node is not None and ssn.now < nomination.until:
+            ssn.state.hold(task, node)
+        elif waits and not nomination.node:
+            continue
+        else:
+            del nominations[uid]
+            if task is not None:
+                ssn.state.nominate(task, task.pod.status.nominated_node_name)
+
+
+def end_nomination(ssn: Session, task: Task) -> None:
+    """Hold nothing for the task any more, and tell it; who was evicted for it is remembered while it waits."""
+    known = ssn.runtime.nominations
+    known[task.uid] = Nomination("", 0.0, known[task.uid].evicted)
+    ssn.state.nominate(task, "")
+    ssn.outcome.intents.append(Nominate(task.key, task.uid, ""))
+
+
+def _waits(task: Task) -> bool:
+    """Does the task still wait for a place, in a job that can be scheduled?"""
+    return task.status is TaskStatus.PENDING and task.job is not None and task.job.in_session
+
+
+@contextmanager
+def held_by_others(ssn: Session, queue: Queue, job: Job) -> Iterator[None]:
+    """Within the block room that is held for other jobs of the queue counts as the queue's, as it does on its nodes."""
+    others = [t for t, _ in ssn.state.rooms.values() if t.job is not job and t.job.queue == queue.name]
+    others = [t for t in others if t.status is TaskStatus.PENDING]
+    ssn.state.count_in_queue(queue, others, 1)
+    try:
+        yield
+    finally:
+        ssn.state.count_in_queue(queue, others, -1)
+
+
+def that_give_way(ssn: Session, queue: Queue, job: Job) -> list[Task]:
+    """The tasks whose held room is free to the job: it comes before them, and nobody of it was evicted for them."""
+    rooms, nominations = ssn.state.rooms, ssn.runtime.nominations
+    if not rooms:
+        return []
+    less = ssn.orders.job_less()
+    first: dict[str, bool] = {}
+    found = []
+    for uid, (task, _) in rooms.items():
+        other = task.job
+        if other is job or task.status is not TaskStatus.PENDING or job.uid in nominations[uid].evicted:
+            continue
+        name = other.queue
+        if name not in first:
+            first[name] = name == queue.name or ssn.orders.queue_less(queue, ssn.queues[name])
+        if first[name] and (name != queue.name or less(job, other)):
+            found.append(task)
+    return found
+
+
+def spared(ssn: Session, job: Job) -> bool:
+    """Does room that is held for somebody after the job not give way to it, because it was evicted for him?"""
+    nominations = ssn.runtime.nominations
+    return any(job.uid in nominations[uid].evicted for uid in ssn.state.rooms)
+
+
+@contextmanager
+def giving_way(ssn: Session, tasks: Iterable[Task]) -> Iterator[None]:
+    """Within the block nothing is held for these tasks; afterwards it is again, where the room is still there."""
+    state = ssn.state
+    lifted = [(task, state.lift(task)) for task in tasks]
+    try:
+        yield
+    finally:
+        for task, node in lifted:
+            if _still_there(ssn, task, node):
+                state.hold(task, node)
+            else:
+                end_nomination(ssn, task)
+
+
+def _still_there(ssn: Session, task: Task, node: Node) -> bool:
+    """Would the task have its room on the node, once what is leaving is gone, and may its queue still take it?"""
+    table, row, klass = ssn.state.table, node.row, task.klass
+    for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+        if table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row] < v:
+            return False
+    if klass.gpu is not None and not ssn.state.devices.fits(np.array([row], dtype=np.intp), klass.gpu, future=True)[0]:
+        return False
+    queue = ssn.queues.get(task.job.queue)
+    return queue is not None and bool(ssn.allocatable(queue, task))

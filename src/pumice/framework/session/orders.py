@@ -1,0 +1,192 @@
+"""Who goes first: the orders of a session over jobs, tasks, queues and sub-jobs, by comparison or by sort key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cmp_to_key
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pumice.engine.goheap import OrderedQueue
+from pumice.framework.points import table as t
+from pumice.framework.points.point import Point
+from pumice.framework.session.backlog import Backlog, Grouping, group_of, waits_for_admission, waits_for_room
+from pumice.model.job import Job, SubJob
+from pumice.model.queue import Queue
+from pumice.model.task import Task
+
+if TYPE_CHECKING:
+    from pumice.framework.session.session import Session
+
+T = TypeVar("T")
+ASKS = (t.JOB_ORDER, t.TASK_ORDER, t.QUEUE_ORDER, t.SUB_JOB_ORDER)
+
+
+class Orders:
+    """Puts things in order, as the plugins of one session say and by age and name where they do not."""
+
+    def __init__(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._job_keys: dict[str, tuple[int, Any]] = {}
+
+    # -- jobs -------------------------------------------------------------------------------------------------------
+    def job_less(self) -> Callable[[Job, Job], bool]:
+        """The order of jobs, with creation time and UID as last resort."""
+        ssn = self._ssn
+        key = ssn.sort_key(t.JOB_ORDER, _job_fallback)
+        if key is None:
+            order = ssn.job_order
+
+            def less(left: Job, right: Job) -> bool:
+                c = order(left, right)
+                return c < 0 if c else _job_fallback(left) < _job_fallback(right)
+
+            return less
+        cache = self._job_keys
+
+        def keyed(job: Job) -> Any:
+            held = cache.get(job.uid)
+            if held is None or held[0] != job.version:
+                held = cache[job.uid] = (job.version, key(job))
+            return held[1]
+
+        def before(left: Job, right: Job) -> bool:
+            try:
+                return bool(keyed(left) < keyed(right))
+            except TypeError:
+                return self._mixed(t.JOB_ORDER, lambda: self.job_less()(left, right))
+
+        return before
+
+    def job_key(self) -> Callable[[Job], Any]:
+        """A sort key for jobs, whatever shape the plugins give their order in; for `in_order` and the backlog."""
+        key = self._ssn.sort_key(t.JOB_ORDER, _job_fallback)
+        if key is not None:
+            return key
+        less = self.job_less()
+        return cmp_to_key(lambda a, b: -1 if less(a, b) else 1)
+
+    def sorted_jobs(self, jobs: Iterable[Job]) -> list[Job]:
+        """Jobs in order, first to last."""
+        return self._sorted(t.JOB_ORDER, list(jobs), self.job_key)
+
+    def _sorted(self, point: Point[..., Any, int], listed: list[T], key: Callable[[], Callable[[T], Any]]) -> list[T]:
+        try:
+            return sorted(listed, key=key())
+        except TypeError:
+            return self._mixed(point, lambda: sorted(listed, key=key()))
+
+    def _mixed(self, point: Point[..., Any, int], again: Callable[[], T]) -> T:
+        """Keys that cannot be compared with each other met: compare them with their kinds from now on."""
+        self._ssn.mixed_keys(point)
+        self._job_keys.clear()
+        self.reorder_jobs()
+        return again()
+
+    def reorder_jobs(self) -> None:
+        """What the sort keys of jobs are made of has changed (not the jobs): order all waiting jobs anew."""
+        self._ssn.runtime.backlog.forget()
+        self._ssn.runtime.admissions.forget()
+
+    def backlog(self) -> Backlog:
+        """The jobs of every queue that wait for room, in order and up to date."""
+        state, backlog = self._ssn.state, self._ssn.runtime.backlog
+        changed, state.backlog_changes = state.backlog_changes, {}
+        stands = backlog.stands(self._signature(lasts=True))
+        self._sync(backlog, changed.values() if stands else None, waits_for_room, group_of)
+        return backlog
+
+    def admissions(self, group: Grouping, *, lasts: bool) -> Backlog:
+        """The jobs of every queue that wait to be let in, in order; *lasts*: their groups hold until they change."""
+        state, admissions = self._ssn.state, self._ssn.runtime.admissions
+        changed, state.admission_changes = state.admission_changes, {}
+        stands = admissions.stands(self._signature(lasts=lasts)) and changed is not None
+        jobs = changed.values() if stands and changed is not None else None
+        self._sync(admissions, jobs, waits_for_admission, group)
+        return admissions
+
+    def _sync(
+        self, backlog: Backlog, changed: Iterable[Job] | None, waits: Callable[[Job], bool], group: Grouping
+    ) -> None:
+        """Bring a backlog up to date for jobs that changed, or make it anew of all (None)."""
+        state = self._ssn.state
+        everybody = state.unadmitted if waits is waits_for_admission else state.session_jobs
+        try:
+            backlog.sync(everybody.values() if changed is None else changed, waits, group, self.job_key())
+        except TypeError:
+            self._mixed(t.JOB_ORDER, lambda: None)
+            backlog.stands(None)
+            backlog.sync(everybody.values(), waits, group, self.job_key())
+
+    def forget_admissions(self) -> None:
+        """Nobody waits to be let in: follow no job until somebody does."""
+        self._ssn.runtime.admissions.forget()
+        self._ssn.state.admission_changes = None
+
+    def _signature(self, *, lasts: bool) -> object:
+        ssn = self._ssn
+        keyed = lasts and ssn.sort_key(t.JOB_ORDER, _job_fallback) is not None
+        return (id(ssn.state), ssn.signature) if keyed else None
+
+    # -- tasks ------------------------------------------------------------------------------------------------------
+    def task_less(self, left: Task, right: Task) -> bool:
+        """The order of tasks, with pod index, creation time and UID as last resort."""
+        c = self._ssn.task_order(left, right)
+        return c < 0 if c else _task_fallback(left, right) < 0
+
+    def sorted_tasks(self, tasks: Iterable[Task]) -> list[Task]:
+        """Tasks in order, first to last."""
+        listed = list(tasks)
+        if len(listed) < 2:
+            return listed
+        indexed = all(task.order is not None for task in listed)
+        if indexed or all(task.order is None for task in listed):
+            key = self._ssn.sort_key(t.TASK_ORDER, _task_key)
+            if key is not None:
+                try:
+                    return sorted(listed, key=key)
+                except TypeError:
+                    return self._mixed(t.TASK_ORDER, lambda: self.sorted_tasks(listed))
+
+        def compare(left: Task, right: Task) -> int:
+            return -1 if self.task_less(left, right) else 1
+
+        return sorted(listed, key=cmp_to_key(compare))
+
+    # -- queues and sub-jobs ----------------------------------------------------------------------------------------
+    def queue_less(self, left: Queue, right: Queue) -> bool:
+        """The order of queues, with creation time and name as last resort."""
+        c = self._ssn.queue_order(left, right)
+        return c < 0 if c else (left.creation, left.name) < (right.creation, right.name)
+
+    def victim_queue_less(self, left: Queue, right: Queue, preemptor: Queue) -> bool:
+        """From which queue victims are taken first."""
+        c = self._ssn.victim_queue_order(left, right, preemptor)
+        return c < 0 if c else not self.queue_less(left, right)
+
+    def sub_job_less(self, left: SubJob, right: SubJob) -> bool:
+        """The order of sub-jobs, with match index and UID as last resort."""
+        c = self._ssn.sub_job_order(left, right)
+        return c < 0 if c else (left.match_index, left.uid) < (right.match_index, right.uid)
+
+    def queue_heap(self, queues: Iterable[Queue] = ()) -> OrderedQueue[Queue]:
+        """Queues to be popped in order."""
+        return OrderedQueue(self.queue_less, queues)
+
+    def job_heap(self, jobs: Iterable[Job] = ()) -> OrderedQueue[Job]:
+        """Jobs to be popped in order."""
+        return OrderedQueue(self.job_less(), jobs)
+
+
+def _job_fallback(job: Job) -> tuple[float, bytes]:
+    return job.creation, job.uid.encode()
+
+
+def _task_key(task: Task) -> tuple[int, float, str]:
+    return task.order if task.order is not None else 0, task.creation, task.uid
+
+
+def _task_fallback(left: Task, right: Task) -> int:
+    if left.order is not None and right.order is not None and left.order != right.order:
+        return -1 if left.order < right.order else 1
+    a, b = (left.creation, left.uid), (right.creation, right.uid)
+    return (a > b) - (a < b)

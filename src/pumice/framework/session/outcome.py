@@ -1,0 +1,92 @@
+"""What a session decides and finds out: intents, promises, and why those who wait do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pumice.engine.choose import FitError
+from pumice.framework.session.phases import status_of
+from pumice.framework.session.refusals import Refusal, Refusals, Stage
+from pumice.framework.session.runtime import Runtime
+from pumice.model.codes import ReasonCode
+from pumice.model.intents import Intent, StatusUpdate
+from pumice.model.job import Job
+from pumice.model.reason import Verdict
+from pumice.model.task import Task
+from pumice.state.cluster import ClusterState
+
+if TYPE_CHECKING:
+    from pumice.framework.session.statement import Operation, Statement
+
+
+class Outcome:
+    """The result of one session while it is made."""
+
+    def __init__(self, state: ClusterState, runtime: Runtime) -> None:
+        self._state, self._runtime = state, runtime
+        self.intents: list[Intent] = []
+        self.kept: list[Statement] = []
+        """Statements that stay applied until the session closes."""
+        self.promises: list[Operation] = []
+        """Committed places on room that is being released."""
+        self.refusals = Refusals()
+        self.fit_errors: dict[str, dict[str, FitError]] = {}
+        """Job -> task -> why it fits nowhere."""
+        self.conditions: dict[str, list[dict[str, str]]] = {}
+
+    # -- why not ----------------------------------------------------------------------------------------------------
+    def refuse(self, job: Job, stage: Stage, said: Verdict | str, plugin: str = "") -> None:
+        """Remember why a job was not served, in the words of who refused it."""
+        self.refusals.add(job, Refusal.of(stage, said, plugin))
+
+    def refusal_of(self, job: Job) -> Refusal | None:
+        """Why a waiting job was not served in this cycle."""
+        runtime = self._runtime
+        return self.refusals.of(job, runtime.backlog.group_of(job) or runtime.admissions.group_of(job))
+
+    def unfit(self, job: Job, task: Task, error: FitError) -> None:
+        """Remember why a task fits nowhere, and in which state of the nodes."""
+        error.at = self._state.table.touched.position
+        self.fit_errors.setdefault(job.uid, {})[task.uid] = error
+
+    def set_condition(self, job: Job, kind: str, status: str, reason: ReasonCode, message: str) -> None:
+        """Write a condition of a job's PodGroup when the session closes."""
+        mine = self.conditions.setdefault(job.uid, [])
+        mine[:] = [c for c in mine if c["type"] != kind]
+        mine.append({"type": kind, "status": status, "reason": reason, "message": message})
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+    def settle(self, jobs: Iterable[Job]) -> None:
+        """Phases, counters and conditions of the PodGroups of jobs."""
+        for job in jobs:
+            before = job.group.status if job.group else None
+            if before is None:
+                continue
+            conditions = self.conditions.get(job.uid, [])
+            status = status_of(job, any(c["type"] == "Unschedulable" for c in conditions))
+            counters = (before.phase, before.running, before.failed, before.succeeded)
+            new = (status["phase"], status["running"], status["failed"], status["succeeded"])
+            fresh = [c for c in conditions if not _has_condition(before.conditions or [], c)]
+            if counters != new or fresh:
+                if fresh:
+                    status["conditions"] = fresh
+                self.intents.append(StatusUpdate("PodGroup", job.uid, status))
+            if status["phase"] != job.phase:
+                self._state.set_phase(job, status["phase"])
+
+    def undo(self) -> None:
+        """Take back everything that was kept, newest first."""
+        while self.kept:
+            self.kept.pop().discard()
+
+    def release(self) -> None:
+        """Let go of everything that leads back to the session."""
+        self.kept, self.promises, self.fit_errors, self.refusals = [], [], {}, Refusals()
+
+
+def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:
+    return any(
+        c.type == new["type"] and (c.status, c.reason, c.message) == (new["status"], new["reason"], new["message"])
+        for c in existing
+    )

@@ -1,0 +1,217 @@
+"""The questions of a session by name: ``ssn.job_ready(job)``. Those about nodes are answered by the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pumice.engine.rows import NodeRows
+from pumice.framework.points import table as t
+from pumice.framework.points.guard import guarded
+from pumice.framework.points.point import Point
+from pumice.framework.session.asking import Asked, Asking
+from pumice.framework.session.budgets import Budgets
+from pumice.framework.session.search import Search
+from pumice.model.job import Job, SubJob
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.reason import Reason, Unfit, Verdict, reason_of
+from pumice.model.task import Task
+from pumice.state.cluster import ClusterState
+
+_FAILED = object()
+
+
+class Questions(Asking):
+    """Every point can be asked by its name. The base of `Session`."""
+
+    state: ClusterState
+    budgets: Budgets
+    search: Search
+    _preemptive: dict[Hashable, Verdict]
+    _preemptive_at: int
+
+    job_order = Asked(t.JOB_ORDER)
+    task_order = Asked(t.TASK_ORDER)
+    queue_order = Asked(t.QUEUE_ORDER)
+    victim_queue_order = Asked(t.VICTIM_QUEUE_ORDER)
+    sub_job_order = Asked(t.SUB_JOB_ORDER)
+    cluster_order = Asked(t.CLUSTER_ORDER)
+    pre_predicate = Asked(t.PRE_PREDICATE)
+    hyper_node_order = Asked(t.HYPER_NODE_ORDER)
+    hyper_node_gradient_for_job = Asked(t.HYPER_NODE_GRADIENT_FOR_JOB)
+    hyper_node_gradient_for_sub_job = Asked(t.HYPER_NODE_GRADIENT_FOR_SUB_JOB)
+    gpu_order = Asked(t.GPU_ORDER)
+    node_pre_order = Asked(t.NODE_PRE_ORDER)
+    subset_nodes = Asked(t.SUBSET_NODES)
+    job_ready = Asked(t.JOB_READY)
+    job_pipelined = Asked(t.JOB_PIPELINED)
+    job_enqueueable = Asked(t.JOB_ENQUEUEABLE)
+    job_enqueued = Asked(t.JOB_ENQUEUED)
+    job_starving = Asked(t.JOB_STARVING)
+    victim_filter = Asked(t.VICTIM_FILTER)
+    scenario_validator = Asked(t.SCENARIO_VALIDATOR)
+    overused = Asked(t.OVERUSED)
+    allocatable = Asked(t.ALLOCATABLE)
+    target_job = Asked(t.TARGET_JOB)
+    reserved_nodes = Asked(t.RESERVED_NODES)
+    pre_job_allocation = Asked(t.PRE_JOB_ALLOCATION)
+    bind_request_mutate = Asked(t.BIND_REQUEST_MUTATE)
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+    def predicate(self, task: Task, node: Node) -> None:
+        """Returns if the task fits the node (resources aside).
+
+        :raises Unfit: it does not, and why.
+        """
+        reason = self.search.objection(task, node)
+        if reason is not None:
+            raise Unfit(reason.text, code=reason.code)
+
+    def batch_predicate(self, task: Task, nodes: Sequence[Node]) -> dict[str, Reason]:
+        """The first objection to each of several nodes (resources aside); those without one are not listed."""
+        codes = self.search.evaluator.first_objection(task, self._rows(nodes)).tolist()
+        return {node.name: reason_of(code) for node, code in zip(nodes, codes, strict=True) if code}
+
+    def node_order(self, task: Task, node: Node) -> float:
+        """The node's score for the task, all plugins together (scores that normalise see this node alone)."""
+        return self.batch_node_order(task, [node])[node.name]
+
+    def batch_node_order(self, task: Task, nodes: Sequence[Node]) -> dict[str, float]:
+        """The scores of several candidate nodes."""
+        view = self.search.evaluator.view(task)
+        scores = self.search.chooser.scores(view, task, self._rows(nodes).index)
+        return {n.name: float(s) for n, s in zip(nodes, scores, strict=True)}
+
+    def best_node(self, task: Task, scores: Mapping[str, float]) -> Node | None:
+        """The node of a score table: a plugin's choice, else the highest score, ties by name."""
+        chosen = self.search.best_node(task, dict(scores))
+        if chosen is None and scores:
+            name = min(scores, key=lambda n: (-scores[n], n.encode()))
+            chosen = self.state.table.by_name.get(name)
+        return chosen
+
+    def _rows(self, nodes: Sequence[Node]) -> NodeRows:
+        return NodeRows(self.state.table, np.array([n.row for n in nodes], dtype=np.intp))
+
+    # -- jobs -------------------------------------------------------------------------------------------------------
+    def job_valid(self, job: Job) -> Verdict:
+        """Is the job worth trying? One that breaks a rule is not, whatever plugins say."""
+        if job.problem:
+            return Verdict(False, job.problem, "pumice", "Invalid")
+        return self.ask(t.JOB_VALID, job)
+
+    def sub_job_ready(self, job: Job, sub_job: SubJob | None) -> Verdict:
+        """May the sub-job's placements be kept? Jobs without policies are asked as a whole."""
+        return self.job_ready(job) if sub_job is None else self.ask(t.SUB_JOB_READY, sub_job)
+
+    def sub_job_pipelined(self, job: Job, sub_job: SubJob | None) -> Verdict:
+        """May the sub-job wait? Jobs without policies are asked as a whole."""
+        return self.job_pipelined(job) if sub_job is None else self.ask(t.SUB_JOB_PIPELINED, sub_job)
+
+    more_needed = Asked(t.MORE_NEEDED)
+
+    def needed_to_keep(self, job: Job) -> int:
+        """How many more tasks must be placed, at least, before anything of the job is kept; 1 when nobody can say.
+
+        A plugin that lets jobs wait with less than they need (sla does) is asked, so nobody can say.
+        """
+        known = {c.plugin for tier in self.chain(t.JOB_READY.name) for c in tier if c.needs}
+        if any(c.plugin not in known for tier in self.chain(t.JOB_PIPELINED.name) for c in tier):
+            return 1
+        return int(self.more_needed(job))
+
+    enqueue_key = Asked(t.ENQUEUE_KEY)
+
+    def enqueue_keys_last(self) -> bool:
+        """Do the `enqueue_key`s of jobs hold until the jobs change?"""
+        return all(c.lasting for tier in self.chain(t.JOB_ENQUEUEABLE.name) for c in tier)
+
+    # -- queues -----------------------------------------------------------------------------------------------------
+    def allocatable_by_class(self) -> bool:
+        """Does `allocatable` depend on nothing but the queue and the class of a task?"""
+        return all(c.room is not None for tier in self.chain(t.ALLOCATABLE.name) for c in tier)
+
+    def allocatable_room(self, queue: Queue, task: Task, wanted: int) -> int:
+        """How many equal tasks in a row the queue would take, up to *wanted*; 0 when somebody cannot say."""
+        return int(min(self.ask(t.ROOM, queue, task), wanted))
+
+    def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
+        """May the queue reclaim for these tasks?"""
+        keys = self.bind(t.PREEMPTIVE_KEY)(tasks[0]) if len(tasks) == 1 else None
+        if keys is None:
+            return self.ask(t.PREEMPTIVE, queue, tasks)
+        position = self.state.table.touched.position
+        if self._preemptive_at != position:
+            self._preemptive.clear()
+            self._preemptive_at = position
+        known = (queue.name, tasks[0].klass.id, *keys)
+        answer = self._preemptive.get(known)
+        if answer is None:
+            answer = self._preemptive[known] = self.ask(t.PREEMPTIVE, queue, tasks)
+        return answer
+
+    # -- victims ----------------------------------------------------------------------------------------------------
+    def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
+        """Who may be preempted for the task, as far as disruption budgets last; None when nobody decided."""
+        return self.evictable(t.PREEMPTABLE, preemptor, candidates)
+
+    def reclaimable(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task] | None:
+        """Who may be reclaimed for the task, as far as disruption budgets last; None when nobody decided."""
+        return self.evictable(t.RECLAIMABLE, reclaimer, candidates)
+
+    def unified_evictable(self, context: Any, candidates: Sequence[Task]) -> list[Task] | None:
+        """Who may be evicted by a gang action, as far as disruption budgets last; None when nobody decided."""
+        return self.evictable(t.UNIFIED_EVICTABLE, context, candidates)
+
+    def evictable(
+        self, point: Point[[Any, Sequence[Task]], Any, list[Task] | None], evictor: Any, candidates: Sequence[Task]
+    ) -> list[Task] | None:
+        """Whom the plugins let go at a point, as far as disruption budgets last."""
+        chosen = self.ask(point, evictor, self.budgets.open(candidates))
+        return chosen and self.budgets.together(chosen)
+
+    def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
+        """Running tasks that should go although nobody waits for their room."""
+        return self.budgets.together(list(self.bind(t.VICTIM_TASKS)(self.budgets.open(tasks))))
+
+    def victim_profiles(
+        self, point: Point[..., Any, Any]
+    ) -> list[tuple[Callable[[Job], Hashable], Callable[[Hashable, Hashable], bool]]]:
+        """What plugins of the deciding tier declared about whose tasks they never let go: (profile, admits)."""
+        tiers = self.chain(point.name)
+        if not tiers or self.rule_of(point) is not point.rule:
+            return []
+        found = []
+        for c in tiers[0]:
+            if c.profile is not None and c.admits is not None:
+                said = (self.failures, c.plugin, f"{point.name}.profile", c.profile, _known, _unknown)
+                judged = (self.failures, c.plugin, f"{point.name}.admits", c.admits, _admitted, _everybody)
+                found.append((guarded(*said, parameters=1), _mutual(guarded(*judged, parameters=2))))
+        return found
+
+
+def _known(_: str, profile: Hashable) -> Hashable:
+    hash(profile)
+    return profile
+
+
+def _unknown(_: str) -> object:
+    return _FAILED
+
+
+def _admitted(_: str, answer: Any) -> bool:
+    if not isinstance(answer, (bool, np.bool_)):
+        raise TypeError(f"must be True or False, got {answer!r}")
+    return bool(answer)
+
+
+def _everybody(_: str) -> bool:
+    return True
+
+
+def _mutual(admits: Callable[[Any, Any], bool]) -> Callable[[Hashable, Hashable], bool]:
+    """Whoever's profile is not known may be a victim, and may have any: the plugin is asked in full."""
+    return lambda own, other: own is _FAILED or other is _FAILED or admits(own, other)

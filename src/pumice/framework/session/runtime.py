@@ -1,0 +1,69 @@
+"""What outlives a session: kept evaluations, plugin memory, plugin health, the seeded generator."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from pumice.engine.hypernodes import HyperNodeTree
+from pumice.engine.views import ViewCache
+from pumice.framework.points.health import Health
+from pumice.framework.session.backlog import Backlog
+
+
+@dataclass(slots=True)
+class Nomination:
+    """Room on a node that is kept for a task until a time."""
+
+    node: str
+    """Nothing where it ended while the task waits: then only who was evicted for it is remembered."""
+    until: float
+    evicted: frozenset[str] = frozenset()
+    """The jobs that lost tasks for the task's job since it waits."""
+
+
+@dataclass(slots=True)
+class Runtime:
+    """State of the scheduler between cycles; saved with a cycle where it decides anything."""
+
+    seed: int = 0
+    random_ties: bool = False
+    cache: ViewCache = field(default_factory=ViewCache)
+    memory: dict[str, dict[str, Any]] = field(default_factory=dict)
+    health: dict[str, Health] = field(default_factory=dict)
+    backlog: Backlog = field(default_factory=Backlog)
+    """Jobs that wait for room."""
+    admissions: Backlog = field(default_factory=Backlog)
+    """Jobs that wait to be let into their queue."""
+    nominations: dict[str, Nomination] = field(default_factory=dict)
+    cycle: int = 0
+    hyper_nodes: tuple[object, HyperNodeTree] | None = None
+    """The tree of hyper-nodes, with what it was made of."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """Indexes that follow from the state, kept for speed alone and never saved."""
+
+    told: set[tuple[str, ...]] = field(default_factory=set)
+    """Failures of plugins that were logged: (plugin, point, kind of error, line)."""
+    key_kinds: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Orders in which sort keys of several kinds met."""
+    orders: dict[tuple[object, ...], list[list[str]]] = field(default_factory=dict)
+    """Who is asked at a point, tier by tier, by configuration and who registers there."""
+
+    def rng(self) -> random.Random | None:
+        """The generator of this cycle where ties are settled at random."""
+        return random.Random(f"{self.seed}/{self.cycle}") if self.random_ties else None
+
+    def forget(self) -> None:
+        """A new configuration: drop what was kept for the old one."""
+        self.drop_kept()
+        self.told.clear()
+        self.health.clear()
+
+    def drop_kept(self) -> None:
+        """Drop what is kept for speed; it is made anew."""
+        self.cache = ViewCache()
+        self.backlog = Backlog()
+        self.admissions = Backlog()
+        self.orders = {}
+        self.key_kinds.clear()

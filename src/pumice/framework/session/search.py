@@ -1,0 +1,141 @@
+"""Where a task can go: the engine of a session, made of the points about nodes when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pumice.engine.choose import Chooser
+from pumice.engine.evaluate import Evaluator
+from pumice.engine.rows import NodeRows
+from pumice.engine.views import Filter, Floats, Scorer
+from pumice.framework.points import table as t
+from pumice.framework.points.rows import RowGuard, filter_of, scorer_of
+from pumice.model.node import Node
+from pumice.model.reason import Reason, reason_of
+from pumice.model.task import Task
+
+if TYPE_CHECKING:
+    from pumice.framework.session.session import Session
+
+ASKED_BY_ROWS = (t.PREDICATE, t.BATCH_PREDICATE, t.NODE_ORDER, t.BATCH_NODE_ORDER)
+ASKS = (
+    *(t.PREDICATE, t.BATCH_PREDICATE, t.NODE_ORDER, t.BATCH_NODE_ORDER, t.NODE_MAP, t.NODE_REDUCE, t.NODE_PRE_ORDER),
+    *(t.BEST_NODE, t.GPU_ORDER),
+)
+
+
+class Search:
+    """Filters, scores and the choice of a node, for one session."""
+
+    def __init__(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._evaluator: Evaluator | None = None
+        self._chooser: Chooser | None = None
+
+    def forget(self) -> None:
+        """Somebody registered, or the session is over: have it made anew."""
+        if self._chooser is not None:
+            self._chooser.forget()
+        self._evaluator = self._chooser = None
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Answers about many nodes at once."""
+        self._ssn.may_ask(*ASKED_BY_ROWS)
+        if self._evaluator is None:
+            self._evaluator = self._make_evaluator()
+        return self._evaluator
+
+    def _make_evaluator(self) -> Evaluator:
+        ssn = self._ssn
+        asked = [(p, c) for p in (t.PREDICATE, t.BATCH_PREDICATE) for tier in ssn.chain(p.name) for c in tier]
+        position = {plugin: n for n, plugin in enumerate(self._plugins([c.plugin for _, c in asked]))}
+        asked.sort(key=lambda pair: position[pair[1].plugin])
+        filters: list[Filter] = [filter_of(p, c, position[c.plugin]) for p, c in asked]
+        scorers: list[Scorer] = [
+            scorer_of(p, c) for p in (t.NODE_ORDER, t.BATCH_NODE_ORDER) for tier in ssn.chain(p.name) for c in tier
+        ]
+        kept: list[object] = [(f.plugin, f.batch, f.scope) for f in filters]
+        kept += [(s.plugin, s.batch, s.scope) for s in scorers]
+        cache = ssn.runtime.cache
+        cache.use((ssn.signature, tuple(kept)))
+        return Evaluator(
+            ssn.state.table,
+            filters,
+            scorers,
+            cache,
+            RowGuard(ssn.failures),
+            unopposed=t.PREDICATE.nobody or t.BATCH_PREDICATE.nobody,
+            unscored=t.NODE_ORDER.nobody + t.BATCH_NODE_ORDER.nobody,
+        )
+
+    def _plugins(self, asked: Sequence[str]) -> list[str]:
+        """Plugins in the order in which they are asked."""
+        order = self._ssn.plugin_order()
+        return list(dict.fromkeys([*(n for n in order if n in asked), *(sorted(asked) if order else asked)]))
+
+    @property
+    def chooser(self) -> Chooser:
+        """Chooses nodes."""
+        if self._chooser is None:
+            ssn = self._ssn
+            self._chooser = Chooser(
+                self.evaluator,
+                best_node=self.best_node if ssn.anybody(t.BEST_NODE) else None,
+                reduce=self.map_reduce if ssn.anybody(t.NODE_MAP) else None,
+                rng=ssn.runtime.rng(),
+                score_single=not ssn.compat.unscored_single_candidate,
+                pre_order=ssn.node_pre_order if ssn.anybody(t.NODE_PRE_ORDER) else None,
+            )
+        return self._chooser
+
+    def objection(self, task: Task, node: Node) -> Reason | None:
+        """Why the task does not fit the node (resources aside), or None."""
+        rows = NodeRows(self._ssn.state.table, np.array([node.row], dtype=np.intp))
+        code = int(self.evaluator.first_objection(task, rows)[0])
+        return reason_of(code) if code else None
+
+    def best_node(self, task: Task, scores: dict[str, float]) -> Node | None:
+        """The node that a plugin takes from a score table, or None."""
+        chosen = self._ssn.ask(t.BEST_NODE, task, scores)
+        return self._ssn.state.table.by_name.get(chosen) if isinstance(chosen, str) else chosen
+
+    def map_reduce(self, task: Task, rows: NodeRows, _: Floats | None = None) -> Floats:
+        """Scores in two steps: whole numbers per node, edited by the same plugin, then put together."""
+        ssn, merge = self._ssn, t.NODE_MAP.rule.merge
+        total: Any = np.full(len(rows), t.NODE_MAP.nobody)
+        reducers = {c.plugin: ssn.guarded(t.NODE_REDUCE, c) for tier in ssn.chain(t.NODE_REDUCE.name) for c in tier}
+        for c in [c for tier in ssn.chain(t.NODE_MAP.name) for c in tier]:
+            mapped = ssn.guarded(t.NODE_MAP, c)
+            scores = {n.name: _whole(mapped(task, n)) for n in rows.nodes}
+            reduce = reducers.get(c.plugin)
+            if reduce is not None:
+                given = dict(scores)
+                edited = reduce(task, given)
+                scores = _finite(given) if edited is None else edited
+            total = merge(total, np.array([scores.get(name, 0.0) for name in rows.names]))
+        return np.asarray(total, dtype=np.float64)
+
+    def pick_devices(self, task: Task, node: Node) -> tuple[int, ...]:
+        """The devices that a task would get on a node, best `gpu_order` first, ties by index."""
+        ssn = self._ssn
+        if not ssn.anybody(t.GPU_ORDER):
+            return ()
+
+        def order(devices: Sequence[int]) -> list[int]:
+            scored = [(ssn.gpu_order(task, node, str(d)), d) for d in devices]
+            return [d for _, d in sorted((-s, d) for s, d in scored if s is not None)]
+
+        return tuple(ssn.state.devices.pick(task, node, order))
+
+
+def _whole(score: float | None) -> float:
+    return float("-inf") if score is None else float(int(score // 1))
+
+
+def _finite(scores: dict[str, Any]) -> dict[str, float]:
+    """What a plugin left of its scores; whatever is no number counts as 0."""
+    return {n: float(s) if isinstance(s, (int, float)) and np.isfinite(s) else 0.0 for n, s in scores.items()}

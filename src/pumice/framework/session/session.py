@@ -1,0 +1,430 @@
+"""Session: one instant of the cluster, the plugins opened on it, and everything they can be asked."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pumice.engine.hypernodes import HyperNodeTree, tree_of
+from pumice.engine.scope import Scope
+from pumice.errors import PluginError, PluginLoadError, UnknownName, shown
+from pumice.framework.arguments import Arguments
+from pumice.framework.compat import PUMICE, Compat
+from pumice.framework.metrics import Metrics
+from pumice.framework.names import hint
+from pumice.framework.points.binds import Binds
+from pumice.framework.points.callback import Callback, adapted
+from pumice.framework.points.events import EventHandler
+from pumice.framework.points.guard import FAILS, Failures
+from pumice.framework.points.handlers import Handlers
+from pumice.framework.points.registration import Fn, Registration
+from pumice.framework.points.table import POINTS
+from pumice.framework.session.budgets import Budgets
+from pumice.framework.session.nominations import hold_rooms, holds
+from pumice.framework.session.orders import Orders
+from pumice.framework.session.outcome import Outcome
+from pumice.framework.session.problems import tell_problems
+from pumice.framework.session.questions import Questions
+from pumice.framework.session.refused import learn_refusals
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.search import Search
+from pumice.framework.session.statement import Statement
+from pumice.model.intents import Choice
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.reason import Verdict
+from pumice.model.resources import Resources
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+from pumice.state.cluster import ClusterState
+
+S = TaskStatus
+
+
+@dataclass(slots=True)
+class PluginEntry:
+    """A plugin of a tier: its object, its conf name and which of its flags are on."""
+
+    name: str
+    build: Callable[[], Any]
+    enabled: Callable[[str], bool]
+    plugin: Any = None
+
+
+@dataclass(slots=True)
+class Shard:
+    """The nodes that are this scheduler's own; *hard* means no others may be used."""
+
+    hard: bool
+    nodes: frozenset[str]
+
+
+class Session(Registration, Questions):
+    """One scheduling session.
+
+    A plugin sees the cluster, registers, and may ask every point by its name. What actions need beside that stands in
+    parts of their own: `orders` (who goes first), `search` (where to), `outcome` (what was decided, and why not more).
+    Built by hand without tiers, every registration counts as one enabled tier in order: open a plugin on it with
+    `open_plugin` and ask (``ssn.predicate(task, node)``, ``ssn.job_ready(job)``).
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        *,
+        tiers: Sequence[Sequence[PluginEntry]] | None = None,
+        actions: Sequence[str] = (),
+        action_arguments: Callable[[str], Mapping[str, Any]] | None = None,
+        compat: Compat = PUMICE,
+        runtime: Runtime | None = None,
+        shard: Shard | None = None,
+        signature: object = None,
+        environment: Mapping[str, Any] | None = None,
+        unasked: frozenset[str] = frozenset(),
+    ) -> None:
+        """*unasked*: the points that no action asks, so that whoever registers there is told."""
+        self.state = state
+        self.compat = compat
+        self.runtime = runtime if runtime is not None else Runtime()
+        self.shard = shard
+        self.environment = environment or {}
+        """What a plugin may know beside the cluster's objects: node usage, enabled features."""
+        self.actions = tuple(actions)
+        self.signature = signature
+        self.metrics = Metrics()
+        self.failures = self._make_failures()
+        self.budgets = Budgets(state, as_volcano=compat.disruption_budgets, kept=self.runtime.kept)
+        self.handlers = Handlers(self.failures, state, raising_objects=compat.raising_handlers)
+        self.binds = Binds(self.failures)
+        self.outcome = Outcome(state, self.runtime)
+        self.orders = Orders(self)
+        self.search = Search(self)
+        self.timings: dict[tuple[str, str], float] = {}
+        self.warnings: list[str] = []
+        self._tiers, self._action_arguments, self._unasked = tiers, action_arguments, unasked
+        self._registered: dict[str, dict[str, list[Callback]]] = {}
+        self._opening = ""
+        self._opening_entry: PluginEntry | None = None
+        self._opened: list[tuple[str, Any]] = []
+        self._preemptive: dict[Hashable, Verdict] = {}
+        self._preemptive_at = -1
+        state.refresh()
+        self._changed: dict[str, Job] = dict(state.changed_jobs)
+        self._begin_asking()
+
+    def _make_failures(self) -> Failures:
+        return Failures(self.runtime.health, self.runtime.told, self.metrics)
+
+    # -- what plugins see -------------------------------------------------------------------------------------------
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """Jobs with a PodGroup and a queue, by UID."""
+        return self.state.session_jobs
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes by name."""
+        return self.state.table.by_name
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        """Queues by name."""
+        return self.state.queues
+
+    @property
+    def total(self) -> Resources:
+        """What all nodes offer."""
+        return self.state.total_resources()
+
+    @property
+    def now(self) -> float:
+        """The time of this session, in seconds."""
+        return self.state.now
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What the plugin being opened (or asked at close) keeps between sessions."""
+        return self.memory_of(self._opening)
+
+    def keep_sum(self, name: str, contribution: Callable[[Job], Resources]) -> Resources:
+        """The sum of what every job contributes, as of the session's opening, without asking about all jobs each cycle.
+
+        For `on_session_open`. *contribution* is asked again about jobs that change, so it must depend on the job alone.
+        A function of a module is followed from cycle to cycle; a method is asked about every job in each.
+        """
+        return self.state.keep_sum(f"{self._opening}/{name}", contribution)
+
+    def memory_of(self, plugin: str) -> dict[str, Any]:
+        """What a plugin keeps between sessions."""
+        return self.runtime.memory.setdefault(plugin, {})
+
+    @property
+    def log(self) -> logging.Logger:
+        """The logger of the plugin being opened."""
+        return logging.getLogger(f"pumice.plugins.{self._opening}" if self._opening else "pumice.plugins")
+
+    @property
+    def errors(self) -> list[PluginError]:
+        """What went wrong in plugins."""
+        return self.failures.errors
+
+    def action_arguments(self, action: str) -> Arguments:
+        """The arguments that the configuration gives an action."""
+        given = self._action_arguments(action) if self._action_arguments else {}
+        return Arguments(given, owner=f"action {action}")
+
+    @property
+    def describes(self) -> bool:
+        """Is this session only to find out who registers where? Then nobody outside is to be called."""
+        return bool(self.environment.get("describes"))
+
+    def flag(self, name: str) -> bool:
+        """Is a flag (``enableHierarchy``) on for the plugin being opened? Off in a session built by hand."""
+        return self._opening_entry is not None and self._opening_entry.enabled(name)
+
+    def plugins_without(self, *flags: str) -> frozenset[str]:
+        """The plugins of the tiers for which none of these flags is on."""
+        return frozenset(
+            e.name for tier in self._tiers or () for e in tier if not any(e.enabled(flag) for flag in flags)
+        )
+
+    def plugin_order(self) -> list[str]:
+        """The names under which plugins of the tiers may register, in the conf's order; empty without tiers."""
+        entries = [e for tier in self._tiers or () for e in tier]
+        return [*(getattr(e.plugin, "name", e.name) for e in entries), *(e.name for e in entries)]
+
+    def configured(self, plugin: str) -> bool:
+        """Is a plugin of that name among the tiers?"""
+        return any(e.name == plugin for tier in self._tiers or () for e in tier)
+
+    def registered(self) -> Mapping[str, Sequence[Callback]]:
+        """Point -> everything that was registered there, asked or not."""
+        return {
+            point: [c for callbacks in known.values() for c in callbacks] for point, known in self._registered.items()
+        }
+
+    @property
+    def opening(self) -> str:
+        """The plugin that is being opened or closed, or nothing."""
+        return self._opening
+
+    @property
+    def hyper_nodes(self) -> HyperNodeTree:
+        """The tree of hyper-nodes; made anew when one of them or a node changed."""
+        state = self.state
+        key = (id(state), state.versions.get("HyperNode", 0), state.table.changed.position)
+        known = self.runtime.hyper_nodes
+        if known is None or known[0] != key:
+            known = self.runtime.hyper_nodes = (key, tree_of(state))
+        return known[1]
+
+    if not TYPE_CHECKING:  # a type checker should find these names missing
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """:raises UnknownName: the session has no such name; says which was perhaps meant."""
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise UnknownName(f"the session has no {name!r}{hint(name, dir(type(self)))}")
+
+    # -- registering ------------------------------------------------------------------------------------------------
+    def add(self, point: str, name: str | Fn, fn: Fn | None = None, **declared: Any) -> None:
+        """Register a callback at a point. A second one under the same name replaces the first, unless *also*.
+
+        :raises PluginLoadError: there is no such point, or what is handed over fits no form of it.
+        """
+        rule = POINTS.get(point)
+        if rule is None:
+            near = hint(point, POINTS)
+            raise PluginLoadError(
+                f"extension point {point!r}: there is none of that name{near}; `pumice points` lists them"
+            )
+        if fn is None:
+            if not callable(name):
+                raise PluginLoadError(f"{rule.register}: needs a function, got {fn!r} for {name!r}")
+            fn, name = name, getattr(getattr(name, "__self__", None), "name", "") or self._opening
+        elif not isinstance(name, str):
+            raise PluginLoadError(f"{rule.register}: the name must be text, got {name!r}")
+        also = declared.pop("also", False)
+        shaped = fn if declared.get("sort_key") and callable(fn) else adapted(rule, name, fn)
+        callback = Callback(name, point, shaped, **declared)
+        at_point = self._registered.get(point)
+        if at_point is None:
+            self._registered[point] = {name: [callback]}
+        elif also and name in at_point:
+            at_point[name].append(callback)
+        else:
+            at_point[name] = [callback]
+        if self._chains:
+            self._ask_anew(point)
+            self.search.forget()
+        if point in self._unasked:
+            self.warnings.append(f"plugin {name!r} registers at {point}, which no action asks")
+
+    def add_event_handler(self, handler: EventHandler) -> None:
+        """Be told of every virtual placement and its undoing.
+
+        :raises PluginLoadError: it is no `EventHandler`.
+        """
+        if not isinstance(handler, EventHandler):
+            raise PluginLoadError(f"add_event_handler: needs an EventHandler, got {shown(handler)}")
+        handler.plugin = handler.plugin or self._opening
+        self.handlers.add(handler)
+
+    def register_binder(self, name: str, binder: Any) -> None:
+        """Offer a binder; a later one of the same name replaces it."""
+        self.binds.offer(name, binder)
+
+    def prepare_binds(self, fn: Callable[[Task], Sequence[Choice]]) -> None:
+        """Let *fn* say what must be done for the claims of a task before it is bound."""
+        self.binds.prepare(self._opening, fn)
+
+    # -- opening and closing ----------------------------------------------------------------------------------------
+    def open(self) -> Session:
+        """Build and open every plugin of the tiers, in order; one that cannot be is left out, and it is told."""
+        self.runtime.cycle += 1
+        if self.state.refused:
+            learn_refusals(self)
+        if self.runtime.nominations:
+            hold_rooms(self)
+        for tier in self._tiers or ():
+            for entry in tier:
+                health = self.runtime.health.get(entry.name)
+                if health is not None and health.quarantined:
+                    continue
+                self._opening_entry, entry.plugin = entry, None
+                try:
+                    entry.plugin = entry.build()
+                    self._open(entry.plugin, entry.name)
+                except FAILS as exc:
+                    self._leave_out(entry.name, entry.plugin, exc)
+        self._opening_entry = None
+        return self
+
+    def _leave_out(self, name: str, plugin: Any, exc: BaseException) -> None:
+        """A plugin could not be opened: what it registered until then is taken back, as if it were not there."""
+        self._opening = ""
+        for known in self._registered.values():
+            known.pop(name, None)
+        self.handlers.drop(name)
+        self.failures.contain(name, "on_session_open", exc, fn=getattr(plugin, "on_session_open", None))
+
+    def open_plugin(self, plugin: Any, name: str = "") -> None:
+        """Open one plugin: register the methods named after points, then let it register by itself.
+
+        :raises PluginLoadError: what it registers fits no form of a point.
+        """
+        name = name or getattr(plugin, "name", "") or type(plugin).__name__
+        try:
+            self._open(plugin, name)
+        except PluginLoadError:
+            raise
+        except FAILS as exc:
+            self._leave_out(name, plugin, exc)
+
+    def _open(self, plugin: Any, name: str) -> None:
+        self._opening = name
+        started = time.perf_counter()
+        try:
+            for point in _points_of(type(plugin)):
+                method = getattr(plugin, point)
+                scope = getattr(method, "__pumice_scope__", Scope.SESSION)
+                self.add(point, name, method, scope=scope, key=getattr(method, "__pumice_key__", None))
+            opened = getattr(plugin, "on_session_open", None)
+            if opened is not None:
+                opened(self)
+        finally:
+            self._opening = ""
+            self.timings["open", name] = self.timings.get(("open", name), 0.0) + time.perf_counter() - started
+            self._opened.append((name, plugin))
+
+    def close(self) -> None:
+        """Close the plugins, settle phases and conditions, then undo everything that was not committed."""
+        self.close_plugins()
+        tell_problems(self)
+        self.outcome.settle(self.changed_jobs())
+        self.state.changed_jobs.clear()
+        self.undo()
+        self.outcome.intents += self.failures.judge()
+
+    def break_off(self) -> None:
+        """Close the plugins of a cycle that failed; what it did to tasks is for the caller to take back."""
+        self.close_plugins()
+        self.state.changed_jobs.update(self._changed)  # what was not told of them is told by the next session
+
+    def close_plugins(self) -> None:
+        """Tell every plugin that was opened, once, that the session ends."""
+        opened, self._opened = self._opened, []
+        for name, plugin in opened:
+            self._opening = name
+            started = time.perf_counter()
+            closing = getattr(plugin, "on_session_close", None)
+            try:
+                if closing is not None:
+                    closing(self)
+            except FAILS as exc:
+                self.failures.contain(name, "on_session_close", exc, fn=closing)
+            self.timings["close", name] = time.perf_counter() - started
+        self._opening = ""
+
+    def undo(self) -> None:
+        """Take back what was not committed, and end the session in the state. Nothing is left half applied."""
+        self.outcome.undo()
+        for op in reversed(self.outcome.promises):
+            if op.task.status is S.PIPELINED:
+                self.state.move(op.task, S.PENDING, None)
+        self.state.end_session()
+
+    def retire(self) -> None:
+        """Let go of everything that leads back here, so that a session that is over needs no garbage collector.
+
+        Nothing can be asked any more; what was found out has been taken over.
+        """
+        self.search.forget()
+        for name in self._bound:
+            self.__dict__.pop(name, None)
+        self._tiers = self._entries = None
+        self._registered, self._chains, self._bound, self._keys, self._opened = {}, {}, {}, {}, []
+        self.handlers = Handlers(self.failures, self.state, raising_objects=False)
+        self.binds = Binds(self.failures)
+        self.outcome.release()
+        self.failures.errors = []
+        del self.orders, self.search
+
+    def changed_jobs(self) -> list[Job]:
+        """Jobs that changed since the last session closed, by events or by this session."""
+        self._changed.update(self.state.dirty)
+        return [j for j in self._changed.values() if j.in_session]
+
+    # -- deciding ---------------------------------------------------------------------------------------------------
+    def statement(self) -> Statement:
+        """A new, empty statement."""
+        return Statement(self)
+
+    def reopen_best_effort(self) -> None:
+        """Take back committed promises to tasks that ask for nothing: backfill finds them a place now.
+
+        Where somebody was evicted for the task, the promise stands.
+        """
+        kept = holds(self)
+        promises = self.outcome.promises
+        for op in [op for op in promises if op.task.best_effort and op.task.status is S.PIPELINED]:
+            if kept and op.evicted:
+                continue
+            promises.remove(op)
+            self.state.move(op.task, S.PENDING, None)
+            self.handlers.deallocated(op.task, op.node)
+
+
+_POINTS_OF: dict[type, list[str]] = {}
+
+
+def _points_of(cls: type) -> list[str]:
+    """Methods of a plugin class that are named after a point."""
+    known = _POINTS_OF.get(cls)
+    if known is None:
+        known = _POINTS_OF[cls] = [name for name in POINTS if callable(getattr(cls, name, None))]
+    return known
