@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pumice.framework.session.session import asking
+from pumice.framework.session import asking
 
 asking.STRICT = True
 
