@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from pumice.model.node import Node
 from pumice.model.status import TaskStatus
+from pumice.model.task import Task
 from pumice.state import writing as w
 from pumice.state.cluster import ClusterState
 from pumice.state.pods import pod_status
@@ -20,10 +22,13 @@ def sent_of(state: ClusterState) -> Sent:
     return {uid: (task.status, task.node) for uid, task in state.assumed.items()}
 
 
-def take_back(state: ClusterState, sent: Sent) -> None:
-    """Undo whatever a session did to tasks, committed or not; none of it was sent. Cost: a look at every task."""
+def take_back(state: ClusterState, sent: Sent, among: Mapping[str, Task] | None = None) -> None:
+    """Undo whatever a session did to tasks, committed or not; none of it was sent.
+
+    Cost: a look at every task, or at those *among* which it did anything.
+    """
     state.release_rooms()
-    for uid, task in state.tasks.items():
+    for uid, task in list((state.tasks if among is None else among).items()):
         if uid in sent:
             where = sent[uid]
         elif uid in state.assumed:

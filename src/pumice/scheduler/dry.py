@@ -1,0 +1,86 @@
+"""A dry cycle: what would be decided now, also if some objects were there; nothing of it is left behind.
+
+It runs on the state itself, with what is kept for speed, so it costs what a cycle costs. Everything that a cycle
+changes is put back afterwards: tasks, phases, nominations, and what plugins remember. The next real cycle decides as if
+there had been none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session, Shard
+from pumice.model.api import AnyObject
+from pumice.model.events import Gone, Seen
+from pumice.scheduler.assembly import Assembly
+from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.report import CycleReport
+from pumice.state import saved
+from pumice.state.cluster import ClusterState
+from pumice.state.takeback import sent_of, take_back
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def dry_cycle(
+    state: ClusterState,
+    assembly: Assembly,
+    runtime: Runtime,
+    *,
+    added: Sequence[AnyObject] = (),
+    shard: Shard | None = None,
+    environment: Mapping[str, Any] | None = None,
+    inspect: Callable[[Session], None] | None = None,
+) -> CycleReport:
+    """What a cycle would decide on the state as it is, with *added* objects; for *inspect* see `run_cycle`.
+
+    None of the added objects may be there already. What a plugin puts into ``ssn.memory`` is put back where it is made
+    of plain values (see `saved.pack_memory`); what it keeps elsewhere is its own matter, as in a cycle that fails.
+    """
+    with _taken_back(state, runtime, added):
+        for obj in added:
+            state.apply(Seen(obj))
+        return run_cycle(state, assembly, runtime, shard=shard, environment=environment, details=True, inspect=inspect)
+
+
+@contextmanager
+def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject]) -> Iterator[None]:
+    """Whatever the block does to the state and to what outlives a session is undone."""
+    state.refresh()
+    changed, sent = dict(state.changed_jobs), sent_of(state)
+    phases = {uid: job.phase for uid, job in state.session_jobs.items()}
+    nominated = {uid: task.nominated_node for uid in runtime.nominations if (task := state.tasks.get(uid)) is not None}
+    refused = {uid: (no, no.fresh) for uid, no in state.refused.items()}
+    kept = runtime.memory, runtime.health, runtime.nominations, runtime.told, runtime.cycle
+    runtime.memory, _ = _copied(runtime.memory)
+    runtime.health = {name: replace(health) for name, health in runtime.health.items()}
+    runtime.nominations, runtime.told = dict(runtime.nominations), set(runtime.told)
+    try:
+        yield
+    finally:
+        take_back(state, sent, state.assumed)
+        for obj in reversed(added):
+            state.apply(Gone(obj.kind_name, obj.key))
+        runtime.memory, runtime.health, runtime.nominations, runtime.told, runtime.cycle = kept
+        for uid, phase in phases.items():
+            if state.session_jobs[uid].phase != phase:
+                state.set_phase(state.session_jobs[uid], phase)
+        for uid, node in nominated.items():
+            if state.tasks[uid].nominated_node != node:
+                state.nominate(state.tasks[uid], node)
+        state.refused.clear()
+        for uid, (no, fresh) in refused.items():
+            no.fresh = fresh
+            state.refused[uid] = no
+        state.changed_jobs.update(changed)
+
+
+def _copied(memory: dict[str, dict[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """What plugins remember, to be changed without consequence; caches are left out and made anew."""
+    packed, left_out = saved.pack_memory(memory)
+    return {plugin: saved.unpack(entries) for plugin, entries in packed.items()}, left_out
