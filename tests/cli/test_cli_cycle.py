@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from cli_runs import DEMO, DEMO_CONF, ROOT, Pumice
 
+from pumice import saved
 from pumice.cli.options import load_conf
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
 from pumice.scheduler.recording import record
-from pumice.state import saved
 from pumice.testing.scenario import Scenario
 
 

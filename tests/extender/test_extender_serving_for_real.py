@@ -18,6 +18,7 @@ from extender_world import arguments, cluster, conf, cycle, group, node, pod, sm
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from pumice import saved
 from pumice.config import from_data
 from pumice.engine.scope import Scope, scope
 from pumice.extender.conversation import EXCHANGES
@@ -32,7 +33,6 @@ from pumice.model.task import Task
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.recording import decisions_of, record, replay
-from pumice.state import saved
 
 CERTS = Path(__file__).parent / "certs"
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from pumice import saved
 from pumice.config import from_data
 from pumice.framework.explaining.explain import Explanation, explain
 from pumice.framework.registry import default_registry
@@ -17,7 +18,6 @@ from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.recording import decisions_of, record, replay
 from pumice.scheduler.report import CycleReport
-from pumice.state import saved
 from pumice.state.invariants import violations
 from pumice.testing import Scenario, pod
 

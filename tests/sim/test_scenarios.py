@@ -10,7 +10,7 @@ from pumice.errors import InvalidInput
 from pumice.framework.registry import default_registry
 from pumice.model.api import NodeObject, QueueObject
 from pumice.scheduler.assembly import catalogue_of
-from pumice.sim.manifests import read_manifests
+from pumice.sim.job_manifests import read_manifests
 from pumice.sim.recorder import MODEL_LABEL
 from pumice.sim.scenario import Scenario, plugin_directory, read_scenario
 
@@ -194,7 +194,7 @@ def test_pods_of_a_group_are_one_job_and_a_saved_one_runs_where_it_was(tmp_path:
         ("run-time: 10m", "run-time: soon", "jobs.yaml:1: Job 'train': annotation sim.pumice.dev/run-time: "),
         ("action: RestartJob", "action: Panic", "action must be one of RestartPod"),
         ("replicas: 2", "replicas: two", "jobs.yaml:1: Job 'train': Expected `int`, got `str`"),
-        ("spec:", "spec: [", "jobs.yaml:9: not YAML"),
+        ("spec:", "spec: [", "jobs.yaml:9:8: not YAML"),
     ],
 )
 def test_a_bad_manifest_is_told_with_file_and_line(tmp_path: Path, old: str, new: str, said: str) -> None:

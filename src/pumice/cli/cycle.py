@@ -45,21 +45,21 @@ def cycle(
     json: JsonOption = False,
 ) -> None:
     """Run one scheduling cycle: who goes where, and why the rest does not. Nothing is carried out."""
+    from pumice import saved
     from pumice.cli import outcome
-    from pumice.cli.sources import cycle_of, is_saved
+    from pumice.cli.sources import cycle_of
     from pumice.scheduler.recording import replay as run_again
 
     registry = registry_with(plugins_dir)
     begun = cycle_of(paths, _conf(conf, compat, registry), registry)
     waiting = outcome.Waiting(limit)
-    ran = run_again(begun, registry, inspect=waiting.inspect, live=not is_saved(paths[0]))
+    ran = run_again(begun, registry, inspect=waiting.inspect, live=not saved.is_saved(paths[0]))
     if as_json(output, json):
         render.data(outcome.as_data(ran.report, waiting))
     else:
         outcome.show(ran.state, ran.report, waiting)
     if save is not None:
-        from pumice.state import saved
-        from pumice.state.redact import redacted
+        from pumice.saved.redact import redacted
 
         begun.decisions = ran.decisions
         for entry in begun.left_out:
@@ -78,8 +78,9 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Say why JOB waits: its place, what stopped it, the nodes by reason, the nearest miss, what would help."""
+    from pumice import saved
     from pumice.cli import explanation
-    from pumice.cli.sources import cycle_of, find_job, is_saved
+    from pumice.cli.sources import cycle_of, find_job
     from pumice.framework.explaining.explain import explain as explain_job
     from pumice.scheduler.recording import replay as run_again
 
@@ -90,7 +91,7 @@ def explain(
         found.append(explain_job(ssn, find_job(ssn.state, job)))
 
     begun = cycle_of(paths, _conf(conf, compat, registry), registry)
-    run_again(begun, registry, inspect=inspect, live=not is_saved(paths[0]))
+    run_again(begun, registry, inspect=inspect, live=not saved.is_saved(paths[0]))
     if as_json(output, json):
         render.data(found[0])
     else:
@@ -108,9 +109,9 @@ def replay(
 
     Without --conf the decisions must be the same: exit code 1 if they are not.
     """
+    from pumice import saved
     from pumice.cli.explanation import differences
     from pumice.scheduler.recording import replay as run_again
-    from pumice.state import saved
 
     registry = registry_with(plugins_dir)
     cycle = saved.read(file)

@@ -90,16 +90,16 @@ def queue_get(
     json: JsonOption = False,
 ) -> None:
     """Show one queue: what it holds now and after the next cycle, what it deserves under the conf, what bounds it."""
+    from pumice import saved
     from pumice.cli import object_rows
     from pumice.cli.options import load_conf, registry_with
-    from pumice.cli.sources import cycle_of, find_queue, is_saved
+    from pumice.cli.sources import cycle_of, find_queue
     from pumice.scheduler.recording import replay
-    from pumice.state import saved
 
     registry = registry_with(plugins_dir)
     begun = cycle_of(paths, load_conf(conf, registry) if conf is not None else None, registry)
     queue = find_queue(saved.restore(begun), name)
-    ran = replay(begun, registry, live=not is_saved(paths[0]))
+    ran = replay(begun, registry, live=not saved.is_saved(paths[0]))
     sums = object_rows.queue_sums(queue, ran.state.queues[name], ran.report.gauges)
     if as_json(output, json):
         render.data(object_rows.queue_data(queue, sums))

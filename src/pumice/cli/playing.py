@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import typer
 
+from pumice import saved
 from pumice.cli import render
 from pumice.cli.progress import progress_bar, terminable
 from pumice.cli.studies import Files, Wanted, play_study, say_gate, say_warnings
@@ -27,7 +28,6 @@ from pumice.sim.results.gates import judge
 from pumice.sim.run import INTERRUPTED
 from pumice.sim.scenario import BUILT_IN, Scenario, load_conf_file
 from pumice.sim.study.playing import World
-from pumice.state import saved
 
 
 def chosen_confs(given: list[str], catalogue: Catalogue) -> dict[str, SchedulerConf]:

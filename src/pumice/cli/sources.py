@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pumice import saved
 from pumice.cli import render
 from pumice.cli.manifests import read_objects, state_of
 from pumice.cli.options import load_conf
@@ -15,20 +16,9 @@ from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.job import Job
 from pumice.model.queue import Queue
+from pumice.saved.cycle import SavedCycle
 from pumice.scheduler.recording import record
-from pumice.state import saved
 from pumice.state.cluster import ClusterState
-from pumice.state.saved import SavedCycle
-
-_GZIP = b"\x1f\x8b"
-
-
-def is_saved(path: Path) -> bool:
-    """Whether a file looks like a saved cycle rather than a manifest."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(2) == _GZIP
 
 
 def cycle_of(paths: Sequence[Path], conf: SchedulerConf | None, registry: Registry) -> SavedCycle:
@@ -36,7 +26,7 @@ def cycle_of(paths: Sequence[Path], conf: SchedulerConf | None, registry: Regist
 
     :raises InvalidInput: the paths do not hold a cluster.
     """
-    if len(paths) == 1 and is_saved(paths[0]):
+    if len(paths) == 1 and saved.is_saved(paths[0]):
         cycle = saved.read(paths[0])
         if conf is not None:
             cycle.conf, cycle.conf_source = conf.to_data(), conf.source
@@ -49,7 +39,7 @@ def cluster_of(paths: Sequence[Path]) -> ClusterState:
 
     :raises InvalidInput: a path or a document that cannot be read, or no node or PodGroup at all.
     """
-    if len(paths) == 1 and is_saved(paths[0]):
+    if len(paths) == 1 and saved.is_saved(paths[0]):
         return saved.restore(saved.read(paths[0]))
     objects, unread = read_objects(paths)
     if unread:

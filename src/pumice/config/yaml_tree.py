@@ -5,53 +5,21 @@ Scalars follow YAML 1.1 with its booleans (``yes``, ``off``), but ``10:00`` and 
 
 from __future__ import annotations
 
-import re
 from typing import Final, Protocol
 
 import yaml
 
+from pumice import yamls
 from pumice.config.schema import Position
-from pumice.config.tree import MAX_DEPTH, Entry, Scalar, Sequence, Table, Tree, TreeError, join
-
-try:
-    from yaml import CSafeLoader as _SafeLoader
-except ImportError:  # PyYAML without libyaml: slower, the same nodes
-    from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
+from pumice.config.tree import Entry, Scalar, Sequence, Table, Tree, TreeError, join
 
 MAX_VALUES: Final = 100_000
 """Aliases may repeat parts of a conf, but not make it grow beyond this many values."""
-
-_TAG: Final = "tag:yaml.org,2002:"
-_TRUE: Final = frozenset(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"))
-_FALSE: Final = frozenset(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"))
-_NULL: Final = frozenset(("", "~", "null", "Null", "NULL"))
-_INT: Final = re.compile(r"[-+]?(?:0b[01][01_]*|0x[0-9a-fA-F][0-9a-fA-F_]*|0o?[0-7][0-7_]*|0|[1-9][0-9_]*)")
-_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_SPECIAL: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 class _Mark(Protocol):
     line: int
     column: int
-
-
-class _ConfLoader(_SafeLoader):
-    """PyYAML's parser with the scalar types of Volcano's decoder in place of its own."""
-
-    yaml_implicit_resolvers = {}
-
-    def resolve(self, kind: type[yaml.Node], value: str | None, implicit: tuple[bool, bool]) -> str:
-        if kind is not yaml.ScalarNode or not implicit[0] or value is None:
-            return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
-        if value in _NULL:
-            return _TAG + "null"
-        if value in _TRUE or value in _FALSE:
-            return _TAG + "bool"
-        if _INT.fullmatch(value):
-            return _TAG + "int"
-        if _FLOAT.fullmatch(value) or _SPECIAL.fullmatch(value):
-            return _TAG + "float"
-        return _TAG + ("merge" if value == "<<" else "str")
 
 
 def parse(text: str) -> tuple[Tree, list[TreeError], Position | None]:
@@ -61,8 +29,8 @@ def parse(text: str) -> tuple[Tree, list[TreeError], Position | None]:
     :raises TreeError: not YAML, nested too deeply, or growing without end through its aliases.
     """
     try:
-        _check_depth(text)
-        loader = _ConfLoader(text)
+        yamls.check(text)
+        loader = yamls.Loader(text)
         try:
             root = loader.get_node() if loader.check_node() else None
             second = _next_document(loader)
@@ -80,20 +48,7 @@ def parse(text: str) -> tuple[Tree, list[TreeError], Position | None]:
     return reader.read(root, ""), reader.errors, second
 
 
-def _check_depth(text: str) -> None:
-    """Refuse a nesting that would overflow the stack of the recursive composer."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_ConfLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                where = _position(event.start_mark) if event.start_mark is not None else None
-                raise TreeError("yaml", f"nested more than {MAX_DEPTH} levels deep", position=where)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-def _next_document(loader: _ConfLoader) -> Position | None:
+def _next_document(loader: yamls.Loader) -> Position | None:
     node = loader.get_node() if loader.check_node() else None
     return _position(node.start_mark) if node is not None else None
 
@@ -137,7 +92,7 @@ class _Reader:
         verbatim = node.start_mark.line < len(self.lines) and self.lines[node.start_mark.line].startswith(text, column)
         where = Position(position.line, column + 1) if verbatim else None
         try:
-            return Scalar(_value(node.tag, text), text, position, where)
+            return Scalar(yamls.scalar(node.tag, text), text, position, where)
         except ValueError as error:
             self.errors.append(TreeError("yaml", str(error), path, position))
             return Scalar(None, text, position, where)
@@ -147,7 +102,7 @@ class _Reader:
         merged: dict[str, Entry] = {}
         for key_node, value_node in node.value:
             position = _position(key_node.start_mark)
-            if key_node.tag == _TAG + "merge":
+            if key_node.tag == yamls.TAG + "merge":
                 self._merge(merged, self.read(value_node, path), path)
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
@@ -169,37 +124,3 @@ class _Reader:
                 continue
             for key, entry in table.entries.items():
                 merged.setdefault(key, entry)
-
-
-def _value(tag: str, text: str) -> bool | int | float | str | None:
-    """The value of a scalar with this resolved or written tag.
-
-    :raises ValueError: the text does not fit the tag, or the tag is none of YAML's plain ones.
-    """
-    name = tag.removeprefix(_TAG)
-    if name == "null":
-        return None
-    if name == "bool" and (text in _TRUE or text in _FALSE):
-        return text in _TRUE
-    if name == "int" and _INT.fullmatch(text):
-        return _integer(text)
-    if name == "float" and (_FLOAT.fullmatch(text) or _INT.fullmatch(text)):
-        return float(text.replace("_", ""))
-    if name == "float" and _SPECIAL.fullmatch(text):
-        return float(text.replace(".", "").lower())
-    if name in ("str", "merge"):
-        return text
-    if name in ("bool", "int", "float"):
-        raise ValueError(f"{text!r} is no {name}")
-    raise ValueError(f"the tag {tag!r} is not supported")
-
-
-def _integer(text: str) -> int:
-    digits = text.replace("_", "").lstrip("+-")
-    for prefix, base in (("0b", 2), ("0x", 16), ("0o", 8), ("0", 8)):
-        if digits.startswith(prefix) and digits != "0":
-            value = int(digits.removeprefix(prefix), base)
-            break
-    else:
-        value = int(digits)
-    return -value if text.startswith("-") else value

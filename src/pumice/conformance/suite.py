@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
-import yaml
-
+from pumice import yamls
 from pumice.conformance.cases import read
 from pumice.conformance.runner import Outcome, Result, run
 from pumice.errors import InvalidInput
@@ -44,7 +43,7 @@ def differs() -> dict[str, str]:
 
 def parse_differs(text: str) -> dict[str, str]:
     """The list of mended defects from its text; see `differs`."""
-    data = yaml.safe_load(text) or {}
+    data = yamls.load(text, "differs.yaml") or {}
     if not isinstance(data, dict) or not all(isinstance(k, str) and v for k, v in data.items()):
         raise InvalidInput("differs.yaml: must map a case id to a row of docs/differences.md")
     return {case: str(row) for case, row in data.items()}

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 
+from pumice import yamls
 from pumice.config.problems import nearest
+from pumice.errors import InvalidInput
 from pumice.kube.errors import NoCredentials
 
 T = TypeVar("T")
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Extension(msgspec.Struct):
@@ -197,14 +197,14 @@ def content(file: str, data: str, what: str) -> bytes:
 
 def _file(path: Path) -> _File:
     try:
-        found = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        found = yamls.load(path.read_text(encoding="utf-8"), f"kubeconfig {path}")
         return msgspec.convert(_told(found) or {}, _File)
     except OSError as exc:
         raise NoCredentials(f"kubeconfig {str(path)!r}: {exc.strerror}") from exc
-    except (yaml.YAMLError, UnicodeDecodeError) as exc:
-        mark = getattr(exc, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark else ""
-        raise NoCredentials(f"kubeconfig {str(path)!r}: is not YAML{place}") from exc
+    except UnicodeDecodeError as exc:
+        raise NoCredentials(f"kubeconfig {str(path)!r}: is not UTF-8 text") from exc
+    except InvalidInput as exc:
+        raise NoCredentials(str(exc)) from exc
     except msgspec.ValidationError as exc:
         raise NoCredentials(f"kubeconfig {str(path)!r}: {exc}") from exc
 

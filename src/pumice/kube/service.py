@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 
+from pumice import saved
 from pumice.errors import PumiceError
 from pumice.extender.binder import ExtenderBinder
 from pumice.extender.conversation import EXCHANGES
 from pumice.framework.session.session import Session
-from pumice.framework.session.watchdog import Watchdog
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend
 from pumice.kube.conditions import PodConditions
@@ -31,7 +31,7 @@ from pumice.scheduler.following import CONF, Following
 from pumice.scheduler.loop import Loop
 from pumice.scheduler.recording import decisions_of, record
 from pumice.scheduler.report import CycleReport
-from pumice.state import saved
+from pumice.scheduler.watchdog import Watchdog
 
 log = logging.getLogger("pumice.kube")
 

@@ -255,6 +255,8 @@ class PodStatus(_Struct, frozen=True):
 
 class _Object(_Maps, frozen=True):
     kind_name: ClassVar[str] = ""
+    namespaced: ClassVar[bool] = False
+    """Does a namespace hold it, rather than the cluster?"""
     metadata: Metadata = msgspec.field(default_factory=Metadata)
 
     @property
@@ -266,6 +268,7 @@ class _Object(_Maps, frozen=True):
 
 class Pod(_Object, frozen=True):
     kind_name = "Pod"
+    namespaced = True
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
@@ -330,6 +333,7 @@ class PodGroupStatus(_Struct, frozen=True):
 
 class PodGroup(_Object, frozen=True):
     kind_name = "PodGroup"
+    namespaced = True
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
     status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
 
@@ -379,6 +383,7 @@ class QuotaStatus(_Maps, frozen=True):
 
 class ResourceQuota(_Object, frozen=True):
     kind_name = "ResourceQuota"
+    namespaced = True
     spec: QuotaStatus = msgspec.field(default_factory=QuotaStatus)
     status: QuotaStatus = msgspec.field(default_factory=QuotaStatus)
 
@@ -401,6 +406,7 @@ class BudgetStatus(_Maps, frozen=True):
 
 class PodDisruptionBudget(_Object, frozen=True):
     kind_name = "PodDisruptionBudget"
+    namespaced = True
     spec: BudgetSpec = msgspec.field(default_factory=BudgetSpec)
     status: BudgetStatus = msgspec.field(default_factory=BudgetStatus)
 
@@ -453,6 +459,7 @@ class PersistentVolume(_Loose, frozen=True):
 
 class PersistentVolumeClaim(_Loose, frozen=True):
     kind_name = "PersistentVolumeClaim"
+    namespaced = True
 
 
 class StorageClass(_Object, frozen=True):
@@ -473,6 +480,7 @@ class CSIDriver(_Loose, frozen=True):
 
 class CSIStorageCapacity(_Object, frozen=True):
     kind_name = "CSIStorageCapacity"
+    namespaced = True
     storage_class_name: str = ""
     capacity: Quantity | None = None
     maximum_volume_size: Quantity | None = None
@@ -485,6 +493,7 @@ class ResourceSlice(_Loose, frozen=True):
 
 class ResourceClaim(_Loose, frozen=True):
     kind_name = "ResourceClaim"
+    namespaced = True
 
 
 class DeviceClass(_Loose, frozen=True):

@@ -9,11 +9,11 @@ from typing import Any
 from pumice.clock import Clock
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
-from pumice.framework.session.watchdog import Watchdog
 from pumice.ports import EventSource, IntentSink
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
+from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from pumice.config import SchedulerConf, from_data
+from pumice.errors import InvalidInput, shown
 from pumice.extender.exchanges import ReplayCallers
 from pumice.extender.plugin import CALLERS
 from pumice.framework.points.health import Health
@@ -16,12 +17,13 @@ from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Nomination, Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.intents import Bind, Evict, Intent, Nominate
+from pumice.saved import cycle as parts
+from pumice.saved.cycle import SavedCycle, SavedHealth, SavedNomination, SavedShard
+from pumice.saved.packing import pack, pack_memory, unpack, unpack_memory
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
-from pumice.state import saved as files
 from pumice.state.cluster import ClusterState
-from pumice.state.saved import SavedCycle, SavedHealth, SavedNomination, SavedShard
 
 _FOLLOWS = frozenset({"prepare", "needed"})
 
@@ -35,15 +37,15 @@ def record(
     environment: Mapping[str, Any] | None = None,
 ) -> SavedCycle:
     """Everything that decides the cycle which is about to run. Fill in ``decisions`` when it has."""
-    memory, left_out = files.pack_memory(runtime.memory)
+    memory, left_out = pack_memory(runtime.memory)
     return SavedCycle(
         now=state.now,
-        objects=files.objects_of(state),
+        objects=parts.objects_of(state),
         conf=conf.to_data(),
         conf_source=conf.source,
-        assumed=files.assumed_of(state),
-        devices=files.devices_of(state),
-        phases=files.phases_of(state),
+        assumed=parts.assumed_of(state),
+        devices=parts.devices_of(state),
+        phases=parts.phases_of(state),
         default_queue=state.default_queue,
         scheduler_names=sorted(state.scheduler_names) if state.scheduler_names is not None else None,
         seed=runtime.seed,
@@ -53,7 +55,7 @@ def record(
             k: SavedNomination(node=n.node, until=n.until, evicted=sorted(n.evicted))
             for k, n in runtime.nominations.items()
         },
-        refused=files.refused_of(state),
+        refused=parts.refused_of(state),
         health={
             k: SavedHealth(failures=h.failures, failing_cycles=h.failing_cycles, quarantined=h.quarantined, last=h.last)
             for k, h in runtime.health.items()
@@ -61,7 +63,7 @@ def record(
         memory=memory,
         left_out=left_out,
         shard=SavedShard(hard=shard.hard, nodes=sorted(shard.nodes)) if shard is not None else None,
-        environment=files.pack(dict(environment)) if environment else None,
+        environment=pack(dict(environment)) if environment else None,
     )
 
 
@@ -106,11 +108,11 @@ def replay(
     service and any token. Only with *live* (a cycle that was made here and now) are they really asked.
     """
     used = conf if conf is not None else conf_of(saved, registry)
-    state = files.restore(saved)
+    state = parts.restore(saved)
     runtime = Runtime(
         seed=saved.seed,
         random_ties=saved.random_ties,
-        memory={plugin: files.unpack(entries) for plugin, entries in saved.memory.items()},
+        memory=unpack_memory(saved.memory),
         health={
             k: Health(h.failures, h.failing_cycles, h.quarantined, h.last)
             for k, h in saved.health.items()
@@ -134,5 +136,22 @@ def replay(
 
 def _environment(saved: SavedCycle, live: bool) -> dict[str, Any]:
     """What plugins may know beside the cluster's objects, and who answers for extenders."""
-    environment: dict[str, Any] = files.unpack(saved.environment) if saved.environment else {}
-    return environment if live else {**environment, CALLERS: ReplayCallers(saved.exchanges)}
+    environment = unpack(saved.environment, "environment") if saved.environment else {}
+    if not isinstance(environment, dict):
+        raise InvalidInput(f"saved cycle: environment: must be a mapping, got {shown(saved.environment)}")
+    return environment if live else {**environment, CALLERS: ReplayCallers(_exchanges(saved))}
+
+
+def _exchanges(saved: SavedCycle) -> list[dict[str, Any]]:
+    """What extenders answered then.
+
+    :raises InvalidInput: one of them is none.
+    """
+    for number, one in enumerate(saved.exchanges, 1):
+        failure = one.get("failure", {"kind": "", "text": ""})
+        told = isinstance(failure, dict) and all(isinstance(failure.get(key), str) for key in ("kind", "text"))
+        if not all(isinstance(one.get(key), str) for key in ("extender", "verb")) or "request" not in one:
+            raise InvalidInput(f"saved cycle: exchange {number}: must say extender, verb and request, got {shown(one)}")
+        if not told or ("failure" in one) == ("response" in one):
+            raise InvalidInput(f"saved cycle: exchange {number}: must say response, or failure with kind and text")
+    return saved.exchanges

@@ -11,8 +11,8 @@ from pathlib import Path
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.model.api import AnyObject, NodeObject, QueueObject
+from pumice.sim.job_manifests import Manifests
 from pumice.sim.jobs import SIM_RUN_ANNOTATION
-from pumice.sim.manifests import Manifests
 from pumice.sim.run import default_queue
 from pumice.sim.workload import Generator, TracePart
 

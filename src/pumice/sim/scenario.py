@@ -18,8 +18,8 @@ from pumice.model.api import NodeObject
 from pumice.sim.cluster import Delays
 from pumice.sim.draft import Draft, check_queues, digest_of, leave_out_orphans, without_end
 from pumice.sim.faults import Faults
+from pumice.sim.job_manifests import Manifests, read_manifests
 from pumice.sim.jobs import JobSpec
-from pumice.sim.manifests import Manifests, read_manifests
 from pumice.sim.parts import read_faults, read_generator, read_nodes_of, read_queues, read_trace
 from pumice.sim.reading import ScenarioError, Section, Value, read_tree
 from pumice.sim.results.records import Origin

@@ -196,7 +196,7 @@ def test_what_is_wrong_with_an_entry_is_named_with_its_file(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("clusters: ]", "is not YAML, line 1"),
+        ("clusters: ]", "config:1:11: not YAML"),
         ("- a list", "Expected `object`, got `array`"),
         ("", "has no current-context$"),
         ("contexts: [{name: a, context: {}}]", "has no current-context; --context takes one of a$"),

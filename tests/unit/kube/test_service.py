@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from scripted_api import ScriptedApi, serving, until, write_kubeconfig
 
+from pumice import saved
 from pumice.clock import SystemClock
 from pumice.config import load
 from pumice.config.reload import ConfSource
@@ -33,7 +34,6 @@ from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.following import Following, PluginFolder
 from pumice.scheduler.loop import Loop
 from pumice.scheduler.recording import replay
-from pumice.state import saved
 from pumice.state.cluster import ClusterState
 
 CONF = 'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n'

@@ -17,7 +17,7 @@ from pumice.model.task import Task
 from pumice.plugins.predicates import Predicates
 from pumice.plugins.predicates.attachments import Attachments
 from pumice.plugins.predicates.volumes import Volumes
-from pumice.state import saved
+from pumice.saved.packing import pack_memory, unpack
 from pumice.state.cluster import ClusterState
 
 Json = dict[str, Any]
@@ -322,9 +322,9 @@ def test_what_was_promised_is_plain_data_that_a_saved_cycle_holds() -> None:
     statement = ssn.statement()
     statement.allocate(task(ssn, "p"), ssn.nodes["n2"])
     statement.commit()
-    packed, left_out = saved.pack_memory(ssn.runtime.memory)
+    packed, left_out = pack_memory(ssn.runtime.memory)
     assert left_out == []
-    assert saved.unpack(packed["predicates"]) == {"volumes": {"ns/one": ("", "n2", "p")}}
+    assert unpack(packed["predicates"]) == {"volumes": {"ns/one": ("", "n2", "p")}}
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,17 +7,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pumice import saved
 from pumice.config import DEFAULT_CONF, load
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.health import Health
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Nomination, Runtime
 from pumice.framework.session.session import Session
+from pumice.saved.redact import redacted
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.recording import decisions_of, record, replay
-from pumice.state import saved
-from pumice.state.redact import redacted
 from pumice.testing import Scenario
 
 CONF = load(DEFAULT_CONF, catalogue_of(default_registry())).conf

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-import yaml
-
+from pumice import yamls
 from pumice.config import Catalogue, SchedulerConf, from_data
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
@@ -34,7 +33,7 @@ def parse_vary(text: str) -> Varied:
     parts = [part.strip() for part in values.split(",")]
     if not eq or not dot or not plugin or not argument or not all(parts):
         raise InvalidInput(f"must be PLUGIN.ARGUMENT=VALUE,VALUE, such as binpack.weight=1,2,5, got {text!r}")
-    return Varied(plugin, argument, tuple(yaml.safe_load(part) for part in parts))
+    return Varied(plugin, argument, tuple(yamls.load(part, text) for part in parts))
 
 
 def grid(base: SchedulerConf, varied: Sequence[Varied], catalogue: Catalogue) -> dict[str, SchedulerConf]:

@@ -8,9 +8,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumice.state.redact import redacted
-from pumice.state.renaming import KEPT, ranked
-from pumice.state.saved import SavedCycle, SavedRefusal
+from pumice.saved.cycle import SavedCycle, SavedRefusal
+from pumice.saved.redact import redacted
+from pumice.saved.renaming import KEPT, ranked
 
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,6}[a-z0-9])?", fullmatch=True)
 SOME = st.lists(NAMES | st.sampled_from(sorted(KEPT)), max_size=12)

@@ -1,18 +1,17 @@
-"""Ordinary YAML manifests for the embedded cluster: nodes, queues, vcjobs, batch Jobs, PodGroups and pods."""
+"""Manifests for the embedded cluster: objects that are simply there; Jobs, PodGroups and pods as jobs."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
-from msgspec.structs import replace
 
+from pumice import manifests
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
@@ -30,13 +29,11 @@ from pumice.sim.jobs import (
     Work,
     demand_of,
 )
-from pumice.state import saved
 from pumice.workloads.grouping import Part, least_members, least_resources, pod_queue
 from pumice.workloads.pods import identity_labels
 from pumice.workloads.policies import Answers, answers_of
 from pumice.workloads.vcjob import Template, VcJobSpec, minimum_of, pod_name, roles_of, template_of
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _OWNER_LABELS = ("volcano.sh/job-name", "batch.kubernetes.io/job-name", "job-name")
 _FAILS = re.compile(r"(?P<after>\S+?)(?:\s*x\s*(?P<times>[0-9]+))?")
 
@@ -64,40 +61,26 @@ class Manifests:
 
 
 def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None) -> Manifests:
-    """Everything in a file of YAML documents. *run_s*: how long pods run that do not say.
+    """Everything in a file of manifests. *run_s*: how long pods run that do not say.
 
     :raises InvalidInput: the file cannot be read, or a document breaks a rule; names file and line.
     """
-    found = Manifests()
+    there = manifests.read([path])
+    found = Manifests(unread=there.unread)
     groups: dict[str, api.PodGroup] = {}
     pods: dict[str, list[tuple[api.Pod, str]]] = {}
-    for document, origin in documents(path):
-        kind = str(document.get("kind", ""))
-        try:
-            if kind == "Job":
-                found.jobs.append(read_job(document, origin, submit_s, run_s))
-            elif kind == "PodGroup":
-                group = api.decode(kind, document)
-                assert isinstance(group, api.PodGroup)
-                group = api.with_namespace(group, "default")
-                groups[group.key] = group
-            elif kind == "Pod":
-                pod = api.decode(kind, document)
-                assert isinstance(pod, api.Pod)
-                pod = api.with_namespace(pod, "default")
-                if pod.status.phase not in ("Succeeded", "Failed") and pod.metadata.deletion_timestamp is None:
-                    pods.setdefault(_group_key(pod), []).append((pod, origin))
-            elif kind in api.KINDS:
-                obj = api.decode(kind, document)
-                if isinstance(obj, api.QueueObject) and not obj.status.state:
-                    obj = replace(obj, status=replace(obj.status, state="Open"))
+    for obj, place in there.objects:
+        match obj:
+            case api.PodGroup():
+                groups[obj.key] = obj
+            case api.Pod():
+                if obj.status.phase not in ("Succeeded", "Failed") and obj.metadata.deletion_timestamp is None:
+                    pods.setdefault(_group_key(obj), []).append((obj, place))
+            case _:
                 found.objects.append(obj)
-            elif kind:
-                found.unread.add(kind)
-        except InvalidInput as exc:
-            raise InvalidInput(f"{origin}: {exc}") from exc
-    there = jobs_of(pod for members in pods.values() for pod, _ in members)
-    found.jobs = [job for job in found.jobs if job.key not in there]
+    running = jobs_of(pod for members in pods.values() for pod, _ in members)
+    jobs = [read_job(document.data, document.place, submit_s, run_s) for document in there.jobs]
+    found.jobs = [job for job in jobs if job.key not in running]
     for key, members in pods.items():
         try:
             found.jobs.append(_pods(groups.get(key), key, members, submit_s, run_s))
@@ -106,66 +89,11 @@ def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None
     return found
 
 
-def documents(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    """The documents of a file with their places (``jobs.yaml:12``); Lists are taken apart.
-
-    A saved cycle (``pumice cycle --save``) gives the objects of the cluster that it was saved from.
-    """
-    if _is_packed(path):
-        for kind, objects in saved.read(path).objects.items():
-            yield from (({**data, "kind": kind}, str(path)) for data in objects)
-        return
-    try:
-        loader = _Loader(path.read_text(encoding="utf-8"))
-        try:
-            while loader.check_node():
-                node: Any = loader.get_node()
-                data = loader.construct_document(node)
-                origin = f"{path}:{node.start_mark.line + 1}"
-                if data is None:
-                    continue
-                if not isinstance(data, dict):
-                    raise InvalidInput(f"{origin}: must be a Kubernetes object, a mapping with a kind")
-                if str(data.get("kind", "")).endswith("List") and isinstance(data.get("items"), list):
-                    yield from _listed(path, data, node)
-                else:
-                    yield data, origin
-        finally:
-            loader.dispose()
-    except OSError as exc:
-        raise InvalidInput(f"{path}: {exc.strerror}") from exc
-    except UnicodeDecodeError as exc:
-        raise InvalidInput(f"{path}: is not UTF-8 text") from exc
-    except yaml.YAMLError as exc:
-        mark = getattr(exc, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark is not None else ""
-        raise InvalidInput(f"{path}{line}: not YAML: {getattr(exc, 'problem', None) or exc}") from exc
-
-
-def _listed(path: Path, data: Mapping[str, Any], node: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """The items of a List, each with its own place; items of a typed one (``PodList``) need not say their kind."""
-    (places,) = [value.value for key, value in node.value if key.value == "items"]
-    kind = data["kind"].removesuffix("List")
-    for item, place in zip(data["items"], places, strict=True):
-        origin = f"{path}:{place.start_mark.line + 1}"
-        if not isinstance(item, dict):
-            raise InvalidInput(f"{origin}: must be a Kubernetes object, a mapping with a kind")
-        yield {"kind": kind, **item} if kind else item, origin
-
-
-def _is_packed(path: Path) -> bool:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(2) == b"\x1f\x8b"
-    except OSError as exc:
-        raise InvalidInput(f"{path}: {exc.strerror}") from exc
-
-
 # -- jobs ---------------------------------------------------------------------------------------------------------
 def read_job(document: Mapping[str, Any], origin: str, submit_s: float = 0.0, run_s: float | None = None) -> JobSpec:
     """A Job of Volcano or of Kubernetes, ready to be submitted.
 
-    :raises InvalidInput: it breaks a rule; names the job.
+    :raises InvalidInput: it breaks a rule; names place and job.
     """
     read = _vcjob if str(document.get("apiVersion", "")).startswith("batch.volcano.sh/") else _batch_job
     try:
@@ -173,7 +101,7 @@ def read_job(document: Mapping[str, Any], origin: str, submit_s: float = 0.0, ru
     except (InvalidInput, msgspec.ValidationError) as exc:
         meta = document.get("metadata")
         name = meta.get("name", "?") if isinstance(meta, Mapping) else "?"
-        raise InvalidInput(f"Job {name!r}: {exc}") from exc
+        raise InvalidInput(f"{origin}: Job {name!r}: {exc}") from exc
 
 
 def jobs_of(pods: Iterable[api.Pod]) -> set[str]:
@@ -322,7 +250,7 @@ def _kind(
     run_s: float | None,
     reactions: Answers,
 ) -> PodKind:
-    given = template.metadata
+    given, spec = template.metadata, manifests.completed_spec(template.spec)
     notes = {**(given.annotations or {}), GROUP_ANNOTATION: meta.name}
     if role:
         notes[ROLE_KEY] = role
@@ -332,8 +260,8 @@ def _kind(
     return PodKind(
         role=role,
         names=names,
-        spec=template.spec,
-        demand=demand_of(template.spec, _shared(template.spec, given.annotations)),
+        spec=spec,
+        demand=demand_of(spec, _shared(spec, given.annotations)),
         labels={**(given.labels or {}), **labels} or None,
         annotations=notes,
         run_s=_seconds(said, SIM_RUN_ANNOTATION, declared),

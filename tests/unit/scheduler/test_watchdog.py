@@ -14,10 +14,10 @@ from pumice import Arguments, Event, EventHandler, Job, Node, Plugin, Session, T
 from pumice.clock import ManualClock
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
-from pumice.framework.session.watchdog import Overrun, Watchdog
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.loop import Loop
+from pumice.scheduler.watchdog import Overrun, Watchdog
 from pumice.testing import Scenario, job, node, queue
 from pumice.testing.world import World
 

@@ -14,9 +14,12 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
+from pumice.model import api
 from pumice.model.task import GROUP_ANNOTATION
-from pumice.state.renaming import MACHINERY, WELL_KNOWN, Names, collect
-from pumice.state.saved import SavedCycle
+from pumice.saved.cycle import SavedCycle
+from pumice.saved.renaming import MACHINERY, WELL_KNOWN, Names, collect
 
 _QUEUE_KEYS: Final = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name", "kai.scheduler/queue")
 _JOB_KEYS: Final = ("volcano.sh/job-name", GROUP_ANNOTATION, "pod-group-name")
@@ -41,7 +44,11 @@ def _keys(saved: SavedCycle, names: Names) -> dict[str, str]:
 
 
 def redacted(saved: SavedCycle) -> SavedCycle:
-    """A copy of *saved* without names of people and projects; *saved* is not changed."""
+    """A copy of *saved* without names of people and projects; *saved* is not changed.
+
+    :raises InvalidInput: an object cannot be what it is said to be.
+    """
+    saved = msgspec.structs.replace(saved, objects=_as_read(saved.objects))
     out = copy.deepcopy(saved)
     names = collect(out)
     for kind, objects in out.objects.items():
@@ -66,6 +73,11 @@ def redacted(saved: SavedCycle) -> SavedCycle:
     out.memory, out.left_out = _memory(saved, {**names.whole(), **_keys(saved, names)})
     out.exchanges, out.conf_source, out.redacted = [], "", True
     return out
+
+
+def _as_read(objects: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """The objects as the scheduler reads them: fields that it does not know are not there."""
+    return {kind: [api.to_data(api.decode(kind, obj)) for obj in some] for kind, some in objects.items()}
 
 
 class _Leak(Exception):
@@ -112,7 +124,7 @@ def _decision(decision: dict[str, Any], names: Names, uids: Mapping[str, str]) -
     for key in ("job", "beneficiary"):
         if decision.get(key):
             decision[key] = names.job_key(decision[key])
-    decision["uid"] = uids.get(decision["uid"], decision["uid"])
+    _rename(decision, "uid", uids)
     if decision.get("annotations"):
         decision["annotations"] = {}
 

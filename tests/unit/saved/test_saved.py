@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pumice import saved
 from pumice.errors import InvalidInput
 from pumice.model.status import TaskStatus
-from pumice.state import saved
+from pumice.saved import cycle as parts
+from pumice.saved import files
+from pumice.saved.cycle import AssumedTask, SavedCycle, SavedHealth, SavedNomination, SavedShard
+from pumice.saved.packing import pack, pack_memory, unpack
 from pumice.state.invariants import violations
-from pumice.state.saved import AssumedTask, SavedCycle, SavedHealth, SavedNomination, SavedShard
 from pumice.testing import Scenario
 
 FULL = SavedCycle(
@@ -69,9 +72,9 @@ def test_equal_cycles_give_equal_bytes() -> None:
 
 @given(PLAIN)
 def test_packed_values_come_back_equal_and_of_the_same_types(value: Any) -> None:
-    packed = msgspec.json.decode(msgspec.json.encode(saved.pack(value)))
-    assert repr_sorted(saved.unpack(packed)) == repr_sorted(value)
-    assert saved.unpack(packed) == value
+    packed = msgspec.json.decode(msgspec.json.encode(pack(value)))
+    assert repr_sorted(unpack(packed)) == repr_sorted(value)
+    assert unpack(packed) == value
 
 
 def repr_sorted(value: Any) -> Any:
@@ -86,12 +89,12 @@ def repr_sorted(value: Any) -> Any:
 
 
 def test_a_number_that_is_none_comes_back_as_such() -> None:
-    assert math.isnan(saved.unpack(saved.pack(math.nan)))
+    assert math.isnan(unpack(pack(math.nan)))
 
 
 def test_memory_that_is_not_plain_data_is_left_out_and_named_and_caches_are_left_out_silently() -> None:
     memory = {"p": {"count": 3, "handle": object(), "_cache": object()}, "q": {"_only": 1}}
-    packed, left_out = saved.pack_memory(memory)
+    packed, left_out = pack_memory(memory)
     assert packed == {"p": {"count": 3}}
     assert left_out == ["p: handle"]
 
@@ -140,7 +143,7 @@ def test_a_restored_cluster_holds_what_was_assumed(scenario: Scenario) -> None:
     task = min(scenario.state.tasks.values(), key=lambda t: t.name)
     cycle = SavedCycle(
         now=5.0,
-        objects=saved.objects_of(scenario.state),
+        objects=parts.objects_of(scenario.state),
         conf={},
         assumed=[AssumedTask(uid=task.uid, status="Binding", node="n1", since=4.0)],
         phases={"default/a": "Inqueue"},
@@ -150,8 +153,8 @@ def test_a_restored_cluster_holds_what_was_assumed(scenario: Scenario) -> None:
     assert (again.status, again.node_name) == (TaskStatus.BINDING, "n1")
     assert state.nodes["n1"].idle.milli_cpu == 3000
     assert state.jobs["default/a"].phase == "Inqueue"
-    assert (saved.assumed_of(state), saved.phases_of(state)) == (cycle.assumed, cycle.phases)
-    assert saved.objects_of(state) == cycle.objects
+    assert (parts.assumed_of(state), parts.phases_of(state)) == (cycle.assumed, cycle.phases)
+    assert parts.objects_of(state) == cycle.objects
     assert violations(state) == []
 
 
@@ -160,7 +163,7 @@ def test_a_status_that_does_not_exist_is_refused(scenario: Scenario) -> None:
     [uid] = scenario.state.tasks
     cycle = SavedCycle(
         now=0.0,
-        objects=saved.objects_of(scenario.state),
+        objects=parts.objects_of(scenario.state),
         conf={},
         assumed=[AssumedTask(uid=uid, status="Dreaming", node="", since=0.0)],
     )
@@ -179,10 +182,10 @@ def test_tasks_hold_the_devices_that_they_held(scenario: Scenario) -> None:
     state = scenario.state
     cycle = SavedCycle(
         now=0.0,
-        objects=saved.objects_of(state),
+        objects=parts.objects_of(state),
         conf={},
-        assumed=saved.assumed_of(state),
-        devices=saved.devices_of(state),
+        assumed=parts.assumed_of(state),
+        devices=parts.devices_of(state),
     )
     again = saved.restore(cycle)
     assert again.tasks[second.uid].devices == (1,)
@@ -190,7 +193,7 @@ def test_tasks_hold_the_devices_that_they_held(scenario: Scenario) -> None:
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "MOST_BYTES", 1 << 20)
     bomb = gzip.compress(b"x" * (64 << 20))
     assert len(bomb) < 100_000
     with pytest.raises(InvalidInput, match="unpacks to more than 1 MiB"):

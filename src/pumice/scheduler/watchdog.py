@@ -19,7 +19,7 @@ from typing import Any
 
 from pumice.framework.session.session import Session
 
-log = logging.getLogger("pumice.framework")
+log = logging.getLogger("pumice.scheduler")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pumice.model.task import GROUP_ANNOTATION, pod_index
-from pumice.state.saved import SavedCycle
+from pumice.saved.cycle import SavedCycle
 
 KEPT: Final = frozenset(
     {"", "default", "root", "kube-system", "kube-public", "kube-node-lease", "volcano-system"}
@@ -99,15 +99,15 @@ def collect(saved: SavedCycle) -> Names:
             values.update(value for _, value in _pairs(obj))
             match kind:
                 case "Namespace":
-                    namespaces.add(meta["name"])
+                    namespaces.add(meta.get("name", ""))
                 case "Queue":
-                    queues |= {meta["name"], spec.get("parent", "")}
+                    queues |= {meta.get("name", ""), spec.get("parent", "")}
                 case "PodGroup":
-                    jobs.add(meta["name"])
+                    jobs.add(meta.get("name", ""))
                     queues.add(spec.get("queue", ""))
                     others.add(spec.get("priorityClassName", ""))
                 case "Pod":
-                    pods.add(meta["name"])
+                    pods.add(meta.get("name", ""))
                     jobs.add((meta.get("annotations") or {}).get(GROUP_ANNOTATION, ""))
                     others |= {spec.get("priorityClassName", ""), *_claims(spec)}
                 case _ if kind not in MACHINERY:
