@@ -16,10 +16,10 @@ from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.api import AnyObject
 from pumice.model.events import Gone, Seen
+from pumice.saved.packing import pack_memory, unpack_memory
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
-from pumice.state import saved
 from pumice.state.cluster import ClusterState
 from pumice.state.takeback import sent_of, take_back
 
@@ -40,7 +40,7 @@ def dry_cycle(
     """What a cycle would decide on the state as it is, with *added* objects; for *inspect* see `run_cycle`.
 
     None of the added objects may be there already. What a plugin puts into ``ssn.memory`` is put back where it is made
-    of plain values (see `saved.pack_memory`); what it keeps elsewhere is its own matter, as in a cycle that fails.
+    of plain values (see `pack_memory`); what it keeps elsewhere is its own matter, as in a cycle that fails.
     """
     with _taken_back(state, runtime, added):
         for obj in added:
@@ -82,5 +82,5 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
 
 def _copied(memory: dict[str, dict[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """What plugins remember, to be changed without consequence; caches are left out and made anew."""
-    packed, left_out = saved.pack_memory(memory)
-    return {plugin: saved.unpack(entries) for plugin, entries in packed.items()}, left_out
+    packed, left_out = pack_memory(memory)
+    return unpack_memory(packed), left_out
