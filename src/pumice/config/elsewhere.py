@@ -8,7 +8,7 @@ VOLCANO: Final = "Volcano"
 KAI: Final = "KAI-Scheduler"
 
 PLUGINS: Final[dict[str, str]] = {
-    **dict.fromkeys(("capacity-card", "cdp", "deviceshare", "network-topology-aware"), VOLCANO),
+    **dict.fromkeys(("capacity-card", "cdp", "deviceshare"), VOLCANO),
     **dict.fromkeys(("numa-aware", "numaaware", "rescheduling", "tdm"), VOLCANO),
     **dict.fromkeys(("dynamicresources", "elastic", "gpusharingorder", "kubeflow", "minruntime"), KAI),
     **dict.fromkeys(("nodeavailability", "nodeplacement", "nominatednode", "numa", "podaffinity"), KAI),

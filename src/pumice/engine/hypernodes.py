@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -15,7 +15,7 @@ from pumice.model.job import Job, SubJob
 from pumice.model.node import Node
 from pumice.model.patterns import matcher
 from pumice.model.selectors import label_selector_matches
-from pumice.model.status import IS_ALLOCATED
+from pumice.model.status import IS_ALLOCATED, TaskStatus
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
@@ -37,6 +37,11 @@ class HyperNode:
     nodes: dict[str, Node] = field(default_factory=dict)
     """Every node in it or below it, by name."""
 
+    @property
+    def is_leaf(self) -> bool:
+        """Are there no hyper-nodes below it?"""
+        return not self.children
+
     def __repr__(self) -> str:
         return f"<HyperNode {self.name} tier {self.tier} {len(self.nodes)} nodes>"
 
@@ -44,7 +49,9 @@ class HyperNode:
 class HyperNodeTree:
     """All hyper-nodes with a virtual one on top. *problem* says why it cannot be used, or nothing."""
 
-    def __init__(self, objects: Iterable[api.HyperNode], nodes: Mapping[str, Node]) -> None:
+    def __init__(self, objects: Iterable[api.HyperNode], nodes: Mapping[str, Node], *, lenient: bool = False) -> None:
+        """*lenient*: a hard request that cannot be understood or served is no constraint."""
+        self.lenient = lenient
         listed = sorted(objects, key=lambda o: o.metadata.name)
         self._all_nodes = nodes
         self.problem = ""
@@ -65,9 +72,14 @@ class HyperNodeTree:
             hyper.nodes = {**own[name], **{k: n for c in hyper.children for k, n in self.by_name[c].nodes.items()}}
         self.by_name[TOP] = self.top
         self._lowest: dict[str, str] = {}
+        self._holding: dict[str, list[HyperNode]] = {name: [] for name in nodes}
         for hyper in sorted(self.by_name.values(), key=lambda h: (-h.tier, h.name)):
             self._lowest |= dict.fromkeys(hyper.nodes, hyper.name)
+            for name in hyper.nodes:
+                self._holding[name].append(hyper)
         self._masks: dict[str, Bools] = {}
+        self._below: dict[str, list[HyperNode]] = {}
+        self._even: dict[str, bool] = {}
 
     def _join(self, obj: api.HyperNode) -> dict[str, Node]:
         """Hang an object's hyper-node members below it; its own nodes."""
@@ -138,14 +150,40 @@ class HyperNodeTree:
         above = self.ancestors(left)
         return next((name for name in self.ancestors(right) if name in above), TOP)
 
+    def below(self, hyper: HyperNode) -> list[HyperNode]:
+        """The hyper-node and everything below it, by tier, then by name."""
+        known = self._below.get(hyper.name)
+        if known is None:
+            found, rest = [hyper], list(hyper.children)
+            while rest:
+                child = self.by_name[rest.pop()]
+                found.append(child)
+                rest += child.children
+            known = self._below[hyper.name] = sorted(found, key=lambda h: (h.tier, h.name.encode()))
+        return known
+
+    def holders(self, nodes: Collection[str], limit: int) -> list[HyperNode]:
+        """The hyper-nodes of at most that tier that hold all of these nodes; all of that tier where there are none."""
+        if not nodes:
+            return [h for h in self.below(self.top) if h.tier <= limit]
+        first = next(iter(nodes))
+        return [h for h in self._holding.get(first, ()) if h.tier <= limit and all(n in h.nodes for n in nodes)]
+
+    def is_even(self, hyper: HyperNode) -> bool:
+        """Is every node of it as close to every other: do all belong to one hyper-node of the lowest tier?"""
+        known = self._even.get(hyper.name)
+        if known is None:
+            known = self._even[hyper.name] = len({self._lowest[name] for name in hyper.nodes}) < 2
+        return known
+
     def lowest(self, node: str) -> str:
         """The hyper-node of the lowest tier that holds a node."""
         return self._lowest.get(node, TOP)
 
     def holding(self, tasks: Iterable[Task]) -> str:
-        """The lowest hyper-node that holds all tasks that have a place; nothing if none has."""
+        """The lowest hyper-node that holds all tasks that have a place or a promised one; nothing if none has."""
         found = ""
-        for node in sorted({t.node.name for t in tasks if t.node is not None and IS_ALLOCATED[t.status]}):
+        for node in sorted(places_of(tasks)):
             found = self.lca(found, self.lowest(node))
         return found
 
@@ -176,6 +214,24 @@ class HyperNodeTree:
             return min(tiers, default=None)
         return None
 
+    def misread(self, job: Job) -> str:
+        """What is wrong with the topology that the job or one of its sub-groups asks for, or nothing."""
+        if self.lenient:
+            return ""
+        if self.problem:
+            return self.problem
+        asked = [("", job.topology), *((f"subGroupPolicy {p.name!r}: ", p.network_topology) for p in job.policies)]
+        for where, topology in asked:
+            if topology is None or topology.mode == "soft" or self.limit(topology) is not None:
+                continue
+            name = topology.highest_tier_name
+            if not name:
+                return f"{where}networkTopology: mode hard needs highestTierAllowed or highestTierName"
+            known = sorted({h.tier_name for h in self.by_name.values() if h.tier_name})
+            there = f"there are {', '.join(known)}" if known else "none has a tierName"
+            return f"{where}networkTopology.highestTierName {name!r}: no HyperNode has that tierName ({there})"
+        return ""
+
     def limits(self, job: Job) -> bool:
         """Does the job, or one of its sub-groups, ask for a topology that sets a limit?"""
         asked = [job.topology, *(p.network_topology for p in job.policies)]
@@ -190,7 +246,16 @@ class HyperNodeTree:
         return self.limit(sub_job.topology, self.job_limit(sub_job.job))
 
 
-def tree_of(state: ClusterState) -> HyperNodeTree:
+def places_of(tasks: Iterable[Task]) -> set[str]:
+    """The nodes on which tasks have a place, or a promised one."""
+    return {
+        t.node.name
+        for t in tasks
+        if t.node is not None and (IS_ALLOCATED[t.status] or t.status is TaskStatus.PIPELINED)
+    }
+
+
+def tree_of(state: ClusterState, *, lenient: bool = False) -> HyperNodeTree:
     """The tree of a cluster as it is now."""
     objects = [cast(api.HyperNode, o) for o in state.kind("HyperNode").values()]
-    return HyperNodeTree(objects, state.table.by_name)
+    return HyperNodeTree(objects, state.table.by_name, lenient=lenient)

@@ -60,6 +60,12 @@ class Compat:
     """The share of a queue that has others below it stays what it was when the session opened (28)."""
     blind_scores: bool = False
     """nodeorder without predicates does not see what was placed in the same cycle (6.12)."""
+    unserved_topology: bool = False
+    """A hard topology that no plugin serves, or that names no known tier, is no constraint (23)."""
+    topology_of_allocate: bool = False
+    """Only allocate and the gang actions heed a hard topology; reclaim and backfill place across domains."""
+    whole_domains: bool = False
+    """A domain must have room for all that waits of a (sub-)job, not only for what it needs to start."""
     stale_neighbours: bool = False
     """Inter-pod affinity and spread do not see evictions made for the task, and anti-affinity of pods placed in this
     cycle only on nodes that had such pods before."""

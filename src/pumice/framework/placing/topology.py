@@ -8,22 +8,24 @@ done again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
 from pumice.engine.goheap import OrderedQueue
-from pumice.engine.hypernodes import HyperNode
+from pumice.engine.hypernodes import HyperNode, places_of
+from pumice.framework.placing.domains import short_of_domains
 from pumice.framework.placing.worksheet import Worksheet, place_in_sets
 from pumice.framework.points import table as points
 from pumice.framework.points.table import HYPER_NODE_ORDER
+from pumice.framework.session.nominations import holds
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Operation, Statement
 from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
-from pumice.model.reason import Verdict
 from pumice.model.task import Task
 
 ASKS = (
@@ -31,16 +33,6 @@ ASKS = (
     points.SUB_JOB_ORDER,
 )
 Sheets = dict[str, deque[Task]]
-
-
-UNSERVED = "asks for a hard network topology, which no plugin of this conf serves"
-_SERVE_IT = "a plugin that answers hyper_node_gradient_for_job, or mode soft"
-_SERVED_BY = (points.HYPER_NODE_GRADIENT_FOR_JOB, points.HYPER_NODE_GRADIENT_FOR_SUB_JOB)
-
-
-def _is_hard(job: Job) -> bool:
-    asked = (job.topology, *(p.network_topology for p in job.policies))
-    return any(one is not None and one.mode != "soft" for one in asked)
 
 
 @dataclass(slots=True)
@@ -58,9 +50,6 @@ def place_by_topology(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, re
     tree = ssn.hyper_nodes
     if job.has_topology and tree.problem:
         ssn.outcome.refuse(job, Stage.TOPOLOGY, tree.problem)
-        return None
-    if _is_hard(job) and not any(ssn.anybody(p) for p in _SERVED_BY):
-        ssn.outcome.refuse(job, Stage.TOPOLOGY, Verdict(False, UNSERVED, advice=_SERVE_IT))
         return None
     sheets = sheet.sub_jobs if job.policies else {job.uid: sheet.tasks}
     placing = _Placing(ssn, queue, job, remember)
@@ -85,14 +74,19 @@ class _Placing:
     def job(self, sheets: Sheets) -> tuple[Statement, Sheets] | None:
         """Place the job in the best hyper-node of the first group that will do: (statement, what is left)."""
         ssn, job = self._ssn, self._job
-        for group in gradient(ssn, job, ssn.hyper_nodes.top, "Allocate"):
+        groups = gradient(ssn, job, ssn.hyper_nodes.top, "Allocate")
+        promised = nominated_domain(ssn, job, sheets)
+        if promised is not None:
+            groups = [[promised], *groups]
+        for group in groups:
             attempts = []
-            for hyper in group:
+            ranked = self._ranked(group)
+            for hyper in group if ranked is None else ranked:
                 self._forget_failures(t for tasks in sheets.values() for t in tasks)
                 left = {uid: deque(tasks) for uid, tasks in sheets.items()}
                 statement, score = self._sub_jobs(left, hyper)
                 good = bool(statement.operations) and bool(ssn.job_ready(job) or ssn.job_pipelined(job))
-                if good and len(group) == 1:
+                if good and (ranked is not None or len(group) == 1):
                     return statement, left
                 saved = list(statement.operations)
                 statement.discard()
@@ -102,13 +96,30 @@ class _Placing:
                 statement = ssn.statement()
                 if statement.replay(attempt.saved):
                     return statement, attempt.left
+        if not groups:
+            ssn.outcome.refusals.add(job, short_of_domains(ssn, job, sheets))
         return None
+
+    def _ranked(self, group: Sequence[HyperNode]) -> list[HyperNode] | None:
+        """The hyper-nodes of a group, best first, where that is known before anything is placed; None where not.
+
+        It is known of a job that is one whole, if each hyper-node would be used as such: then its score does not depend
+        on how the tasks are placed in it.
+        """
+        whole = self._whole
+        if whole is None or len(group) == 1:
+            return None
+        ssn = self._ssn
+        if not all(h.is_leaf or gradient(ssn, whole, h, "Allocate") == [[h]] for h in group):
+            return None
+        scores = self._scores(whole, group)
+        return sorted(group, key=lambda h: (-scores[h.name], h.name.encode()))
 
     def _sub_jobs(self, sheets: Sheets, hyper: HyperNode) -> tuple[Statement, float]:
         """Place sub-jobs inside a hyper-node until the job is ready; what was placed, and the sum of the scores."""
         ssn, job = self._ssn, self._job
         statement, total = ssn.statement(), 0.0
-        queue = sub_job_queue(ssn, job, sheets)
+        queue = sub_job_queue(ssn, job, sheets, self._whole)
         while queue:
             sub_job = queue.pop()
             own, score = self._sub_job(sub_job, sheets, hyper)
@@ -122,15 +133,14 @@ class _Placing:
                 break
         return statement, total
 
-    def _sub_job(self, sub_job: SubJob, sheets: Sheets, within: HyperNode) -> tuple[Statement | None, float]:
+    def _sub_job(self, sub_job: SubJob, sheets: Sheets, inside: HyperNode) -> tuple[Statement | None, float]:
         """Place a sub-job in the best hyper-node of the first group that will do."""
         ssn, uid = self._ssn, sub_job.uid
-        for group in gradient(ssn, sub_job, within, "Allocate"):
+        for group in gradient(ssn, sub_job, inside, "Allocate"):
             attempts = []
             for hyper in group:
                 tasks = deque(sheets[uid])
-                if len(group) > 1:
-                    self._forget_failures(tasks)
+                self._forget_failures(tasks)
                 statement = self._tasks(sub_job, tasks, hyper)
                 if statement is None or not statement.operations:
                     continue
@@ -151,7 +161,8 @@ class _Placing:
         ssn = self._ssn
         domain = ssn.hyper_nodes.rows(hyper, ssn.state.table.size)
         own = None if self._whole is not None else sub_job
-        return place_in_sets(ssn, self._queue, self._job, own, tasks, self._remember, domain)
+        with within(ssn, hyper):
+            return place_in_sets(ssn, self._queue, self._job, own, tasks, self._remember, domain)
 
     def _scores(self, sub_job: SubJob, hypers: Sequence[HyperNode]) -> dict[str, float]:
         if not hypers or not self._ssn.anybody(HYPER_NODE_ORDER):
@@ -167,23 +178,49 @@ class _Placing:
                 errors.pop(task.uid, None)
 
 
-def gradient(ssn: Session, subject: Job | SubJob, within: HyperNode, purpose: str) -> list[list[HyperNode]]:
+@contextmanager
+def within(ssn: Session, hyper: HyperNode) -> Iterator[None]:
+    """Within the block nodes are looked for in one hyper-node, and plugins can know it (`Session.domain`)."""
+    before, ssn.domain = ssn.domain, hyper
+    try:
+        yield
+    finally:
+        ssn.domain = before
+
+
+def nominated_domain(ssn: Session, job: Job, sheets: Sheets) -> HyperNode | None:
+    """The hyper-node in which room was freed for everything that waits of the job, if it may still be used.
+
+    It follows from the nodes that the tasks are nominated for, so it outlives the cycle and a restart.
+    """
+    if not holds(ssn):
+        return None
+    nodes = {t.nominated_node for tasks in sheets.values() for t in tasks}
+    tree = ssn.hyper_nodes
+    limit = tree.job_limit(job)
+    if not nodes or "" in nodes or limit is None or any(n not in ssn.nodes for n in nodes):
+        return None
+    found = tree.holders(nodes | places_of(job.tasks.values()), limit)
+    return min(found, key=lambda h: (h.tier, len(h.nodes), h.name.encode())) if found else None
+
+
+def gradient(ssn: Session, subject: Job | SubJob, inside: HyperNode, purpose: str) -> list[list[HyperNode]]:
     """The hyper-nodes to try, group by group; names that do not exist are left out."""
     tree = ssn.hyper_nodes
     if isinstance(subject, Job):
-        groups = ssn.hyper_node_gradient_for_job(subject, within, purpose)
+        groups = ssn.hyper_node_gradient_for_job(subject, inside, purpose)
     else:
-        groups = ssn.hyper_node_gradient_for_sub_job(subject, within, purpose)
+        groups = ssn.hyper_node_gradient_for_sub_job(subject, inside, purpose)
     if groups is None:
-        return [[within]]
+        return [[inside]]
     found = [[h for h in (tree.get(item) for item in group) if h is not None] for group in groups]
     return [group for group in found if group]
 
 
-def sub_job_queue(ssn: Session, job: Job, sheets: Sheets) -> OrderedQueue[SubJob]:
+def sub_job_queue(ssn: Session, job: Job, sheets: Sheets, whole: SubJob | None = None) -> OrderedQueue[SubJob]:
     """Sub-jobs with tasks to place: those that the job needs to become ready first, then the rest, each in order."""
     if not job.policies:
-        return OrderedQueue(ssn.orders.sub_job_less, [job.whole()] if sheets.get(job.uid) else [])
+        return OrderedQueue(ssn.orders.sub_job_less, [whole or job.whole()] if sheets.get(job.uid) else [])
     required = _required(ssn, job)
 
     def less(left: SubJob, right: SubJob) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pumice.framework.placing.topology import ASKS as TOPOLOGY_ASKS
-from pumice.framework.placing.topology import place_by_topology
+from pumice.framework.placing.topology import place_by_topology, within
 from pumice.framework.placing.worksheet import ASKS as PLACING_ASKS
 from pumice.framework.placing.worksheet import Worksheet, place_in_sets, worksheet_of
 from pumice.framework.points import table as points
@@ -108,4 +108,7 @@ def place_job(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, remember: 
     """Place what waits of a job until it is ready; the statement if it is or may wait, else None with all undone."""
     if job.policies or sheet.by_topology:
         return place_by_topology(ssn, queue, job, sheet, remember)
+    if job.has_topology:
+        with within(ssn, ssn.hyper_nodes.top):
+            return place_in_sets(ssn, queue, job, None, sheet.tasks, remember)
     return place_in_sets(ssn, queue, job, None, sheet.tasks, remember)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pumice.engine.hypernodes import HyperNodeTree
 from pumice.engine.rows import NodeRows
 from pumice.framework.points import table as t
 from pumice.framework.points.guard import guarded
@@ -14,6 +15,7 @@ from pumice.framework.points.point import Point
 from pumice.framework.session.asking import Asked, Asking
 from pumice.framework.session.budgets import Budgets
 from pumice.framework.session.search import Search
+from pumice.model.codes import ReasonCode
 from pumice.model.job import Job, SubJob
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -22,6 +24,8 @@ from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
 _FAILED = object()
+_SERVES_TOPOLOGY = (t.HYPER_NODE_GRADIENT_FOR_JOB, t.HYPER_NODE_GRADIENT_FOR_SUB_JOB)
+_SERVE_IT = "a plugin that answers hyper_node_gradient_for_job (network-topology-aware does), or mode soft"
 
 
 class Questions(Asking):
@@ -32,6 +36,11 @@ class Questions(Asking):
     search: Search
     _preemptive: dict[Hashable, Verdict]
     _preemptive_at: int
+
+    @property
+    def hyper_nodes(self) -> HyperNodeTree:
+        """The tree of hyper-nodes."""
+        raise NotImplementedError
 
     job_order = Asked(t.JOB_ORDER)
     task_order = Asked(t.TASK_ORDER)
@@ -101,7 +110,25 @@ class Questions(Asking):
         """Is the job worth trying? One that breaks a rule is not, whatever plugins say."""
         if job.problem:
             return Verdict(False, job.problem, "pumice", "Invalid")
+        if job.has_topology and (said := self.unmet_topology(job)) is not None:
+            return said
         return self.ask(t.JOB_VALID, job)
+
+    def unmet_topology(self, job: Job) -> Verdict | None:
+        """Why nobody can give the job the network topology that it asks for, whatever room there is; None if one can.
+
+        A hard request that cannot be understood is not the same as none: the job waits, and says what is wrong.
+        """
+        wrong = self.hyper_nodes.misread(job)
+        if wrong:
+            return Verdict(False, wrong, "pumice", ReasonCode.TOPOLOGY_NOT_MET)
+        if self.hyper_nodes.lenient or any(self.anybody(p) for p in _SERVES_TOPOLOGY):
+            return None
+        asked = (job.topology, *(p.network_topology for p in job.policies))
+        if all(one is None or one.mode == "soft" for one in asked):
+            return None
+        text = "asks for a hard network topology, which no plugin of this conf serves"
+        return Verdict(False, text, "pumice", ReasonCode.TOPOLOGY_NOT_MET, advice=_SERVE_IT)
 
     def sub_job_ready(self, job: Job, sub_job: SubJob | None) -> Verdict:
         """May the sub-job's placements be kept? Jobs without policies are asked as a whole."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pumice.engine.hypernodes import HyperNodeTree, tree_of
+from pumice.engine.hypernodes import HyperNode, HyperNodeTree, tree_of
 from pumice.engine.scope import Scope
 from pumice.errors import PluginError, PluginLoadError, UnknownName, shown
 from pumice.framework.arguments import Arguments
@@ -95,6 +95,8 @@ class Session(Registration, Questions):
         """What a plugin may know beside the cluster's objects: node usage, enabled features."""
         self.actions = tuple(actions)
         self.signature = signature
+        self.domain: HyperNode | None = None
+        """The hyper-node in which nodes are being looked for; None: everywhere."""
         self.metrics = Metrics()
         self.failures = self._make_failures()
         self.budgets = Budgets(state, as_volcano=compat.disruption_budgets, kept=self.runtime.kept)
@@ -215,11 +217,11 @@ class Session(Registration, Questions):
     @property
     def hyper_nodes(self) -> HyperNodeTree:
         """The tree of hyper-nodes; made anew when one of them or a node changed."""
-        state = self.state
-        key = (id(state), state.versions.get("HyperNode", 0), state.table.changed.position)
+        state, lenient = self.state, self.compat.unserved_topology
+        key = (id(state), state.versions.get("HyperNode", 0), state.table.changed.position, lenient)
         known = self.runtime.hyper_nodes
         if known is None or known[0] != key:
-            known = self.runtime.hyper_nodes = (key, tree_of(state))
+            known = self.runtime.hyper_nodes = (key, tree_of(state, lenient=lenient))
         return known[1]
 
     if not TYPE_CHECKING:  # a type checker should find these names missing

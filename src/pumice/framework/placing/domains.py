@@ -1,0 +1,240 @@
+"""What there is in each hyper-node: sums of its nodes, and how many tasks of a class would find a slot there."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.hypernodes import HyperNode, HyperNodeTree, places_of
+from pumice.framework.points.table import SUB_JOB_READY
+from pumice.framework.session.refusals import Refusal, Stage
+from pumice.model.job import Job, SubJob
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task, TaskClass
+from pumice.state.table import NodeTable
+
+if TYPE_CHECKING:
+    from pumice.framework.session.session import Session
+
+Ints = npt.NDArray[np.int64]
+Index = npt.NDArray[np.intp]
+_PLENTY: Final = 1 << 40
+_MANY_ROWS: Final = 256
+"""Beyond so many changed rows, counting anew is faster."""
+_KEPT: Final = "domains"
+
+
+class Domains:
+    """Sums per hyper-node of a tree, each at its `place`; the top is one of them. Followed row by row as they change."""
+
+    def __init__(self, tree: HyperNodeTree, table: NodeTable) -> None:
+        self.tree, self._table = tree, table
+        self.names = sorted(tree.by_name)
+        self.place = {name: at for at, name in enumerate(self.names)}
+        self._above: dict[int, list[int]] = {}
+        for at, name in enumerate(self.names):
+            for node in tree.by_name[name].nodes.values():
+                self._above.setdefault(node.row, []).append(at)
+        deepest = max((len(a) for a in self._above.values()), default=0)
+        self._chains: Index = np.full((deepest, table.size), len(self.names), dtype=np.intp)
+        for row, above in self._above.items():
+            self._chains[: len(above), row] = above
+        self.lowest: Index = np.zeros(table.size, dtype=np.intp)
+        """Per row the place of the lowest hyper-node that holds it."""
+        for name, node in tree.top.nodes.items():
+            self.lowest[node.row] = self.place[tree.lowest(name)]
+        self._tiers: list[tuple[int, Index]] = []
+        self._offered: Ints = np.zeros((0, 0), dtype=np.int64)
+        self._load: Ints | None = None
+        self._rows: Ints = np.zeros((0, 0), dtype=np.int64)
+        self._load_at = -1
+        self._slots: dict[Hashable, _Slots] = {}
+
+    def tiers(self) -> list[tuple[int, Index]]:
+        """Every tier, and per row the place of the hyper-node of that tier that holds it, or -1."""
+        if not self._tiers:
+            by_tier: dict[int, Index] = {}
+            for hyper in reversed(self.tree.below(self.tree.top)):
+                rows = by_tier.setdefault(hyper.tier, np.full(self._table.size, -1, dtype=np.intp))
+                rows[[n.row for n in hyper.nodes.values()]] = self.place[hyper.name]
+            self._tiers = sorted(by_tier.items())
+        return self._tiers
+
+    def total(self, per_row: Ints) -> Ints:
+        """The sums of amounts that are given per resource and row, per resource and hyper-node."""
+        out = np.zeros((len(per_row), len(self.names) + 1), dtype=np.int64)
+        for chain in self._chains:
+            for d in range(len(per_row)):
+                np.add.at(out[d], chain, per_row[d])  # whole numbers: sums that were followed and sums made anew agree
+        return out[:, :-1]
+
+    @property
+    def offered(self) -> Ints:
+        """What the nodes of each hyper-node offer, per resource."""
+        table = self._table
+        if len(self._offered) != table.width:
+            self._offered = self.total(table.allocatable[:, : table.size])
+        return self._offered
+
+    def idle(self) -> Ints:
+        """What is idle in each hyper-node, per resource."""
+        return self.total(self._table.idle[:, : self._table.size])
+
+    def future_idle(self) -> Ints:
+        """What will be idle once what is being released is gone, per resource."""
+        t, n = self._table, self._table.size
+        return self.total(t.idle[:, :n] + t.releasing[:, :n] - t.pipelined[:, :n])
+
+    def load(self) -> Ints:
+        """What is in use or promised in each hyper-node, less what this session evicted, per resource."""
+        table = self._table
+        size, now = table.size, table.touched.position
+        if self._load is not None and len(self._rows) == table.width:
+            if self._load_at == now:
+                return self._load
+            touched = table.touched.since(self._load_at)
+            if touched is not None and len(touched) <= _MANY_ROWS:
+                for row in touched:
+                    fresh = table.used[:, row] + table.pipelined[:, row] - table.evicted[:, row]
+                    more = (fresh - self._rows[:, row])[:, None]
+                    self._load[:, self._above.get(row, ())] += more
+                    self._rows[:, row] = fresh
+                self._load_at = now
+                return self._load
+        self._rows = table.used[:, :size] + table.pipelined[:, :size] - table.evicted[:, :size]
+        self._load, self._load_at = self.total(self._rows), now
+        return self._load
+
+    def room(self, ssn: Session, task: Task) -> Sequence[int]:
+        """At most so many tasks of the class find a slot in each hyper-node, now or once something is released."""
+        key = (task.klass.id, ssn.search.evaluator.key_of(task))
+        known = self._slots.get(key)
+        if known is None or not known.follow(self._above):
+            view = ssn.search.evaluator.view(task)
+            open_rows = self._table.valid[: view.size].copy()
+            for code in view.static_code:
+                open_rows &= code == 0
+            known = self._slots[key] = _Slots(task.klass, self._table, open_rows, self)
+        return known.totals
+
+    def lacks(self, ssn: Session, tasks: Sequence[Task], needed: int) -> Index:
+        """The places of hyper-nodes that certainly cannot take *needed* of the tasks together."""
+        classes = {t.klass.id: t for t in tasks}
+        if len(classes) == 1:
+            return np.flatnonzero(np.asarray(self.room(ssn, tasks[0])) < needed)
+        table, size = self._table, self._table.size
+        short = np.zeros(len(self.names), dtype=np.bool_)
+        for d in sorted({d for t in classes.values() for d, _ in t.klass.items}):
+            least = sum(sorted(int(t.klass.requests.get(d)) for t in tasks)[:needed])
+            free = table.idle[d, :size] + np.maximum(table.releasing[d, :size] - table.pipelined[d, :size], 0)
+            short |= self.total(np.maximum(free, 0)[None, :])[0] < least
+        return np.flatnonzero(short)
+
+    def places(self, hypers: Iterable[HyperNode | str]) -> Index:
+        """Where the sums of hyper-nodes stand."""
+        return np.array([self.place[h if isinstance(h, str) else h.name] for h in hypers], dtype=np.intp)
+
+
+class _Slots:
+    """How many tasks of a class fit in each hyper-node, by amounts and by what never changes."""
+
+    __slots__ = ("_dims", "_open", "_rows", "_table", "_touched_at", "totals")
+
+    def __init__(self, klass: TaskClass, table: NodeTable, open_rows: npt.NDArray[np.bool_], domains: Domains) -> None:
+        self._dims = [(d, v) for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
+        self._open, self._table = open_rows, table
+        size = len(open_rows)
+        rows = np.full(size, _PLENTY, dtype=np.int64)
+        for d, v in self._dims:
+            free = table.idle[d, :size] + np.maximum(table.releasing[d, :size] - table.pipelined[d, :size], 0)
+            np.minimum(rows, free // v, out=rows)
+        rows[~open_rows] = 0
+        np.maximum(rows, 0, out=rows)
+        self.totals: list[int] = domains.total(rows[None, :])[0].tolist()
+        self._rows: list[int] = rows.tolist()
+        self._touched_at = table.touched.position
+
+    def follow(self, above: dict[int, list[int]]) -> bool:
+        """Take in what changed; False when too much did."""
+        table = self._table
+        touched = table.touched.since(self._touched_at)
+        if touched is None or len(touched) > _MANY_ROWS or len(self._open) != table.size:
+            return False
+        for row in touched:
+            if not self._open[row]:
+                continue
+            room = _PLENTY
+            for d, v in self._dims:
+                coming = table.releasing.item(d, row) - table.pipelined.item(d, row) if table.in_flux else 0
+                room = min(room, (table.idle.item(d, row) + max(coming, 0)) // v)
+            more = max(room, 0) - self._rows[row]
+            if more:
+                self._rows[row] += more
+                for at in above.get(row, ()):
+                    self.totals[at] += more
+        self._touched_at = table.touched.position
+        return True
+
+
+def waits_of(group: Job | SubJob) -> list[Task]:
+    """The tasks of a (sub-)job that ask for something and have no place."""
+    return [t for t in group.with_status(TaskStatus.PENDING).values() if not t.best_effort]
+
+
+def needed_of(ssn: Session, group: Job | SubJob) -> int:
+    """How many more tasks of a (sub-)job must be placed together, at least, before anything of it is kept."""
+    if isinstance(group, Job) or group.is_default:
+        job = group if isinstance(group, Job) else group.job
+        return max(ssn.needed_to_keep(job), 1) if not job.policies else 1
+    return max(group.min_available - group.ready_count - group.waiting_count, 1) if ssn.anybody(SUB_JOB_READY) else 1
+
+
+def short_of_domains(ssn: Session, job: Job, sheets: Mapping[str, Sequence[Task]]) -> Refusal:
+    """Why no hyper-node that the job may use is worth a try, with the room of the one that comes closest."""
+    tree, domains = ssn.hyper_nodes, domains_of(ssn)
+    limit = tree.job_limit(job)
+    tasks = [t for listed in sheets.values() for t in listed]
+    if limit is None:
+        return Refusal(Stage.TOPOLOGY, "no hyper-node may be used")
+    placed = places_of(job.tasks.values())
+    usable = tree.holders(placed, limit)
+    if not usable and placed:
+        spread = ", ".join(sorted(placed)[:3])
+        return Refusal(
+            Stage.TOPOLOGY,
+            f"its other tasks run on {spread}, which no hyper-node of tier {limit} or below holds together",
+            advice="they end, or the HyperNodes are mended",
+        )
+    if not usable:
+        return Refusal(Stage.TOPOLOGY, f"there is no hyper-node of tier {limit} or below", advice="HyperNode objects")
+    needed = needed_of(ssn, job)
+    if len({t.klass.id for t in tasks}) > 1:
+        return Refusal(
+            Stage.TOPOLOGY, f"no hyper-node of tier {limit} or below has room for its {needed} tasks together"
+        )
+    room = domains.room(ssn, tasks[0])
+    best = max(usable, key=lambda h: (room[domains.place[h.name]], -h.tier))
+    text = (
+        f"no hyper-node of tier {limit} or below has room for {needed} of its tasks together: "
+        f"{best.name}, the roomiest of {len(usable)}, has room for {room[domains.place[best.name]]}"
+    )
+    above = [h for h in tree.below(tree.top) if h.tier > limit and room[domains.place[h.name]] >= needed]
+    advice = f"other work in {best.name} ends"
+    if above and not placed:
+        wider = above[0]
+        where = f"{wider.name} (tier {wider.tier})" if wider is not tree.top else "the whole cluster"
+        advice += f", or a higher highestTierAllowed: {where} has room for {room[domains.place[wider.name]]}"
+    return Refusal(Stage.TOPOLOGY, text, advice=advice)
+
+
+def domains_of(ssn: Session) -> Domains:
+    """The sums of this session's tree; kept while tree and configuration stay the same."""
+    tree = ssn.hyper_nodes
+    known = ssn.runtime.kept.get(_KEPT)
+    if known is None or known[0] is not tree or known[1] != ssn.signature:
+        known = ssn.runtime.kept[_KEPT] = (tree, ssn.signature, Domains(tree, ssn.state.table))
+    domains: Domains = known[2]
+    return domains

@@ -1,0 +1,287 @@
+"""The plugin: which domains are tried, which is best, and which nodes are close to what a job already has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.hypernodes import HyperNode, places_of
+from pumice.engine.rows import NodeRows
+from pumice.framework.arguments import Arguments
+from pumice.framework.placing.domains import Domains, domains_of, needed_of, waits_of
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
+from pumice.model.job import Job, SubJob
+from pumice.model.node import Node
+from pumice.model.reason import Code, reason_id
+from pumice.model.task import Task
+from pumice.plugins.network_topology_aware.packing import PACKING_ARGUMENTS, Packing, request_of, weight
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
+Reasons = npt.NDArray[np.int32]
+Gradient = list[list[HyperNode]]
+
+_NORMAL_PODS: Final = "hypernode.binpack.normal-pod"
+_MOST_EVICTED: Final = "hypernode.gradient.evict.max-hypernodes"
+_PACKED, _CLOSE, _CONFINED = 1, 2, 4
+"""What is asked about a task: how full hyper-nodes get, what is close to its like, where it may be at all."""
+
+
+class NetworkTopologyAware(Plugin):
+    """Keeps a job within one hyper-node of the tier that it allows, in the lowest that will do and the fullest of these.
+
+    Arguments: ``weight`` (1), ``hypernode.binpack.cpu`` (1), ``hypernode.binpack.memory`` (1),
+    ``hypernode.binpack.resources`` (names of further resources), ``hypernode.binpack.resources.<name>`` (1),
+    ``hypernode.binpack.normal-pod.enable`` (true), ``hypernode.binpack.normal-pod.fading`` (0.8) and
+    ``hypernode.gradient.evict.max-hypernodes`` (8). Negative weights count as 1, a negative fading as 0.8.
+    """
+
+    name = "network-topology-aware"
+    arguments_read = (
+        *("weight", *PACKING_ARGUMENTS),
+        *(f"{_NORMAL_PODS}.enable", f"{_NORMAL_PODS}.fading", _MOST_EVICTED),
+    )
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._weight = weight(arguments, "weight")
+        self._packing = Packing(arguments)
+        self._packs_others = arguments.bool(f"{_NORMAL_PODS}.enable", True)
+        fading = arguments.float(f"{_NORMAL_PODS}.fading", 0.8)
+        self._fading = fading if fading >= 0 else 0.8
+        most = arguments.int(_MOST_EVICTED, 8)
+        self._most_evicted = most if most > 0 else 8
+        self._kept: tuple[object, bool] = (None, False)
+        self._insides: dict[str, tuple[object, Bools, int]] = {}
+
+    def on_session_open(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._whole = ssn.compat.whole_domains
+        self._at_open: tuple[Ints, Ints] | None = None
+        tree = self._tree = ssn.hyper_nodes
+        if self._whole and len(tree):
+            domains = domains_of(ssn)
+            self._at_open = domains.idle(), domains.future_idle()
+        ssn.add_hyper_node_gradient_for_job_fn(self.name, self._for_job)
+        ssn.add_hyper_node_gradient_for_sub_job_fn(self.name, self._for_sub_job)
+        ssn.add_hyper_node_order_fn(self.name, self._order)
+        self._confines = not ssn.compat.topology_of_allocate
+        self._close_to = _CLOSE if self._weight and len(tree) else 0
+        self._others = _PACKED if self._packs_others and self._weight and len(tree) else 0
+        if len(tree) and self._weight:
+            ssn.add_batch_node_order_fn(self.name, self._score, key=self._kind, applies=self._scored)
+        if self._confines:
+            ssn.add_batch_predicate_fn(self.name, self._confine, key=self._kind, applies=self._limited)
+
+    # -- which domains are tried --------------------------------------------------------------------------------------
+    def _for_job(self, job: Job, inside: HyperNode, purpose: str) -> Gradient:
+        """Hyper-nodes for the whole job: those of the lowest tier first; to make room, those of the highest."""
+        limit = self._tree.job_limit(job)
+        if limit is None:
+            return [[inside]]
+        return self._gradient(job, inside, limit, purpose)
+
+    def _for_sub_job(self, sub_job: SubJob, inside: HyperNode, purpose: str) -> Gradient:
+        limit = self._tree.sub_job_limit(sub_job)
+        if limit is None:
+            return [[inside]]
+        return self._gradient(sub_job, inside, limit, purpose)
+
+    def _gradient(self, group: Job | SubJob, inside: HyperNode, limit: int, purpose: str) -> Gradient:
+        tree = self._tree
+        placed = places_of(group.tasks.values())
+        usable = [h for h in tree.below(inside) if h.tier <= limit]
+        if placed:
+            near = {h.name for one in tree.holders(placed, limit) for h in tree.below(one)}
+            usable = [h for h in usable if h.name in near]
+        tiers: dict[int, list[HyperNode]] = {}
+        if usable:
+            lacking = self._lacking(group, bool(placed), purpose)
+            place = domains_of(self._ssn).place
+            for hyper in usable:
+                if place[hyper.name] not in lacking:
+                    tiers.setdefault(hyper.tier, []).append(hyper)
+        groups = [tiers[tier] for tier in sorted(tiers)]
+        return groups if purpose != "Evict" else self._widest_first(groups)
+
+    def _lacking(self, group: Job | SubJob, begun: bool, purpose: str) -> frozenset[int]:
+        """The places of hyper-nodes that cannot take what the (sub-)job needs, as far as that can be counted."""
+        domains = domains_of(self._ssn)
+        if purpose == "Evict" or self._whole:
+            if begun:
+                return frozenset()
+            short = self._short_of_sum(group, domains, purpose)
+        else:
+            tasks = waits_of(group)
+            if not tasks:
+                return frozenset()
+            short = domains.lacks(self._ssn, tasks, min(needed_of(self._ssn, group), len(tasks)))
+        return frozenset(short.tolist())
+
+    def _short_of_sum(self, group: Job | SubJob, domains: Domains, purpose: str) -> npt.NDArray[np.intp]:
+        """By the sum of what is asked for: of a job its minResources, of a sub-job all that waits."""
+        if isinstance(group, Job):
+            asked = dict(group.min_resources.items()) if group.min_resources is not None else {}
+        else:
+            asked = dict(request_of(waits_of(group)))
+        offers = [domains.offered]
+        if purpose != "Evict":
+            offers = [*self._at_open] if self._at_open is not None else [domains.idle(), domains.future_idle()]
+        fits = np.zeros(len(domains.names), dtype=np.bool_)
+        for offer in offers:
+            one = np.ones(len(domains.names), dtype=np.bool_)
+            for d, v in asked.items():
+                one &= offer[d] >= v
+            fits |= one
+        return np.flatnonzero(~fits)
+
+    def _widest_first(self, groups: Gradient) -> Gradient:
+        """Groups to make room in: the widest domains first, no more than the argument says."""
+        left, out = self._most_evicted, []
+        for group in reversed(groups):
+            if left:
+                out.append(group[-left:])
+                left -= len(out[-1])
+        return out
+
+    # -- which is best --------------------------------------------------------------------------------------------------
+    def _order(self, sub_job: SubJob, hypers: Mapping[str, Sequence[Node]]) -> dict[str, float]:
+        """The fullest after the sub-job is in it; of equally full ones, that with most of its tasks."""
+        domains = domains_of(self._ssn)
+        asked = request_of(sub_job.tasks.values() if self._whole else waits_of(sub_job))
+        scores = self._packing.scores(domains, asked)
+        out = {name: float(scores[domains.place[name]]) for name in hypers}
+        best = max(out.values(), default=0.0)
+        ties = [name for name, score in out.items() if score == best]
+        if len(ties) > 1 and sub_job.tasks:
+            on = [t.node.name for t in sub_job.tasks.values() if t.node is not None]
+            if on:
+                for name in ties:
+                    nodes = self._tree.by_name[name].nodes
+                    out[name] += sum(1 for n in on if n in nodes) / len(sub_job.tasks)
+        return {name: score * 100.0 * self._weight for name, score in out.items()}
+
+    # -- which node ---------------------------------------------------------------------------------------------------
+    def _kind(self, task: Task) -> int:
+        """What is asked about a task, as flags: it decides which answers its class shares."""
+        job, tree = task.job, self._tree
+        if job is None or not job.has_topology:
+            return self._others
+        domain = self._ssn.domain
+        kind = 0
+        if domain is None or not tree.is_even(domain):
+            near = self._close_to if domain is not None or self._confines else 0
+            kind = near if _sub_job_of(task).topology is not None else self._others
+        if self._confines and (domain is None or not self._keeps(task, job, domain)):
+            kind |= _CONFINED
+        return kind
+
+    def _scored(self, task: Task) -> bool:
+        return bool(self._kind(task) & (_PACKED | _CLOSE))
+
+    def _limited(self, task: Task) -> bool:
+        return bool(self._kind(task) & _CONFINED)
+
+    def _keeps(self, task: Task, job: Job, domain: HyperNode) -> bool:
+        """Does whoever stays in the domain keep to what the task's job and sub-job ask for?"""
+        key = (job.uid, job.version, task.sub_job, domain.name)
+        if self._kept[0] != key:
+            keeps = all(
+                domain.tier <= limit and all(n in domain.nodes for n in places_of(group.tasks.values()))
+                for group, limit in self._limits_of(task, job)
+            )
+            self._kept = (key, keeps)
+        return self._kept[1]
+
+    def _limits_of(self, task: Task, job: Job) -> Iterator[tuple[Job | SubJob, int]]:
+        """The job and the sub-job of a task, as far as their tiers are limited, with their limits."""
+        tree, sub_job = self._tree, task.sub_job
+        asked: list[tuple[Job | SubJob, int | None]] = [(job, tree.job_limit(job))]
+        if sub_job is not None:
+            asked.append((sub_job, tree.sub_job_limit(sub_job)))
+        return ((group, limit) for group, limit in asked if limit is not None and limit < tree.top.tier)
+
+    def _confine(self, task: Task, rows: NodeRows) -> Reasons:
+        """Objects to nodes outside every hyper-node that the job may be in, given where its tasks are."""
+        out: Reasons = np.zeros(len(rows), dtype=np.int32)
+        for group, limit in self._limits_of(task, task.job):
+            inside, reason = self._inside(group, limit)
+            out[(out == 0) & ~inside[rows.index]] = reason
+        return out
+
+    def _inside(self, group: Job | SubJob, limit: int) -> tuple[Bools, int]:
+        """The rows on which the (sub-)job may be, and the reason for which others will not do."""
+        key = (group.uid, group.version, limit)
+        known = self._insides.get(group.uid)
+        if known is None or known[0] != key:
+            tree, size = self._tree, self._ssn.state.table.size
+            placed = places_of(group.tasks.values())
+            usable = tree.holders(placed, limit)
+            inside: Bools = np.zeros(size, dtype=np.bool_)
+            for hyper in usable:
+                mask = tree.rows(hyper, size)
+                inside |= mask if mask is not None else True
+            text = f"node(s) in no hyper-node of tier {limit} or below"
+            if placed:
+                where = max(usable, key=lambda h: (h.tier, len(h.nodes), h.name)).name if usable else ""
+                text = f"node(s) outside {where or 'the nodes'} of its job, which may span tier {limit}"
+            known = self._insides[group.uid] = (key, inside, reason_id(self.name, text, Code.UNRESOLVABLE))
+        return known[1], known[2]
+
+    def _score(self, task: Task, rows: NodeRows) -> Floats:
+        kind = self._kind(task)
+        part = self._close(task, rows) if kind & _CLOSE else self._packed(task, rows)
+        return part * (100.0 * self._weight)
+
+    def _close(self, task: Task, rows: NodeRows) -> Floats:
+        """1 in the hyper-node of the sub-job's other tasks, less with every tier between, 0 across the top one.
+
+        The best get more for every task of the sub-job in their own hyper-node.
+        """
+        tree, domains, sub_job = self._tree, domains_of(self._ssn), _sub_job_of(task)
+        allocated = tree.holding(sub_job.tasks.values())
+        out: Floats = np.zeros(len(rows))
+        if not allocated:
+            return out
+        lowest = domains.lowest[rows.index]
+        places, at = np.unique(lowest, return_inverse=True)
+        names = [domains.names[p] for p in places.tolist()]
+        least, span = tree.below(tree.top)[0].tier, 0
+        span = tree.top.tier - least
+        scores = [
+            1.0
+            if name == allocated
+            else (tree.top.tier - tree.by_name[tree.lca(name, allocated)].tier) / span
+            if span
+            else 0.0
+            for name in names
+        ]
+        out = np.array(scores)[at]
+        best = out == out.max(initial=-1.0)
+        if best.sum() > 1:
+            on = [t.node.name for t in sub_job.tasks.values() if t.node is not None]
+            shares = [sum(1 for n in on if n in tree.by_name[name].nodes) / len(sub_job.tasks) for name in names]
+            out[best] += np.array(shares)[at][best]
+        return out
+
+    def _packed(self, task: Task, rows: NodeRows) -> Floats:
+        """How full the hyper-nodes around a node would be, tier by tier and fading; 1 where it is in none."""
+        domains = domains_of(self._ssn)
+        scores = np.append(self._packing.scores(domains, dict(task.klass.items)), 1.0)
+        total: Floats = np.zeros(len(rows))
+        weights = 0.0
+        for tier, places in domains.tiers():
+            share = self._fading ** (tier - 1)
+            total += share * scores[places[rows.index]]
+            weights += share
+        return total / weights if weights else total
+
+
+def _sub_job_of(task: Task) -> SubJob:
+    """The sub-job of a task; of a job without policies the job as one."""
+    return task.sub_job if task.sub_job is not None else task.job.whole()
