@@ -70,6 +70,8 @@ class _Placing:
     def __init__(self, ssn: Session, queue: Queue, job: Job, remember: bool) -> None:
         self._ssn, self._queue, self._job, self._remember = ssn, queue, job, remember
         self._whole = None if job.policies else job.whole()
+        self._compares = False
+        """Does it matter how good a hyper-node is for a sub-job: are several tried for the job?"""
 
     def job(self, sheets: Sheets) -> tuple[Statement, Sheets] | None:
         """Place the job in the best hyper-node of the first group that will do: (statement, what is left)."""
@@ -81,6 +83,7 @@ class _Placing:
         for group in groups:
             attempts = []
             ranked = self._ranked(group)
+            self._compares = ranked is None and len(group) > 1
             for hyper in group if ranked is None else ranked:
                 self._forget_failures(t for tasks in sheets.values() for t in tasks)
                 left = {uid: deque(tasks) for uid, tasks in sheets.items()}
@@ -141,12 +144,14 @@ class _Placing:
             for hyper in group:
                 tasks = deque(sheets[uid])
                 self._forget_failures(tasks)
+                alone = len(group) == 1
+                score = self._scores(sub_job, group)[hyper.name] if alone and self._compares else 0.0
                 statement = self._tasks(sub_job, tasks, hyper)
                 if statement is None or not statement.operations:
                     continue
-                if len(group) == 1:
+                if alone:
                     sheets[uid] = tasks
-                    return statement, self._scores(sub_job, [hyper])[hyper.name]
+                    return statement, score
                 attempts.append(_Attempt(hyper, list(statement.operations), tasks, 0.0))
                 statement.discard()
             scores = self._scores(sub_job, [a.hyper for a in attempts])
