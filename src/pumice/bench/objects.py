@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from pumice.model import api
@@ -48,6 +48,7 @@ def group(
     roles: Mapping[str, int] | None = None,
     minimum: api.ResourceList | None = None,
     priority_class: str = "",
+    topology: api.NetworkTopology | None = None,
 ) -> api.PodGroup:
     """A PodGroup whose minimum is all of its tasks."""
     return api.PodGroup(
@@ -60,9 +61,18 @@ def group(
             min_resources=minimum,
             queue=queue,
             priority_class_name=priority_class,
+            network_topology=topology,
         ),
         status=api.PodGroupStatus(phase=phase),
     )
+
+
+def hyper_node(name: str, tier: int, kind: str, members: Iterable[str]) -> api.HyperNode:
+    """A HyperNode of named members of one kind: ``Node`` or ``HyperNode``."""
+    listed = tuple(
+        api.HyperNodeMember(type=kind, selector=api.MemberSelector(exact_match=api.ExactMatch(name=m))) for m in members
+    )
+    return api.HyperNode(metadata=api.Metadata(name=name), spec=api.HyperNodeSpec(tier=tier, members=listed))
 
 
 def requests(cpu_milli: int, memory: int, gpus: int = 0) -> api.ResourceList:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from pumice.bench.objects import GIB, MIB, group, node, pod, queue, requests, total
+from pumice.bench.objects import GIB, MIB, group, hyper_node, node, pod, queue, requests, total
 from pumice.model import api
 
 Objects = list[api.AnyObject]
@@ -111,6 +111,24 @@ def affinity(nodes: int = 5000, jobs: int = 50) -> Shape:
         arriving += _gang(app, 100, requests(1000, GIB), j, labels={"app": app}, spec=spec)
     base = _base(nodes, zone=lambda i: f"z{i % 10}")
     return Shape("affinity", base, [(arriving, [])], jobs * 100, binds=jobs * 100)
+
+
+def topology(nodes: int = 5000, jobs: int = 750) -> Shape:
+    """Gangs of four that must each be within one of fifty racks."""
+    racks = [f"rack-{r:02d}" for r in range(nodes // 100)]
+    base = _base(nodes)
+    for r, rack in enumerate(racks):
+        base.append(hyper_node(rack, 1, "Node", (f"node-{i:05d}" for i in range(r * 100, r * 100 + 100))))
+    for s in range(0, len(racks), 10):
+        base.append(hyper_node(f"spine-{s // 10}", 2, "HyperNode", racks[s : s + 10]))
+    wants = requests(1000, GIB)
+    near = api.NetworkTopology(mode="hard", highest_tier_allowed=1)
+    arriving: Objects = []
+    for j in range(jobs):
+        arriving.append(group(f"t{j}", 4, order=j, minimum=total(wants, 4), topology=near))
+        arriving += [pod(f"t{j}", i, wants, order=j) for i in range(4)]
+    tiers = (PLUGINS_1, f"{PLUGINS_2} network-topology-aware")
+    return Shape("topology", base, [(arriving, [])], jobs * 4, tiers=tiers, binds=jobs * 4)
 
 
 def steady(nodes: int = 10000, running_per_node: int = 10, cycles: int = 6) -> Shape:
@@ -269,6 +287,7 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "big": big,
     "many-classes": many_classes,
     "affinity": affinity,
+    "topology": topology,
     "steady": steady,
     "fragmented-gangs": fragmented_gangs,
     "fragmented-singles": fragmented_singles,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from pumice.engine.course import plan_along
 from pumice.engine.evaluate import Evaluator
@@ -313,22 +314,26 @@ class Chooser:
         """Can equal tasks be placed in bulk: does every answer depend on the class and the one row alone?"""
         return not view.session_filters and not self._needs_table(view)
 
-    def plan(self, task: Task, wanted: int) -> Sequence[int]:
-        """Rows for up to *wanted* tasks of a class, in order, as choosing one by one would give on idle room."""
+    def plan(self, task: Task, wanted: int, within: Bools | None = None) -> Sequence[int]:
+        """Rows for up to *wanted* tasks of a class, in order, as choosing one by one would give on idle room.
+
+        *within* limits the search.
+        """
         view = self.evaluator.view(task)
         if not self.can_plan(view):
             along = view.session_filters and not (view.scalar_filters or view.scalar_scorers or self._needs_table(view))
-            return plan_along(self, view, task, wanted) if along else []
+            return plan_along(self, view, task, wanted) if along and within is None else []
+        inside = None if within is None else np.flatnonzero(within[: view.size])
         for most in (min(16, wanted), wanted):
-            rows = self._plan_within(view, wanted, most)
+            rows = self._plan_within(view, inside, wanted, most)
             if rows is not None:
                 return rows
         return []
 
-    def _plan_within(self, view: ClassView, wanted: int, most: int) -> list[int] | None:
+    def _plan_within(self, view: ClassView, inside: Index | None, wanted: int, most: int) -> list[int] | None:
         """The plan if the *most* best rows suffice to make it; None when more rows must be looked at."""
         table = self.evaluator.table
-        top, outside = self._top(view.masked, most)
+        top, outside = self._top(view.masked, most, inside)
         if not len(top):
             return []
         klass = view.task.klass
@@ -376,10 +381,19 @@ class Chooser:
             return None
         return rows
 
-    def _top(self, masked: Floats, most: int) -> tuple[Index, tuple[float, int] | None]:
-        """The *most* best rows (ties by name) and the key of the next one, if there is any."""
+    def _top(self, masked: Floats, most: int, inside: Index | None = None) -> tuple[Index, tuple[float, int] | None]:
+        """The *most* best rows (ties by name) and the key of the next one, if there is any; of those *inside* only."""
         table = self.evaluator.table
         ranks = table.ranks()
+        if inside is not None:
+            top, following = self._top_of(masked[inside], most, ranks[inside])
+            return inside[top], following
+        return self._top_of(masked, most, ranks)
+
+    def _top_of(
+        self, masked: Floats, most: int, ranks: npt.NDArray[np.int64]
+    ) -> tuple[Index, tuple[float, int] | None]:
+        table = self.evaluator.table
         if most + 1 >= len(masked):
             index = np.flatnonzero(masked > -np.inf)
             return index, None

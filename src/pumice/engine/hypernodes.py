@@ -21,6 +21,7 @@ from pumice.state.cluster import ClusterState
 
 Bools = npt.NDArray[np.bool_]
 
+_HAS_PLACE: Final = tuple(IS_ALLOCATED[s] or s is TaskStatus.PIPELINED for s in TaskStatus)
 TOP: Final = "<cluster-top-hypernode>"
 """The virtual hyper-node that holds every node."""
 
@@ -36,6 +37,14 @@ class HyperNode:
     children: list[str] = field(default_factory=list)
     nodes: dict[str, Node] = field(default_factory=dict)
     """Every node in it or below it, by name."""
+    _members: tuple[Node, ...] = ()
+
+    @property
+    def members(self) -> tuple[Node, ...]:
+        """Every node in it or below it."""
+        if len(self._members) != len(self.nodes):
+            self._members = tuple(self.nodes.values())
+        return self._members
 
     @property
     def is_leaf(self) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.hypernodes import HyperNode, HyperNodeTree, places_of
+from pumice.engine.hypernodes import HyperNodeTree, places_of
 from pumice.framework.points.table import SUB_JOB_READY
 from pumice.framework.session.refusals import Refusal, Stage
 from pumice.model.job import Job, SubJob
@@ -28,7 +28,7 @@ _KEPT: Final = "domains"
 
 
 class Domains:
-    """Sums per hyper-node of a tree, each at its `place`; the top is one of them. Followed row by row as they change."""
+    """Sums per hyper-node of a tree, the top included, each at its `place`; they follow the rows that change."""
 
     def __init__(self, tree: HyperNodeTree, table: NodeTable) -> None:
         self.tree, self._table = tree, table
@@ -120,22 +120,18 @@ class Domains:
             known = self._slots[key] = _Slots(task.klass, self._table, open_rows, self)
         return known.totals
 
-    def lacks(self, ssn: Session, tasks: Sequence[Task], needed: int) -> Index:
-        """The places of hyper-nodes that certainly cannot take *needed* of the tasks together."""
-        classes = {t.klass.id: t for t in tasks}
-        if len(classes) == 1:
-            return np.flatnonzero(np.asarray(self.room(ssn, tasks[0])) < needed)
+    def roomy(self, ssn: Session, tasks: Sequence[Task], needed: int) -> list[bool]:
+        """Per place: could the hyper-node take *needed* of the tasks together, as far as that can be counted?"""
+        first = tasks[0].klass
+        if all(t.klass is first for t in tasks):
+            return [room >= needed for room in self.room(ssn, tasks[0])]
         table, size = self._table, self._table.size
         short = np.zeros(len(self.names), dtype=np.bool_)
-        for d in sorted({d for t in classes.values() for d, _ in t.klass.items}):
+        for d in sorted({d for t in tasks for d, _ in t.klass.items}):
             least = sum(sorted(int(t.klass.requests.get(d)) for t in tasks)[:needed])
             free = table.idle[d, :size] + np.maximum(table.releasing[d, :size] - table.pipelined[d, :size], 0)
             short |= self.total(np.maximum(free, 0)[None, :])[0] < least
-        return np.flatnonzero(short)
-
-    def places(self, hypers: Iterable[HyperNode | str]) -> Index:
-        """Where the sums of hyper-nodes stand."""
-        return np.array([self.place[h if isinstance(h, str) else h.name] for h in hypers], dtype=np.intp)
+        return (~short).tolist()
 
 
 class _Slots:

@@ -93,13 +93,13 @@ class NodeSearch:
 
     def plan(self, task: Task, wanted: int) -> Sequence[int]:
         """Rows for several equal tasks, where they can be placed in bulk."""
-        if self._within is not None or self._soft is not None or task.nominated_node:
+        if self._soft is not None or task.nominated_node:
             return []
         if self._remember and task.role:
             filters = self._ssn.search.evaluator.view(task).session_filters
             if filters or task.role in self._failed:
                 return []
-        return self._ssn.search.chooser.plan(task, wanted)
+        return self._ssn.search.chooser.plan(task, wanted, self._within)
 
 
 def rows_named(ssn: Session, names: frozenset[str]) -> Bools:

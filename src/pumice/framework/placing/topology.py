@@ -172,7 +172,7 @@ class _Placing:
     def _scores(self, sub_job: SubJob, hypers: Sequence[HyperNode]) -> dict[str, float]:
         if not hypers or not self._ssn.anybody(HYPER_NODE_ORDER):
             return dict.fromkeys((h.name for h in hypers), 0.0)
-        scores: dict[str, float] = self._ssn.hyper_node_order(sub_job, {h.name: [*h.nodes.values()] for h in hypers})
+        scores: dict[str, float] = self._ssn.hyper_node_order(sub_job, {h.name: h.members for h in hypers})
         return scores
 
     def _forget_failures(self, tasks: Iterable[Task]) -> None:
@@ -218,8 +218,12 @@ def gradient(ssn: Session, subject: Job | SubJob, inside: HyperNode, purpose: st
         groups = ssn.hyper_node_gradient_for_sub_job(subject, inside, purpose)
     if groups is None:
         return [[inside]]
-    found = [[h for h in (tree.get(item) for item in group) if h is not None] for group in groups]
-    return [group for group in found if group]
+    found = []
+    for group in groups:
+        known = [h for item in group if (h := item if type(item) is HyperNode else tree.get(item)) is not None]
+        if known:
+            found.append(known)
+    return found
 
 
 def sub_job_queue(ssn: Session, job: Job, sheets: Sheets, whole: SubJob | None = None) -> OrderedQueue[SubJob]:

@@ -33,7 +33,7 @@ _PACKED, _CLOSE, _CONFINED = 1, 2, 4
 
 
 class NetworkTopologyAware(Plugin):
-    """Keeps a job within one hyper-node of the tier that it allows, in the lowest that will do and the fullest of these.
+    """Keeps a job within one hyper-node of the tier that it allows: the lowest tier that will do, there the fullest.
 
     Arguments: ``weight`` (1), ``hypernode.binpack.cpu`` (1), ``hypernode.binpack.memory`` (1),
     ``hypernode.binpack.resources`` (names of further resources), ``hypernode.binpack.resources.<name>`` (1),
@@ -101,29 +101,23 @@ class NetworkTopologyAware(Plugin):
             usable = [h for h in usable if h.name in near]
         tiers: dict[int, list[HyperNode]] = {}
         if usable:
-            lacking = self._lacking(group, bool(placed), purpose)
             place = domains_of(self._ssn).place
+            roomy = self._roomy(group, bool(placed), purpose)
             for hyper in usable:
-                if place[hyper.name] not in lacking:
+                if roomy is None or roomy[place[hyper.name]]:
                     tiers.setdefault(hyper.tier, []).append(hyper)
         groups = [tiers[tier] for tier in sorted(tiers)]
         return groups if purpose != "Evict" else self._widest_first(groups)
 
-    def _lacking(self, group: Job | SubJob, begun: bool, purpose: str) -> frozenset[int]:
-        """The places of hyper-nodes that cannot take what the (sub-)job needs, as far as that can be counted."""
+    def _roomy(self, group: Job | SubJob, begun: bool, purpose: str) -> list[bool] | None:
+        """Per place: can the hyper-node take what the (sub-)job needs, as far as that can be counted? None: all can."""
         domains = domains_of(self._ssn)
         if purpose == "Evict" or self._whole:
-            if begun:
-                return frozenset()
-            short = self._short_of_sum(group, domains, purpose)
-        else:
-            tasks = waits_of(group)
-            if not tasks:
-                return frozenset()
-            short = domains.lacks(self._ssn, tasks, min(needed_of(self._ssn, group), len(tasks)))
-        return frozenset(short.tolist())
+            return None if begun else self._large_enough(group, domains, purpose)
+        tasks = waits_of(group)
+        return domains.roomy(self._ssn, tasks, min(needed_of(self._ssn, group), len(tasks))) if tasks else None
 
-    def _short_of_sum(self, group: Job | SubJob, domains: Domains, purpose: str) -> npt.NDArray[np.intp]:
+    def _large_enough(self, group: Job | SubJob, domains: Domains, purpose: str) -> list[bool]:
         """By the sum of what is asked for: of a job its minResources, of a sub-job all that waits."""
         if isinstance(group, Job):
             asked = dict(group.min_resources.items()) if group.min_resources is not None else {}
@@ -136,9 +130,10 @@ class NetworkTopologyAware(Plugin):
         for offer in offers:
             one = np.ones(len(domains.names), dtype=np.bool_)
             for d, v in asked.items():
-                one &= offer[d] >= v
+                one &= offer[d] >= v if d < len(offer) else v <= 0
             fits |= one
-        return np.flatnonzero(~fits)
+        found: list[bool] = fits.tolist()
+        return found
 
     def _widest_first(self, groups: Gradient) -> Gradient:
         """Groups to make room in: the widest domains first, no more than the argument says."""
@@ -149,7 +144,7 @@ class NetworkTopologyAware(Plugin):
                 left -= len(out[-1])
         return out
 
-    # -- which is best --------------------------------------------------------------------------------------------------
+    # -- which is best ------------------------------------------------------------------------------------------------
     def _order(self, sub_job: SubJob, hypers: Mapping[str, Sequence[Node]]) -> dict[str, float]:
         """The fullest after the sub-job is in it; of equally full ones, that with most of its tasks."""
         domains = domains_of(self._ssn)
