@@ -87,6 +87,20 @@ POLICIES: tuple[Policy, ...] = (
 )
 
 
+_NEAR: tuple[Entry, ...] = ("predicates", "nodeorder", "network-topology-aware")
+NEAR_POLICIES: tuple[Policy, ...] = (
+    Policy("near", "enqueue, allocate, backfill", (UPPER, ("proportion", *_NEAR))),
+    Policy("near, evicting", "enqueue, allocate, preempt, reclaim, backfill", (UPPER, ("capacity", *_NEAR))),
+    Policy("near, by gangs", "enqueue, allocate, gangpreempt, gangreclaim, backfill", (UPPER, ("capacity", *_NEAR))),
+    Policy(
+        "near, gangs first",
+        "enqueue, gangreclaim, gangpreempt, allocate",
+        ((*UPPER, "capacity", "predicates", "binpack", "network-topology-aware"),),
+    ),
+)
+"""Confs with network-topology-aware."""
+
+
 def assembly_of(policy: Policy, compat: str | None = None) -> Assembly:
     """The policy made ready."""
     data = {

@@ -11,6 +11,7 @@ from fingerprint import fingerprint
 from law_confs import Policy, assembly_of, first_tier
 from law_worlds import Drawn, Happening, JobDraw, WorldDraw, made, node_object, parent_name
 
+from pumice.engine.hypernodes import places_of
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import Pod
 from pumice.model.events import ClusterEvent, Seen
@@ -80,6 +81,7 @@ class Story:
         if self.compat is None:
             self.evictions_help(report)
             self.victims_were_lower(report, held)
+            self.hard_topologies_are_kept(report)
         self.tell(self.world.carry_out(report.intents))
         return report
 
@@ -191,6 +193,22 @@ class Story:
                 needs = min(victim.needs, victim.tasks)
                 assert needs < 2 or left >= needs, f"{intent.job}: {left} tasks are left of a gang of {needs}"
 
+    def hard_topologies_are_kept(self, report: CycleReport) -> None:
+        """The tasks of a job that asks for it are within one domain, those of its sub-groups within one zone."""
+        for uid, draw in self.drawn.jobs.items():
+            groups: dict[str, set[int]] = {}
+            for pod in self.pods(uid):
+                runs = pod.status.phase == "Running" and not pod.metadata.deletion_timestamp
+                node = report.binds.get(pod.key) or (pod.spec.node_name if runs else "")
+                if node and pod.key not in report.evictions:
+                    zone = self.draw.nodes[int(node[1:])].zone
+                    if draw.near > 0:
+                        groups.setdefault("job", set()).add(zone if draw.near == 1 else zone // 2)
+                    if draw.parts:
+                        groups.setdefault((pod.metadata.labels or {})["part"], set()).add(zone)
+            for name, domains in groups.items():
+                assert len(domains) == 1, f"{uid}: {name} is in {sorted(domains)}"
+
     def victim_queue_had_enough(self, intent: Evict, victim: JobDraw, held: dict[str, dict[int, Any]]) -> None:
         """What is reclaimed was more than its queue deserves, where capacity is among those who decide first."""
         queue = self.drawn.queue_of[intent.job]
@@ -225,11 +243,23 @@ class Story:
             waiting = len(job.with_status(S.PENDING))
             if not waiting or job.is_pending or not draw.cpu or "." in draw.gpu or draw.rule in ("apart", "spread"):
                 continue
+            if draw.parts:
+                continue
             more = max(job.min_available - job.ready_count, 1)
             if job.valid_count < job.min_available or self.queue_stops(uid, more, report):
                 continue
-            slots = sum(self.slots(draw, n) for n in range(len(self.draw.nodes)))
+            slots = max(sum(self.slots(draw, n) for n in nodes) for nodes in self.domains(uid, draw))
             assert min(slots, waiting) < more, f"{uid} waits, needs {more} more places, and there are {slots}"
+
+    def domains(self, uid: str, draw: JobDraw) -> list[list[int]]:
+        """The sets of nodes within which the job may be placed, given where it is."""
+        every = list(range(len(self.draw.nodes)))
+        if draw.near <= 0:
+            return [every]
+        wide = draw.near  # 1: zones, 2: pairs of them
+        there = {self.draw.nodes[int(n[1:])].zone // wide for n in places_of(self.state.jobs[uid].tasks.values())}
+        domains = sorted(there) if there else range(4)
+        return [[n for n in every if self.draw.nodes[n].zone // wide == d] for d in domains]
 
     def queue_stops(self, uid: str, more: int, report: CycleReport) -> bool:
         """Is it the queue that keeps the job back: its share, its capability, or who stands before it?"""

@@ -14,8 +14,15 @@ from msgspec.structs import force_setattr
 from pumice.model.api import (
     Affinity,
     AnyObject,
+    ExactMatch,
     Guarantee,
+    HyperNode,
+    HyperNodeMember,
+    HyperNodeSpec,
     LabelSelector,
+    MemberSelector,
+    Metadata,
+    NetworkTopology,
     NodeObject,
     PodAffinity,
     PodAffinityTerm,
@@ -23,6 +30,7 @@ from pumice.model.api import (
     PodSpec,
     QueueObject,
     SpreadConstraint,
+    SubGroupPolicy,
     Toleration,
 )
 from pumice.testing import builders
@@ -76,6 +84,10 @@ class JobDraw:
     """Does its PodGroup name minResources?"""
     rule: str = ""
     """Nothing, or a rule on places: zone, apart, spread, tolerates."""
+    near: int = 0
+    """The highest tier that it may span: 1 a zone, 2 a pair of them; -1: as near as may be; 0: it is free."""
+    parts: int = 0
+    """If above 0: every so many tasks are a sub-group that must be within one zone."""
 
 
 @dataclass(frozen=True)
@@ -153,11 +165,42 @@ worlds = st.builds(
 )
 
 
+zoned_nodes = st.builds(
+    NodeDraw,
+    cpu=st.sampled_from([4, 2, 8, 1]),
+    gpu=st.sampled_from([0, 0, 1]),
+    zone=st.integers(0, 3),
+    pods=st.sampled_from([110, 110, 2]),
+)
+near_jobs = st.builds(
+    JobDraw,
+    tasks=st.sampled_from([2, 1, 3, 4, 6]),
+    needs=st.sampled_from([1, 2, 3, 6]),
+    cpu=st.sampled_from([1000, 2000, 500, 4000, 0]),
+    gpu=st.sampled_from(["", "", "", "1"]),
+    queue=st.integers(0, 3),
+    priority=st.sampled_from([0, 1, 2]),
+    running=st.sampled_from([0, 0, 6, 1, 2]),
+    preemptible=st.sampled_from([True, True, True, False]),
+    sized=st.booleans(),
+    near=st.sampled_from([1, 1, 2, -1, 0]),
+    parts=st.sampled_from([0, 0, 0, 2]),
+)
+zoned_worlds = st.builds(
+    WorldDraw,
+    nodes=st.lists(zoned_nodes, min_size=2, max_size=6).map(tuple),
+    queues=st.lists(queue_draws, min_size=1, max_size=3).map(tuple),
+    jobs=st.lists(near_jobs, min_size=1, max_size=6).map(tuple),
+    shuffle=st.integers(0, 5),
+)
+
+
 def made(draw: WorldDraw, *, tree: bool) -> Drawn:
     """The objects of a drawn cluster; *tree*: queues hang below each other and jobs are in leaves."""
     drawn = Drawn()
     drawn.objects += [node_object(n, node) for n, node in enumerate(draw.nodes)]
     drawn.objects += _queues(draw.queues, tree)
+    drawn.objects += _hyper_nodes() if any(job.near or job.parts for job in draw.jobs) else []
     leaves = leaf_names(draw.queues, tree)
     rooms = [_Room(n, node) for n, node in enumerate(draw.nodes)]
     for n, job in enumerate(draw.jobs):
@@ -242,6 +285,19 @@ def _queues(draws: Sequence[QueueDraw], tree: bool) -> list[AnyObject]:
     return out
 
 
+def _hyper_nodes() -> list[AnyObject]:
+    """A hyper-node for each of four zones, by label, and one for each pair of them."""
+    zones = [MemberSelector(label_match=LabelSelector(match_labels={"zone": str(z)})) for z in range(4)]
+    pairs = [[MemberSelector(exact_match=ExactMatch(name=f"zone{z}")) for z in pair] for pair in ((0, 1), (2, 3))]
+    made: list[AnyObject] = [_hyper_node(f"zone{z}", 1, "Node", [one]) for z, one in enumerate(zones)]
+    return made + [_hyper_node(f"pair{p}", 2, "HyperNode", both) for p, both in enumerate(pairs)]
+
+
+def _hyper_node(name: str, tier: int, kind: str, selectors: Sequence[MemberSelector]) -> HyperNode:
+    members = tuple(HyperNodeMember(type=kind, selector=selector) for selector in selectors)
+    return HyperNode(metadata=Metadata(name=name), spec=HyperNodeSpec(tier=tier, members=members))
+
+
 def _cpu(amount: int) -> dict[str, int | str | float] | None:
     return None if amount < 0 else {"cpu": amount}
 
@@ -249,6 +305,9 @@ def _cpu(amount: int) -> dict[str, int | str | float] | None:
 def _job(name: str, draw: JobDraw, queue: str, rooms: Sequence[_Room]) -> list[AnyObject]:
     needs = min(draw.needs, draw.tasks)
     places: list[str] = []
+    if draw.near or draw.parts:  # what runs is in one zone
+        first = next((r for r in rooms if r.cpu >= draw.cpu), None)
+        rooms = [r for r in rooms if first is not None and r.node.zone == first.node.zone]
     if draw.running >= needs:
         for _ in range(min(draw.running, draw.tasks)):
             room = next((r for r in rooms if r.take(draw)), None)
@@ -276,14 +335,30 @@ def _job(name: str, draw: JobDraw, queue: str, rooms: Sequence[_Room]) -> list[A
         spec=_spec(name, draw),
         **options,
     )
-    for obj in objects:
+    for n, obj in enumerate(objects):
         if isinstance(obj, PodGroup):
+            _ask_for_topology(obj, draw)
             continue
+        if draw.parts:
+            force_setattr(obj.metadata, "labels", {**(obj.metadata.labels or {}), "part": str(n // draw.parts)})
         if hasattr(obj, "spec") and not draw.preemptible:
             force_setattr(
                 obj.metadata, "annotations", {**(obj.metadata.annotations or {}), "volcano.sh/preemptable": "false"}
             )
     return objects
+
+
+def _ask_for_topology(group: PodGroup, draw: JobDraw) -> None:
+    if draw.near:
+        mode = "hard" if draw.near > 0 else "soft"
+        limit = draw.near if draw.near > 0 else None
+        force_setattr(group.spec, "network_topology", NetworkTopology(mode=mode, highest_tier_allowed=limit))
+    if draw.parts:
+        near = NetworkTopology(mode="hard", highest_tier_allowed=1)
+        policy = SubGroupPolicy(
+            name="part", sub_group_size=draw.parts, match_label_keys=("part",), network_topology=near
+        )
+        force_setattr(group.spec, "sub_group_policy", (policy,))
 
 
 def _spec(name: str, draw: JobDraw) -> PodSpec:

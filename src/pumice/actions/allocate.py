@@ -12,7 +12,7 @@ from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.session.backlog import Visit
 from pumice.framework.session.nominations import spared, that_give_way
-from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.refusals import Refusal, Stage, stage_of_invalid
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.queue import Queue
@@ -52,7 +52,7 @@ class Allocate(Action):
             job = visit.pop()
             valid = ssn.job_valid(job)
             if not valid:
-                ssn.outcome.refuse(job, Stage.VALID, valid)
+                ssn.outcome.refuse(job, stage_of_invalid(valid), valid)
                 continue
             if not visit.of_class:
                 return job

@@ -19,7 +19,7 @@ from pumice.framework.points import table as points
 from pumice.framework.run_times import declared_run_time, started_at
 from pumice.framework.session.backlog import Visit
 from pumice.framework.session.nominations import that_give_way
-from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.refusals import Refusal, Stage, stage_of_invalid
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
 from pumice.model.job import Job
@@ -76,7 +76,7 @@ def _next(ssn: Session, queue: Queue, visit: Visit, held: Reservation | None) ->
         valid = ssn.job_valid(job)
         if valid:
             return job
-        ssn.outcome.refuse(job, Stage.VALID, valid)
+        ssn.outcome.refuse(job, stage_of_invalid(valid), valid)
     return None
 
 

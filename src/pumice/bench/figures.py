@@ -25,6 +25,7 @@ FIGURES: Final[dict[str, Figure]] = {
     "big": Figure("103 /s", "–", 10_000, 30_000),
     "many-classes": Figure("104-176 /s", "–", 2_000, 5_000),
     "affinity": Figure("51 /s", "–", 1_000, 5_000),
+    "topology": Figure("4.6 /s", "–", 3_000, 10_000),
     "steady": Figure("3.54 s", "5.6 s", 0.100, 0.020),
     "fragmented-gangs": Figure("1.98 s", "> 90 s", 0.5, 0.1),
     "fragmented-singles": Figure("52 /s", "26 /s", 5_000, 50_000),

@@ -18,6 +18,8 @@ RULES: Final = (
     Rule("action-evicts-nobody", chains.action_evicts_nobody),
     Rule("left-out-of-gang-eviction", chains.left_out_of_gang_eviction),
     Rule("gang-ignores-never", chains.gang_ignores_never),
+    Rule("topology-never-preempts", chains.topology_never_preempts),
+    Rule("topology-not-served", chains.topology_not_served),
     Rule("no-strict-fifo", chains.no_strict_fifo),
     Rule("capacity-has-no-overused", chains.capacity_has_no_overused),
     Rule("capacity-fails-closed", values.capacity_fails_closed),

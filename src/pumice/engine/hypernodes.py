@@ -15,13 +15,13 @@ from pumice.model.job import Job, SubJob
 from pumice.model.node import Node
 from pumice.model.patterns import matcher
 from pumice.model.selectors import label_selector_matches
-from pumice.model.status import IS_ALLOCATED, TaskStatus
+from pumice.model.status import HELD_STATUSES
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
 Bools = npt.NDArray[np.bool_]
 
-_HAS_PLACE: Final = tuple(IS_ALLOCATED[s] or s is TaskStatus.PIPELINED for s in TaskStatus)
+
 TOP: Final = "<cluster-top-hypernode>"
 """The virtual hyper-node that holds every node."""
 
@@ -257,11 +257,7 @@ class HyperNodeTree:
 
 def places_of(tasks: Iterable[Task]) -> set[str]:
     """The nodes on which tasks have a place, or a promised one."""
-    return {
-        t.node.name
-        for t in tasks
-        if t.node is not None and (IS_ALLOCATED[t.status] or t.status is TaskStatus.PIPELINED)
-    }
+    return {t.node.name for t in tasks if t.node is not None and t.status in HELD_STATUSES}
 
 
 def tree_of(state: ClusterState, *, lenient: bool = False) -> HyperNodeTree:

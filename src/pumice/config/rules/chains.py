@@ -14,6 +14,8 @@ VICTIM_HOOKS: Final = ("Preemptable", "Reclaimable", "UnifiedEvictable")
 VOTE_HOOKS: Final = ("JobEnqueueable", "JobPipelined", "SubJobPipelined")
 GANG_ACTIONS: Final = {"gangpreempt": "Preemptable", "gangreclaim": "Reclaimable"}
 """The gang actions, and the hook that their counterpart of single tasks asks."""
+TOPOLOGY_PLUGIN: Final = "network-topology-aware"
+GRADIENT_FLAG: Final = "enabledHyperNodeGradient"
 NEEDS: Final = {
     "preempt": ("JobStarving", "Preemptable"),
     "reclaim": ("JobStarving", "Reclaimable"),
@@ -205,4 +207,31 @@ def capacity_has_no_overused(conf: SchedulerConf, catalogue: Catalogue) -> Itera
                 "capacity does not answer Overused, and no other plugin does: no queue is left out for being above its "
                 "share, only single tasks are refused",
                 "Expect queues to be tried up to their capability, not only up to what they deserve.",
+            )
+
+
+def topology_never_preempts(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """preempt passes over jobs that ask for a network topology, and nobody else makes room for them in their queue."""
+    if "preempt" not in conf.actions or "gangpreempt" in conf.actions:
+        return
+    for listed in conf.listed():
+        if listed.plugin.name == TOPOLOGY_PLUGIN:
+            yield Hit(
+                Severity.WARNING,
+                listed.path,
+                "preempt passes over jobs that ask for a network topology, whatever their priority",
+                "Add the action gangpreempt, which makes room for a whole job in one domain.",
+            )
+
+
+def topology_not_served(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """The plugin that serves network topologies is there, and is not asked for domains."""
+    for listed in conf.listed():
+        if listed.plugin.name == TOPOLOGY_PLUGIN and listed.plugin.flags.get(GRADIENT_FLAG) is False:
+            yield Hit(
+                Severity.WARNING,
+                f"{listed.path}.{GRADIENT_FLAG}",
+                "nobody says in which domains a job may be: jobs with a hard network topology wait for ever (in Volcano "
+                "they are placed anywhere)",
+                f"Leave {GRADIENT_FLAG} on, or let another plugin answer HyperNodeGradientForJob.",
             )

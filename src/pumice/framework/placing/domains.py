@@ -34,13 +34,14 @@ class Domains:
         self.tree, self._table = tree, table
         self.names = sorted(tree.by_name)
         self.place = {name: at for at, name in enumerate(self.names)}
-        self._above: dict[int, list[int]] = {}
+        self.above: dict[int, list[int]] = {}
+        """Row -> the places of the hyper-nodes that hold it."""
         for at, name in enumerate(self.names):
             for node in tree.by_name[name].nodes.values():
-                self._above.setdefault(node.row, []).append(at)
-        deepest = max((len(a) for a in self._above.values()), default=0)
+                self.above.setdefault(node.row, []).append(at)
+        deepest = max((len(a) for a in self.above.values()), default=0)
         self._chains: Index = np.full((deepest, table.size), len(self.names), dtype=np.intp)
-        for row, above in self._above.items():
+        for row, above in self.above.items():
             self._chains[: len(above), row] = above
         self.lowest: Index = np.zeros(table.size, dtype=np.intp)
         """Per row the place of the lowest hyper-node that holds it."""
@@ -100,7 +101,7 @@ class Domains:
                 for row in touched:
                     fresh = table.used[:, row] + table.pipelined[:, row] - table.evicted[:, row]
                     more = (fresh - self._rows[:, row])[:, None]
-                    self._load[:, self._above.get(row, ())] += more
+                    self._load[:, self.above.get(row, ())] += more
                     self._rows[:, row] = fresh
                 self._load_at = now
                 return self._load
@@ -110,15 +111,29 @@ class Domains:
 
     def room(self, ssn: Session, task: Task) -> Sequence[int]:
         """At most so many tasks of the class find a slot in each hyper-node, now or once something is released."""
+        return self.slots(ssn, task).totals
+
+    def slots(self, ssn: Session, task: Task) -> _Slots:
+        """The count behind `room`."""
         key = (task.klass.id, ssn.search.evaluator.key_of(task))
         known = self._slots.get(key)
-        if known is None or not known.follow(self._above):
+        if known is None or not known.follow():
             view = ssn.search.evaluator.view(task)
             open_rows = self._table.valid[: view.size].copy()
             for code in view.static_code:
                 open_rows &= code == 0
             known = self._slots[key] = _Slots(task.klass, self._table, open_rows, self)
-        return known.totals
+        return known
+
+    def room_when_empty(self, task: Task) -> list[int]:
+        """How many tasks of the class would find a slot in each hyper-node if nothing else were there."""
+        table, size = self._table, self._table.size
+        rows = np.full(size, _PLENTY, dtype=np.int64)
+        for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
+            if v > 0:
+                np.minimum(rows, table.allocatable[d, :size] // v, out=rows)
+        found: list[int] = self.total(np.maximum(rows, 0)[None, :])[0].tolist()
+        return found
 
     def roomy(self, ssn: Session, tasks: Sequence[Task], needed: int) -> list[bool]:
         """Per place: could the hyper-node take *needed* of the tasks together, as far as that can be counted?"""
@@ -137,11 +152,11 @@ class Domains:
 class _Slots:
     """How many tasks of a class fit in each hyper-node, by amounts and by what never changes."""
 
-    __slots__ = ("_dims", "_open", "_rows", "_table", "_touched_at", "totals")
+    __slots__ = ("_above", "_dims", "_open", "_rows", "_table", "_touched_at", "totals")
 
     def __init__(self, klass: TaskClass, table: NodeTable, open_rows: npt.NDArray[np.bool_], domains: Domains) -> None:
         self._dims = [(d, v) for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
-        self._open, self._table = open_rows, table
+        self._open, self._table, self._above = open_rows, table, domains.above
         size = len(open_rows)
         rows = np.full(size, _PLENTY, dtype=np.int64)
         for d, v in self._dims:
@@ -153,7 +168,7 @@ class _Slots:
         self._rows: list[int] = rows.tolist()
         self._touched_at = table.touched.position
 
-    def follow(self, above: dict[int, list[int]]) -> bool:
+    def follow(self) -> bool:
         """Take in what changed; False when too much did."""
         table = self._table
         touched = table.touched.since(self._touched_at)
@@ -169,7 +184,7 @@ class _Slots:
             more = max(room, 0) - self._rows[row]
             if more:
                 self._rows[row] += more
-                for at in above.get(row, ()):
+                for at in self._above.get(row, ()):
                     self.totals[at] += more
         self._touched_at = table.touched.position
         return True
@@ -211,18 +226,28 @@ def short_of_domains(ssn: Session, job: Job, sheets: Mapping[str, Sequence[Task]
         return Refusal(
             Stage.TOPOLOGY, f"no hyper-node of tier {limit} or below has room for its {needed} tasks together"
         )
-    room = domains.room(ssn, tasks[0])
-    best = max(usable, key=lambda h: (room[domains.place[h.name]], -h.tier))
+    slots, empty, place = domains.slots(ssn, tasks[0]), domains.room_when_empty(tasks[0]), domains.place
+    best = max(usable, key=lambda h: (slots.totals[place[h.name]], -h.tier))
     text = (
         f"no hyper-node of tier {limit} or below has room for {needed} of its tasks together: "
-        f"{best.name}, the roomiest of {len(usable)}, has room for {room[domains.place[best.name]]}"
+        f"{best.name}, the roomiest of {len(usable)}, has room for {slots.totals[place[best.name]]}"
     )
-    above = [h for h in tree.below(tree.top) if h.tier > limit and room[domains.place[h.name]] >= needed]
-    advice = f"other work in {best.name} ends"
-    if above and not placed:
-        wider = above[0]
-        where = f"{wider.name} (tier {wider.tier})" if wider is not tree.top else "the whole cluster"
-        advice += f", or a higher highestTierAllowed: {where} has room for {room[domains.place[wider.name]]}"
+    large = [h for h in usable if empty[place[h.name]] >= needed]
+    if not large:
+        text += f", and none would have it if it were empty (at most {max(empty[place[h.name]] for h in usable)})"
+
+    def advice() -> str:
+        """As things are when somebody reads it."""
+        slots.follow()
+        room, said = slots.totals, []
+        if large:
+            said.append(f"other work in {max(large, key=lambda h: (room[place[h.name]], -h.tier)).name} ends")
+        wider = [h for h in tree.below(tree.top) if h.tier > limit and room[place[h.name]] >= needed]
+        if wider and not placed:
+            where = f"{wider[0].name} (tier {wider[0].tier})" if wider[0] is not tree.top else "the whole cluster"
+            said.append(f"a higher highestTierAllowed: {where} has room for {room[place[wider[0].name]]}")
+        return ", or ".join(said)
+
     return Refusal(Stage.TOPOLOGY, text, advice=advice)
 
 

@@ -63,6 +63,11 @@ _CODES: Final = {
 }
 
 
+def stage_of_invalid(said: Verdict) -> Stage:
+    """The stage at which a job that is not worth trying was stopped: a topology that cannot be had has its own."""
+    return Stage.TOPOLOGY if said.reason == ReasonCode.TOPOLOGY_NOT_MET else Stage.VALID
+
+
 class Refusal:
     """The stage that stopped a job and what was said, by whom, with what would help."""
 
