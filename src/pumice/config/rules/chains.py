@@ -231,7 +231,7 @@ def topology_not_served(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[H
             yield Hit(
                 Severity.WARNING,
                 f"{listed.path}.{GRADIENT_FLAG}",
-                "nobody says in which domains a job may be: jobs with a hard network topology wait for ever (in Volcano "
-                "they are placed anywhere)",
+                "nobody says in which domains a job may be: jobs with a hard network topology wait for ever, and in "
+                "Volcano they are placed anywhere",
                 f"Leave {GRADIENT_FLAG} on, or let another plugin answer HyperNodeGradientForJob.",
             )
