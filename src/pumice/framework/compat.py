@@ -47,12 +47,13 @@ class Compat:
     undone_evictions: bool = False
     """A bound task whose eviction is taken back counts as running (8)."""
     dry_run: bool = False
-    """Topology-aware preemption evicts although the queue may not take the preemptor, and a plugin with
-    enablePreemptable and enabledAllocatable off does not see simulated removals."""
+    """Topology-aware preemption evicts although the queue may not take the preemptor (whether it is open is not looked
+    at), and a plugin with enablePreemptable and enabledAllocatable off does not see simulated removals."""
     raising_handlers: bool = False
     """An event handler that raises objects to the placement, as one that sets ``event.err`` does."""
     remember_failures: bool = False
-    """Failures that can heal within the cycle (spread, anti-affinity) are remembered."""
+    """Failures that can heal within the cycle (spread, anti-affinity), or that a smaller task of the role would not
+    have (lack of room), are remembered; in the gang actions too."""
 
     one_bad_queue: bool = False
     """A queue tree with one bad queue, or one job in a queue that is no leaf, takes nothing at all (28)."""

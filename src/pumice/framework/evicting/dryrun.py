@@ -46,7 +46,7 @@ class DryRun:
     """The search of a `RoomMaker`, with a dry run on several nodes before one is chosen."""
 
     def __init__(self, ssn: Session, maker: RoomMaker, width: Width) -> None:
-        self._maker, self._width = maker, width
+        self._ssn, self._maker, self._width = ssn, maker, width
         lenient = ssn.compat.dry_run
         self._queue_decides = not lenient
         self._blind = ssn.plugins_without("enablePreemptable", "enabledAllocatable") if lenient else frozenset()
@@ -58,6 +58,20 @@ class DryRun:
         return self._maker.search(task, queue, statement, permits, from_queue, self._choose)
 
     def _choose(self, task: Task, nodes: Iterator[Node], queue: Queue, statement: Statement, permits: Permits) -> bool:
+        self._ssn.simulates = not self._queue_decides
+        try:
+            found = self._candidates(task, nodes, queue, statement, permits)
+        finally:
+            self._ssn.simulates = False
+        for candidate in sorted(found, key=lambda c: (c.cost(), c.node.name.encode())):
+            if self._maker.take(task, candidate.node, candidate.victims[::-1], statement):
+                return True
+        return False
+
+    def _candidates(
+        self, task: Task, nodes: Iterator[Node], queue: Queue, statement: Statement, permits: Permits
+    ) -> list[_Candidate]:
+        """Nodes that could take the task, and who would have to go; nothing is changed."""
         wanted = self._width.of(self._maker.node_count)
         found: list[_Candidate] = []
         mark = statement.checkpoint()
@@ -72,7 +86,4 @@ class DryRun:
                 found.append(_Candidate(node, victims[::-1]))
                 if len(found) >= wanted:
                     break
-        for candidate in sorted(found, key=lambda c: (c.cost(), c.node.name.encode())):
-            if self._maker.take(task, candidate.node, candidate.victims[::-1], statement):
-                return True
-        return False
+        return found

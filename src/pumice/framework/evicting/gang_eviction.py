@@ -56,6 +56,7 @@ class GangEviction:
         self._ssn, self._rules = ssn, rules
         self._max_domains, self._whole = max_domains, whole
         self._spares = spares(ssn)
+        self._remembers = ssn.action_arguments("allocate").bool("predicateErrorCacheEnable", True)
 
     def serve(self, queue: Queue, job: Job, may_evict: Callable[[Sequence[Task]], bool]) -> bool:
         """Evict for the job and promise it its places, or nothing. *may_evict* is asked about what is to be placed."""
@@ -204,7 +205,7 @@ class GangEviction:
     ) -> bool:
         """Pipeline every task inside a hyper-node."""
         ssn = self._ssn
-        search = NodeSearch(ssn, False, ssn.hyper_nodes.rows(hyper, ssn.state.table.size))
+        search = NodeSearch(ssn, self._remembers, ssn.hyper_nodes.rows(hyper, ssn.state.table.size))
         for task in tasks:
             if not ssn.allocatable(queue, task) or not ssn.pre_predicate(task):
                 return False

@@ -91,14 +91,23 @@ class NodeSearch:
             mask[index] = True
         return mask
 
+    def _alike(self, task: Task) -> bool:
+        """Does it make no difference what is remembered of the task's role, as long as tasks like it are placed?
+
+        So where the rest of the role is like it: what refused one of them refuses all. A smaller one must find noted
+        what placing one by one would have noted.
+        """
+        role = task.role
+        if role in self._failed or self._ssn.search.evaluator.view(task).session_filters:
+            return False
+        return all(t.klass is task.klass for t in task.job.tasks.values() if t.role == role)
+
     def plan(self, task: Task, wanted: int) -> Sequence[int]:
         """Rows for several equal tasks, where they can be placed in bulk."""
         if self._soft is not None or task.nominated_node:
             return []
-        if self._remember and task.role:
-            filters = self._ssn.search.evaluator.view(task).session_filters
-            if filters or task.role in self._failed:
-                return []
+        if self._remember and task.role and not self._alike(task):
+            return []
         return self._ssn.search.chooser.plan(task, wanted, self._within)
 
 

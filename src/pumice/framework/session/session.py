@@ -97,6 +97,8 @@ class Session(Registration, Questions):
         self.signature = signature
         self.domain: HyperNode | None = None
         """The hyper-node in which nodes are being looked for; None: everywhere."""
+        self.simulates = False
+        """Are queues asked for the sums alone, whatever their state? So in the dry runs of Volcano's preempt."""
         self.metrics = Metrics()
         self.failures = self._make_failures()
         self.budgets = Budgets(state, as_volcano=compat.disruption_budgets, kept=self.runtime.kept)

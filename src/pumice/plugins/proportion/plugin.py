@@ -97,7 +97,7 @@ class Proportion(Plugin):
         return (Bound.GUARANTEES if filling.guaranteed.get(d) > queue.guarantee.get(d) else Bound.CLUSTER), ""
 
     def _allocatable(self, queue: Queue, task: Task) -> Verdict:
-        if not quota.is_open(queue):
+        if not quota.is_open(queue) and not self._ssn.simulates:
             return quota.not_open(queue)
         if quota.fits(self._filling.deserved(queue), queue.held.amounts, task.klass.items):
             return PASS
