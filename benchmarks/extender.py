@@ -31,9 +31,10 @@ import uvicorn
 from pumice.config import from_data
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope, scope
+from pumice.extender.asking.writer import Writer
 from pumice.extender.plugin import close_clients
+from pumice.extender.protocol import PREDICATE
 from pumice.extender.server import app as served
-from pumice.extender.writing import Writer
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
@@ -238,9 +239,9 @@ def per_node() -> None:
     with running(_batch_service) as url:
         state = cluster(PER_NODE, 1)
         task = next(iter(state.tasks.values()))
-        writer = Writer("volcano", names_only=False)
+        writer = Writer("volcano")
         rows = NodeRows(state.table, np.arange(PER_NODE))
-        bodies = writer.predicate(task, rows)
+        bodies = writer.predicate(PREDICATE, task, rows)
         arguments = {
             "extender.urlPrefix": url,
             "extender.httpTimeout": "30s",
@@ -264,7 +265,7 @@ def server() -> None:
     ratios = []
     state = cluster(500, 1)
     task = next(iter(state.tasks.values()))
-    bodies = Writer("volcano", names_only=False).predicate(task, NodeRows(state.table, np.arange(500))) * 8
+    bodies = Writer("volcano").predicate(PREDICATE, task, NodeRows(state.table, np.arange(500))) * 8
     print(f"predicate answers of the server, {len(bodies)} questions about 500 nodes:")
     with running(starlette_echo) as echo_url, running(policy_server) as policy_url:
         for _ in range(ROUNDS):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
+from extender_questions import amounts, asked_for, told
 from extender_service import Reply, Service
 from extender_world import Opened, arguments, cluster, conf, cycle, group, node, pod, queue, small
 
-from pumice.extender.binder import BindRefused, ExtenderBinder
-from pumice.extender.wire.dialects import DIALECTS
-from pumice.extender.wire.verbs import VERBS
+from pumice.extender.asking.binder import BindRefused, ExtenderBinder
+from pumice.extender.protocol import VERBS
 from pumice.framework.session.session import Session
 from pumice.model.intents import Bind
 from pumice.model.reason import Code, Unfit
+from pumice.model.status import TaskStatus
 
 OBJECT_DIALECTS = ["both", "documented", "volcano"]
 ALL = ["both", "documented", "volcano", "kube"]
@@ -25,9 +25,9 @@ def _two(session: Session) -> tuple[Any, Any]:
     return tasks[0], tasks[1]
 
 
-def _request(service: Service, verb: str, dialect: str, at: int = -1) -> Any:
-    """A question as the named dialect reads it."""
-    return DIALECTS[dialect].decode_request(VERBS[verb], json.dumps(service.of(verb)[at]).encode())
+def _request(service: Service, verb: str, dialect: str, at: int = -1) -> dict[str, Any]:
+    """What a question tells, as the named dialect reads it."""
+    return told(VERBS[verb], service.of(verb)[at], dialect)
 
 
 @pytest.mark.parametrize("dialect", OBJECT_DIALECTS)
@@ -46,11 +46,11 @@ def test_a_predicate_is_asked_once_per_node_and_its_refusal_is_the_reason(dialec
         assert refused.value.code is Code.UNRESOLVABLE
         session.predicate(task, session.nodes["n2"])
         asked = _request(service, "predicate", dialect, 0)
-    assert asked.task.name == "train-worker-0"
-    assert asked.task.requests == {"cpu": 1000, "memory": 2**30}
-    assert asked.node.name == "n1"
-    assert asked.node.allocatable["nvidia.com/gpu"] == 4000
-    assert asked.node.used["cpu"] == 0
+    assert asked["task"].pod.metadata.name == "train-worker-0"
+    assert asked_for(asked["task"].pod) == {"cpu": 1, "memory": 2**30}
+    assert asked["node"].name == "n1"
+    assert int(asked["node"].node.status.allocatable["nvidia.com/gpu"]) == 4
+    assert amounts(asked["node"].ledgers.used)["cpu"] == 0
     assert service.calls == {"predicate": 2}
 
 
@@ -67,8 +67,8 @@ def test_one_batch_predicate_answers_for_all_nodes(dialect: str) -> None:
         report = cycle(small(1), conf([[{"name": "extender", "arguments": given}]]))
     assert report.binds == {"ml/train-worker-0": "n2"}
     assert service.calls == {verb: 1}
-    request = DIALECTS[dialect].decode_request(VERBS["batchPredicate"], json.dumps(service.of(verb)[0]).encode())
-    assert [one.name for one in request.nodes] == ["n1", "n2"]
+    request = told(VERBS["batchPredicate"], service.of(verb)[0], dialect)
+    assert [one.name for one in request["nodes"]] == ["n1", "n2"]
 
 
 @pytest.mark.parametrize("dialect", ALL)
@@ -101,9 +101,9 @@ def test_victims_are_matched_by_uid_and_unknown_ones_are_reported(dialect: str, 
     assert victims == [by_name["run-1"]]
     assert any("stranger" in warning for warning in session.warnings)
     request = _request(service, verb, dialect)
-    assert request.evictor.uid == "uid-train-worker-0"
-    assert [task.uid for task in request.evictees] == ["uid-run-0", "uid-run-1"]
-    assert request.evictees[0].status == "Running"
+    assert request["evictor"].uid == "uid-train-worker-0"
+    assert [task.uid for task in request["evictees"]] == ["uid-run-0", "uid-run-1"]
+    assert request["evictees"][0].status is TaskStatus.RUNNING
 
 
 def test_an_extender_of_kube_scheduler_may_drop_victims() -> None:
@@ -128,9 +128,9 @@ def test_a_vote_rejects_only_when_it_is_negative(dialect: str, point: str, statu
         Opened(small(), arguments(service.url, verb, dialect=dialect)) as session,
     ):
         assert getattr(session, point)(session.jobs["ml/train"]).passed is passes
-    request = _request(service, verb, dialect)
-    assert (request.job.name, request.job.queue, request.job.min_available) == ("train", "research", 2)
-    assert sorted(task.name for task in request.job.tasks) == ["train-worker-0", "train-worker-1"]
+    job = _request(service, verb, dialect)["job"]
+    assert (job.group.key, job.group.spec.queue, job.min_available) == ("ml/train", "research", 2)
+    assert sorted(task.pod.metadata.name for task in job.tasks) == ["train-worker-0", "train-worker-1"]
 
 
 @pytest.mark.parametrize("status", [True, False])
@@ -154,7 +154,7 @@ def test_a_queue_is_overused_when_the_extender_says_so(dialect: str) -> None:
         Opened(small(), arguments(service.url, "queueOverused", dialect=dialect)) as session,
     ):
         assert session.overused(session.queues["research"]).plugin == "extender"
-    assert _request(service, "queueOverused", dialect).queue.name == "research"
+    assert _request(service, "queueOverused", dialect)["queue"].queue.metadata.name == "research"
 
 
 @pytest.mark.parametrize("dialect", OBJECT_DIALECTS)
@@ -166,7 +166,8 @@ def test_allocatable_names_queue_and_task(dialect: str) -> None:
         verdict = session.allocatable(session.queues["research"], _two(session)[0])
     assert (verdict.passed, verdict.text) == (False, "too much")
     request = _request(service, "allocatable", dialect)
-    assert (request.queue.name, request.task.name) == ("research", "train-worker-0")
+    assert request["queue"].queue.metadata.name == "research"
+    assert request["task"].pod.metadata.name == "train-worker-0"
 
 
 @pytest.mark.parametrize("dialect", OBJECT_DIALECTS)
@@ -180,12 +181,12 @@ def test_the_whole_life_of_a_session_is_told_in_order(dialect: str) -> None:
     assert len(report.binds) == 2
     order = [asked.verb for asked in service.asked]
     assert order == ["onSessionOpen", "jobEnqueueable", "jobEnqueued", "allocateFunc", "allocateFunc", "onSessionClose"]
-    snapshot = _request(service, "onSessionOpen", dialect).snapshot
+    snapshot = _request(service, "onSessionOpen", dialect)["snapshot"]
     assert [one.name for one in snapshot.nodes] == ["n1"]
-    assert [job.uid for job in snapshot.jobs] == ["ml/train"]
-    assert [one.name for one in snapshot.queues] == ["research"]
-    placed = _request(service, "allocateFunc", dialect).task
-    assert (placed.node_name, placed.status) == ("n1", "Allocated")
+    assert [job.group.key for job in snapshot.jobs] == ["ml/train"]
+    assert [one.queue.metadata.name for one in snapshot.queues] == ["research"]
+    placed = _request(service, "allocateFunc", dialect)["task"]
+    assert (placed.node, placed.status) == ("n1", TaskStatus.ALLOCATED)
 
 
 def test_an_objection_to_an_allocation_undoes_it() -> None:
@@ -205,7 +206,7 @@ def test_the_best_node_is_picked_among_the_scored_ones(dialect: str) -> None:
         given = arguments(service.url, "bestNode", dialect=dialect)
         report = cycle(small(1), conf([[{"name": "extender", "arguments": given}]]))
     assert report.binds == {"ml/train-worker-0": "n2"}
-    assert _request(service, "bestNode", dialect).scores == {"n1": 0, "n2": 0}
+    assert _request(service, "bestNode", dialect)["nodeScore"] == {"n1": 0, "n2": 0}
 
 
 def test_a_best_node_that_was_not_asked_about_is_ignored_and_reported() -> None:
@@ -235,7 +236,7 @@ def test_devices_of_a_node_are_scored_in_one_call(dialect: str) -> None:
         scores = [session.gpu_order(task, session.nodes["n1"], gpu) for gpu in ("0", "1", "2")]
     assert scores == [1, 0, 5]
     assert service.calls == {"gpuOrder": 1}
-    assert [gpu.index for gpu in _request(service, "gpuOrder", dialect).gpus] == ["0", "1", "2", "3"]
+    assert _request(service, "gpuOrder", dialect)["gpus"] == ["0", "1", "2", "3"]
 
 
 @pytest.mark.parametrize("dialect", OBJECT_DIALECTS)
@@ -270,7 +271,8 @@ def test_a_bind_is_delegated(dialect: str) -> None:
             binder: ExtenderBinder = session.binds.binders["extender"]
             binder.bind(Bind(task.key, task.uid, "n1"))
     request = _request(service, "bind", dialect)
-    assert (request.task.name, request.task.uid, request.node.name) == ("train-worker-0", "uid-train-worker-0", "n1")
+    assert (request["task"].pod.key, request["task"].uid) == ("ml/train-worker-0", "uid-train-worker-0")
+    assert request["node"].name == "n1"
 
 
 def test_a_refused_bind_is_an_error_that_is_not_tried_again() -> None:
@@ -385,9 +387,7 @@ def test_payload_names_sends_names_after_the_snapshot() -> None:
         given = arguments(service.url, "onSessionOpen", "batchPredicate", payload="names", dialect="documented")
         cycle(small(1), conf([[{"name": "extender", "arguments": given}]]))
     asked = _request(service, "batchPredicate", "documented")
-    assert [one.name for one in asked.nodes] == ["n1", "n2"]
-    assert all(not one.labels and not one.allocatable for one in asked.nodes)
-    assert asked.task.uid == "uid-train-worker-0"
-    assert not asked.task.requests
-    snapshot = _request(service, "onSessionOpen", "documented").snapshot
-    assert snapshot.nodes[0].allocatable["cpu"] == 8000
+    assert [(one.name, one.bare) for one in asked["nodes"]] == [("n1", True), ("n2", True)]
+    assert (asked["task"].uid, asked["task"].bare) == ("uid-train-worker-0", True)
+    snapshot = _request(service, "onSessionOpen", "documented")["snapshot"]
+    assert snapshot.nodes[0].node.status.allocatable["cpu"] == 8

@@ -10,8 +10,8 @@ import yaml
 from extender_serving import Serving
 
 from pumice.config import from_data
-from pumice.extender.settings import ARGUMENTS
-from pumice.extender.wire.verbs import PREEMPT, VERBS
+from pumice.extender.asking.settings import ARGUMENTS
+from pumice.extender.protocol import PREEMPT, VERBS
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
 

@@ -12,6 +12,7 @@ import pytest
 from extender_service import Reply, Service, free_port
 from extender_world import Opened, arguments, cluster, conf, cycle, group, node, pod, small
 
+from pumice.framework.points.table import BEST_NODE
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
 from pumice.model.intents import Note
@@ -71,6 +72,11 @@ def _scored(session: Session) -> bool:
     return scores == {"n1": 0.0, "n2": 0.0}
 
 
+def _devices(session: Session) -> list[float | None]:
+    node = session.nodes["n1"]
+    return [session.gpu_order(_task(session), node, str(gpu)) for gpu in range(4)]
+
+
 def _job(session: Session) -> Any:
     return session.jobs["ml/train"]
 
@@ -89,6 +95,8 @@ DECISIONS: dict[str, tuple[list[str], Callable[[Session], Any], Any, Any]] = {
     "queueOverused": (["queueOverused"], lambda s: bool(s.overused(s.queues["research"])), True, False),
     "allocatable": (["allocatable"], lambda s: s.allocatable(s.queues["research"], _task(s)).passed, False, True),
     "allocateFunc": (["allocateFunc"], lambda s: not s.statement().allocate(_task(s), s.nodes["n1"]), False, True),
+    "bestNode": (["bestNode"], lambda s: s.ask(BEST_NODE, _task(s), {"n1": 1.0}), None, None),
+    "gpuOrder": (["gpuOrder"], lambda s: _devices(s), [None] * 4, [0.0] * 4),
     "jobEnqueued": (["jobEnqueued"], lambda s: s.job_enqueued(_job(s)), None, None),
     "onSessionOpen": (["onSessionOpen"], lambda s: s.job_valid(_job(s)).passed, False, True),
 }
@@ -101,13 +109,24 @@ UNREAD = {"onSessionOpen": {"garbage", "empty", "11 MB", "wrong type", "half an 
 @pytest.mark.parametrize("verb", list(DECISIONS))
 def test_a_failed_call_fails_the_decision_or_is_neutral(verb: str, way: str, ignorable: bool) -> None:
     verbs, ask, failed, ignored = DECISIONS[verb]
-    found = _with(way, verbs, ask, ignorable=ignorable)
+    found, errors = _with(way, verbs, lambda ssn: (ask(ssn), ssn.errors), ignorable=ignorable)
+    assert errors == []
     harmless = way in UNREAD.get(verb, set())
     assert found == (ignored if ignorable or harmless else failed)
 
 
+@pytest.mark.parametrize(("ignorable", "scores"), [(False, [None] * 4), (True, [0.0] * 4)])
+def test_devices_whose_scores_are_an_error_are_dropped(ignorable: bool, scores: list[float | None]) -> None:
+    with (
+        Service(lambda verb, body: {"gpuScore": {"0": 1}, "errorMessage": "driver is gone"}) as service,
+        Opened(small(gpu=1), arguments(service.url, "gpuOrder", ignorable=ignorable)) as session,
+    ):
+        assert _devices(session) == scores
+    assert service.calls == {"gpuOrder": 1}
+
+
 @pytest.mark.parametrize("way", WAYS)
-def test_a_failed_call_leaves_orders_and_devices_to_others(way: str) -> None:
+def test_a_failed_call_leaves_orders_and_victims_to_others(way: str) -> None:
     def ask(session: Session) -> tuple[Any, ...]:
         job, task = _job(session), _task(session)
         other = session.state.tasks["uid-train-worker-1"]
@@ -195,9 +214,12 @@ def test_errors_and_latencies_are_counted_per_extender_and_verb() -> None:
     report = _cycle("500", "predicate", breakerFailures=0)
     labels = (("extender", "extender"), ("kind", "status"), ("verb", "predicate"))
     assert report.counters["pumice_extender_errors_total", labels] == 2
-    counted = {dict(key)["le"]: n for (name, key), n in report.counters.items() if name.endswith("seconds_bucket")}
-    assert counted["+Inf"] == 2
-    assert counted["10.0"] == 2
+    (measured,) = report.histograms.values()
+    assert dict(measured.buckets())["10.0"] == 2
+    assert dict(measured.buckets())["+Inf"] == 2
+    assert list(report.histograms) == [
+        ("pumice_extender_request_seconds", (("extender", "extender"), ("verb", "predicate")))
+    ]
 
 
 def test_the_circuit_opens_after_failures_and_one_probe_closes_it() -> None:

@@ -10,18 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from extender_questions import answered, ask
 from extender_serving import Serving
 from extender_world import cluster, group, node, pod, queue
 
+from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope, scope
-from pumice.extender import translate
+from pumice.extender import answers as a
+from pumice.extender import protocol as p
+from pumice.extender.answering.policies import PolicyServer
+from pumice.extender.asking.writer import Writer
+from pumice.extender.dialects import DIALECTS
 from pumice.extender.server import Options, app
-from pumice.extender.server.served import Served
-from pumice.extender.wire import messages as m
-from pumice.extender.wire import verbs as v
-from pumice.extender.wire.dialects import DIALECTS
-from pumice.extender.wire.objects import WireVictims
 from pumice.framework.plugin import Event, EventHandler, Plugin
 from pumice.framework.registry import build, default_registry
 from pumice.framework.session.session import Session
@@ -30,6 +32,7 @@ from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.reason import Unfit, Verdict, reject
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 CAPTURES = Path(__file__).parents[1] / "golden" / "extender" / "volcano-captures"
@@ -115,12 +118,10 @@ STATE = cluster(
     [group(members=1), group("old", notes={"wish": "no"})],
     [queue(weight=9), queue("small", weight=1)],
 )
-TASKS = {task.name: translate.wire_task(task) for task in STATE.tasks.values()}
-NODES = [translate.wire_node(STATE.nodes[name]) for name in ("n1", "n2")]
-JOBS = {job.name: translate.wire_job(job) for job in STATE.jobs.values()}
-QUEUES = {name: translate.wire_queue(one) for name, one in STATE.queues.items()}
-W0, W1, W2 = TASKS["w-0"], TASKS["w-1"], TASKS["w-2"]
-GPUS = [m.WireGpu(index=str(n)) for n in range(2)]
+W0, W1, W2 = (STATE.tasks[f"uid-w-{n}"] for n in range(3))
+NODES = [STATE.nodes[name] for name in ("n1", "n2")]
+JOBS = {job.name: job for job in STATE.jobs.values()}
+QUEUES = dict(STATE.queues)
 
 
 @pytest.fixture(scope="module")
@@ -129,97 +130,105 @@ def serving() -> Iterator[Serving]:
         yield running
 
 
-def _ask(serving: Serving, dialect: str, verb: v.Verb[Any, Any], request: Any, path: str = "") -> Any:
-    talks = DIALECTS[dialect]
-    status, answer = serving.post(path or verb.name, talks.encode_request(verb, request))
+def _ask(serving: Serving, dialect: str, verb: p.Verb[Any], *things: Any, path: str = "") -> Any:
+    status, answer = serving.post(path or verb.name, ask(dialect, verb, *things))
     assert status == 200, answer
-    return talks.decode_response(verb, json.dumps(answer).encode())
+    return answered(dialect, verb, answer)
 
 
-QUESTIONS: list[tuple[v.Verb[Any, Any], Any, Any]] = [
-    (v.PREDICATE, m.PredicateRequest(task=W0, node=NODES[0]), ("", 0)),
-    (v.PREDICATE, m.PredicateRequest(task=W0, node=NODES[1]), ("wrong rack", 3)),
-    (v.BATCH_PREDICATE, m.NodesRequest(task=W0, nodes=NODES), {"n2": (3, "wrong rack")}),
-    (v.PRIORITIZE, m.NodesRequest(task=W0, nodes=NODES), {"n1": 8, "n2": 4}),
-    (v.BEST_NODE, m.BestNodeRequest(task=W0, scores={"n2": 3, "n1": 1}), "n1"),
-    (v.GPU_ORDER, m.GpuOrderRequest(task=W0, node=NODES[0], gpus=GPUS), {"0": 0, "1": 2}),
-    (v.PREEMPTABLE, m.VictimsRequest(evictor=W0, evictees=[W1, W2]), (1, ["uid-w-1"])),
-    (v.RECLAIMABLE, m.VictimsRequest(evictor=W0, evictees=[W2]), (1, [])),
-    (v.VICTIM_TASKS, m.TasksRequest(tasks=[W1, W2]), (1, ["uid-w-1"])),
-    (v.JOB_ENQUEUEABLE, m.JobRequest(job=JOBS["train"]), 1),
-    (v.JOB_ENQUEUEABLE, m.JobRequest(job=JOBS["old"]), -1),
-    (v.JOB_PIPELINED, m.JobRequest(job=JOBS["old"]), -1),
-    (v.JOB_ENQUEUED, m.JobRequest(job=JOBS["old"]), None),
-    (v.JOB_READY, m.JobRequest(job=JOBS["old"]), (True, "")),
-    (v.JOB_VALID, m.JobRequest(job=JOBS["old"]), (False, "not today")),
-    (v.QUEUE_OVERUSED, m.QueueRequest(queue=QUEUES["research"]), True),
-    (v.QUEUE_OVERUSED, m.QueueRequest(queue=QUEUES["small"]), False),
-    (v.ALLOCATABLE, m.AllocatableRequest(queue=QUEUES["research"], task=W0), (False, "")),
-    (v.JOB_ORDER, m.JobsRequest(jobs=list(JOBS.values())), {"ml/train": 0, "ml/old": 0}),
-    (v.TASK_ORDER, m.TasksRequest(tasks=[W0, W1, W2]), {"uid-w-2": 0, "uid-w-0": 1, "uid-w-1": 2}),
-    (v.QUEUE_ORDER, m.QueuesRequest(queues=list(QUEUES.values())), {"research": 0, "small": 1}),
-    (v.BIND, m.BindRequest(task=W0, node=NODES[0]), ""),
-    (v.BIND, m.BindRequest(task=W0, node=NODES[1]), "RuntimeError: only n1"),
-    (v.ON_SESSION_OPEN, m.SessionOpenRequest(snapshot=translate.wire_snapshot(STATE)), None),
-    (v.ALLOCATE_FUNC, m.TaskRequest(task=W1), ""),
-    (v.DEALLOCATE_FUNC, m.TaskRequest(task=W1), ""),
-    (v.ON_SESSION_CLOSE, m.SessionCloseRequest(), None),
+QUESTIONS: list[tuple[p.Verb[Any], tuple[Any, ...], Any]] = [
+    (p.PREDICATE, (W0, NODES[0]), ("", 0)),
+    (p.PREDICATE, (W0, NODES[1]), ("wrong rack", 3)),
+    (p.BATCH_PREDICATE, (W0, NODES), {"n2": (3, "wrong rack")}),
+    (p.PRIORITIZE, (W0, NODES), {"n1": 8, "n2": 4}),
+    (p.BEST_NODE, (W0, {"n2": 3, "n1": 1}), "n1"),
+    (p.GPU_ORDER, (W0, NODES[0], NODES[0]), {"0": 0, "1": 2, "2": 4}),
+    (p.PREEMPTABLE, (W0, [W1, W2]), (1, ["uid-w-1"])),
+    (p.RECLAIMABLE, (W0, [W2]), (1, [])),
+    (p.VICTIM_TASKS, ([W1, W2],), (1, ["uid-w-1"])),
+    (p.JOB_ENQUEUEABLE, (JOBS["train"],), 1),
+    (p.JOB_ENQUEUEABLE, (JOBS["old"],), -1),
+    (p.JOB_PIPELINED, (JOBS["old"],), -1),
+    (p.JOB_ENQUEUED, (JOBS["old"],), None),
+    (p.JOB_READY, (JOBS["old"],), (True, "")),
+    (p.JOB_VALID, (JOBS["old"],), (False, "not today")),
+    (p.QUEUE_OVERUSED, (QUEUES["research"],), True),
+    (p.QUEUE_OVERUSED, (QUEUES["small"],), False),
+    (p.ALLOCATABLE, (QUEUES["research"], W0), (False, "")),
+    (p.JOB_ORDER, (list(JOBS.values()),), {"ml/train": 0, "ml/old": 0}),
+    (p.TASK_ORDER, ([W0, W1, W2],), {"uid-w-2": 0, "uid-w-0": 1, "uid-w-1": 2}),
+    (p.QUEUE_ORDER, (list(QUEUES.values()),), {"research": 0, "small": 1}),
+    (p.BIND, (W0, NODES[0]), ""),
+    (p.BIND, (W0, NODES[1]), "RuntimeError: only n1"),
+    (p.ON_SESSION_OPEN, (STATE,), None),
+    (p.ALLOCATE_FUNC, (W1,), ""),
+    (p.DEALLOCATE_FUNC, (W1,), ""),
+    (p.ON_SESSION_CLOSE, (), None),
 ]
 
 
-def _meaning(verb: v.Verb[Any, Any], request: Any, answer: Any) -> Any:
+def _meaning(things: tuple[Any, ...], answer: Any) -> Any:
     """The part of an answer that a test looks at."""
     match answer:
-        case m.PredicateResponse():
+        case a.Refusal():
             return answer.text, answer.code
-        case m.BatchPredicateResponse():
-            return answer.refusals([one.name for one in request.nodes])
-        case m.PrioritizeResponse() | m.GpuOrderResponse():
+        case a.Refusals():
+            return answer.refused([one.name for one in things[1]])
+        case a.Scores() | a.GpuScores():
             return answer.scores
-        case m.BestNodeResponse():
+        case a.BestNode():
             return answer.node_name
-        case m.VictimsResponse():
+        case a.Victims():
             return answer.status, answer.uids
-        case m.VoteResponse():
+        case a.Vote():
             return answer.status
-        case m.VerdictResponse():
+        case a.Verdict():
             return answer.status, answer.message
-        case m.OverusedResponse():
+        case a.Overused():
             return answer.overused
-        case m.OrderResponse():
+        case a.Ranks():
             return answer.ranks
-        case m.ErrorResponse():
+        case a.Error():
             return answer.error
         case _:
             return None
 
 
+def test_every_verb_but_kube_schedulers_own_is_asked() -> None:
+    assert {verb.name for verb, *_ in QUESTIONS} == set(p.ASKED)
+
+
 @pytest.mark.parametrize("dialect", OBJECT_DIALECTS)
 @pytest.mark.parametrize(
-    ("verb", "request_", "expected"), QUESTIONS, ids=[f"{n}-{verb}" for n, (verb, *_) in enumerate(QUESTIONS)]
+    ("verb", "things", "expected"), QUESTIONS, ids=[f"{n}-{verb}" for n, (verb, *_) in enumerate(QUESTIONS)]
 )
 def test_a_policy_answers_every_verb_in_the_dialect_of_the_question(
-    serving: Serving, dialect: str, verb: v.Verb[Any, Any], request_: Any, expected: Any
+    serving: Serving, dialect: str, verb: p.Verb[Any], things: tuple[Any, ...], expected: Any
 ) -> None:
-    answer = _ask(serving, dialect, verb, request_)
-    assert _meaning(verb, request_, answer) == expected
+    assert _meaning(things, _ask(serving, dialect, verb, *things)) == expected
 
 
 @pytest.mark.parametrize("names_only", [False, True])
 def test_kube_scheduler_filters_scores_preempts_and_binds(serving: Serving, names_only: bool) -> None:
-    _ask(serving, "documented", v.ON_SESSION_OPEN, m.SessionOpenRequest(snapshot=translate.wire_snapshot(STATE)))
-    request = m.NodesRequest(task=W0, nodes=NODES, names_only=names_only)
+    _ask(serving, "documented", p.ON_SESSION_OPEN, STATE)
+    writer = Writer("kube", names_only=names_only)
+    rows = NodeRows(STATE.table, np.arange(2))
+
+    def asks(verb: p.Verb[Any], body: bytes, path: str = "") -> Any:
+        status, answer = serving.post(path or verb.name, body)
+        assert status == 200, answer
+        return answered("kube", verb, answer)
+
     for path in ("filter", "predicate", "batchPredicate"):
-        filtered = _ask(serving, "kube", v.BATCH_PREDICATE, request, path)
-        assert [one.name for one in filtered.fitting] == ["n1"]
-        assert filtered.names_only is names_only
-    scored = _ask(serving, "kube", v.PRIORITIZE, request)
-    assert scored.scores == {"n1": 8, "n2": 4}
-    candidates = {"n1": WireVictims(tasks=[W1]), "n2": WireVictims(tasks=[W1, W2])}
-    asked = m.PreemptRequest(task=W0, candidates=candidates, names_only=names_only)
-    assert list(_ask(serving, "kube", v.PREEMPT, asked).candidates) == ["n1"]
-    bound = _ask(serving, "kube", v.BIND, m.BindRequest(task=W0, node=NODES[0]))
-    assert bound.error == ""
+        body = writer.nodes(p.BATCH_PREDICATE, W0, rows)
+        assert asks(p.BATCH_PREDICATE, body, path).fitting == ["n1"]
+        whole = serving.post(path, body)[1]["Nodes"]
+        assert (whole is None) is names_only
+        assert names_only or whole["items"] == [json.loads(body)["Nodes"]["items"][0]]
+    assert asks(p.PRIORITIZE, writer.nodes(p.PRIORITIZE, W0, rows)).scores == {"n1": 8, "n2": 4}
+    for evictees, nodes in (([W1], ["n1"]), ([W1, W2], [])):
+        assert list(asks(p.PREEMPT, writer.preempt(W0, evictees)).candidates) == nodes
+    assert asks(p.BIND, writer.bind(Bind(W0.key, W0.uid, "n1"), None)).error == ""
 
 
 def _captured() -> list[Any]:
@@ -232,8 +241,7 @@ def test_every_recorded_request_of_volcano_is_answered(serving: Serving, path: P
     capture = json.loads(path.read_text())
     status, answer = serving.post(capture["verb"], capture["request"])
     assert status == 200, answer
-    verb = v.VERBS[capture["verb"]]
-    DIALECTS["volcano"].decode_response(verb, json.dumps(answer).encode())
+    answered("volcano", p.VERBS[capture["verb"]], answer)
     if capture["verb"] in ("preemptable", "reclaimable"):
         echoed = {task["UID"]: task for task in capture["request"]["evictees"] or ()}
         assert all(victim == echoed[victim["UID"]] for victim in answer["victims"] or ())
@@ -246,22 +254,21 @@ def test_allocations_are_applied_to_the_snapshot_and_objected_to() -> None:
         def predicate(self, task: Task, node: Node) -> None:
             raise Unfit(f"{len(node.tasks)} tasks, {node.used['cpu']} cores")
 
-    served = Served([Counting])
-    documented = DIALECTS["documented"]
+    served = PolicyServer([Counting])
+    talks = DIALECTS["documented"]
 
-    def ask(verb: v.Verb[Any, Any], request: Any) -> Any:
-        return documented.decode_response(verb, served.answer(verb, documented.encode_request(verb, request)))
+    def asks(verb: p.Verb[Any], *parts: Any) -> Any:
+        body = talks.question(verb, [json.dumps(part).encode() for part in parts])
+        return answered("documented", verb, served.answer(verb, body))
 
-    ask(v.ON_SESSION_OPEN, m.SessionOpenRequest(snapshot=translate.wire_snapshot(STATE)))
-    name = m.WireNode(name="n1")
-    by_name = m.PredicateRequest(task=m.WireTask(uid="uid-w-0", namespace="ml", name="w-0"), node=name)
-    assert ask(v.PREDICATE, by_name).text == "2 tasks, 2 cores"
-    placed = m.WireTask(uid="uid-w-0", namespace="ml", name="w-0", node_name="n1", status="Allocated")
-    assert ask(v.ALLOCATE_FUNC, m.TaskRequest(task=placed)).error == ""
-    assert ask(v.PREDICATE, by_name).text == "3 tasks, 3 cores"
-    freed = m.WireTask(uid="uid-w-0", namespace="ml", name="w-0")
-    ask(v.DEALLOCATE_FUNC, m.TaskRequest(task=freed))
-    assert ask(v.PREDICATE, by_name).text == "2 tasks, 2 cores"
+    served.answer(p.ON_SESSION_OPEN, ask("documented", p.ON_SESSION_OPEN, STATE))
+    by_name = {"uid": "uid-w-0", "namespace": "ml", "name": "w-0"}, {"name": "n1"}
+    assert asks(p.PREDICATE, *by_name).text == "2 tasks, 2 cores"
+    placed = talks.named_task("uid-w-0", "ml", "w-0", node="n1", status=TaskStatus.ALLOCATED.bit)
+    assert asks(p.ALLOCATE_FUNC, placed).error == ""
+    assert asks(p.PREDICATE, *by_name).text == "3 tasks, 3 cores"
+    asks(p.DEALLOCATE_FUNC, talks.named_task("uid-w-0", "ml", "w-0"))
+    assert asks(p.PREDICATE, *by_name).text == "2 tasks, 2 cores"
 
 
 READS: dict[str, Any] = {
@@ -286,14 +293,12 @@ def test_reading_what_was_not_told_is_a_conflict_until_a_snapshot_comes(what: st
             ssn.add_predicate_fn(self.name, predicate)
 
     with Serving(app([Reading])) as serving:
-        talks = DIALECTS["volcano"]
-        body = talks.encode_request(v.PREDICATE, m.PredicateRequest(task=W0, node=NODES[0]))
+        body = ask("volcano", p.PREDICATE, W0, NODES[0])
         status, answer = serving.post("predicate", body)
         assert status == 409
         assert "not told" in answer["errorMessage"]
-        assert serving.post("prioritize", talks.encode_request(v.PRIORITIZE, m.NodesRequest(task=W0)))[0] == 200
-        opening = m.SessionOpenRequest(snapshot=translate.wire_snapshot(STATE))
-        serving.post("onSessionOpen", talks.encode_request(v.ON_SESSION_OPEN, opening))
+        assert serving.post("prioritize", ask("volcano", p.PRIORITIZE, W0, []))[0] == 200
+        serving.post("onSessionOpen", ask("volcano", p.ON_SESSION_OPEN, STATE))
         assert serving.post("predicate", body) == (200, {"status": "", "code": 0})
 
 
@@ -305,9 +310,8 @@ def test_what_kube_scheduler_never_tells_is_a_conflict_too() -> None:
             return float(node.used["cpu"])
 
     with Serving(app([Usage])) as serving:
-        body = DIALECTS["kube"].encode_request(v.PRIORITIZE, m.NodesRequest(task=W0, nodes=NODES))
-        assert serving.post("prioritize", body)[0] == 409
-        body = DIALECTS["documented"].encode_request(v.PRIORITIZE, m.NodesRequest(task=W0, nodes=NODES))
+        assert serving.post("prioritize", ask("kube", p.PRIORITIZE, W0, NODES))[0] == 409
+        body = ask("documented", p.PRIORITIZE, W0, NODES)
         assert serving.post("prioritize", body) == (200, {"nodeScore": {"n1": 2, "n2": 0}, "errorMessage": ""})
 
 
@@ -316,42 +320,39 @@ def test_a_verb_that_the_policy_does_not_implement_gets_the_neutral_answer() -> 
         name = "silent"
 
     neutral = {
-        v.PREDICATE: ("", 0),
-        v.BATCH_PREDICATE: {},
-        v.PRIORITIZE: {"n1": 0, "n2": 0},
-        v.BEST_NODE: "",
-        v.GPU_ORDER: {},
-        v.PREEMPTABLE: (0, []),
-        v.RECLAIMABLE: (0, []),
-        v.VICTIM_TASKS: (1, []),
-        v.JOB_ENQUEUEABLE: 0,
-        v.JOB_PIPELINED: 0,
-        v.JOB_READY: (True, ""),
-        v.JOB_VALID: (True, ""),
-        v.QUEUE_OVERUSED: False,
-        v.ALLOCATABLE: (True, ""),
-        v.JOB_ORDER: {},
-        v.TASK_ORDER: {},
-        v.QUEUE_ORDER: {},
-        v.BIND: "no policy that is served here binds pods",
+        p.PREDICATE: ("", 0),
+        p.BATCH_PREDICATE: {},
+        p.PRIORITIZE: {"n1": 0, "n2": 0},
+        p.BEST_NODE: "",
+        p.GPU_ORDER: {},
+        p.PREEMPTABLE: (0, []),
+        p.RECLAIMABLE: (0, []),
+        p.VICTIM_TASKS: (1, []),
+        p.JOB_ENQUEUEABLE: 0,
+        p.JOB_PIPELINED: 0,
+        p.JOB_READY: (True, ""),
+        p.JOB_VALID: (True, ""),
+        p.QUEUE_OVERUSED: False,
+        p.ALLOCATABLE: (True, ""),
+        p.JOB_ORDER: {},
+        p.TASK_ORDER: {},
+        p.QUEUE_ORDER: {},
+        p.BIND: "no policy that is served here binds pods",
     }
-    served = Served([Silent])
-    talks = DIALECTS["documented"]
-    for verb, request, _ in QUESTIONS:
-        answer = talks.decode_response(verb, served.answer(verb, talks.encode_request(verb, request)))
-        assert _meaning(verb, request, answer) == neutral.get(verb, _meaning(verb, request, answer)), verb
+    served = PolicyServer([Silent])
+    for verb, things, _ in QUESTIONS:
+        answer = answered("documented", verb, served.answer(verb, ask("documented", verb, *things)))
+        assert _meaning(things, answer) == neutral.get(verb, _meaning(things, answer)), verb
 
 
 @pytest.mark.parametrize("plugin", ["binpack", "nodeorder", "predicates", "priority", "gang", "conformance"])
 def test_built_in_policies_can_be_served(plugin: str) -> None:
     info = default_registry().get(plugin)
     assert info is not None
-    served = Served([lambda: build(info, {})])
-    talks = DIALECTS["volcano"]
-    opening = m.SessionOpenRequest(snapshot=translate.wire_snapshot(STATE))
-    served.answer(v.ON_SESSION_OPEN, talks.encode_request(v.ON_SESSION_OPEN, opening))
-    for verb, request, _ in QUESTIONS:
-        talks.decode_response(verb, served.answer(verb, talks.encode_request(verb, request)))
+    served = PolicyServer([lambda: build(info, {})])
+    served.answer(p.ON_SESSION_OPEN, ask("volcano", p.ON_SESSION_OPEN, STATE))
+    for verb, things, _ in QUESTIONS:
+        answered("volcano", verb, served.answer(verb, ask("volcano", verb, *things)))
 
 
 def test_a_policy_that_raises_answers_as_it_would_in_process() -> None:
@@ -364,14 +365,14 @@ def test_a_policy_that_raises_answers_as_it_would_in_process() -> None:
         def node_order(self, task: Task, node: Node) -> float:
             raise KeyError("oops")
 
-    served = Served([Broken])
-    talks = DIALECTS["documented"]
-    body = talks.encode_request(v.PREDICATE, m.PredicateRequest(task=W0, node=NODES[0]))
+    served = PolicyServer([Broken])
+    body = ask("documented", p.PREDICATE, W0, NODES[0])
     logging.getLogger("pumice.framework").setLevel(logging.CRITICAL)
     try:
-        assert talks.decode_response(v.PREDICATE, served.answer(v.PREDICATE, body)).text == "plugin broken failed"
-        body = talks.encode_request(v.PRIORITIZE, m.NodesRequest(task=W0, nodes=NODES))
-        assert talks.decode_response(v.PRIORITIZE, served.answer(v.PRIORITIZE, body)).scores == {"n1": 0, "n2": 0}
+        answer = answered("documented", p.PREDICATE, served.answer(p.PREDICATE, body))
+        assert answer.text == "plugin broken failed"
+        body = ask("documented", p.PRIORITIZE, W0, NODES)
+        assert answered("documented", p.PRIORITIZE, served.answer(p.PRIORITIZE, body)).scores == {"n1": 0, "n2": 0}
     finally:
         logging.getLogger("pumice.framework").setLevel(logging.NOTSET)
 
@@ -396,7 +397,7 @@ def test_bad_questions_are_refused_with_a_message(serving: Serving) -> None:
 
 
 def test_questions_may_be_compressed_and_must_not_be_too_large() -> None:
-    body = DIALECTS["documented"].encode_request(v.PREDICATE, m.PredicateRequest(task=W0, node=NODES[0]))
+    body = ask("documented", p.PREDICATE, W0, NODES[0])
     with Serving(app([Everything], Options(max_body=10_000))) as serving:
         packed = {"Content-Encoding": "gzip"}
         assert serving.post("predicate", gzip.compress(body), packed)[0] == 200
@@ -409,7 +410,7 @@ def test_questions_may_be_compressed_and_must_not_be_too_large() -> None:
 def test_the_token_is_asked_for_and_read_again_when_its_file_changes(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("secret\n")
-    body = DIALECTS["documented"].encode_request(v.PREDICATE, m.PredicateRequest(task=W0, node=NODES[0]))
+    body = ask("documented", p.PREDICATE, W0, NODES[0])
     with Serving(app([Everything], Options(token_file=token))) as serving:
         assert serving.post("predicate", body)[0] == 401
         assert serving.post("predicate", body, {"Authorization": "Bearer guess"})[0] == 401
@@ -421,18 +422,17 @@ def test_the_token_is_asked_for_and_read_again_when_its_file_changes(tmp_path: P
 
 
 def test_verbs_may_have_other_paths() -> None:
-    body = DIALECTS["documented"].encode_request(v.PREDICATE, m.PredicateRequest(task=W0, node=NODES[0]))
+    body = ask("documented", p.PREDICATE, W0, NODES[0])
     with Serving(app([Everything], Options(paths={"predicate": "customFilter"}))) as serving:
         assert serving.post("customFilter", body)[0] == 200
         assert serving.post("predicate", body)[0] == 404
 
 
 def test_only_one_dialect_is_understood_when_told_so() -> None:
-    request = m.PredicateRequest(task=W0, node=NODES[1])
     with Serving(app([Everything], Options(dialect="documented"))) as serving:
-        good = DIALECTS["documented"].encode_request(v.PREDICATE, request)
+        good = ask("documented", p.PREDICATE, W0, NODES[1])
         assert serving.post("predicate", good) == (200, {"code": 3, "errorMessage": "wrong rack"})
-        assert serving.post("predicate", DIALECTS["volcano"].encode_request(v.PREDICATE, request))[0] == 400
+        assert serving.post("predicate", ask("volcano", p.PREDICATE, W0, NODES[1]))[0] == 400
 
 
 def test_health_metrics_and_the_openapi_document_are_there(serving: Serving) -> None:
@@ -443,7 +443,7 @@ def test_health_metrics_and_the_openapi_document_are_there(serving: Serving) -> 
     _, document = serving.request("GET", "/openapi.json")
     assert document["openapi"].startswith("3.")
     described = {path.strip("/") for path in document["paths"]}
-    assert described == set(v.VERBS) - {"preempt"}
+    assert described == set(p.VERBS) - {"preempt"}
 
 
 def test_each_exchange_is_logged_as_one_line_of_json(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
@@ -469,9 +469,9 @@ def test_several_workers_need_points_that_depend_on_the_node_alone() -> None:
         def predicate(self, task: Task, node: Node) -> None:
             return None
 
-    assert Served([Careful]).needs_one_worker() == []
-    assert "job_ready" in Served([Everything]).needs_one_worker()
-    assert "event handlers" in Served([Everything]).needs_one_worker()
+    assert PolicyServer([Careful]).needs_one_worker() == []
+    assert "job_ready" in PolicyServer([Everything]).needs_one_worker()
+    assert "event handlers" in PolicyServer([Everything]).needs_one_worker()
 
 
 def test_what_a_dialect_does_not_carry_is_named() -> None:
@@ -484,5 +484,5 @@ def test_what_a_dialect_does_not_carry_is_named() -> None:
         def job_ready(self, job: Job) -> bool:
             return True
 
-    assert Served([Gangs]).not_carried("volcano") == ["job_starving"]
-    assert Served([Gangs]).not_carried("kube") == ["job_ready", "job_starving"]
+    assert PolicyServer([Gangs]).not_carried("volcano") == ["job_starving"]
+    assert PolicyServer([Gangs]).not_carried("kube") == ["job_ready", "job_starving"]

@@ -15,10 +15,10 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from pumice.errors import PumiceError
+from pumice.extender.answering.policies import PolicyServer
+from pumice.extender.fields import WireError
+from pumice.extender.protocol import VERBS
 from pumice.extender.server import app
-from pumice.extender.server.served import Served
-from pumice.extender.wire.errors import WireError
-from pumice.extender.wire.verbs import VERBS
 from pumice.framework.plugin import Plugin
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -87,7 +87,7 @@ JSON = st.recursive(
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.sampled_from(sorted(VERBS)), st.dictionaries(_names(), JSON, max_size=4) | JSON)
 def test_any_json_is_answered_or_refused_by_name(verb: str, body: Any) -> None:
-    served = Served([Plain])
+    served = PolicyServer([Plain])
     try:
         answer = served.answer(VERBS[verb], json.dumps(body).encode())
     except PumiceError as refused:
@@ -100,7 +100,7 @@ def test_any_json_is_answered_or_refused_by_name(verb: str, body: Any) -> None:
 @given(st.sampled_from(sorted(VERBS)), st.binary(max_size=60))
 def test_any_bytes_are_answered_or_refused(verb: str, body: bytes) -> None:
     try:
-        Served([Plain]).answer(VERBS[verb], body)
+        PolicyServer([Plain]).answer(VERBS[verb], body)
     except WireError as refused:
         assert verb in str(refused) or "request" in str(refused)
     except PumiceError as refused:

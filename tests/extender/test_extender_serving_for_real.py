@@ -21,7 +21,7 @@ from starlette.routing import Mount
 from pumice import saved
 from pumice.config import from_data
 from pumice.engine.scope import Scope, scope
-from pumice.extender.conversation import EXCHANGES
+from pumice.extender.asking.calls import EXCHANGES
 from pumice.extender.plugin import close_clients
 from pumice.extender.server import app
 from pumice.framework.plugin import Plugin
@@ -113,7 +113,7 @@ def test_the_serve_command_answers_and_ends_when_told(tmp_path: Path) -> None:
     try:
         _wait(port)
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-        question = {"task": {"namespace": "a", "name": "t"}, "node": {"name": "n"}}
+        question = {"task": {"namespace": "a", "name": "t", "labels": {}}, "node": {"name": "n", "labels": {}}}
         connection.request("POST", "/customFilter", json.dumps(question))
         assert json.loads(connection.getresponse().read()) == {"code": 2, "errorMessage": "because"}
         connection.close()

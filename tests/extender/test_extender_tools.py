@@ -16,11 +16,11 @@ from pumice.cli.app import app as command
 from pumice.cli.policies import policy_builders
 from pumice.config import from_data
 from pumice.errors import InvalidInput
-from pumice.extender.conversation import EXCHANGES
-from pumice.extender.exchanges import ReplayCallers
+from pumice.extender.asking.calls import EXCHANGES
+from pumice.extender.asking.exchanges import ReplayCallers
+from pumice.extender.asking.settings import Transport
 from pumice.extender.plugin import CALLERS, close_clients
 from pumice.extender.server import app
-from pumice.extender.settings import Transport
 from pumice.extender.tools import cassette
 from pumice.extender.tools.check import check
 from pumice.extender.tools.proxy import player, recorder
@@ -148,7 +148,7 @@ def test_the_check_command_prints_a_verdict_per_verb() -> None:
 
 def test_the_replay_command_compares_an_extender_with_a_cassette(tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
-    question = {"task": {"namespace": "a", "name": "t"}, "node": {"name": "n1"}}
+    question = {"task": {"namespace": "a", "name": "t", "labels": {}}, "node": {"name": "n1", "labels": {}}}
     good = cassette.recorded("predicate", json.dumps(question).encode(), 200, b'{"errorMessage":"odd","code":2}', 0.0)
     bad = cassette.recorded("predicate", json.dumps(question).encode(), 200, b'{"code":0,"errorMessage":""}', 0.0)
     runner = CliRunner()

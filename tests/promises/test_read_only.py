@@ -20,7 +20,7 @@ import pytest
 from pumice.engine.imagine import ImaginedNode
 from pumice.engine.rows import Columns, LabelColumns, NodeRows
 from pumice.engine.trace import traced
-from pumice.extender.server import untold  # so that its classes are among the sealed ones
+from pumice.extender.answering import untold  # so that its classes are among the sealed ones
 from pumice.framework.plugin import Plugin
 from pumice.model import api
 from pumice.model.mapping import ReadOnlyMap

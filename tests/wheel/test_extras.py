@@ -11,7 +11,12 @@ from wheel_env import ROOT, installed, run
 
 DEMO = ROOT / "examples" / "demo"
 KUBE = ("pumice.kube",)
-HTTP = ("pumice.extender.client", "pumice.extender.server", "pumice.extender.tools")
+HTTP = (
+    "pumice.extender.asking.client",
+    "pumice.extender.answering.app",
+    "pumice.extender.server",
+    "pumice.extender.tools",
+)
 WALK = """
 import importlib, json, pkgutil, pumice
 failed = {}

@@ -14,7 +14,7 @@ from pumice.cli.usage import WrongUsage
 from pumice.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from pumice.extender.server.served import Served
+    from pumice.extender.answering.policies import PolicyServer
     from pumice.extender.tools.check import Verdict
 
 app = typer.Typer(help="Policies over HTTP, and tools for those who write them.", no_args_is_help=True)
@@ -68,8 +68,8 @@ def serve(
 ) -> None:
     """Serve any Plugin as an HTTP extender that Volcano, kube-scheduler or Pumice can call."""
     from pumice.cli.policies import address, answer, listening_on, pairs, policy_builders, supervise
-    from pumice.extender.server.options import Options
-    from pumice.extender.server.served import Served
+    from pumice.extender.answering.options import Options
+    from pumice.extender.answering.policies import PolicyServer
 
     if dialect:
         _known_dialect(dialect)
@@ -82,7 +82,7 @@ def serve(
         token_file=token_file,
         compat=compat,
     )
-    served = Served(builders, dialect=dialect, compat=compat)
+    served = PolicyServer(builders, dialect=dialect, compat=compat)
     _say_what_is_missing(served, dialect)
     settings: dict[str, Any] = {"host": host, "port": port, "log_level": "warning", "access_log": False, **tls}
     whom = None
@@ -120,7 +120,7 @@ def check(
 ) -> None:
     """Ask a running extender every verb and say how it answers; fails if an answer breaks the contract."""
     from pumice.cli.policies import pairs
-    from pumice.extender.settings import Transport
+    from pumice.extender.asking.settings import Transport
     from pumice.extender.tools.check import QUESTIONS
     from pumice.extender.tools.check import check as check_extender
 
@@ -208,7 +208,7 @@ def replay(
 
 
 # -- helpers --------------------------------------------------------------------------------------------------------
-def _say_what_is_missing(served: Served, dialect: str) -> None:
+def _say_what_is_missing(served: PolicyServer, dialect: str) -> None:
     for name in [dialect] if dialect else ["volcano", "kube"]:
         missing = served.not_carried(name)
         if missing:
@@ -216,7 +216,7 @@ def _say_what_is_missing(served: Served, dialect: str) -> None:
 
 
 def _known_dialect(name: str) -> None:
-    from pumice.extender.wire.dialects import DIALECTS
+    from pumice.extender.dialects import DIALECTS
 
     if name not in DIALECTS:
         raise WrongUsage(f"--dialect {name!r}: must be one of {', '.join(DIALECTS)}")

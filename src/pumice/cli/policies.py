@@ -24,7 +24,7 @@ from pumice.framework.session.session import PluginEntry
 from pumice.sockets import tcp_listener
 
 if TYPE_CHECKING:
-    from pumice.extender.server.options import Options
+    from pumice.extender.answering.options import Options
     from pumice.kube.credentials import Credentials
 
 
@@ -68,7 +68,7 @@ def answer(
     sockets: list[socket.socket],
 ) -> None:
     """Answer until told to stop; follow the cluster that *whom* leads to."""
-    from pumice.extender.server.app import app as make_app
+    from pumice.extender.answering.app import app as make_app
 
     cluster = None
     if whom is not None:

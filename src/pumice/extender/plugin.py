@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
 
 from pumice.errors import MissingExtra
-from pumice.extender.binder import ExtenderBinder
-from pumice.extender.conversation import Conversation
-from pumice.extender.exchanges import ReplayCallers
-from pumice.extender.hooks.jobs import JobHooks, OrderHooks
-from pumice.extender.hooks.nodes import NodeHooks
-from pumice.extender.hooks.talk import Talk
-from pumice.extender.hooks.victims import VictimHooks
-from pumice.extender.interest import Interest
-from pumice.extender.port import Caller, CallFailed
-from pumice.extender.reading import Reading, reading_of
-from pumice.extender.settings import ARGUMENTS, Settings, Transport, read_settings
-from pumice.extender.wire.dialects import DIALECTS
-from pumice.extender.wire.messages import SessionCloseRequest
-from pumice.extender.wire.verbs import BIND, JOB_ENQUEUEABLE, ON_SESSION_CLOSE, ON_SESSION_OPEN
-from pumice.extender.writing import Writer
+from pumice.extender.asking.binder import ExtenderBinder, RefusedBinds
+from pumice.extender.asking.caller import Caller, CallFailed, close
+from pumice.extender.asking.calls import SessionCalls
+from pumice.extender.asking.context import ExtenderContext, TaskFilter
+from pumice.extender.asking.exchanges import ReplayCallers
+from pumice.extender.asking.hooks import EventHooks, Hooks, OrderHooks
+from pumice.extender.asking.node_hooks import NodeHooks
+from pumice.extender.asking.settings import ARGUMENTS, Settings, Transport, read_settings
+from pumice.extender.asking.writer import Writer
+from pumice.extender.dialects import DIALECTS
+from pumice.extender.protocol import BIND, JOB_ENQUEUEABLE, ON_SESSION_CLOSE, ON_SESSION_OPEN, Outcome
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
@@ -29,10 +25,10 @@ from pumice.model.codes import ReasonCode
 from pumice.model.job import Job
 from pumice.model.reason import PASS, Verdict, reject
 
-CALLERS = "extender.callers"
+CALLERS: Final = "extender.callers"
 """Name in a session's environment: extender name -> what is asked instead of the network (replay)."""
-_BINDER = "_binder"
-_KEPT = "_kept"
+_BINDER: Final = "_binder"
+_KEPT: Final = "_kept"
 """Name in the plugin's memory: connections, and what was written; a cache, never saved."""
 
 
@@ -54,104 +50,103 @@ class Extender(Plugin):
             raise MissingExtra("the plugin extender", "aiohttp", "extender")
         if self.settings.name:
             self.name = f"extender/{self.settings.name}"
-        self._talk: Talk | None = None
+        self._context: ExtenderContext | None = None
 
     def on_session_open(self, ssn: Session) -> None:
         """Tell the service of the cluster, then register what it answers."""
         settings = self.settings
         if settings.transport is None or not settings.verbs:
             return
-        talk, caller = self._begin(ssn, settings.transport)
-        self._talk = talk
-        if talk.has(ON_SESSION_OPEN.name) and not ssn.describes and not self._opened(ssn, talk):
-            if talk.reading.failed_open_holds:
-                self._hold(ssn, talk)
-            return
-        NodeHooks(ssn, talk)
-        VictimHooks(ssn, talk)
-        JobHooks(ssn, talk)
-        OrderHooks(ssn, talk)
-        if talk.has(BIND.name):
-            ssn.register_binder(self.name, self._binder(talk, caller))
+        context, caller = self._begin(ssn, settings.transport)
+        self._context = context
+        if context.has(ON_SESSION_OPEN) and not ssn.describes:
+            opened = self._opened(ssn, context)
+            if opened is not Outcome.YES:
+                if opened is Outcome.NO:
+                    self._hold(ssn, context)
+                return
+        NodeHooks(ssn, context)
+        Hooks(ssn, context)
+        EventHooks(ssn, context)
+        OrderHooks(ssn, context)
+        if context.has(BIND):
+            binder = self._binder(context, caller)
+            ssn.register_binder(self.name, binder)
+            refused = RefusedBinds(context.memory, binder.refused, ssn.now)
+            if refused:
+                ssn.add_pre_predicate_fn(self.name, refused.pre_predicate)
 
     def on_session_close(self, ssn: Session) -> None:
         """Tell the service, publish what was measured, and remember not to trust kept answers after failures."""
-        talk = self._talk
-        if talk is None:
+        context = self._context
+        if context is None:
             return
-        if talk.has(ON_SESSION_CLOSE.name):
-            body = talk.writer.request(ON_SESSION_CLOSE, SessionCloseRequest())
-            talk.conversation.ask_many(ON_SESSION_CLOSE, [body])
-        talk.closed = True
-        talk.conversation.publish()
-        if talk.conversation.failures:
-            talk.memory["failing"] = talk.memory.get("failing", 0) + 1
+        if context.has(ON_SESSION_CLOSE):
+            context.calls.ask_many(ON_SESSION_CLOSE, [b"{}"])
+        context.closed = True
+        context.calls.publish()
+        if context.calls.failures:
+            context.memory["failing"] = context.memory.get("failing", 0) + 1
 
-    def _begin(self, ssn: Session, transport: Transport) -> tuple[Talk, Caller]:
-        settings, reading = self.settings, reading_of(ssn.compat)
-        caller, writer = self._kept(ssn, transport, reading)
-        conversation = Conversation(ssn, self.name, settings, caller)
+    def _begin(self, ssn: Session, transport: Transport) -> tuple[ExtenderContext, Caller]:
+        settings, volcano = self.settings, ssn.compat.extender_answers
+        caller, writer = self._kept(ssn, transport, volcano=volcano)
+        calls = SessionCalls(ssn, self.name, settings, caller)
         memory = ssn.memory_of(self.name)
         if transport.exposed:
-            conversation.warn_once(
+            calls.warn_once(
                 memory, f"extender {self.name}: {transport.url} is plain HTTP to another machine; use https"
             )
-        return Talk(self.name, settings, reading, Interest(settings), conversation, writer, memory), caller
+        return ExtenderContext(self.name, settings, volcano, TaskFilter(settings), calls, writer, memory), caller
 
-    def _kept(self, ssn: Session, transport: Transport, reading: Reading) -> tuple[Caller, Writer]:
+    def _kept(self, ssn: Session, transport: Transport, *, volcano: bool) -> tuple[Caller, Writer]:
         """The connections and what was written before; kept as long as the scheduler runs."""
         settings = self.settings
-        dialect = reading.dialect if reading.dialect and settings.dialect == "both" else settings.dialect
+        dialect = "volcano" if volcano and settings.dialect == "both" else settings.dialect
         paths = tuple(sorted(settings.verbs.items()))
-        key = (transport, paths, dialect, settings.names_only, reading.guarded)
+        key = (transport, paths, dialect, settings.names_only, volcano)
         memory = ssn.memory_of(self.name)
         kept: tuple[Any, Caller, Writer] | None = memory.get(_KEPT)
         if kept is None or kept[0] != key:
             if kept is not None:
-                _close(kept[1])
+                close(kept[1])
             callers: ReplayCallers | Mapping[str, Caller] = ssn.environment.get(CALLERS, {})
             caller = callers.get(self.name)
             if caller is None:
-                from pumice.extender.client import Client  # slow to load: only who asks over HTTP pays for it
+                from pumice.extender.asking.client import Client  # slow to load: only who asks over HTTP pays for it
 
-                caller = Client(transport, dict(paths), DIALECTS[dialect], guarded=reading.guarded)
+                caller = Client(transport, dict(paths), DIALECTS[dialect], guarded=not volcano)
             kept = memory[_KEPT] = (key, caller, Writer(dialect, names_only=settings.names_only))
         return kept[1], kept[2]
 
-    def _binder(self, talk: Talk, caller: Caller) -> ExtenderBinder:
+    def _binder(self, context: ExtenderContext, caller: Caller) -> ExtenderBinder:
         """The binder; it outlives the session, because binds are carried out after it."""
-        binder: ExtenderBinder | None = talk.memory.get(_BINDER)
+        binder: ExtenderBinder | None = context.memory.get(_BINDER)
         if binder is None or binder.caller is not caller:
-            binder = talk.memory[_BINDER] = ExtenderBinder(self.name, caller, talk.writer, talk.interest.concerns)
+            binder = context.memory[_BINDER] = ExtenderBinder(self.name, caller, context.writer, context.tasks.concerns)
         return binder
 
-    def _opened(self, ssn: Session, talk: Talk) -> bool:
-        """Send the cluster; False if that failed and may not be ignored."""
+    def _opened(self, ssn: Session, context: ExtenderContext) -> Outcome:
+        """Send the cluster; YES if the session goes on, NO if its jobs must wait, NEUTRAL if the extender is off."""
         try:
-            talk.conversation.ask(ON_SESSION_OPEN, talk.writer.snapshot(ssn.state))
+            context.calls.ask(ON_SESSION_OPEN, context.writer.snapshot(ssn.state))
         except CallFailed:
-            return talk.ignores(ON_SESSION_OPEN.name)
-        return True
+            return context.outcome(ON_SESSION_OPEN)
+        return Outcome.YES
 
-    def _hold(self, ssn: Session, talk: Talk) -> None:
+    def _hold(self, ssn: Session, context: ExtenderContext) -> None:
         """No job that the extender manages is scheduled in this cycle."""
         said = f"extender {self.name} could not be told of the session"
 
         def job_valid(job: Job) -> Verdict:
-            return reject(said, ReasonCode.EXTENDER_UNAVAILABLE) if talk.interest.holds(job) else PASS
+            return reject(said, ReasonCode.EXTENDER_UNAVAILABLE) if context.tasks.holds(job) else PASS
 
         def job_enqueueable(job: Job) -> int | Verdict:
-            return reject(said, ReasonCode.EXTENDER_UNAVAILABLE) if talk.interest.holds(job) else 0
+            return reject(said, ReasonCode.EXTENDER_UNAVAILABLE) if context.tasks.holds(job) else 0
 
         ssn.add_job_valid_fn(self.name, job_valid)
-        if talk.has(JOB_ENQUEUEABLE.name):
+        if context.has(JOB_ENQUEUEABLE):
             ssn.add_job_enqueueable_fn(self.name, job_enqueueable)
-
-
-def _close(caller: Caller) -> None:
-    closing = getattr(caller, "close", None)
-    if closing is not None:
-        closing()
 
 
 def close_clients(memory: Mapping[str, Mapping[str, Any]]) -> None:
@@ -159,7 +154,7 @@ def close_clients(memory: Mapping[str, Mapping[str, Any]]) -> None:
     for entries in memory.values():
         kept = entries.get(_KEPT)
         if isinstance(kept, tuple) and len(kept) == 3:
-            _close(kept[1])
+            close(kept[1])
 
 
 __all__ = ["CALLERS", "Extender", "Settings", "close_clients"]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from typing import Any
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from pumice.framework.metrics import Histogram
 from pumice.scheduler.report import CycleReport
 
 _OURS = ("queue_", "job_", "namespace_", "eviction_", "unschedule_", "pod_preemption_", "total_preemption_")
 """Beginnings of names that plugins publish as Volcano does, without its prefix."""
-_OF_A_HISTOGRAM = ("_bucket", "_sum", "_count")
 
 _AMOUNTS = {
     "allocated": "What the tasks of a queue hold",
@@ -52,12 +53,13 @@ _Series = dict[tuple[str, Labels], float]
 
 
 class Published:
-    """Gauges and counters that plugins publish: gauges as they were last, counters summed over cycles."""
+    """What plugins publish: gauges as they were last, counters and histograms summed over cycles."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._gauges: _Series = {}
         self._counters: _Series = {}
+        self._histograms: dict[tuple[str, Labels], Histogram] = {}
 
     def take(self, report: CycleReport) -> None:
         """Take over what a cycle published."""
@@ -65,6 +67,8 @@ class Published:
             self._gauges.update(report.gauges)
             for key, value in report.counters.items():
                 self._counters[key] = self._counters.get(key, 0.0) + value
+            for key, histogram in report.histograms.items():
+                self._histograms.setdefault(key, Histogram.empty(histogram.bounds)).merge(histogram)
 
     def add(self, name: str, by: float = 1.0) -> None:
         """Count something that no plugin counts."""
@@ -74,7 +78,8 @@ class Published:
     def drop(self, gone: Callable[[dict[str, str]], bool]) -> None:
         """Forget the series whose labels name something that is gone."""
         with self._lock:
-            for series in (self._gauges, self._counters):
+            everything: tuple[dict[tuple[str, Labels], Any], ...] = (self._gauges, self._counters, self._histograms)
+            for series in everything:
                 for key in [key for key in series if key[1] and gone(dict(key[1]))]:
                     del series[key]
 
@@ -86,28 +91,26 @@ class Published:
         """One family per name and set of labels."""
         with self._lock:
             gauges, counters = dict(self._gauges), dict(self._counters)
+            histograms = {key: (one.buckets(), one.sum) for key, one in self._histograms.items()}
         families: dict[tuple[str, tuple[str, ...]], Metric] = {}
         for (name, labels), value in gauges.items():
             _family(families, GaugeMetricFamily, name, labels).add_metric([v for _, v in labels], value)  # type: ignore[attr-defined]
         for (name, labels), value in counters.items():
-            if name.endswith(_OF_A_HISTOGRAM):
-                base = full_name(name.rpartition("_")[0])
-                if (base, ()) not in families:
-                    families[base, ()] = Metric(base, _meaning(base), "histogram")
-                families[base, ()].add_sample(full_name(name), dict(labels), value)
-            elif not name.endswith("_total"):  # Volcano's names are kept as they are
+            if not name.endswith("_total"):  # Volcano's names are kept as they are
                 full = full_name(name)
                 if (full, ()) not in families:
                     families[full, ()] = Metric(full, _meaning(full), "unknown")
                 families[full, ()].add_sample(full, dict(labels), value)
             else:
                 _family(families, CounterMetricFamily, name, labels).add_metric([v for _, v in labels], value)  # type: ignore[attr-defined]
+        for (name, labels), (buckets, total) in histograms.items():
+            _family(families, HistogramMetricFamily, name, labels).add_metric([v for _, v in labels], buckets, total)  # type: ignore[attr-defined]
         yield from families.values()
 
 
 def _family(
     families: dict[tuple[str, tuple[str, ...]], Metric],
-    of: type[GaugeMetricFamily] | type[CounterMetricFamily],
+    of: type[GaugeMetricFamily] | type[CounterMetricFamily] | type[HistogramMetricFamily],
     name: str,
     labels: Labels,
 ) -> Metric:

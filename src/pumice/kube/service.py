@@ -13,8 +13,8 @@ from contextlib import nullcontext
 
 from pumice import saved
 from pumice.errors import PumiceError
-from pumice.extender.binder import ExtenderBinder
-from pumice.extender.conversation import EXCHANGES
+from pumice.extender.asking.binder import ExtenderBinder
+from pumice.extender.asking.calls import EXCHANGES
 from pumice.framework.session.session import Session
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend

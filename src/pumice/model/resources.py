@@ -22,7 +22,7 @@ Quantities: TypeAlias = Mapping[str, str | int | float]
 TOLERANCE: Final = 0.1
 """Two derived values closer than this are equal (Volcano's minimum resource)."""
 
-_LIMIT: Final = 2**56
+LIMIT: Final = 2**56
 """Ledgers are 64-bit integers; with amounts below this, a hundred on one node cannot overflow."""
 
 CPU: Final = 0
@@ -63,7 +63,7 @@ def _in_bytes(name: str) -> bool:
     return name in ("ephemeral-storage", "storage") or name.startswith("hugepages-")
 
 
-def _is_counted(name: str) -> bool:
+def is_counted(name: str) -> bool:
     """Names that a scheduler counts: the native ones, extended resources, hugepages and attachable volumes."""
     if name in ("cpu", "memory", "pods", "ephemeral-storage"):
         return True
@@ -78,8 +78,8 @@ def amount(name: str, written: str | int | float) -> int:
     :raises InvalidInput: not a quantity, or one that no machine has and that sums could not hold.
     """
     ledger = quantity.milli(written) if unit(dim(name)) == 1000 else quantity.value(written)
-    if not -_LIMIT < ledger < _LIMIT:
-        raise InvalidInput(f"quantity {written!r} of {name}: must be below {_LIMIT} in ledger units, got {ledger}")
+    if not -LIMIT < ledger < LIMIT:
+        raise InvalidInput(f"quantity {written!r} of {name}: must be below {LIMIT} in ledger units, got {ledger}")
     return ledger
 
 
@@ -112,7 +112,7 @@ class Resources:
         """
         if not written:
             return EMPTY
-        return cls({dim(name): amount(name, q) for name, q in written.items() if _is_counted(name)})
+        return cls({dim(name): amount(name, q) for name, q in written.items() if is_counted(name)})
 
     @classmethod
     def of(cls, **written: str | int | float) -> Resources:

@@ -109,6 +109,7 @@ def _run(
         errors=[str(e) for e in session.errors],
         gauges=session.metrics.gauges,
         counters=session.metrics.counters,
+        histograms=session.metrics.histograms,
     )
     session.retire()
     return report

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pumice.engine.choose import FitError
+from pumice.framework.metrics import Histogram, Series
 from pumice.framework.session.refusals import Refusal
 from pumice.model.intents import Bind, Evict, Intent, Nominate
 
@@ -29,6 +30,7 @@ class CycleReport:
     errors: list[str] = field(default_factory=list)
     gauges: dict[tuple[str, tuple[tuple[str, str], ...]], float] = field(default_factory=dict)
     counters: dict[tuple[str, tuple[tuple[str, str], ...]], float] = field(default_factory=dict)
+    histograms: dict[Series, Histogram] = field(default_factory=dict)
 
     @property
     def binds(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -14,6 +14,8 @@ from pumice.state.writing import become, put, set_sums, take, unsealed
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
+
+T = TypeVar("T", Queue, Node)
 
 
 def name_job(state: ClusterState, job: Job, queue: str, shown_as: type[Job]) -> None:
@@ -44,9 +46,9 @@ def tell_sums(queue: Queue, allocated: Mapping[int, Number]) -> None:
         queue.version += 1
 
 
-def show_as(queue: Queue, cls: type[Queue]) -> None:
-    """Show a queue as one of another class of the same slots, that of what is told of it."""
-    become(queue, cls)
+def show_as(thing: T, cls: type[T]) -> None:
+    """Show a queue or a node as one of another class of the same slots, that of what is told of it."""
+    become(thing, cls)
 
 
 def read_through(node: Node, table: NodeTable) -> None:

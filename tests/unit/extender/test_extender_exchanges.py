@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.errors import InvalidInput
-from pumice.extender.exchanges import ReplayCaller, ReplayCallers, exchange
-from pumice.extender.port import CallFailed
+from pumice.extender.answers import Refusal, Victims
+from pumice.extender.asking.caller import CallFailed, call
+from pumice.extender.asking.exchanges import ReplayCaller, ReplayCallers, exchange
+from pumice.extender.protocol import PREDICATE, PREEMPTABLE
 from pumice.extender.tools import cassette
-from pumice.extender.wire.messages import PredicateResponse, VictimsResponse, WireTask
-from pumice.extender.wire.verbs import PREDICATE, PREEMPTABLE
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
@@ -28,41 +28,41 @@ def test_the_same_question_gets_the_answers_that_it_got_in_order() -> None:
     other_order = b'{"node": {"name": "n"}, "task": {"uid": "a"}}'
     caller = ReplayCaller(
         [
-            exchange("extender", PREDICATE, body, PredicateResponse(text="busy", code=2)),
-            exchange("extender", PREDICATE, body, PredicateResponse()),
+            exchange("extender", PREDICATE, body, Refusal(text="busy", code=2)),
+            exchange("extender", PREDICATE, body, Refusal()),
             exchange(
                 "extender", PREDICATE, b'{"task":{},"node":{"name":"m"}}', CallFailed("predicate", "timeout", "slow")
             ),
         ]
     )
-    assert caller.call(PREDICATE, body) == PredicateResponse(text="busy", code=2)
-    assert caller.call(PREDICATE, other_order) == PredicateResponse()
-    assert caller.call(PREDICATE, body) == PredicateResponse()
+    assert call(caller, PREDICATE, body) == Refusal(text="busy", code=2)
+    assert call(caller, PREDICATE, other_order) == Refusal()
+    assert call(caller, PREDICATE, body) == Refusal()
     with pytest.raises(CallFailed, match="slow") as failed:
-        caller.call(PREDICATE, b'{"task":{},"node":{"name":"m"}}')
+        call(caller, PREDICATE, b'{"task":{},"node":{"name":"m"}}')
     assert failed.value.kind == "timeout"
     (unknown,) = caller.call_many(PREDICATE, [b'{"task":{},"node":{"name":"z"}}'])
     assert isinstance(unknown, CallFailed)
 
 
 def test_a_question_that_was_not_asked_gets_the_next_answer_of_its_verb() -> None:
-    asked = exchange("extender", PREDICATE, b'{"a":1}', PredicateResponse(text="busy", code=2))
+    asked = exchange("extender", PREDICATE, b'{"a":1}', Refusal(text="busy", code=2))
     caller = ReplayCaller([asked])
-    assert caller.call(PREDICATE, b'{"a":2}').text == "busy"
+    assert call(caller, PREDICATE, b'{"a":2}').text == "busy"
     with pytest.raises(CallFailed, match="not asked"):
-        caller.call(PREDICATE, b'{"a":3}')
+        call(caller, PREDICATE, b'{"a":3}')
 
 
 def test_each_extender_answers_for_itself() -> None:
-    victims = VictimsResponse(status=1, victims=[WireTask(uid="a")])
+    victims = Victims(status=1, uids=["a"])
     callers = ReplayCallers(
         [
             exchange("extender/a", PREEMPTABLE, b"{}", victims),
-            exchange("extender/b", PREEMPTABLE, b"{}", VictimsResponse(status=0, victims=[])),
+            exchange("extender/b", PREEMPTABLE, b"{}", Victims(status=0, uids=[])),
         ]
     )
-    assert callers.get("extender/a").call(PREEMPTABLE, b"{}") == victims
-    assert callers.get("extender/b").call(PREEMPTABLE, b"{}").status == 0
+    assert call(callers.get("extender/a"), PREEMPTABLE, b"{}") == victims
+    assert call(callers.get("extender/b"), PREEMPTABLE, b"{}").status == 0
 
 
 @given(JSON, JSON, st.integers(100, 599))

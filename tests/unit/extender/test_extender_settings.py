@@ -8,8 +8,8 @@ import pytest
 
 from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
+from pumice.extender.asking.settings import Settings, Transport, read_settings
 from pumice.extender.plugin import Extender
-from pumice.extender.settings import Settings, Transport, read_settings
 from pumice.framework.plugin import Arguments
 from pumice.model.selectors import label_selector_matches
 
@@ -43,9 +43,7 @@ def test_arguments_are_read_in_volcanos_forms() -> None:
     assert _read(managedResources=["nvidia.com/gpu"]).managed == {"nvidia.com/gpu"}
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("100ms", 0.1), ("1s", 1.0), ("1m", 60.0), ("0s", None), ("-1s", None), ("0", None)]
-)
+@pytest.mark.parametrize(("text", "seconds"), [("100ms", 0.1), ("1s", 1.0), ("1m", 60.0), ("0s", None), ("0", None)])
 def test_a_time_out_is_a_go_duration_and_none_at_0(text: str, seconds: float | None) -> None:
     transport = _read(urlPrefix="http://x", httpTimeout=text).transport
     assert transport is not None
@@ -56,6 +54,8 @@ def test_a_time_out_is_a_go_duration_and_none_at_0(text: str, seconds: float | N
     ("given", "message"),
     [
         ({"httpTimeout": "soon"}, "extender.httpTimeout.*soon"),
+        ({"httpTimeout": "-1s"}, "extender.httpTimeout.*not be negative.*-1s"),
+        ({"sessionBudget": "-5ms"}, "extender.sessionBudget.*not be negative"),
         ({"httpTimeout": 5}, "extender.httpTimeout.*text"),
         ({"urlPrefix": "ftp://x"}, "extender.urlPrefix.*http.*ftp"),
         ({"urlPrefix": "localhost:8080"}, "extender.urlPrefix"),

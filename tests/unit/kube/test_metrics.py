@@ -11,6 +11,7 @@ from msgspec.structs import force_setattr
 from prometheus_client.parser import text_string_to_metric_families
 
 from pumice.config import load
+from pumice.framework.metrics import Metrics
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kube.metrics import CycleMetrics
@@ -159,17 +160,31 @@ def test_jobs_of_one_name_in_two_namespaces_are_told_apart(measured: Measured) -
     assert series["volcano_unschedule_task_count{job_id=same,job_ns=b}"] == 1
 
 
-def test_histograms_of_plugins_are_histograms() -> None:
+def test_histograms_of_plugins_are_histograms_and_add_up_over_cycles() -> None:
     metrics = CycleMetrics()
-    counters = {
-        ("pumice_extender_request_seconds_bucket", (("extender", "e"), ("le", "+Inf"))): 2.0,
-        ("pumice_extender_request_seconds_sum", (("extender", "e"),)): 0.5,
-        ("pumice_extender_request_seconds_count", (("extender", "e"),)): 2.0,
-    }
-    metrics.cycle(CycleReport(0.0, "", [], {}, {}, {}, {}, {}, {}, counters=counters))  # type: ignore[arg-type]
+    for values in ([0.004, 0.02], [0.3]):
+        published = Metrics()
+        for value in values:
+            published.histogram("pumice_extender_request_seconds", value, (0.01, 0.1), extender="e")
+        report = CycleReport(0.0, "", [], {}, {}, {}, {}, {}, {}, histograms=published.histograms)
+        metrics.cycle(report)
     families = {f.name: f for f in text_string_to_metric_families(metrics.text().decode())}
-    assert families["pumice_extender_request_seconds"].type == "histogram"
-    assert len(families["pumice_extender_request_seconds"].samples) == 3
+    found = families["pumice_extender_request_seconds"]
+    assert found.type == "histogram"
+    assert {s.labels["le"]: s.value for s in found.samples if s.name.endswith("_bucket")} == {
+        "0.01": 1,
+        "0.1": 2,
+        "+Inf": 3,
+    }
+    assert [s.value for s in found.samples if s.name.endswith("_count")] == [3]
+
+
+def test_a_counter_whose_name_ends_as_a_part_of_a_histogram_stays_a_counter() -> None:
+    metrics = CycleMetrics()
+    counters = {("my_retry_count", ()): 2.0}
+    metrics.cycle(CycleReport(0.0, "", [], {}, {}, {}, {}, {}, {}, counters=counters))
+    families = {f.name: f for f in text_string_to_metric_families(metrics.text().decode())}
+    assert families["my_retry_count"].type == "unknown"
 
 
 def test_how_often_a_kind_was_listed_is_told() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from pumice.errors import InvalidInput
-from pumice.extender.exchanges import canonical
+from pumice.extender.asking.exchanges import canonical
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -5,98 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 
-from pumice.extender.client import Client
-from pumice.extender.port import CallFailed
-from pumice.extender.settings import Transport
-from pumice.extender.wire import messages as m
-from pumice.extender.wire import verbs as v
-from pumice.extender.wire.dialects import DIALECTS
-from pumice.extender.wire.objects import Wire, WireSnapshot, WireVictims
+from pumice.extender import answers as a
+from pumice.extender import protocol as p
+from pumice.extender.answers import Answer
+from pumice.extender.asking.caller import CallFailed, call
+from pumice.extender.asking.client import Client
+from pumice.extender.asking.settings import Transport
+from pumice.extender.asking.writer import Writer
+from pumice.extender.dialects import DIALECTS
+from pumice.extender.protocol import Kind, Part, Verb
+from pumice.model import api
+from pumice.model.events import Seen
+from pumice.model.status import TaskStatus
+from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
+from pumice.state.cluster import ClusterState
 
-_TASK: Final = m.WireTask(
-    uid="check-uid-0",
-    namespace="check",
-    name="check-worker-0",
-    job="check/check",
-    queue="check",
-    role="worker",
-    requests={"cpu": 1000, "memory": 2**30},
-    priority=1,
-    labels={"app": "check"},
-    annotations={"scheduling.k8s.io/group-name": "check"},
-    creation="2024-01-01T00:00:00Z",
+_CREATED: Final = "2024-01-01T00:00:00Z"
+_ROOM: Final = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+QUESTIONS: Final[tuple[str, ...]] = (
+    *("onSessionOpen", "predicate", "batchPredicate", "prioritize", "bestNode", "gpuOrder", "preemptable"),
+    *("reclaimable", "victimTasks", "preempt", "jobEnqueueable", "jobEnqueued", "jobPipelined", "jobReady", "jobValid"),
+    *("queueOverused", "allocatable", "jobOrder", "taskOrder", "queueOrder", "allocateFunc", "deallocateFunc"),
+    "onSessionClose",
 )
-_RUNNING: Final = msgspec.structs.replace(
-    _TASK, uid="check-uid-1", name="check-worker-1", node_name="check-node-1", status="Running"
-)
-_ROOM: Final[m.Amounts] = {"cpu": 8000, "memory": 32 * 2**30, "pods": 110}
-_NODES: Final = [
-    m.WireNode(
-        name=f"check-node-{n}",
-        labels={"kubernetes.io/hostname": f"check-node-{n}"},
-        allocatable=_ROOM,
-        capacity=_ROOM,
-        idle=_ROOM,
-        used={"cpu": 0, "memory": 0},
-        max_pods=110,
-    )
-    for n in (1, 2)
-]
-_JOB: Final = m.WireJob(
-    uid="check/check",
-    namespace="check",
-    name="check",
-    queue="check",
-    min_available=1,
-    tasks=[_TASK, _RUNNING],
-    phase="Inqueue",
-    creation="2024-01-01T00:00:00Z",
-)
-_QUEUE: Final = m.WireQueue(name="check", weight=1, state="Open", allocated={"cpu": 1000, "memory": 2**30})
-
-QUESTIONS: Final[Mapping[str, Wire]] = {
-    v.ON_SESSION_OPEN.name: m.SessionOpenRequest(
-        snapshot=WireSnapshot(jobs=[_JOB], nodes=_NODES, queues=[_QUEUE]),
-    ),
-    v.PREDICATE.name: m.PredicateRequest(task=_TASK, node=_NODES[0]),
-    v.BATCH_PREDICATE.name: m.NodesRequest(task=_TASK, nodes=_NODES),
-    v.PRIORITIZE.name: m.NodesRequest(task=_TASK, nodes=_NODES),
-    v.BEST_NODE.name: m.BestNodeRequest(task=_TASK, scores={"check-node-1": 1.0, "check-node-2": 2.0}),
-    v.GPU_ORDER.name: m.GpuOrderRequest(task=_TASK, node=_NODES[0], gpus=[m.WireGpu(index="0")]),
-    v.PREEMPTABLE.name: m.VictimsRequest(evictor=_TASK, evictees=[_RUNNING]),
-    v.RECLAIMABLE.name: m.VictimsRequest(evictor=_TASK, evictees=[_RUNNING]),
-    v.VICTIM_TASKS.name: m.TasksRequest(tasks=[_RUNNING]),
-    v.PREEMPT.name: m.PreemptRequest(task=_TASK, candidates={"check-node-1": WireVictims(tasks=[_RUNNING])}),
-    v.JOB_ENQUEUEABLE.name: m.JobRequest(job=_JOB),
-    v.JOB_ENQUEUED.name: m.JobRequest(job=_JOB),
-    v.JOB_PIPELINED.name: m.JobRequest(job=_JOB),
-    v.JOB_READY.name: m.JobRequest(job=_JOB),
-    v.JOB_VALID.name: m.JobRequest(job=_JOB),
-    v.QUEUE_OVERUSED.name: m.QueueRequest(queue=_QUEUE),
-    v.ALLOCATABLE.name: m.AllocatableRequest(queue=_QUEUE, task=_TASK),
-    v.JOB_ORDER.name: m.JobsRequest(jobs=[_JOB]),
-    v.TASK_ORDER.name: m.TasksRequest(tasks=[_TASK, _RUNNING]),
-    v.QUEUE_ORDER.name: m.QueuesRequest(queues=[_QUEUE]),
-    v.ALLOCATE_FUNC.name: m.TaskRequest(
-        task=msgspec.structs.replace(_TASK, node_name="check-node-1", status="Allocated")
-    ),
-    v.DEALLOCATE_FUNC.name: m.TaskRequest(task=_TASK),
-    v.ON_SESSION_CLOSE.name: m.SessionCloseRequest(),
-}
-"""Verb -> a plain question about a made-up cluster, in the order of a session. ``bind`` is left out: it would bind."""
-
-_SAME: Final = frozenset(QUESTIONS) - {
-    v.ON_SESSION_OPEN.name,
-    v.ON_SESSION_CLOSE.name,
-    v.ALLOCATE_FUNC.name,
-    v.DEALLOCATE_FUNC.name,
-    v.JOB_ENQUEUED.name,
-}
-"""Verbs whose answer must not change when nothing was told in between."""
+"""What is asked, in the order of a session. ``bind`` is left out: it would bind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,86 +51,127 @@ def check(
 ) -> list[Verdict]:
     """Ask a running extender every verb of *dialect* (or only *verbs*); a verdict for each, in a session's order."""
     talks = DIALECTS[dialect]
-    asked = [name for name in QUESTIONS if v.VERBS[name] in talks.verbs and (not verbs or name in verbs)]
+    asked = [name for name in QUESTIONS if name in talks.carries and (not verbs or name in verbs)]
     where = {name: (paths or {}).get(name, "filter" if _is_filter(name, dialect) else name) for name in asked}
     client = Client(replace(transport, breaker_failures=0), where, talks)
     try:
-        return [_check(client, name, dialect) for name in asked]
+        return [_check(client, p.VERBS[name], dialect) for name in asked]
     finally:
         client.close()
 
 
 def _is_filter(verb: str, dialect: str) -> bool:
-    return dialect == "kube" and verb == v.BATCH_PREDICATE.name
+    return dialect == "kube" and verb == p.BATCH_PREDICATE.name
 
 
-def _check(client: Client, name: str, dialect: str) -> Verdict:
-    verb, request = v.VERBS[name], QUESTIONS[name]
-    body = DIALECTS[dialect].encode_request(verb, request)
+def _check(client: Client, verb: Verb[Any], dialect: str) -> Verdict:
+    body = question(verb, dialect)
     client.observed()
     try:
-        answer = client.call(verb, body)
+        answer = call(client, verb, body)
     except CallFailed as failure:
         if failure.kind == "status" and " answered 404" in failure.text:
-            return Verdict(name, "absent")
-        return Verdict(name, "failed", [failure.text])
+            return Verdict(verb.name, "absent")
+        return Verdict(verb.name, "failed", [failure.text])
     milliseconds = round(sum(one.seconds for one in client.observed()) * 1000, 1)
-    wrong = [text for rule in _RULES.get(type(answer), ()) if (text := rule(request, answer))]
+    wrong = [text for rule in _RULES.get(verb.answer, ()) if (text := rule(verb, answer))]
     if wrong:
-        return Verdict(name, "failed", wrong, milliseconds)
-    notes = _again(client, verb, body, answer)
-    return Verdict(name, "warning" if notes else "ok", notes, milliseconds)
+        return Verdict(verb.name, "failed", wrong, milliseconds)
+    notes = [] if verb.once else _again(client, verb, body, answer)
+    return Verdict(verb.name, "warning" if notes else "ok", notes, milliseconds)
 
 
-def _again(client: Client, verb: v.Verb[Any, Any], body: bytes, answer: Wire) -> list[str]:
+def _again(client: Client, verb: Verb[Any], body: bytes, answer: Answer) -> list[str]:
     """Does a second question, with a field that nobody knows, get the same answer?"""
-    if verb.name not in _SAME:
-        return []
     message = msgspec.json.decode(body)
     message["xUnknown"] = {"added": "later"}
     try:
-        second = client.call(verb, msgspec.json.encode(message))
+        second = call(client, verb, msgspec.json.encode(message))
     except CallFailed as failure:
         return [f"a field that it does not know is an error: {failure.text}"]
     return [] if second == answer else ["the same question got another answer"]
 
 
+# -- a made-up cluster ----------------------------------------------------------------------------------------------
+@cache
+def _cluster() -> ClusterState:
+    """Two nodes, a queue, and a job with one task that waits and one that runs."""
+    state = ClusterState()
+    meta = {"namespace": "check", "name": "check", "creationTimestamp": _CREATED}
+    objects: list[tuple[str, dict[str, Any]]] = [
+        ("Queue", {"metadata": {"name": "check"}, "spec": {"weight": 1}, "status": {"state": "Open"}}),
+        *(("Node", _node(f"check-node-{n}")) for n in (1, 2)),
+        ("PodGroup", {"metadata": meta, "spec": {"minMember": 1, "queue": "check"}, "status": {"phase": "Inqueue"}}),
+        ("Pod", _pod(0, {}, "Pending")),
+        ("Pod", _pod(1, {"nodeName": "check-node-1"}, "Running")),
+    ]
+    for kind, data in objects:
+        state.apply(Seen(api.decode(kind, data)))
+    return state
+
+
+def _node(name: str) -> dict[str, Any]:
+    meta = {"name": name, "labels": {"kubernetes.io/hostname": name}, "creationTimestamp": _CREATED}
+    return {"metadata": meta, "status": {"allocatable": _ROOM, "capacity": _ROOM}}
+
+
+def _pod(number: int, spec: dict[str, Any], phase: str) -> dict[str, Any]:
+    meta = {
+        "namespace": "check",
+        "name": f"check-worker-{number}",
+        "uid": f"check-uid-{number}",
+        "creationTimestamp": _CREATED,
+        "labels": {"app": "check"},
+        "annotations": {GROUP_ANNOTATION: "check", ROLE_KEY: "worker"},
+    }
+    container = {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    return {"metadata": meta, "spec": {"containers": [container], **spec}, "status": {"phase": phase}}
+
+
+def question(verb: Verb[Any], dialect: str) -> bytes:
+    """A plain question about the made-up cluster."""
+    state, writer = _cluster(), Writer(dialect)
+    waiting, running = (state.tasks[f"check-uid-{n}"] for n in (0, 1))
+    if verb is p.ON_SESSION_OPEN:
+        return writer.snapshot(state)
+    if verb is p.PREEMPT:
+        return writer.preempt(waiting, [running])
+    if verb is p.ALLOCATE_FUNC:
+        state.set_status(waiting, TaskStatus.ALLOCATED, state.nodes["check-node-1"])
+        try:
+            return writer.question(verb, waiting)
+        finally:
+            state.set_status(waiting, TaskStatus.PENDING, None)
+    nodes = [state.nodes[name] for name in sorted(state.nodes)]
+    things: dict[str, Any] = {
+        "task": waiting,
+        "evictor": waiting,
+        "evictees": [running],
+        "tasks": [waiting, running] if verb is p.TASK_ORDER else [running],
+        "node": nodes[0],
+        "nodes": nodes,
+        "nodeScore": {node.name: float(n) for n, node in enumerate(nodes, 1)},
+        "gpus": nodes[0],
+        "job": state.jobs["check/check"],
+        "jobs": [state.jobs["check/check"]],
+        "queue": state.queues["check"],
+        "queues": [state.queues["check"]],
+    }
+    return writer.question(verb, *(things[part.name] for part in verb.parts))
+
+
 # -- rules ----------------------------------------------------------------------------------------------------------
-def _code(_: Any, answer: m.PredicateResponse) -> str:
-    return "" if 0 <= answer.code <= 5 else f"code must be 0 to 5, got {answer.code}"
+_KNOWN: Final[Mapping[Kind, frozenset[str]]] = {
+    Kind.TASK: frozenset({"check-uid-0", "check-uid-1"}),
+    Kind.NODE: frozenset({"check-node-1", "check-node-2"}),
+    Kind.SCORES: frozenset({"check-node-1", "check-node-2"}),
+    Kind.JOB: frozenset({"check/check"}),
+    Kind.QUEUE: frozenset({"check"}),
+}
 
 
-def _scores(request: m.NodesRequest, answer: m.PrioritizeResponse) -> str:
-    if answer.error:
-        return f"errorMessage: {answer.error}"
-    if not isinstance(answer.scores, dict):
-        return "nodeScore is missing"
-    return _among("nodeScore", answer.scores, {node.name for node in request.nodes}) or _finite(answer.scores)
-
-
-def _refusals(request: m.NodesRequest, answer: m.BatchPredicateResponse) -> str:
-    if answer.error:
-        return f"errorMessage: {answer.error}"
-    return _among("errors and code", {**answer.errors, **answer.codes}, {node.name for node in request.nodes})
-
-
-def _victims(request: Any, answer: m.VictimsResponse) -> str:
-    asked = request.evictees if isinstance(request, m.VictimsRequest) else request.tasks
-    return _among("victims", dict.fromkeys(answer.uids), {task.uid for task in asked})
-
-
-def _best(request: m.BestNodeRequest, answer: m.BestNodeResponse) -> str:
-    return _among("nodeName", {answer.node_name: 0} if answer.node_name else {}, set(request.scores))
-
-
-def _ranks(request: Any, answer: m.OrderResponse) -> str:
-    things = [*getattr(request, "jobs", ()), *getattr(request, "tasks", ())]
-    known = {thing.uid for thing in things} | {queue.name for queue in getattr(request, "queues", ())}
-    return _among("ranks", answer.ranks, known) or _finite(answer.ranks)
-
-
-def _among(name: str, given: Mapping[str, Any], known: set[str]) -> str:
-    strangers = sorted(set(given) - known)
+def _among(name: str, given: Mapping[str, Any], part: Part) -> str:
+    strangers = sorted(set(given) - _KNOWN[part.kind])
     return f"{name} names what was not asked about: {', '.join(strangers)}" if strangers else ""
 
 
@@ -201,11 +179,42 @@ def _finite(numbers: Mapping[str, float]) -> str:
     return "" if all(math.isfinite(number) for number in numbers.values()) else "a number is not finite"
 
 
-_RULES: Final[Mapping[type, Sequence[Callable[[Any, Any], str]]]] = {
-    m.PredicateResponse: (_code,),
-    m.PrioritizeResponse: (_scores,),
-    m.BatchPredicateResponse: (_refusals,),
-    m.VictimsResponse: (_victims,),
-    m.BestNodeResponse: (_best,),
-    m.OrderResponse: (_ranks,),
+def _code(_: Verb[Any], answer: a.Refusal) -> str:
+    return "" if 0 <= answer.code <= 5 else f"code must be 0 to 5, got {answer.code}"
+
+
+def _scores(_: Verb[Any], answer: a.Scores) -> str:
+    if answer.error:
+        return f"errorMessage: {answer.error}"
+    if not isinstance(answer.scores, dict):
+        return "nodeScore is missing"
+    return _among("nodeScore", answer.scores, p.NODES) or _finite(answer.scores)
+
+
+def _refusals(_: Verb[Any], answer: a.Refusals) -> str:
+    if answer.error:
+        return f"errorMessage: {answer.error}"
+    return _among("errors and code", {**answer.errors, **answer.codes}, p.NODES)
+
+
+def _victims(_: Verb[Any], answer: a.Victims) -> str:
+    strangers = [uid for uid in answer.uids or () if uid != "check-uid-1"]
+    return f"victims names what was not asked about: {', '.join(strangers)}" if strangers else ""
+
+
+def _best(_: Verb[Any], answer: a.BestNode) -> str:
+    return _among("nodeName", {answer.node_name: 0} if answer.node_name else {}, p.NODES)
+
+
+def _ranks(verb: Verb[Any], answer: a.Ranks) -> str:
+    return _among("ranks", answer.ranks, verb.parts[0]) or _finite(answer.ranks)
+
+
+_RULES: Final[Mapping[type[Answer], Sequence[Callable[[Any, Any], str]]]] = {
+    a.Refusal: (_code,),
+    a.Scores: (_scores,),
+    a.Refusals: (_refusals,),
+    a.Victims: (_victims,),
+    a.BestNode: (_best,),
+    a.Ranks: (_ranks,),
 }

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from pumice.extender.client.loop import LOOP
-from pumice.extender.exchanges import canonical
+from pumice.extender.asking.exchanges import canonical
+from pumice.extender.asking.loop import LOOP
 from pumice.extender.tools.cassette import Recorded, recorded
 
 
@@ -41,7 +41,7 @@ async def _ask_all(exchanges: Sequence[Recorded], url: str) -> list[Difference]:
 async def _ask(session: aiohttp.ClientSession, url: str, exchange: Recorded) -> str:
     headers = {"Content-Type": "application/json"}
     try:
-        async with session.post(url, data=exchange.request_body, headers=headers) as response:
+        async with session.post(url, data=exchange.request_body, headers=headers, allow_redirects=False) as response:
             content = await response.read()
             return _shown(recorded(exchange.path, b"{}", response.status, content, 0.0))
     except aiohttp.ClientError as error:

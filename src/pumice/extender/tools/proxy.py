@@ -37,7 +37,8 @@ def recorder(url: str, cassette: Path) -> Starlette:
         headers = {name: value for name, value in request.headers.items() if name not in _DROPPED}
         started = time.perf_counter()
         try:
-            async with sessions[0].post(f"{url.rstrip('/')}/{path}", data=body, headers=headers) as response:
+            where = f"{url.rstrip('/')}/{path}"
+            async with sessions[0].post(where, data=body, headers=headers, allow_redirects=False) as response:
                 content = await response.read()
                 status = response.status
         except aiohttp.ClientError as error:

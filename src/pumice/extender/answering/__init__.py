@@ -1,0 +1,1 @@
+"""The answering side: any Plugin class as an HTTP extender."""

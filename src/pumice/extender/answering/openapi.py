@@ -1,0 +1,179 @@
+"""The OpenAPI document of a server: its verbs in the documented dialect, from the table of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pumice.extender import answers as a
+from pumice.extender.answers import Answer
+from pumice.extender.dialects.told import STATUSES
+from pumice.extender.protocol import PREEMPT, VERBS, Kind, Part, Verb
+
+Schema = dict[str, Any]
+
+
+def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
+    schema: Schema = {"type": "object", "properties": properties}
+    return {**schema, "required": list(required)} if required else schema
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _map(values: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+_TEXT: Final[Schema] = {"type": "string"}
+_TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
+_NAME: Final[Schema] = {"type": "string", "pattern": "^[^/]+$"}
+_WHOLE: Final[Schema] = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
+_AMOUNTS: Final = _or_null(_map({"type": "number", "minimum": 0, "maximum": 1e9}))
+_LEDGER: Final = _or_null(_map({"type": "number", "minimum": -1e9, "maximum": 1e9}))
+_TEXTS: Final = _or_null(_map(_TEXT))
+_SCORES: Final = _map({"type": "number"})
+
+_SCHEMAS: Final[dict[str, Schema]] = {
+    "Task": _object(
+        ("name",),
+        name=_NAME,
+        namespace={"type": ["string", "null"], "pattern": "^[^/]*$"},
+        **dict.fromkeys(("uid", "job", "queue", "role", "nodeName"), _TEXT_OR_NULL),
+        resources=_AMOUNTS,
+        priority={"type": ["integer", "null"], "minimum": -(2**63), "maximum": 2**63 - 1},
+        labels=_TEXTS,
+        annotations=_TEXTS,
+        phase={"enum": [*STATUSES, "", None]},
+    ),
+    "Node": _object(
+        ("name",),
+        name=_NAME,
+        labels=_TEXTS,
+        annotations=_TEXTS,
+        taints=_or_null(_list(_object(("key", "effect"), key=_TEXT, value=_TEXT, effect=_TEXT))),
+        allocatable=_AMOUNTS,
+        idle=_LEDGER,
+        used=_LEDGER,
+    ),
+    "Job": _object(
+        ("name",),
+        name=_NAME,
+        namespace={"type": ["string", "null"], "pattern": "^[^/]*$"},
+        **dict.fromkeys(("uid", "queue"), _TEXT_OR_NULL),
+        minAvailable=_WHOLE,
+        priority=_WHOLE,
+        annotations=_TEXTS,
+        members=_or_null(_list(_ref("Task"))),
+    ),
+    "Queue": _object(
+        ("name",),
+        name=_NAME,
+        weight=_WHOLE,
+        capability=_AMOUNTS,
+        deserved=_AMOUNTS,
+        guarantee=_AMOUNTS,
+        allocated=_AMOUNTS,
+        state=_TEXT_OR_NULL,
+    ),
+    "Gpu": _object(("index",), index=_TEXT, used={"type": "number"}, memory={"type": "number"}),
+    "Snapshot": _object(
+        (),
+        jobs=_or_null(_list(_ref("Job"))),
+        nodes=_or_null(_list(_ref("Node"))),
+        queues=_or_null(_list(_ref("Queue"))),
+    ),
+    "Error": _object(("errorMessage",), errorMessage=_TEXT),
+}
+
+_CODE: Final[Schema] = {"type": "integer"}
+_ANSWERS: Final[Mapping[type[Answer], Schema]] = {
+    a.Acknowledged: _object(),
+    a.Refusal: _object(("code", "errorMessage"), code=_CODE, errorMessage=_TEXT),
+    a.Scores: _object(("errorMessage",), nodeScore=_SCORES, errorMessage=_TEXT),
+    a.Refusals: _object(("errors", "code"), errors=_map(_TEXT), code=_map(_CODE)),
+    a.Victims: _object(("status",), status=_CODE, victims=_list(_object((), uid=_TEXT))),
+    a.Vote: _object(("status",), status=_CODE, errorMessage=_TEXT),
+    a.Verdict: _object(("status",), status={"type": "boolean"}, reason=_TEXT, errorMessage=_TEXT),
+    a.Overused: _object(("overused",), overused={"type": "boolean"}, errorMessage=_TEXT),
+    a.Error: _object(("errorMessage",), errorMessage=_TEXT),
+    a.BestNode: _object(("nodeName",), nodeName=_TEXT, errorMessage=_TEXT),
+    a.GpuScores: _object(("gpuScore",), gpuScore=_SCORES, errorMessage=_TEXT),
+    a.Ranks: _object(("ranks",), ranks=_SCORES),
+}
+
+_ERRORS: Final = {
+    "400": "The question cannot be read, or an object in it breaks a rule.",
+    "401": "The bearer token is missing or wrong.",
+    "408": "The question did not come whole in time.",
+    "409": "The policy read something that neither the call nor a snapshot holds.",
+    "413": "The question is too large.",
+    "500": "The policy failed.",
+    "503": "Too much at one time; come again.",
+}
+
+
+def document(paths: Mapping[str, Verb[Any]], title: str, *, token: bool) -> dict[str, Any]:
+    """The document for a server that answers *paths*. kube-scheduler's own verb (preempt) is left out."""
+    described = {
+        f"/{path}": {"post": _operation(path, verb)} for path, verb in sorted(paths.items()) if verb is not PREEMPT
+    }
+    components: dict[str, Any] = {"schemas": _SCHEMAS}
+    found: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": "1", "description": "A Volcano extender, in the documented dialect."},
+        "paths": described,
+        "components": components,
+    }
+    if token:
+        components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        found["security"] = [{"bearer": []}]
+    return found
+
+
+def _operation(path: str, verb: Verb[Any]) -> dict[str, Any]:
+    error = {"application/json": {"schema": _ref("Error")}}
+    answer = {"description": (verb.answer.__doc__ or "").splitlines()[0], "content": _json(_ANSWERS[verb.answer])}
+    return {
+        "operationId": path,
+        "summary": verb.question,
+        "requestBody": {"required": True, "content": _json(_question(verb))},
+        "responses": {
+            "200": answer,
+            **{status: {"description": text, "content": error} for status, text in _ERRORS.items()},
+        },
+    }
+
+
+def _question(verb: Verb[Any]) -> Schema:
+    """The schema of a question; lists and tables may be missing or null, as in Go."""
+    required = tuple(part.name for part in verb.parts if not part.many and part.kind not in _OPTIONAL)
+    return _object(required, **{part.name: _part(part) for part in verb.parts})
+
+
+_OPTIONAL: Final = (Kind.SCORES, Kind.SNAPSHOT)
+
+
+def _part(part: Part) -> Schema:
+    schema = _SCORES if part.kind is Kind.SCORES else _ref(part.kind.value)
+    if part.many:
+        return _or_null(_list(schema))
+    return _or_null(schema) if part.kind in _OPTIONAL else schema
+
+
+def _json(schema: Schema) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def all_paths(renamed: Mapping[str, str]) -> dict[str, Verb[Any]]:
+    """Path -> verb: each under its own name, or under the one that it was given instead."""
+    return {renamed.get(name, name).strip("/"): verb for name, verb in VERBS.items()}

@@ -1,0 +1,100 @@
+"""Reads questions in any dialect; an object that comes again byte for byte is not read again."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from pumice.extender.dialects import DIALECTS, Dialect, dialect_of
+from pumice.extender.dialects.dialect import MESSAGE
+from pumice.extender.fields import check_depth, read
+from pumice.extender.protocol import BATCH_PREDICATE, ON_SESSION_CLOSE, ON_SESSION_OPEN, PREDICATE, Kind, Verb
+
+_KEPT: Final = 64 * 2**20
+"""Bytes of objects that are kept, in all."""
+_LARGEST: Final = 256 * 1024
+"""Bytes of one object that is kept."""
+_EMPTY: Final = frozenset((b"", b"null"))
+
+
+class Question(NamedTuple):
+    """A question that was read: its verb, its dialect, and what it tells by the name of each part."""
+
+    verb: Verb[Any]
+    dialect: Dialect
+    parts: dict[str, Any]
+
+
+class QuestionReader:
+    """Turns bodies into questions. Equal parts of questions give the same object, so that nobody need compare them."""
+
+    def __init__(self, dialect: str = "") -> None:
+        """*dialect*: the only one understood; empty: all."""
+        self._only = DIALECTS[dialect] if dialect else None
+        self._known: dict[tuple[str, Kind, bytes], Any] = {}
+        self._dialects: dict[tuple[tuple[str, ...], bytes], Dialect] = {}
+        self._size = 0
+
+    def read(self, verb: Verb[Any], body: bytes) -> Question:
+        """The question in *body*.
+
+        kube-scheduler's filter may come where a predicate is expected; then the verb is that of many nodes.
+
+        :raises WireError: not JSON, nested too deep, a part missing or of the wrong type, or a verb not carried.
+        """
+        if verb is ON_SESSION_CLOSE and body.strip() in _EMPTY:
+            body = b"{}"
+        try:
+            message = MESSAGE.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            message = read(verb.name, "request", body, MESSAGE)  # says what is wrong, or finds the first value
+        dialect = self._only or self._dialect(verb, message)
+        if dialect.name == "kube" and verb is PREDICATE:
+            verb = BATCH_PREDICATE
+        if verb is ON_SESSION_OPEN:
+            return Question(verb, dialect, {"snapshot": dialect.read_snapshot(body)})
+        return Question(verb, dialect, dialect.read(verb, message, self.known))
+
+    def known(self, dialect: Dialect, kind: Kind, raw: msgspec.Raw) -> Any:
+        """What a part tells; the same object for the same bytes.
+
+        :raises WireError: nested too deep.
+        :raises msgspec.DecodeError: not JSON, or a field of the wrong type.
+        :raises InvalidInput: a value that breaks a rule.
+        """
+        body = bytes(raw)
+        key = (dialect.name, kind, body)
+        known = self._known.get(key)
+        if known is None:
+            check_depth(kind.value, "request", body)
+            known = dialect.read_object(kind, msgspec.Raw(body))
+            if self._keeps(len(body)):
+                self._known[key] = known
+        return known
+
+    def _dialect(self, verb: Verb[Any], message: dict[str, msgspec.Raw]) -> Dialect:
+        """The dialect of a message; found once for each first part."""
+        if not message:
+            return DIALECTS["documented"]
+        first = next(iter(message.values()))
+        if len(bytes(first)) > _LARGEST:
+            return DIALECTS[dialect_of(verb, message)]
+        key = (tuple(message), bytes(first))
+        known = self._dialects.get(key)
+        if known is None:
+            known = DIALECTS[dialect_of(verb, message)]
+            if self._keeps(len(key[1])):
+                self._dialects[key] = known
+        return known
+
+    def _keeps(self, size: int) -> bool:
+        """May so many more bytes be kept? Everything is forgotten when there is no room."""
+        if size > _LARGEST:
+            return False
+        self._size += size
+        if self._size > _KEPT:
+            self._known.clear()
+            self._dialects.clear()
+            self._size = size
+        return True

@@ -1,0 +1,254 @@
+"""What the served policies say to a question: one rule per kind of answer, and a few verbs of their own.
+
+A point that nobody registered gets the neutral answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cmp_to_key
+from typing import Any, Final
+
+from pumice.extender import answers as a
+from pumice.extender import protocol as p
+from pumice.extender.answering.reader import Question
+from pumice.extender.answering.served_session import ServedSession
+from pumice.extender.answering.told_state import ToldState
+from pumice.extender.answers import Answer
+from pumice.extender.dialects.told import ToldNode, ToldTask, ToldVictims
+from pumice.extender.protocol import Kind, Part, Verb
+from pumice.framework.points import Point
+from pumice.framework.points import table as t
+from pumice.model.intents import Bind
+from pumice.model.node import Node
+from pumice.model.reason import Unfit, reason_of
+from pumice.model.task import Task
+
+_UNSEEN: Final = "the extender has not seen this node yet"
+
+
+class Responder:
+    """Answers questions on one session over what was told."""
+
+    def __init__(self, told: ToldState, session: ServedSession) -> None:
+        self._told, self._ssn = told, session
+
+    def respond(self, question: Question) -> Answer:
+        """The answer to a question.
+
+        :raises NotTold: it names what was not told; what a policy reads of that kind stands in ``session.untold``.
+        """
+        verb, parts = question.verb, question.parts
+        special = _SPECIAL.get(verb.name)
+        if special is not None:
+            return special(self, parts)
+        things = [self._thing(part, parts[part.name]) for part in verb.parts]
+        return _GENERIC[verb.answer](self, verb, things)
+
+    def _thing(self, part: Part, told: Any) -> Any:
+        """A part of a question as plugins see it."""
+        by_kind: dict[Kind, Callable[[Any], Any]] = {
+            Kind.TASK: self._told.task,
+            Kind.NODE: self._told.node,
+            Kind.JOB: self._told.job,
+            Kind.QUEUE: self._told.queue,
+        }
+        one = by_kind[part.kind]
+        return [one(item) for item in told] if part.many else one(told)
+
+    # -- by the kind of answer ------------------------------------------------------------------------------------
+    def _verdict(self, verb: Verb[Any], things: list[Any]) -> a.Verdict:
+        said = self._ssn.ask(_point(verb), *things)
+        if said.passed:
+            return a.Verdict(status=True)
+        return a.Verdict(status=False, reason=said.reason, message=said.text)
+
+    def _overused(self, verb: Verb[Any], things: list[Any]) -> a.Overused:
+        said = self._ssn.ask(_point(verb), *things)
+        return a.Overused(overused=bool(said), message=getattr(said, "text", "") if said else "")
+
+    def _vote(self, verb: Verb[Any], things: list[Any]) -> a.Vote:
+        """One tier's vote: a reject counts above a permit."""
+        votes = [said for _, said in self._ssn.each(_point(verb), *things) if said is not None]
+        rejected = next((said for said in votes if not said.passed), None)
+        if rejected is not None:
+            return a.Vote(status=-1, message=rejected.text)
+        return a.Vote(status=int(bool(votes)))
+
+    def _acknowledge(self, verb: Verb[Any], things: list[Any]) -> a.Acknowledged:
+        self._ssn.ask(_point(verb), *things)
+        return a.Acknowledged()
+
+    def _ranks(self, verb: Verb[Any], things: list[Any]) -> a.Ranks:
+        """Ranks by place in the order; those that nobody tells apart share one."""
+        point, listed = _point(verb), things[0]
+        if not self._ssn.anybody(point):
+            return a.Ranks()
+        compare = self._ssn.bind(point)
+        order = sorted(listed, key=cmp_to_key(compare))
+        ranks: dict[str, float] = {}
+        rank = 0
+        for at, this in enumerate(order):
+            if at and compare(order[at - 1], this):
+                rank += 1
+            ranks[this.uid] = rank
+        return a.Ranks(ranks=ranks)
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+    def _predicate(self, parts: dict[str, Any]) -> a.Refusal:
+        refused = self._refusals(parts["task"], [parts["node"]])
+        if not refused:
+            return _FITS
+        ((code, text),) = refused.values()
+        return a.Refusal(text=text, code=code)
+
+    def _batch_predicate(self, parts: dict[str, Any]) -> a.Refusals:
+        nodes: list[ToldNode] = parts["nodes"]
+        refused = self._refusals(parts["task"], nodes)
+        fitting = [node for node in nodes if node.name not in refused]
+        return a.Refusals(
+            errors={name: text for name, (_, text) in refused.items()},
+            codes={name: code for name, (code, _) in refused.items()},
+            fitting=[node.name for node in fitting],
+            echoed=None if parts.get("names_only") else [node.raw for node in fitting],
+        )
+
+    def _refusals(self, told: ToldTask, nodes: Sequence[ToldNode]) -> dict[str, tuple[int, str]]:
+        """Code and reason by node name, the first objection; a node that the cluster has not shown is refused."""
+        known = self._nodes(nodes)
+        task = self._told.task(told)
+        refused = {}
+        if known:
+            before = self._ssn.pre_predicate(task)
+            if not before:
+                refused = {node.name: (int(before.code), before.text or "refused") for node in known}
+            else:
+                for node, number in zip(known, self._ssn.objections(task, known), strict=True):
+                    if number:
+                        reason = reason_of(number)
+                        refused[node.name] = (int(reason.code), reason.text or "refused")
+        if len(known) < len(nodes):
+            names = {node.name for node in known}
+            refused |= {node.name: (a.UNSCHEDULABLE, _UNSEEN) for node in nodes if node.name not in names}
+        return refused
+
+    def _prioritize(self, parts: dict[str, Any]) -> a.Scores:
+        nodes, task = self._nodes(parts["nodes"]), self._told.task(parts["task"])
+        if not nodes:
+            return a.Scores(scores={})
+        try:
+            return a.Scores(scores=self._ssn.all_scores(task, nodes))
+        except Unfit as no:
+            return a.Scores(scores={}, error=no.text or "refused")
+
+    def _best_node(self, parts: dict[str, Any]) -> a.BestNode:
+        chosen = self._ssn.ask(t.BEST_NODE, self._told.task(parts["task"]), dict(parts["nodeScore"]))
+        return a.BestNode(node_name=chosen.name if isinstance(chosen, Node) else chosen or "")
+
+    def _gpu_order(self, parts: dict[str, Any]) -> a.GpuScores:
+        nodes, task = self._nodes([parts["node"]]), self._told.task(parts["task"])
+        if not nodes or not self._ssn.anybody(t.GPU_ORDER):
+            return a.GpuScores()
+        scores = {gpu: self._ssn.gpu_order(task, nodes[0], gpu) for gpu in parts["gpus"]}
+        return a.GpuScores(scores={gpu: score for gpu, score in scores.items() if score is not None})
+
+    def _nodes(self, nodes: Sequence[ToldNode]) -> list[Node]:
+        """The nodes of a question, in its order, without those that the cluster has not shown."""
+        return [node for node in map(self._told.node, nodes) if node is not None]
+
+    # -- victims --------------------------------------------------------------------------------------------------
+    def _victims(self, verb: Verb[Any], parts: dict[str, Any]) -> a.Victims:
+        evictor = self._told.task(parts["evictor"])
+        evictees = [self._told.task(task) for task in parts["evictees"]]
+        chosen = self._ssn.evictable(_point(verb), evictor, evictees)
+        if chosen is None:
+            return a.Victims(status=0, uids=[])
+        return _echoed(parts["evictees"], chosen)
+
+    def _victim_tasks(self, parts: dict[str, Any]) -> a.Victims:
+        tasks = [self._told.task(task) for task in parts["tasks"]]
+        return _echoed(parts["tasks"], self._ssn.victim_tasks(tasks))
+
+    def _preempt(self, parts: dict[str, Any]) -> a.Candidates:
+        task = self._told.task(parts["task"])
+        kept: dict[str, tuple[list[str], int]] = {}
+        candidates: dict[str, ToldVictims] = parts["candidates"]
+        for node, victims in candidates.items():
+            if self._ssn.anybody(t.PREEMPTABLE):
+                tasks = [self._told.task(one) for one in victims.tasks]
+                allowed = self._ssn.preemptable(task, tasks)
+                if allowed is not None and len(allowed) < len(tasks):
+                    continue
+            kept[node] = ([one.uid for one in victims.tasks], victims.violations)
+        return a.Candidates(candidates=kept)
+
+    # -- events ---------------------------------------------------------------------------------------------------
+    def _placed(self, parts: dict[str, Any]) -> a.Error:
+        return self._tell(parts["task"], allocated=True)
+
+    def _freed(self, parts: dict[str, Any]) -> a.Error:
+        return self._tell(parts["task"], allocated=False)
+
+    def _tell(self, told: ToldTask, *, allocated: bool) -> a.Error:
+        """Tell the handlers; like those in process they see the place that a task gives back."""
+        task = self._told.task(told, moved=True)
+        state, handlers = self._told.state, self._ssn.handlers
+        with state.shown_at(task, state.nodes.get(told.node)):
+            said = handlers.allocated(task)[0] if allocated else handlers.deallocated(task)
+        return a.Error(error=said)
+
+    def _bind(self, parts: dict[str, Any]) -> a.Error:
+        """A policy binds only if it registered a binder; a bind that nobody did must not look done."""
+        for binder in self._ssn.binds.binders.values():
+            try:
+                binder.bind(bind_of(parts))
+            except Exception as exc:
+                return a.Error(error=f"{type(exc).__name__}: {exc}")
+            return a.Error()
+        return a.Error(error="no policy that is served here binds pods")
+
+
+def bind_of(parts: dict[str, Any]) -> Bind:
+    """What a bind question wants to be bound."""
+    pod = parts["task"].pod
+    return Bind(pod.key, pod.metadata.uid, parts["node"].name)
+
+
+_FITS: Final = a.Refusal()
+
+
+def _point(verb: Verb[Any]) -> Point[..., Any, Any]:
+    return t.POINTS[verb.points[0]]
+
+
+def _echoed(asked: Sequence[ToldTask], chosen: Sequence[Task]) -> a.Victims:
+    """The tasks of the question as they came, because Volcano evicts what it reads here."""
+    by_uid = {told.uid: told for told in asked}
+    victims = [by_uid[task.uid] for task in chosen if task.uid in by_uid]
+    return a.Victims(status=1, uids=[told.uid for told in victims], echoed=[told.raw for told in victims])
+
+
+_GENERIC: Final[dict[type[Answer], Callable[[Responder, Verb[Any], list[Any]], Answer]]] = {
+    a.Verdict: Responder._verdict,
+    a.Overused: Responder._overused,
+    a.Vote: Responder._vote,
+    a.Acknowledged: Responder._acknowledge,
+    a.Ranks: Responder._ranks,
+}
+"""Kind of answer -> the rule that gives it, whatever the verb."""
+
+_SPECIAL: Final[dict[str, Callable[[Responder, dict[str, Any]], Answer]]] = {
+    p.PREDICATE.name: Responder._predicate,
+    p.BATCH_PREDICATE.name: Responder._batch_predicate,
+    p.PRIORITIZE.name: Responder._prioritize,
+    p.BEST_NODE.name: Responder._best_node,
+    p.GPU_ORDER.name: Responder._gpu_order,
+    p.PREEMPTABLE.name: lambda self, parts: self._victims(p.PREEMPTABLE, parts),
+    p.RECLAIMABLE.name: lambda self, parts: self._victims(p.RECLAIMABLE, parts),
+    p.VICTIM_TASKS.name: Responder._victim_tasks,
+    p.PREEMPT.name: Responder._preempt,
+    p.ALLOCATE_FUNC.name: Responder._placed,
+    p.DEALLOCATE_FUNC.name: Responder._freed,
+    p.BIND.name: Responder._bind,
+}
+"""Verb -> how it is answered where no rule fits; the session verbs are answered by ``PolicyServer``."""

@@ -1,0 +1,112 @@
+"""The session on which served policies are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+
+from pumice.engine.rows import NodeRows
+from pumice.extender.answering.told_state import ToldState
+from pumice.extender.answering.untold import NotTold, StateView
+from pumice.framework.compat import Compat
+from pumice.framework.points.guard import Call, Failures
+from pumice.framework.points.table import NODE_MAP
+from pumice.framework.session.budgets import Budgets
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.resources import Resources
+from pumice.model.task import Task
+from pumice.state.cluster import ClusterState
+from pumice.state.table import NodeTable
+
+
+class ServedFailures(Failures):
+    """As in the scheduler, but what was not told is kept for the answer."""
+
+    def __init__(self, session: ServedSession) -> None:
+        super().__init__(session.runtime.health, session.runtime.told, session.metrics)
+        self._session = session
+
+    def contain(
+        self,
+        plugin: str,
+        point: str,
+        exc: BaseException,
+        task: Task | None = None,
+        node: Node | None = None,
+        fn: Call | None = None,
+    ) -> None:
+        """See `Failures.contain`."""
+        if isinstance(exc, NotTold):
+            self._session.untold = exc
+        else:
+            super().contain(plugin, point, exc, task, node, fn)
+
+
+class ServedSession(Session):
+    """A session without tiers on what calls have told. Reading what was not told ends in `untold`."""
+
+    def __init__(self, told: ToldState, runtime: Runtime, compat: Compat) -> None:
+        self.untold: NotTold | None = None
+        self._told = told
+        view = StateView(told.state, told.table, told.complete)
+        super().__init__(cast("ClusterState", view), runtime=runtime, compat=compat)
+        if not told.complete:  # who asks knows the cluster's disruption budgets, and minds them
+            self.budgets = Budgets(self.state, as_volcano=True)
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """Jobs of the snapshot."""
+        return self.state.session_jobs
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Nodes of the snapshot."""
+        if not self._told.complete:
+            raise NotTold("the cluster's nodes")
+        return self._told.state.table.by_name
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        """Queues of the snapshot."""
+        return self.state.queues
+
+    @property
+    def total(self) -> Resources:
+        """What all nodes of the snapshot offer."""
+        return self.state.total_resources()
+
+    def _make_failures(self) -> Failures:
+        return ServedFailures(self)
+
+    def objections(self, task: Task, nodes: list[Node]) -> list[int]:
+        """The first objection to each node, as a reason number; 0 for none."""
+        found: list[int] = self.search.evaluator.first_objection(task, self.rows(nodes)).tolist()
+        return found
+
+    def all_scores(self, task: Task, nodes: list[Node]) -> dict[str, float]:
+        """Scores by node, all plugins together.
+
+        :raises Unfit: a score refuses to let the task be placed.
+        """
+        evaluator, rows = self.search.evaluator, self.rows(nodes)
+        total = np.zeros(len(nodes))
+        everybody = np.ones(len(nodes), dtype=np.bool_)
+        self.node_pre_order(task, rows)
+        for scorer in evaluator.scorers:
+            if evaluator.guard.applies(scorer, task):
+                part = evaluator.ask_scorer(scorer, task, rows)
+                total = scorer.merge(total, evaluator.guard.normalized(scorer, task, part, everybody))
+        if self.anybody(NODE_MAP):
+            total = total + self.search.map_reduce(task, rows)
+        return {node.name: score for node, score in zip(nodes, total.tolist(), strict=True)}
+
+    def rows(self, nodes: list[Node]) -> NodeRows:
+        """Some nodes as rows."""
+        table = cast("NodeTable", self._told.table)
+        return NodeRows(table, np.array([node.row for node in nodes], dtype=np.intp))

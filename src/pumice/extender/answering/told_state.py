@@ -1,0 +1,223 @@
+"""What the calls of one caller have told, as a cluster state: told objects become what plugins see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeVar, cast
+
+from pumice.clock import Clock, SystemClock
+from pumice.errors import InvalidInput
+from pumice.extender.answering.untold import NotTold, TableView, UntoldJob, UntoldNode, UntoldSums
+from pumice.extender.dialects.told import Ledgers, ToldJob, ToldNode, ToldQueue, ToldSnapshot, ToldTask
+from pumice.model import api
+from pumice.model.events import Gone, Seen
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.task import Task
+from pumice.state import told as told_facts
+from pumice.state.cluster import ClusterState
+from pumice.state.table import NodeTable
+
+T = TypeVar("T")
+
+_MOST_OBJECTS: Final = 50_000
+"""Without snapshots objects of old calls are forgotten when there are so many."""
+
+
+class ToldState:
+    """The cluster as told so far.
+
+    An object of a call replaces what was known of it. A mere name stands for what a snapshot told, and for nothing
+    where none came. *complete* says whether one did; without it, objects of earlier calls are there but not shown as
+    a cluster.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Know nothing."""
+        self.state = ClusterState()
+        self.state.now = self._clock.now()
+        self.complete = False
+        self.untold: set[int] = set()
+        """Rows of nodes whose ledgers nobody told."""
+        self.table = TableView(self.state.table, self.untold)
+        self._last: dict[tuple[str, str], object] = {}
+
+    def load(self, snapshot: ToldSnapshot) -> None:
+        """Start anew from a whole cluster.
+
+        :raises InvalidInput: an object in it breaks a rule; then nothing is known.
+        """
+        self._forget()
+        self.complete = True
+        try:
+            for thing in (*snapshot.others, *(one.queue for one in snapshot.queues), *(n.node for n in snapshot.nodes)):
+                self._apply(thing)
+            for job in snapshot.jobs:  # in a snapshot nothing is a mere name
+                tasks = tuple(task._replace(bare=False) for task in job.tasks)
+                self.job(job._replace(bare=False, tasks=tasks))
+            for node in snapshot.nodes:
+                self.node(node._replace(bare=False))
+            for told in snapshot.queues:
+                if told.allocated:
+                    told_facts.tell_sums(self.state.queues[told.queue.metadata.name], told.allocated)
+        except InvalidInput:
+            self._forget()
+            raise
+
+    def renewed(self) -> bool:
+        """Whether the cluster is not the one of the last question: what old calls told was too much, and is gone."""
+        if self.complete or len(self._last) < _MOST_OBJECTS:
+            return False
+        self._forget()
+        return True
+
+    # -- objects --------------------------------------------------------------------------------------------------
+    def node(self, told: ToldNode) -> Node | None:
+        """The node of a call; None if the cluster has not shown it.
+
+        :raises NotTold: the call names it, and no snapshot told of it.
+        """
+        name = told.name
+        known = self.state.table.by_name.get(name)
+        if known is not None and self._last.get(("Node", name)) is told:
+            return known
+        if told.bare:
+            return self._named(known, f"node {name}")
+        if isinstance(known, UntoldNode):
+            told_facts.show_as(known, Node)
+        self._apply(told.node)
+        node = self.state.table.by_name[name]
+        if told.tasks is not None:
+            self._only(node.tasks.values(), told.tasks)
+            for task in told.tasks:
+                self.task(task)
+        if told.ledgers is not None:
+            self._ledgers(node, told.ledgers)
+            self.untold.discard(node.row)
+            told_facts.read_through(node, self.state.table)
+        elif not self.complete:
+            self.untold.add(node.row)
+            told_facts.read_through(node, cast("NodeTable", self.table))
+        self._last["Node", name] = told
+        return node
+
+    def task(self, told: ToldTask, *, moved: bool = False) -> Task:
+        """The task of a call. *moved*: its status and place count even if it comes by name alone.
+
+        :raises NotTold: the call names it, and no snapshot told of it.
+        """
+        uid, meta = told.uid, told.pod.metadata
+        known = self.state.tasks.get(uid)
+        if known is not None and self._last.get(("Pod", uid)) is told:
+            if moved:
+                self._place(known, told)
+            return known
+        if told.bare:
+            known = self._named(known, f"task {meta.namespace}/{meta.name or uid}")
+            if meta.name and known.key != told.pod.key:
+                raise NotTold(f"task {told.pod.key} of UID {uid}")
+            if moved:
+                self._place(known, told)
+            return known
+        if known is not None and known.key != told.pod.key:
+            self._drop(known)
+        job = told.job
+        if job and job not in self.state.jobs:
+            namespace, _, name = job.partition("/")
+            told_facts.name_job(self.state, Job(namespace, name), told.queue, UntoldJob)
+        self._apply(told.pod)
+        task = self.state.tasks[uid]
+        self._place(task, told)
+        self._last["Pod", uid] = told
+        return task
+
+    def job(self, told: ToldJob) -> Job:
+        """The job of a call, with its tasks.
+
+        :raises NotTold: the call names it or one of its tasks, and no snapshot told of it.
+        """
+        uid = told.group.key
+        known = self.state.jobs.get(uid)
+        if told.bare:
+            self._named(known if known is not None and known.group is not None else None, f"job {uid}")
+        elif self._last.get(("PodGroup", uid)) is not told:
+            if isinstance(known, UntoldJob):
+                for task in [task for task in self.state.tasks.values() if task.job is known]:
+                    self._drop(task)
+                told_facts.forget_job(self.state, uid)
+            self._apply(told.group)
+            self._last["PodGroup", uid] = told
+            self._only(self.state.jobs[uid].tasks.values(), told.tasks)
+        job = self.state.jobs[uid]
+        told_facts.tell_job(job, told.priority, told.min_available, told.group.status.phase)
+        for member in told.tasks:
+            self.task(member, moved=True)
+        return job
+
+    def queue(self, told: ToldQueue) -> Queue:
+        """The queue of a call; what it holds, where neither the call nor a snapshot says so, cannot be read."""
+        self._apply(told.queue)
+        queue = self.state.queues[told.queue.metadata.name]
+        if told.allocated is None and not self.complete:
+            told_facts.show_as(queue, UntoldSums)
+        else:
+            told_facts.show_as(queue, Queue)
+            if told.allocated is not None and not self.complete:
+                told_facts.tell_sums(queue, told.allocated)
+        return queue
+
+    # -- parts ----------------------------------------------------------------------------------------------------
+    def _named(self, known: T | None, what: str) -> T:
+        """What a snapshot told of a thing that a call only names.
+
+        :raises NotTold: it told nothing of it, or there was none.
+        """
+        if known is None or not self.complete:
+            raise NotTold(what)
+        return known
+
+    def _apply(self, thing: api.AnyObject) -> None:
+        """Take in an object.
+
+        :raises InvalidInput: it breaks a rule.
+        """
+        self.state.apply(Seen(thing))
+        problem = self.state.problems.get((thing.kind_name, thing.key))
+        if problem is not None:
+            raise InvalidInput(problem)
+
+    def _only(self, known: Iterable[Task], told: Iterable[ToldTask]) -> None:
+        """Drop tasks that are no longer there."""
+        uids = {task.uid for task in told}
+        for task in [task for task in known if task.uid not in uids]:
+            self._drop(task)
+
+    def _drop(self, task: Task) -> None:
+        self.state.apply(Gone("Pod", task.key))
+        self._last.pop(("Pod", task.uid), None)
+
+    def _place(self, task: Task, told: ToldTask) -> None:
+        """Give a task the status and the place that were told."""
+        node = self.state.table.by_name.get(told.node) if told.node else None
+        if node is None and told.node and not self.complete:
+            self._apply(api.NodeObject(metadata=api.Metadata(name=told.node)))
+            node = self.state.table.by_name[told.node]
+            told_facts.show_as(node, UntoldNode)
+        if (task.status, task.node) != (told.status, node):
+            self.state.set_status(task, told.status, node)
+
+    def _ledgers(self, node: Node, told: Ledgers) -> None:
+        """What is told of a node's ledgers stands above what its tasks add up to."""
+        table, row = self.state.table, node.row
+        table.ensure_width()
+        for name, ledger in told._asdict().items():
+            column = getattr(table, name)
+            column[:, row] = 0
+            for dimension, amount in ledger.items():
+                column[dimension, row] = amount
+        table.touched.add(row)

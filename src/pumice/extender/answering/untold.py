@@ -1,0 +1,100 @@
+"""Things that a call names but does not tell: reading them is answered with 409, never with a guess."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn
+
+from pumice.errors import PumiceError
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.state.cluster import ClusterState
+from pumice.state.table import NodeTable
+
+
+class NotTold(PumiceError):
+    """The policy read something that neither the call nor a snapshot holds."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: not told by the call, and no onSessionOpen of this caller has brought it")
+
+
+def _unreadable(what: str) -> Any:
+    def read(self: Any) -> NoReturn:
+        raise NotTold(f"{what} of {self!r}")
+
+    return property(read)
+
+
+class UntoldJob(Job):
+    """A job that a task names; only its names are known, and its queue where the task tells it."""
+
+    __slots__ = ()
+
+    priority = creation = labels = annotations = phase = min_resources = sub_jobs = tasks = _unreadable("what is told")
+    min_available = preemptible = allocated = held = total_request = ready_count = waiting_count = _unreadable("sums")
+
+    @property
+    def queue(self) -> str:  # type: ignore[override]
+        """Its queue, if the task told it."""
+        queue: str = Job.__dict__["queue"].__get__(self)
+        if not queue:
+            raise NotTold(f"queue of {self!r}")
+        return queue
+
+    def __repr__(self) -> str:
+        return f"<Job {self.uid}>"
+
+
+class UntoldSums(Queue):
+    """A queue whose sums were not told."""
+
+    __slots__ = ()
+
+    allocated = held = pending = inqueue = elastic = jobs = _unreadable("sums")
+
+
+class UntoldNode(Node):
+    """A node that a task names; only its name is known, and the tasks that were told to be there."""
+
+    __slots__ = ()
+
+    labels = annotations = taints = allocatable = capacity = unschedulable = gpus = _unreadable("what is told")
+    idle = used = releasing = pipelined = future_idle = idle_gpus = gpu_utilization = _unreadable("ledgers")
+
+
+_LEDGERS: Final = frozenset({"idle", "used", "releasing", "pipelined", "evicted", "assumed", "pod_count"})
+_CLUSTER: Final = frozenset(
+    {"queues", "jobs", "session_jobs", "tasks", "total", "used_total", "keep_sum", "namespaces", "objects"}
+    | {"total_resources", "kind"}
+)
+
+
+class TableView:
+    """The node table as a served policy sees it: ledgers of nodes that came without them cannot be read."""
+
+    def __init__(self, table: NodeTable, untold: set[int]) -> None:
+        self._table, self._untold = table, untold
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _LEDGERS and self._untold:
+            raise NotTold(f"{name} of the nodes")
+        return getattr(self._table, name)
+
+
+class StateView:
+    """The state as a served policy sees it: without a snapshot nothing that speaks of the whole cluster."""
+
+    def __init__(self, state: ClusterState, table: TableView, complete: bool) -> None:
+        self._state, self.table, self._complete = state, table, complete
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _CLUSTER and not self._complete:
+            raise NotTold(f"the cluster's {name.replace('_', ' ')}")
+        return getattr(self._state, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("_state", "table", "_complete"):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._state, name, value)

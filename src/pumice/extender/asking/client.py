@@ -1,0 +1,247 @@
+"""The client of one service: calls with a deadline over pooled connections, behind a circuit breaker."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+import uuid
+import weakref
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import aiohttp
+import msgspec
+
+from pumice.extender.answers import Answer
+from pumice.extender.asking.breaker import Breaker
+from pumice.extender.asking.caller import CallFailed, Observation
+from pumice.extender.asking.loop import LOOP
+from pumice.extender.asking.settings import Transport
+from pumice.extender.dialects import Dialect
+from pumice.extender.fields import MAX_BODY, WireError
+from pumice.extender.protocol import BIND, ON_SESSION_CLOSE, ON_SESSION_OPEN, Verb
+
+A = TypeVar("A", bound=Answer)
+
+_DOWN: Final = frozenset({"refused", "reset", "timeout", "tls", "status"})
+"""Kinds of failure that count for the breaker; a garbled answer shows that somebody is there."""
+_UNREAD: Final = frozenset({ON_SESSION_OPEN.name, ON_SESSION_CLOSE.name})
+_MESSAGE_LENGTH: Final = 500
+_GZIP_FROM: Final = 1024
+SESSION_HEADER: Final = "X-Pumice-Session"
+"""Says which scheduler asks, so that a service can keep the sessions of two apart."""
+
+
+class Client:
+    """Calls one service; binds may be asked for from other threads. Keeps its connections until closed or dropped."""
+
+    def __init__(
+        self, transport: Transport, paths: Mapping[str, str], dialect: Dialect, *, guarded: bool = True
+    ) -> None:
+        """*paths*: verb -> what is appended to the URL. *dialect* reads the answers. *guarded*: with a breaker."""
+        self._transport = transport
+        self._dialect = dialect
+        self._urls = {verb: f"{transport.url}/{path}" for verb, path in paths.items()}
+        self._session: aiohttp.ClientSession | None = None
+        self._token: tuple[int, str] = (0, "")
+        self._finalizer: weakref.finalize[..., Client] | None = None
+        self._name = uuid.uuid4().hex
+        self.breaker = Breaker(transport.breaker_failures if guarded else 0, transport.breaker_reset, time.monotonic)
+        self._observed: list[Observation] = []
+        self.spent = 0.0
+
+    # -- asking ---------------------------------------------------------------------------------------------------
+    def call_many(self, verb: Verb[A], bodies: Sequence[bytes], deadline: float | None = None) -> list[A | CallFailed]:
+        """See `Caller.call_many`."""
+        if not bodies:
+            return []
+        started = time.perf_counter()
+        try:
+            return LOOP.run(self._all(verb, bodies, deadline))
+        finally:
+            if verb is not BIND:  # those are carried out beside sessions
+                self.spent += time.perf_counter() - started
+
+    @property
+    def circuit(self) -> str:
+        """See `Caller.circuit`."""
+        return self.breaker.state
+
+    def observed(self) -> list[Observation]:
+        """The calls since this was last asked."""
+        seen, self._observed = self._observed, []
+        return seen
+
+    def close(self) -> None:
+        """Close the connections. The client can be used again; it then makes new ones."""
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        session, self._session, self._finalizer = self._session, None, None
+        if session is not None:
+            LOOP.run(session.close())
+
+    # -- on the loop ----------------------------------------------------------------------------------------------
+    async def _all(self, verb: Verb[A], bodies: Sequence[bytes], deadline: float | None) -> list[A | CallFailed]:
+        """Workers share the bodies, so that no more calls are in flight than allowed."""
+        if deadline is None or (self._transport.timeout is not None and self._transport.timeout < deadline):
+            deadline = self._transport.timeout
+        try:
+            session, headers = self._open(), self._headers(verb)
+        except CallFailed as failure:
+            return [failure] * len(bodies)
+        if len(bodies) == 1:
+            return [await self._one(session, headers, verb, bodies[0], deadline)]
+        found: list[A | CallFailed | None] = [None] * len(bodies)
+        waiting = iter(enumerate(bodies))
+
+        async def work() -> None:
+            for at, body in waiting:
+                found[at] = await self._one(session, headers, verb, body, deadline)
+
+        await asyncio.gather(*(work() for _ in range(min(self._transport.concurrency, len(bodies)))))
+        return [answer for answer in found if answer is not None]
+
+    async def _one(
+        self,
+        session: aiohttp.ClientSession,
+        headers: dict[str, str],
+        verb: Verb[A],
+        body: bytes,
+        deadline: float | None,
+    ) -> A | CallFailed:
+        """One exchange, sent a second time if its connection was lost before an answer began."""
+        if not self.breaker.admits():
+            self._observed.append(Observation(verb.name, 0.0, "breaker"))
+            return CallFailed(verb.name, "breaker", f"not asked: {self._transport.url} failed too often (circuit open)")
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(deadline):
+                try:
+                    answer = await self._exchange(session, headers, verb, body)
+                except aiohttp.ServerDisconnectedError:
+                    if verb.once:
+                        raise
+                    answer = await self._exchange(session, headers, verb, body)
+        except Exception as error:
+            failure = self._failure(verb, error, deadline)
+            if failure.kind in _DOWN:
+                self.breaker.failed()
+            else:
+                self.breaker.succeeded()
+            self._observed.append(Observation(verb.name, time.perf_counter() - started, failure.kind))
+            return failure
+        self.breaker.succeeded()
+        self._observed.append(Observation(verb.name, time.perf_counter() - started, "ok"))
+        return answer
+
+    async def _exchange(self, session: aiohttp.ClientSession, headers: dict[str, str], verb: Verb[A], body: bytes) -> A:
+        if self._transport.compression and len(body) >= _GZIP_FROM:
+            headers = {**headers, "Content-Encoding": "gzip"}
+            body = _gzip(body)
+        url = self._urls[verb.name]
+        async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:
+            if response.status != 200:
+                said = await _limited(response, 64 * 1024)
+                raise CallFailed(verb.name, "status", f"{url} answered {response.status}{_message(said[0])}")
+            if verb.name in _UNREAD:
+                return verb.answer()
+            content, whole = await _limited(response, MAX_BODY)
+            if not whole:
+                raise CallFailed(verb.name, "large", f"{url} answered with more than {MAX_BODY} bytes")
+            return self._dialect.read_answer(verb, content)
+
+    def _failure(self, verb: Verb[A], error: Exception, deadline: float | None) -> CallFailed:
+        """What a failed exchange is called."""
+        url = self._urls[verb.name]
+        match error:
+            case CallFailed():
+                return error
+            case WireError():
+                return CallFailed(verb.name, "answer", error.detail)
+            case TimeoutError():
+                return CallFailed(verb.name, "timeout", f"{url} did not answer within {deadline} s")
+            case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError() | ssl.SSLError():
+                return CallFailed(verb.name, "tls", f"{url}: {error}")
+            case aiohttp.ClientConnectorError():
+                return CallFailed(verb.name, "refused", f"{url} cannot be reached: {error.os_error}")
+            case aiohttp.ClientPayloadError():
+                return CallFailed(verb.name, "reset", f"{url} broke off its answer: {error}")
+            case _:
+                return CallFailed(verb.name, "reset", f"{url}: {type(error).__name__}: {error}")
+
+    # -- connections ----------------------------------------------------------------------------------------------
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                limit=self._transport.concurrency, ssl=self._tls(), ttl_dns_cache=30, keepalive_timeout=60
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=aiohttp.ClientTimeout(total=None), cookie_jar=aiohttp.DummyCookieJar()
+            )
+            self._finalizer = weakref.finalize(self, _close_later, self._session)
+        return self._session
+
+    def _tls(self) -> ssl.SSLContext | bool:
+        transport = self._transport
+        if not transport.url.startswith("https:"):
+            return True
+        try:
+            context = ssl.create_default_context(cafile=transport.ca_file or None)
+            if transport.cert_file:
+                context.load_cert_chain(transport.cert_file, transport.key_file)
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(file for file in (transport.ca_file, transport.cert_file, transport.key_file) if file)
+            raise CallFailed("connect", "tls", f"certificate files {files}: {error}") from error
+        return context
+
+    def _headers(self, verb: Verb[A]) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", SESSION_HEADER: self._name}
+        if self._transport.token_file:
+            headers["Authorization"] = f"Bearer {self._read_token(verb)}"
+        return headers
+
+    def _read_token(self, verb: Verb[A]) -> str:
+        """The token; its file is read again when it changed."""
+        path = Path(self._transport.token_file)
+        try:
+            changed = path.stat().st_mtime_ns
+            if changed != self._token[0]:
+                self._token = (changed, path.read_text().strip())
+        except OSError as error:
+            raise CallFailed(verb.name, "request", f"token file {str(path)!r}: {error.strerror}") from error
+        return self._token[1]
+
+
+def _close_later(session: aiohttp.ClientSession) -> None:
+    LOOP.start(session.close())
+
+
+async def _limited(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
+    """Up to *most* bytes of the body, and whether that was all of it."""
+    parts, size = [], 0
+    async for chunk in response.content.iter_any():
+        parts.append(chunk)
+        size += len(chunk)
+        if size > most:
+            return b"".join(parts)[:most], False
+    return parts[0] if len(parts) == 1 else b"".join(parts), True
+
+
+def _gzip(body: bytes) -> bytes:
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return packer.compress(body) + packer.flush()
+
+
+def _message(body: bytes) -> str:
+    """What an error response says: its errorMessage, or its first characters."""
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        said = msgspec.json.decode(body)
+        if isinstance(said, dict) and isinstance(message := said.get("errorMessage"), str) and message:
+            text = message
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    return f": {text[:_MESSAGE_LENGTH]}" if text else ""

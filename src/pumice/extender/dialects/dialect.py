@@ -1,0 +1,169 @@
+"""What a dialect promises: to write questions from what plugins see, to read them into API objects, and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar, Final, TypeVar
+
+import msgspec
+
+from pumice.errors import InvalidInput
+from pumice.extender import answers, gojson
+from pumice.extender.answers import Answer
+from pumice.extender.dialects.told import ToldSnapshot
+from pumice.extender.fields import WireError, read
+from pumice.extender.protocol import ASKED, ON_SESSION_OPEN, Kind, Part, Verb
+from pumice.model.intents import Bind
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.task import Task
+from pumice.state.cluster import ClusterState
+
+A = TypeVar("A", bound=Answer)
+Written = Callable[[Task], msgspec.Raw]
+"""A task as it stands inside a node or a job; the writer keeps it."""
+Known = Callable[["Dialect", Kind, msgspec.Raw], Any]
+"""What was read of a part before, byte for byte, or is read now."""
+
+MESSAGE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_LIST: Final[msgspec.json.Decoder[list[msgspec.Raw] | None]] = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_NULL: Final = msgspec.Raw(b"null")
+_SCORES: Final[msgspec.json.Decoder[dict[str, float] | None]] = msgspec.json.Decoder(dict[str, float] | None)
+
+
+class Dialect:
+    """How messages look on the wire. ``documented``, ``volcano`` and ``both`` send whole objects; ``kube`` differs."""
+
+    name: ClassVar[str]
+    carries: ClassVar[frozenset[str]] = frozenset(ASKED)
+    """The verbs that can be said in it."""
+    no_items: ClassVar[bytes] = b"[]"
+    """An empty list of objects."""
+    shapes: ClassVar[dict[Kind, Any]] = {}
+    """How each kind of part is read: a struct whose ``told`` gives what it tells."""
+
+    # -- objects that are written ---------------------------------------------------------------------------------
+    def task(self, task: Task) -> Any:
+        """A task as it stands now."""
+        raise NotImplementedError
+
+    def named_task(self, uid: str, namespace: str, name: str, job: str = "", node: str = "", status: int = 1) -> Any:
+        """A task by its names and its place alone; *status* is Volcano's number."""
+        raise NotImplementedError
+
+    def node(self, node: Node, written: Written) -> Any:
+        """A node as it stands now; an imagined one as it would stand."""
+        raise NotImplementedError
+
+    def named_node(self, name: str) -> Any:
+        """A node by its name alone."""
+        raise NotImplementedError
+
+    def job(self, job: Job, written: Written, *, named: bool = False) -> Any:
+        """A job with its tasks; *named*: by names, with the places of its tasks."""
+        raise NotImplementedError
+
+    def queue(self, queue: Queue) -> Any:
+        """A queue with what its tasks hold now."""
+        raise NotImplementedError
+
+    def snapshot(self, state: ClusterState, written: Written) -> Any:
+        """The message that tells of the whole cluster."""
+        raise NotImplementedError
+
+    # -- questions ------------------------------------------------------------------------------------------------
+    def question(self, verb: Verb[Any], parts: Sequence[bytes | Sequence[bytes]], *, names_only: bool = False) -> bytes:
+        """The body of a question, from its parts in the table's order, each JSON already."""
+        said = []
+        for part, given in zip(verb.parts, parts, strict=True):
+            whole = given if isinstance(given, bytes) else b"[%b]" % b",".join(given) if given else self.no_items
+            said.append(b'"%b":%b' % (part.name.encode(), whole))
+        return b"{%b}" % b",".join(said)
+
+    def bind(self, verb: Verb[Any], intent: Bind, task: bytes | None) -> bytes:
+        """The question to bind a pod; *task*: as it was when its bind was decided."""
+        if task is None:
+            namespace, _, name = intent.pod.rpartition("/")
+            task = gojson.encode(self.named_task(intent.uid, namespace, name))
+        return self.question(verb, [task, gojson.encode(self.named_node(intent.node))])
+
+    def read(self, verb: Verb[Any], message: Mapping[str, msgspec.Raw], known: Known) -> dict[str, Any]:
+        """What a question tells, part by part.
+
+        :raises WireError: a part missing or of the wrong type, or a verb that is not carried at all.
+        """
+        self._carried(verb)
+        return {part.name: self._part(verb, part, message.get(part.name), known) for part in verb.parts}
+
+    def _part(self, verb: Verb[Any], part: Part, raw: msgspec.Raw | None, known: Known) -> Any:
+        try:
+            if part.kind is Kind.SCORES:
+                return _SCORES.decode(raw or _NULL) or {}
+            if part.many:
+                return [known(self, part.kind, item) for item in _LIST.decode(raw or _NULL) or ()]
+            if raw is None:
+                raise WireError(verb.name, f"request: Object missing required field `{part.name}`")
+            return known(self, part.kind, raw)
+        except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise WireError(verb.name, f"request: {part.name}: {error}") from error
+
+    def read_object(self, kind: Kind, raw: msgspec.Raw | bytes) -> Any:
+        """One part of a question, as told.
+
+        :raises msgspec.DecodeError: not JSON, or a field of the wrong type.
+        :raises InvalidInput: a value that breaks a rule.
+        """
+        told = decoder(self.shapes[kind]).decode(raw).told()
+        return told._replace(raw=raw) if kind in (Kind.TASK, Kind.NODE) else told
+
+    def read_snapshot(self, body: bytes) -> ToldSnapshot:
+        """The cluster of an onSessionOpen.
+
+        :raises WireError: as ``read``.
+        """
+        self._carried(ON_SESSION_OPEN)
+        try:
+            told: ToldSnapshot = read("onSessionOpen", "request", body, decoder(self.shapes[Kind.SNAPSHOT])).told()
+        except InvalidInput as error:
+            raise WireError("onSessionOpen", f"request: {error}") from error
+        return told
+
+    # -- answers --------------------------------------------------------------------------------------------------
+    def write_answer(self, verb: Verb[Any], answer: Answer) -> bytes:
+        """The body of an answer.
+
+        :raises WireError: something in it cannot be said, such as a number that is none.
+        """
+        self._carried(verb)
+        try:
+            return gojson.encode(self._said(answer))
+        except InvalidInput as error:
+            raise WireError(verb.name, f"answer: {error}") from error
+
+    def _said(self, answer: Answer) -> object:
+        return answer.said()
+
+    def read_answer(self, verb: Verb[A], body: bytes) -> A:
+        """The answer in *body*, whatever dialect it is in. Answers to the session verbs are not looked at.
+
+        :raises WireError: not JSON, larger or deeper than allowed, or a field of the wrong type.
+        """
+        self._carried(verb)
+        return answers.decode(verb.name, verb.answer, body)
+
+    def _carried(self, verb: Verb[Any]) -> None:
+        if verb.name not in self.carries:
+            raise WireError(verb.name, f"the {self.name} dialect does not carry this verb")
+
+
+@cache
+def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
+    """The decoder of a shape, made once."""
+    return msgspec.json.Decoder(shape)
+
+
+def by_key(things: Mapping[str, Any]) -> list[Any]:
+    """The values of a mapping in the order of its keys."""
+    return [things[key] for key in sorted(things)]

@@ -1,0 +1,108 @@
+"""The documented dialect as it is written, from what plugins see: cores, MiB and whole units."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from pumice.extender.answers import Json
+from pumice.extender.dialects.dialect import Dialect, Written, by_key
+from pumice.extender.gojson import numbers
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.queue import Queue
+from pumice.model.resources import CPU, MEMORY, PODS, Resources, dim_name
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+from pumice.state.cluster import ClusterState
+
+_MIB: Final = 2**20
+_BITS: Final = {status.bit: status for status in TaskStatus}
+
+
+class DocumentedWriting(Dialect):
+    """Questions as documented."""
+
+    name: ClassVar[str] = "documented"
+
+    def task(self, task: Task) -> Json:
+        job = task.job
+        return {
+            "uid": task.uid,
+            "namespace": task.namespace,
+            "name": task.name,
+            "job": task.job_key,
+            "queue": job.queue if job is not None else "",
+            "role": task.role,
+            "resources": amounts(task.requests, pods=False),
+            "priority": task.priority,
+            "labels": task.labels,
+            "annotations": task.annotations,
+            "nodeName": task.node_name,
+            "phase": task.status.title,
+        }
+
+    def named_task(self, uid: str, namespace: str, name: str, job: str = "", node: str = "", status: int = 1) -> Json:
+        place = {"nodeName": node, "phase": _BITS[status].title}
+        return {"uid": uid, "namespace": namespace, "name": name, "job": job, **place}
+
+    def node(self, node: Node, written: Written) -> Json:
+        return {
+            "name": node.name,
+            "labels": node.labels,
+            "annotations": node.annotations,
+            "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in node.taints],
+            "allocatable": amounts(node.allocatable),
+            "idle": amounts(node.idle),
+            "used": amounts(node.used, zeros=False),
+        }
+
+    def named_node(self, name: str) -> Json:
+        return {"name": name}
+
+    def job(self, job: Job, written: Written, *, named: bool = False) -> Json:
+        said: Json = {
+            "uid": job.uid,
+            "namespace": job.namespace,
+            "name": job.name,
+            "queue": job.queue,
+            "minAvailable": job.min_available,
+            "priority": job.priority,
+        }
+        if named:
+            members = [
+                self.named_task(t.uid, t.namespace, t.name, job.uid, t.node_name, t.status.bit)
+                for t in job.tasks.values()
+            ]
+            return {**said, "members": members}
+        return {**said, "annotations": job.annotations, "members": [written(task) for task in job.tasks.values()]}
+
+    def queue(self, queue: Queue) -> Json:
+        return {
+            "name": queue.name,
+            "weight": queue.weight,
+            "capability": amounts(queue.capability, zeros=False),
+            "deserved": amounts(queue.deserved, zeros=False),
+            "guarantee": amounts(queue.guarantee, zeros=False),
+            "allocated": amounts(queue.allocated),
+            "state": queue.state,
+        }
+
+    def snapshot(self, state: ClusterState, written: Written) -> Json:
+        return {
+            "snapshot": {
+                "jobs": [self.job(job, written) for job in by_key(state.session_jobs)],
+                "nodes": [self.node(node, written) for node in by_key(state.table.by_name)],
+                "queues": [self.queue(queue) for queue in by_key(state.queues)],
+            }
+        }
+
+
+def amounts(resources: Resources, *, zeros: bool = True, pods: bool = True) -> dict[str, int | float]:
+    """Amounts in cores, MiB and whole units, cpu and memory always among them; *zeros*: those of nothing too."""
+    found: dict[str, int | float] = {"cpu": 0, "memory": 0}
+    for d, value in resources.items():
+        if (value or zeros or d in (CPU, MEMORY)) and (pods or d != PODS):
+            name = dim_name(d)
+            whole, rest = divmod(value, _MIB)
+            found[name] = resources[name] if d != MEMORY else int(whole) if rest == 0 else value / _MIB
+    return numbers(found)

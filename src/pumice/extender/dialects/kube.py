@@ -1,0 +1,225 @@
+"""The kube dialect: kube-scheduler's extender protocol, v1.
+
+Its four verbs are ``filter`` (here ``batchPredicate``), ``prioritize``, ``preempt`` and ``bind``. kube-scheduler's
+structs have no JSON names of their own, so names are written as Go has them (``Pod``, ``NodeNames``); both sides read
+without regard to case. Scores are whole numbers, 0 to 10 by convention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import floor
+from typing import Any, ClassVar, Final, TypeVar, cast
+
+import msgspec
+
+from pumice.errors import InvalidInput
+from pumice.extender import answers as a
+from pumice.extender import gojson
+from pumice.extender.answers import Answer, Json
+from pumice.extender.dialects.dialect import Dialect, Known, Written, decoder
+from pumice.extender.dialects.told import (
+    DEFAULT_NAMESPACE,
+    ToldNode,
+    ToldTask,
+    ToldVictims,
+    checked,
+    named_pod,
+)
+from pumice.extender.dialects.volcano_writing import pod_of
+from pumice.extender.fields import Fields, WireError, read_answer
+from pumice.extender.protocol import BIND, KUBE_PATHS, PREEMPT, Kind, Verb
+from pumice.model import api
+from pumice.model.intents import Bind
+from pumice.model.node import Node
+from pumice.model.task import Task
+from pumice.state.pods import pod_status
+
+A = TypeVar("A", bound=Answer)
+_NAMES: Final[msgspec.json.Decoder[list[str] | None]] = msgspec.json.Decoder(list[str] | None)
+
+
+class _Nodes(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+
+
+class _Victims(msgspec.Struct):
+    """Pods in any spelling of the field."""
+
+    Pods: list[msgspec.Raw] | None = None
+    pods: list[msgspec.Raw] | None = None
+    NumPDBViolations: int = 0
+    numPDBViolations: int = 0  # noqa: N815
+
+
+class KubeTask(msgspec.Struct):
+    """A pod, as the API server has it."""
+
+    metadata: api.Metadata = msgspec.field(default_factory=api.Metadata)
+    spec: api.PodSpec = msgspec.field(default_factory=api.PodSpec)
+    status: api.PodStatus = msgspec.field(default_factory=api.PodStatus)
+
+    def told(self) -> ToldTask:
+        """The task that the pod stands for.
+
+        :raises InvalidInput: no name.
+        """
+        pod = api.with_namespace(api.Pod(metadata=self.metadata, spec=self.spec, status=self.status), DEFAULT_NAMESPACE)
+        checked(pod)
+        return ToldTask(pod, pod_status(pod), pod.spec.node_name)
+
+
+class KubeNode(msgspec.Struct):
+    """A node, as the API server has it; what is taken on it is not told."""
+
+    metadata: api.Metadata = msgspec.field(default_factory=api.Metadata)
+    spec: api.NodeSpec = msgspec.field(default_factory=api.NodeSpec)
+    status: api.NodeStatus = msgspec.field(default_factory=api.NodeStatus)
+
+    def told(self) -> ToldNode:
+        """The node that is told.
+
+        :raises InvalidInput: no name.
+        """
+        node = api.NodeObject(metadata=self.metadata, spec=self.spec, status=self.status)
+        checked(node)
+        return ToldNode(node)
+
+
+class Kube(Dialect):
+    """What kube-scheduler sends to an extender, and what it reads."""
+
+    name: ClassVar[str] = "kube"
+    carries: ClassVar[frozenset[str]] = frozenset(verb.name for verb in KUBE_PATHS.values())
+    shapes: ClassVar[dict[Kind, Any]] = {Kind.TASK: KubeTask, Kind.NODE: KubeNode}
+
+    # -- questions ------------------------------------------------------------------------------------------------
+    def task(self, task: Task) -> api.Pod:
+        return pod_of(task)
+
+    def node(self, node: Node, written: Written) -> api.NodeObject:
+        return node.object
+
+    def named_node(self, name: str) -> str:
+        return name
+
+    def question(self, verb: Verb[Any], parts: Sequence[bytes | Sequence[bytes]], *, names_only: bool = False) -> bytes:
+        pod, nodes = cast("bytes", parts[0]), b",".join(cast("Sequence[bytes]", parts[1]))
+        if names_only:
+            return b'{"Pod":%b,"Nodes":null,"NodeNames":[%b]}' % (pod, nodes)
+        items = b"[%b]" % nodes if nodes else b"null"
+        return b'{"Pod":%b,"Nodes":{"metadata":{},"items":%b},"NodeNames":null}' % (pod, items)
+
+    def bind(self, verb: Verb[Any], intent: Bind, task: bytes | None) -> bytes:
+        namespace, _, name = intent.pod.rpartition("/")
+        said = {"PodName": name, "PodNamespace": namespace, "PodUID": intent.uid, "Node": intent.node}
+        return gojson.encode(said)
+
+    def preempt(self, evictor: Task, evictees: Sequence[Task], *, names_only: bool) -> bytes:
+        """Is there anything against these victims, node by node?"""
+        by_node: dict[str, list[Task]] = {}
+        for task in evictees:
+            by_node.setdefault(task.node_name, []).append(task)
+        if names_only:
+            meta = a.write_meta_victims({node: ([t.uid for t in tasks], 0) for node, tasks in by_node.items()})
+            whole = None
+        else:
+            meta = None
+            whole = {
+                node: {"Pods": [pod_of(task) for task in by_node[node]], "NumPDBViolations": 0}
+                for node in sorted(by_node)
+            }
+        said = {"Pod": pod_of(evictor), "NodeNameToVictims": whole, "NodeNameToMetaVictims": meta}
+        return gojson.encode(said)
+
+    def read(self, verb: Verb[Any], message: Mapping[str, msgspec.Raw], known: Known) -> dict[str, Any]:
+        self._carried(verb)
+        fields = {name.casefold(): raw for name, raw in message.items()}
+        try:
+            if verb is BIND:
+                return _bind(
+                    Fields(verb.name, "request", {name: msgspec.json.decode(raw) for name, raw in fields.items()})
+                )
+            pod = fields.get("pod")
+            if pod is None or bytes(pod) == b"null":
+                raise InvalidInput("Pod: must be given")
+            task = known(self, Kind.TASK, pod)
+            if verb is PREEMPT:
+                return {"task": task, "candidates": self._candidates(verb, fields, known)}
+            names = _NAMES.decode(fields.get("nodenames", msgspec.Raw(b"null")))
+            if names is not None:
+                named = [ToldNode(api.NodeObject(metadata=api.Metadata(name=name)), bare=True) for name in names]
+                return {"task": task, "nodes": named, "names_only": True}
+            listed = decoder(_Nodes | None).decode(fields.get("nodes", msgspec.Raw(b"null")))
+            items = (listed.items if listed is not None else None) or ()
+            return {"task": task, "nodes": [known(self, Kind.NODE, item) for item in items]}
+        except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise WireError(verb.name, f"request: {error}") from error
+
+    def _candidates(self, verb: Verb[Any], fields: dict[str, msgspec.Raw], known: Known) -> dict[str, ToldVictims]:
+        """Victims by node, told by UID only or whole."""
+        told = fields.get("nodenametometavictims")
+        meta = a.meta_victims(
+            Fields(verb.name, "request", {"nodeNameToMetaVictims": msgspec.json.decode(told) if told else None})
+        )
+        if meta:
+            return {
+                node: ToldVictims(tuple(ToldTask(named_pod("", "", uid), bare=True) for uid in uids), broken)
+                for node, (uids, broken) in meta.items()
+            }
+        raw = fields.get("nodenametovictims") or fields.get("nodetovictims")  # before v1
+        whole: dict[str, _Victims] = decoder(dict[str, _Victims] | None).decode(raw or b"null") or {}
+        return {
+            node: ToldVictims(
+                tuple(known(self, Kind.TASK, pod) for pod in one.Pods or one.pods or ()),
+                one.NumPDBViolations or one.numPDBViolations,
+            )
+            for node, one in whole.items()
+        }
+
+    # -- answers --------------------------------------------------------------------------------------------------
+    def _said(self, answer: Answer) -> object:
+        match answer:
+            case a.Refusals():
+                return _filtered(answer)
+            case a.Scores():
+                scores = answer.scores if isinstance(answer.scores, dict) else {}
+                gojson.numbers(scores)  # refuses what is no number
+                return [{"Host": node, "Score": floor(scores[node] + 0.5)} for node in sorted(scores)]
+            case a.Error():
+                return {"Error": answer.error}
+            case _:
+                return answer.said()
+
+    def read_answer(self, verb: Verb[A], body: bytes) -> A:
+        """As elsewhere, but a node that the answer does not name does not fit, and no scores are an answer."""
+        self._carried(verb)
+        value = read_answer(verb.name, body)
+        if issubclass(verb.answer, a.Scores) and (value is None or isinstance(value, list)):
+            return verb.answer(scores=a.host_priorities(verb.name, value or []))
+        answer = a.of_value(verb.name, verb.answer, value)
+        if isinstance(answer, a.Refusals) and answer.fitting is None:
+            return cast("A", msgspec.structs.replace(answer, fitting=[]))
+        return answer
+
+
+def _bind(fields: Fields) -> dict[str, Any]:
+    pod = named_pod(fields.text("podNamespace"), fields.identity("podName"), fields.text("podUID"))
+    node = api.NodeObject(metadata=api.Metadata(name=fields.identity("node")))
+    return {"task": ToldTask(pod, bare=True), "node": ToldNode(node, bare=True)}
+
+
+def _filtered(answer: a.Refusals) -> Json:
+    if answer.fitting is None and not answer.error:
+        raise InvalidInput("fitting: must name the nodes that fit")
+    refused = answer.errors | {node: f"code {code}" for node, code in answer.codes.items() if code}
+    reasons = {node: answer.errors.get(node) or text for node, text in sorted(refused.items())}
+    final = {node for node, code in answer.codes.items() if code == a.UNRESOLVABLE}
+    whole = answer.echoed is not None
+    return {
+        "Nodes": {"metadata": {}, "items": answer.echoed or None} if whole else None,
+        "NodeNames": None if whole else answer.fitting or [],
+        "FailedNodes": {node: text for node, text in reasons.items() if node not in final},
+        "FailedAndUnresolvableNodes": {node: text for node, text in reasons.items() if node in final},
+        "Error": answer.error,
+    }

@@ -1,1 +1,0 @@
-"""The extension points that an extender answers: about nodes, about victims, about jobs and queues."""
