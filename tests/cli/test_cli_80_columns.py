@@ -14,7 +14,7 @@ from cli_runs import DEMO, DEMO_CONF, Pumice
 from pumice.bench.shapes import SHAPES
 from pumice.cli import bench
 from pumice.cli.app import app
-from pumice.cli.layout import LONGEST_WORD, counted, middle
+from pumice.cli.layout import LONGEST_WORD
 
 NODE = "gke-production-europe-west4-a100-80gb-pool-{}-7f3a2b1c"
 JOB = "llm-pretraining-of-the-large-language-model-team-run-{}"
@@ -118,14 +118,3 @@ def test_the_tables_of_the_benchmarks_fit(monkeypatch: pytest.MonkeyPatch) -> No
     lines = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
     assert len(lines) > 2 * len(SHAPES)
     assert [line for line in lines if len(line) > 80] == []
-
-
-def test_a_cut_name_keeps_its_ends() -> None:
-    assert middle("abcdefghij", 10) == "abcdefghij"
-    assert middle("abcdefghijk", 10) == "abcde…hijk"
-    assert middle("abcdefghijk", 5) == "ab…jk"
-
-
-def test_one_is_not_many() -> None:
-    assert [counted(n, "job") for n in (0, 1, 2, 1000)] == ["0 jobs", "1 job", "2 jobs", "1,000 jobs"]
-    assert counted(2, "policy", "policies") == "2 policies"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli import render
-from pumice.cli.layout import counted
 from pumice.cli.options import (
     JsonOption,
     Output,
@@ -20,6 +19,7 @@ from pumice.cli.options import (
     registry_with,
 )
 from pumice.errors import PluginLoadError
+from pumice.words import counted
 
 if TYPE_CHECKING:
     from pumice.config import Loaded

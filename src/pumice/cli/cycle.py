@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli import render
-from pumice.cli.layout import counted
 from pumice.cli.options import (
     CompatOption,
     ConfOption,
@@ -23,6 +22,7 @@ from pumice.cli.options import (
     load_conf,
     registry_with,
 )
+from pumice.words import counted
 
 if TYPE_CHECKING:
     from pumice.config import SchedulerConf

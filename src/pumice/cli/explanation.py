@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pumice.cli import outcome, render
-from pumice.cli.layout import counted
 from pumice.framework.explaining.explain import Explanation, NearMiss, NodeReason, Stage
+from pumice.words import counted
 
 
 def show(why: Explanation) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render
-from pumice.cli.layout import counted
 from pumice.cli.options import ConfOption, JsonOption, Output, OutputOption, as_json
 from pumice.cli.usage import WrongUsage
 from pumice.errors import InvalidInput
+from pumice.words import counted
 
 if TYPE_CHECKING:
     from pumice.extender.answering.policies import PolicyServer

@@ -23,19 +23,6 @@ class Layout:
     gap: int
 
 
-def middle(text: str, width: int) -> str:
-    """A name in at most *width* characters: beginnings are often alike, so the middle is what goes."""
-    if len(text) <= width:
-        return text
-    behind = (width - 1) // 2
-    return f"{text[: width - 1 - behind]}…{text[len(text) - behind :]}"
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number with its noun: ``1 job``, ``2 jobs``."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
-
-
 def fit(
     titles: Sequence[str],
     rows: Sequence[Sequence[str]],

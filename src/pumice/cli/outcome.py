@@ -8,7 +8,6 @@ from typing import Any
 
 from pumice.cli import render
 from pumice.cli.amounts import short
-from pumice.cli.layout import counted
 from pumice.framework.explaining.explain import Explanation, explain, waits
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
@@ -18,6 +17,7 @@ from pumice.model.job import Job
 from pumice.model.resources import CPU, MEMORY, dim_name
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
+from pumice.words import counted
 
 STOPPED = {
     Stage.ABSENT: "not considered",

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from pumice.cli.layout import SAYS_NOTHING, fit, middle
+from pumice.cli.layout import SAYS_NOTHING, fit
+from pumice.words import distinct
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -78,7 +79,8 @@ def table(
     """Print a table. Numbers stand to the right.
 
     In a terminal that is too narrow, columns in *spare* are left out (those that say nothing first; what else is left
-    out is said), *names* are cut in the middle and cells in *wrap* broken between words. A pipe gets everything.
+    out is said), *names* are cut so that they still differ, and cells in *wrap* are broken between words. A pipe gets
+    everything.
     """
     from rich import box
     from rich.table import Table
@@ -96,8 +98,9 @@ def table(
         justify: Literal["left", "right"] = "right" if numeric else "left"
         out.add_column(columns[at], justify=justify, width=wide, no_wrap=not broken, overflow="fold")
         if columns[at] in names:
+            labels = distinct((plain[at] for plain in texts), wide)
             for row, plain in zip(body, texts, strict=True):
-                row[at] = middle(plain[at], wide)
+                row[at] = labels[plain[at]]
     for row in body:
         shown = (row[at] for at in fitted.columns)
         out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in shown))

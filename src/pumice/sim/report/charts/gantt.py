@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 
 from pumice.sim.report import units
 from pumice.sim.report.charts.plot import percent, time_ticks, x_axis
@@ -11,9 +11,12 @@ from pumice.sim.report.markup import Markup, tag
 from pumice.sim.report.palette import OTHER_CLASS
 from pumice.sim.results import timeline
 from pumice.sim.results.records import EvictionRecord, JobRecord, PodRecord, RunRecord
+from pumice.words import distinct
 
 HEAVIEST = 32
 LONGEST = 16
+_NAME = 20
+"""Letters of a name that its column has room for."""
 _MARKS = 40
 """Evictions marked in one row at most; a job bounced more often shows that by then."""
 
@@ -43,13 +46,33 @@ def gantt(run: RunRecord, jobs: list[JobRecord], colours: Mapping[str, str]) -> 
         evictions[eviction.job].append(eviction)
     first, last = timeline.span(run)
     scale = _Scale(first, max(last - first, 1.0))
+    names = labels(jobs)
     rows = [
-        _row(job, pods[job.key], evictions[job.key], run.horizon, scale, colours.get(job.queue, OTHER_CLASS))
+        _row(
+            job,
+            names[job.key],
+            pods[job.key],
+            evictions[job.key],
+            run.horizon,
+            scale,
+            colours.get(job.queue, OTHER_CLASS),
+        )
         for job in jobs
     ]
     ticks = time_ticks(scale.length)
     grid = tag("div", *(tag("i", style=f"left:{percent(tick.at)}") for tick in ticks), class_="lines")
     return tag("div", grid, *rows, tag("div", tag("span"), x_axis(ticks), class_="axis"), class_="gantt")
+
+
+def labels(jobs: Sequence[JobRecord]) -> dict[str, str]:
+    """Return what stands before the row of each job, by key: short names, no two alike.
+
+    A namespace is told where two jobs have one name.
+    """
+    count = Counter(job.name for job in jobs)
+    full = {job.key: job.name if count[job.name] == 1 else job.key for job in jobs}
+    short = distinct(full.values(), _NAME)
+    return {key: short[name] for key, name in full.items()}
 
 
 class _Scale:
@@ -64,7 +87,13 @@ class _Scale:
 
 
 def _row(
-    job: JobRecord, pods: list[PodRecord], evictions: list[EvictionRecord], horizon: float, scale: _Scale, colour: str
+    job: JobRecord,
+    label: str,
+    pods: list[PodRecord],
+    evictions: list[EvictionRecord],
+    horizon: float,
+    scale: _Scale,
+    colour: str,
 ) -> Markup:
     stays = timeline.stays(pods, horizon)
     if not stays and job.start is not None:  # no pods were recorded
@@ -84,7 +113,7 @@ def _row(
     size = (
         f"{units.number(job.gpus)} GPU{'' if job.gpus == 1 else 's'}" if job.gpus else f"{units.number(job.cpus)} CPU"
     )
-    name = tag("span", tag("i", class_=f"swatch {colour}"), tag("b", job.name), tag("small", size), class_="job")
+    name = tag("span", tag("i", class_=f"swatch {colour}"), tag("b", label), tag("small", size), class_="job")
     tip = f"{job.key}\nqueue {job.queue}" + (f", user {job.user}" if job.user else "")
     return tag("div", name, tag("div", *parts, class_="track"), class_="row", title=tip)
 

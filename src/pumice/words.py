@@ -1,0 +1,52 @@
+"""Names and numbers as people read them: cut where they are long, told apart where they are alike."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+SHORTEST: Final = 8
+"""A label is not cut to fewer characters than this."""
+
+
+def middle(text: str, width: int) -> str:
+    """A name in at most *width* characters: beginnings are often alike, so the middle is what goes."""
+    if len(text) <= width:
+        return text
+    behind = (width - 1) // 2
+    return f"{text[: width - 1 - behind]}…{text[len(text) - behind :]}"
+
+
+def distinct(names: Iterable[str], width: int) -> dict[str, str]:
+    """A label of about *width* characters for each name, no two alike.
+
+    A name is cut in the middle. Where that makes several look the same, they are told by the part in which they
+    differ, and what they share before it goes.
+    """
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for name in dict.fromkeys(names):
+        alike[middle(name, width)].append(name)
+    labels: dict[str, str] = {}
+    for label, group in alike.items():
+        if len(group) == 1:
+            labels[group[0]] = label
+        elif width <= SHORTEST:
+            labels |= {name: name for name in group}
+        else:
+            shared = _shared(group)
+            parts = distinct((name[shared:] for name in group), width - 1)
+            labels |= {name: f"…{parts[name[shared:]]}" for name in group}
+    return labels
+
+
+def _shared(names: Sequence[str]) -> int:
+    """How many characters all names begin with."""
+    return next(
+        (at for at, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1), min(map(len, names))
+    )
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: ``1 job``, ``2 jobs``."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
