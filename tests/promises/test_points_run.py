@@ -17,7 +17,8 @@ import pytest
 
 from pumice.framework.points import POINTS, Failure, Point, rules
 from pumice.framework.points import table as t
-from pumice.framework.session.session import PluginEntry, Session
+from pumice.framework.session.opened import PluginEntry
+from pumice.framework.session.session import Session
 from pumice.model.reason import Unfit, Verdict, reason_id
 from pumice.testing import job, node, queue, session
 

@@ -20,7 +20,7 @@ from pumice.errors import InvalidInput
 from pumice.framework.compat import PUMICE
 from pumice.framework.points import FLAGS
 from pumice.framework.registry import PluginInfo, Registry, build
-from pumice.framework.session.session import PluginEntry
+from pumice.framework.session.opened import PluginEntry
 from pumice.sockets import tcp_listener
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ normalise over the candidates, are asked when a choice is made (`choose.py`).
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -41,6 +42,7 @@ from pumice.state.table import NodeTable
 
 GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
 _NEG_INF: Final = float("-inf")
+_NUMBERS: Final = count()
 
 
 class Evaluator:
@@ -69,7 +71,7 @@ class Evaluator:
         asked.sort(key=lambda c: c.scope is Scope.SESSION)
         extra = {c.key: c for c in reversed(asked) if c.key is not None and c.key is not same_class}
         self._extra_keys = list(reversed(extra.values()))
-        self._fresh: set[Hashable] = set()
+        self._number = next(_NUMBERS)
         self._kinds = cache.kinds_of(table)
 
     # -- views ----------------------------------------------------------------------------------------------------
@@ -91,9 +93,9 @@ class Evaluator:
             self.cache.trim(self.table.size)
         else:
             views.move_to_end(key)
-        if key not in self._fresh:
+        if view.split_by != self._number:
             self._split(view, task)
-            self._fresh.add(key)
+            view.split_by = self._number
         view.task = task
         self._refresh(view, task)
         return view

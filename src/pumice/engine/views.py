@@ -102,7 +102,7 @@ class ClassView:
         *("changed_at", "code", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
-        *("any_stale", "flat", "room", "scalar_filters", "scalar_scorers", "stale"),
+        *("any_stale", "flat", "room", "scalar_filters", "scalar_scorers", "split_by", "stale"),
     )
 
     task: Task
@@ -136,6 +136,8 @@ class ClassView:
         self.touched_at = self.changed_at = self.future_at = -1
         self.raws: list[Floats | None] = []
         self.room: ClassRoom | None = None
+        self.split_by = -1
+        """Whose callbacks it was last made of: the number of an evaluator."""
 
 
 @dataclass(slots=True)

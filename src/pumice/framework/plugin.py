@@ -16,7 +16,7 @@ __all__ = ["Action", "Arguments", "Event", "EventHandler", "Plugin"]
 
 
 class Plugin:
-    """A scheduling policy. Built from its arguments anew for each session.
+    """A scheduling policy. Built from its arguments anew for each session, unless it says otherwise.
 
     A method named after an extension point (``predicate``, ``node_order``, ``job_order`` …) is registered by itself;
     others are registered in `on_session_open`. What must outlive a session goes into ``ssn.memory``.
@@ -33,6 +33,14 @@ class Plugin:
 
     def on_session_open(self, ssn: Session) -> None:
         """Register callbacks and compute what they need. Keep it light: it runs every cycle."""
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        """May this very object serve another session, with what it registered in the last one? No, unless it says so.
+
+        One that says yes has done whatever else `on_session_open` does, and has forgotten what it found out in the last
+        session. It counts only where the class itself has this method: a class made of another is asked by its own.
+        """
+        return False
 
     def on_session_close(self, ssn: Session) -> None:
         """Clean up, write conditions, publish metrics."""

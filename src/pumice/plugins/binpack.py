@@ -45,9 +45,13 @@ class Binpack(Plugin):
         self._plans: dict[int, _Plan] = {}
 
     def on_session_open(self, ssn: Session) -> None:
-        self._offers = Offers.kept(ssn.runtime.kept, ssn.state.table)
+        self.on_session_reopen(ssn)
         if self._weight:
             ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True)
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        self._offers = Offers.kept(ssn.runtime.kept, ssn.state.table)
+        return True
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
         klass = task.klass

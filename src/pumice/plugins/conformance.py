@@ -22,6 +22,9 @@ class Conformance(Plugin):
         ssn.add_reclaimable_fn(self.name, _ordinary)
         ssn.add_unified_evictable_fn(self.name, _ordinary)
 
+    def on_session_reopen(self, ssn: Session) -> bool:
+        return True
+
 
 def _ordinary(_: object, candidates: Sequence[Task]) -> list[Task]:
     return [t for t in candidates if t.namespace != "kube-system" and t.pod.spec.priority_class_name not in _CRITICAL]

@@ -23,7 +23,7 @@ class Gang(Plugin):
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
-        self._fit_errors = {} if ssn.compat.best_effort_gangs else ssn.outcome.fit_errors
+        self.on_session_reopen(ssn)
         self._roles_matter = not ssn.compat.role_minimums
         self._smallest = 1 if ssn.compat.gang_of_one else 2
         ssn.add_job_valid_fn(self.name, _valid)
@@ -37,6 +37,10 @@ class Gang(Plugin):
         ssn.add_preemptable_fn(self.name, self._spare)
         ssn.add_reclaimable_fn(self.name, self._spare)
         ssn.add_unified_evictable_fn(self.name, _everyone)
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        self._fit_errors = {} if ssn.compat.best_effort_gangs else ssn.outcome.fit_errors
+        return True
 
     def _ready(self, job: Job) -> Verdict:
         """Have enough tasks a place? Waiting ones that ask for nothing count, until one is found to fit nowhere."""

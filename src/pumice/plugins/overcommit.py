@@ -33,16 +33,20 @@ class Overcommit(Plugin):
         super().__init__(arguments)
         factor = arguments.float("overcommit-factor", _DEFAULT_FACTOR)
         self._factor = factor if factor >= 1 else _DEFAULT_FACTOR
-        self._inqueue: dict[int, Number] | None = None
 
     def on_session_open(self, ssn: Session) -> None:
+        self.on_session_reopen(ssn)
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_minimum, lasting=True)
+        ssn.add_job_enqueued_fn(self.name, self._enqueued)
+
+    def on_session_reopen(self, ssn: Session) -> bool:
         self._ssn = ssn
+        self._inqueue: dict[int, Number] | None = None
         self._used = used = dict(ssn.state.used_total)
         self._budget = {d: v * self._factor for d, v in ssn.state.total.items()}
         self._idle: dict[int, Number] = {d: v - used.get(d, 0) for d, v in self._budget.items()}
         self._twice = ssn.keep_sum("admitted", _admitted_twice) if ssn.compat.overcommit_double_count else None
-        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_minimum, lasting=True)
-        ssn.add_job_enqueued_fn(self.name, self._enqueued)
+        return True
 
     def _admitted(self) -> dict[int, Number]:
         """What jobs that were let in have still to get."""

@@ -24,6 +24,9 @@ class Priority(Plugin):
         ssn.add_unified_evictable_fn(self.name, _evictable)
         ssn.add_job_starving_fn(self.name, _starving)
 
+    def on_session_reopen(self, ssn: Session) -> bool:
+        return True
+
 
 def _task_key(task: Task) -> int:
     return -task.priority

@@ -16,7 +16,7 @@ from pumice.framework.docs import Who
 from pumice.framework.plugin import Action
 from pumice.framework.points import FLAGS, POINTS
 from pumice.framework.registry import PluginInfo, Registry, build
-from pumice.framework.session.session import PluginEntry
+from pumice.framework.session.opened import PluginEntry
 from pumice.scheduler.trying import Trial, try_plugins
 from pumice.state.cluster import ClusterState
 

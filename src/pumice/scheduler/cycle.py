@@ -57,9 +57,10 @@ def _run(
     inspect: Callable[[Session], None] | None,
 ) -> CycleReport:
     started = time.perf_counter()
+    stands = runtime.take_opened(state, assembly)
     session = Session(
         state,
-        tiers=assembly.tiers(),
+        tiers=assembly.tiers() if stands is None else stands.tiers,
         actions=assembly.conf.actions,
         action_arguments=assembly.action_arguments,
         compat=assembly.compat,
@@ -68,6 +69,7 @@ def _run(
         signature=assembly.conf.digest,
         environment=environment,
         unasked=assembly.unasked,
+        stands=stands,
     )
     sent, nominations = sent_of(state), dict(runtime.nominations)
     try:
@@ -111,6 +113,8 @@ def _run(
         counters=session.metrics.counters,
         histograms=session.metrics.histograms,
     )
+    if (left := session.leave()) is not None:
+        runtime.opened = state, assembly, left
     session.retire()
     return report
 

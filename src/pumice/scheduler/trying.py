@@ -19,7 +19,8 @@ from pumice.framework.names import unknown
 from pumice.framework.points.callback import Callback, takes, where
 from pumice.framework.points.events import HANDLERS
 from pumice.framework.points.guard import OURS, author_line
-from pumice.framework.session.session import PluginEntry, Session
+from pumice.framework.session.opened import PluginEntry
+from pumice.framework.session.session import Session
 from pumice.model.api import (
     AnyObject,
     Container,

@@ -47,6 +47,11 @@ class Failures:
         self.errors: list[PluginError] = []
         self.failed: set[str] = set()
 
+    def again(self, metrics: Metrics) -> Failures:
+        """The same for another session, in which nothing went wrong yet."""
+        self._metrics, self.errors, self.failed = metrics, [], set()
+        return self
+
     def contain(
         self,
         plugin: str,

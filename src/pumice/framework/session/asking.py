@@ -12,13 +12,14 @@ from pumice.framework.points.point import A, P, Point
 from pumice.framework.points.rules import Rule
 from pumice.framework.points.sort_keys import compared, guarded_key, joined
 from pumice.framework.points.table import POINTS
+from pumice.framework.session.opened import Asked as Made
 from pumice.framework.session.runtime import Runtime
 from pumice.model.node import Node
 from pumice.model.task import Task
 
 if TYPE_CHECKING:
     from pumice.framework.plugin import Action
-    from pumice.framework.session.session import PluginEntry
+    from pumice.framework.session.opened import Opened, PluginEntry
 
 
 STRICT = False
@@ -48,11 +49,21 @@ class Asking:
     _registered: dict[str, dict[str, list[Callback]]]
     _tiers: Sequence[Sequence[PluginEntry]] | None
 
-    def _begin_asking(self) -> None:
-        self._chains: dict[str, list[list[Callback]]] = {}
-        self._bound: dict[str, Call] = {}
-        self._keys: dict[str, Callable[[Any], Any] | None] = {}
+    def _begin_asking(self, stands: Opened | None) -> None:
+        asked = Made() if stands is None else stands.asked
+        self._chains: dict[str, list[list[Callback]]] = asked.chains
+        self._bound: dict[str, Call] = asked.bound
+        self._keys: dict[str, Callable[[Any], Any] | None] = asked.keys
+        self.__dict__.update(asked.attributes)
         self._entries: dict[str, list[tuple[int, int, PluginEntry]]] | None = None
+
+    def _asked(self) -> Made:
+        """What was made of the registrations, for the next session."""
+        if STRICT:  # each question is looked at by the session in which it is asked
+            return Made(self._chains, {}, self._keys, {})
+        own = self.__dict__
+        attributes = {name: call for name, call in self._bound.items() if name in own}
+        return Made(self._chains, self._bound, self._keys, attributes)
 
     # -- who is asked -----------------------------------------------------------------------------------------------
     def chain(self, point: str) -> list[list[Callback]]:

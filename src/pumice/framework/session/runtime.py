@@ -10,6 +10,7 @@ from pumice.engine.hypernodes import HyperNodeTree
 from pumice.engine.views import ViewCache
 from pumice.framework.points.health import Health
 from pumice.framework.session.backlog import Backlog
+from pumice.framework.session.opened import Opened
 
 
 @dataclass(slots=True)
@@ -50,6 +51,14 @@ class Runtime:
     orders: dict[tuple[object, ...], list[list[str]]] = field(default_factory=dict)
     """Who is asked at a point, tier by tier, by configuration and who registers there."""
 
+    opened: tuple[object, object, Opened] | None = None
+    """What the last session left to the next one, with the state and the configuration that it had."""
+
+    def take_opened(self, state: object, assembly: object) -> Opened | None:
+        """What the last session left, if it was on the same state under the same configuration; it can be had once."""
+        known, self.opened = self.opened, None
+        return known[2] if known is not None and known[0] is state and known[1] is assembly else None
+
     def rng(self) -> random.Random | None:
         """The generator of this cycle where ties are settled at random."""
         return random.Random(f"{self.seed}/{self.cycle}") if self.random_ties else None
@@ -66,4 +75,5 @@ class Runtime:
         self.backlog = Backlog()
         self.admissions = Backlog()
         self.orders = {}
+        self.opened = None
         self.key_kinds.clear()

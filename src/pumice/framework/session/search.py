@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -26,6 +26,9 @@ ASKS = (
     *(t.BEST_NODE, t.GPU_ORDER),
 )
 
+SEARCHED: Final = frozenset(point.at for point in ASKS)
+"""The points of which the engine of a session is made."""
+
 
 class Search:
     """Filters, scores and the choice of a node, for one session."""
@@ -34,6 +37,18 @@ class Search:
         self._ssn = ssn
         self._evaluator: Evaluator | None = None
         self._chooser: Chooser | None = None
+
+    def again(self, ssn: Session) -> Search:
+        """The same for another session, in which the same callbacks are asked."""
+        self._ssn = ssn
+        return self
+
+    def rest(self) -> None:
+        """The session is over: let go of what was found out in it alone."""
+        if self._chooser is not None:
+            self._chooser.forget()
+        if self._ssn.runtime.random_ties:
+            self._chooser = None  # each cycle has its own generator
 
     def forget(self) -> None:
         """Somebody registered, or the session is over: have it made anew."""

@@ -24,13 +24,14 @@ from pumice.framework.points.registration import Fn, Registration
 from pumice.framework.points.table import POINTS
 from pumice.framework.session.budgets import Budgets
 from pumice.framework.session.nominations import hold_rooms, holds
+from pumice.framework.session.opened import Left, Opened, PluginEntry
 from pumice.framework.session.orders import Orders
 from pumice.framework.session.outcome import Outcome
 from pumice.framework.session.problems import tell_problems
 from pumice.framework.session.questions import Questions
 from pumice.framework.session.refused import learn_refusals
 from pumice.framework.session.runtime import Runtime
-from pumice.framework.session.search import Search
+from pumice.framework.session.search import SEARCHED, Search
 from pumice.framework.session.statement import Statement
 from pumice.model.intents import Choice
 from pumice.model.job import Job
@@ -43,16 +44,6 @@ from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
 S = TaskStatus
-
-
-@dataclass(slots=True)
-class PluginEntry:
-    """A plugin of a tier: its object, its conf name and which of its flags are on."""
-
-    name: str
-    build: Callable[[], Any]
-    enabled: Callable[[str], bool]
-    plugin: Any = None
 
 
 @dataclass(slots=True)
@@ -85,8 +76,11 @@ class Session(Registration, Questions):
         signature: object = None,
         environment: Mapping[str, Any] | None = None,
         unasked: frozenset[str] = frozenset(),
+        stands: Opened | None = None,
     ) -> None:
-        """*unasked*: the points that no action asks, so that whoever registers there is told."""
+        """*unasked*: the points that no action asks, so that whoever registers there is told. *stands*: what an
+        earlier session on the same state, of the same tiers, left to this one.
+        """
         self.state = state
         self.compat = compat
         self.runtime = runtime if runtime is not None else Runtime()
@@ -100,17 +94,19 @@ class Session(Registration, Questions):
         self.simulates = False
         """Are queues asked for the sums alone, whatever their state? So in the dry runs of Volcano's preempt."""
         self.metrics = Metrics()
-        self.failures = self._make_failures()
+        self.failures = self._make_failures() if stands is None else stands.failures.again(self.metrics)
         self.budgets = Budgets(state, as_volcano=compat.disruption_budgets, kept=self.runtime.kept)
         self.handlers = Handlers(self.failures, state, raising_objects=compat.raising_handlers)
         self.binds = Binds(self.failures)
         self.outcome = Outcome(state, self.runtime)
         self.orders = Orders(self)
-        self.search = Search(self)
+        self.search = Search(self) if stands is None else stands.search.again(self)
         self.timings: dict[tuple[str, str], float] = {}
         self.warnings: list[str] = []
         self._tiers, self._action_arguments, self._unasked = tiers, action_arguments, unasked
-        self._registered: dict[str, dict[str, list[Callback]]] = {}
+        self._registered: dict[str, dict[str, list[Callback]]] = {} if stands is None else stands.registered
+        self._left = Left()
+        self._may_stand = True
         self._opening = ""
         self._opening_entry: PluginEntry | None = None
         self._opened: list[tuple[str, Any]] = []
@@ -118,7 +114,7 @@ class Session(Registration, Questions):
         self._preemptive_at = -1
         state.refresh()
         self._changed: dict[str, Job] = dict(state.changed_jobs)
-        self._begin_asking()
+        self._begin_asking(stands)
 
     def _make_failures(self) -> Failures:
         return Failures(self.runtime.health, self.runtime.told, self.metrics)
@@ -255,18 +251,20 @@ class Session(Registration, Questions):
         also = declared.pop("also", False)
         shaped = fn if declared.get("sort_key") and callable(fn) else adapted(rule, name, fn)
         callback = Callback(name, point, shaped, **declared)
-        at_point = self._registered.get(point)
-        if at_point is None:
-            self._registered[point] = {name: [callback]}
-        elif also and name in at_point:
+        at_point = self._registered.setdefault(point, {})
+        if self._opening_entry is None or (name in at_point and (point, name) not in self._left.at):
+            self._may_stand = False  # outside of an opening, or in the place of another plugin
+        if also and name in at_point:
             at_point[name].append(callback)
         else:
             at_point[name] = [callback]
+        self._left.at.append((point, name))
         if self._chains:
-            self._ask_anew(point)
-            self.search.forget()
+            self._forget_chain(point)
         if point in self._unasked:
-            self.warnings.append(f"plugin {name!r} registers at {point}, which no action asks")
+            warning = f"plugin {name!r} registers at {point}, which no action asks"
+            self.warnings.append(warning)
+            self._left.warnings.append(warning)
 
     def add_event_handler(self, handler: EventHandler) -> None:
         """Be told of every virtual placement and its undoing.
@@ -276,14 +274,17 @@ class Session(Registration, Questions):
         if not isinstance(handler, EventHandler):
             raise PluginLoadError(f"add_event_handler: needs an EventHandler, got {shown(handler)}")
         handler.plugin = handler.plugin or self._opening
+        self._left.lasts = False
         self.handlers.add(handler)
 
     def register_binder(self, name: str, binder: Any) -> None:
         """Offer a binder; a later one of the same name replaces it."""
+        self._left.lasts = False
         self.binds.offer(name, binder)
 
     def prepare_binds(self, fn: Callable[[Task], Sequence[Choice]]) -> None:
         """Let *fn* say what must be done for the claims of a task before it is bound."""
+        self._left.lasts = False
         self.binds.prepare(self._opening, fn)
 
     # -- opening and closing ----------------------------------------------------------------------------------------
@@ -299,14 +300,46 @@ class Session(Registration, Questions):
                 health = self.runtime.health.get(entry.name)
                 if health is not None and health.quarantined:
                     continue
-                self._opening_entry, entry.plugin = entry, None
+                self._opening_entry = entry
+                if entry.left is not None and self._goes_on(entry, entry.left):
+                    continue
+                entry.plugin, entry.left = None, None
+                self._left = Left()
                 try:
                     entry.plugin = entry.build()
                     self._open(entry.plugin, entry.name)
+                    self._left.lasts &= "on_session_reopen" in vars(type(entry.plugin))
+                    entry.left = self._left
                 except FAILS as exc:
                     self._leave_out(entry.name, entry.plugin, exc)
         self._opening_entry = None
         return self
+
+    def _goes_on(self, entry: PluginEntry, left: Left) -> bool:
+        """Does a plugin of the last session serve this one too? If not, what it registered is taken back."""
+        plugin, name = entry.plugin, entry.name
+        started = time.perf_counter()
+        try:
+            if left.lasts:
+                self._opening = name
+                if plugin.on_session_reopen(self):
+                    self._opened.append((name, plugin))
+                    self.warnings += left.warnings
+                    self.timings["open", name] = time.perf_counter() - started
+                    return True
+        except FAILS as exc:
+            self.failures.contain(name, "on_session_reopen", exc, fn=plugin.on_session_reopen)
+        finally:
+            self._opening = ""
+        for point, registered in dict.fromkeys(left.at):
+            del self._registered[point][registered]
+            self._forget_chain(point)
+        return False
+
+    def _forget_chain(self, point: str) -> None:
+        self._ask_anew(point)
+        if point in SEARCHED:
+            self.search.forget()
 
     def _leave_out(self, name: str, plugin: Any, exc: BaseException) -> None:
         """A plugin could not be opened: what it registered until then is taken back, as if it were not there."""
@@ -381,6 +414,14 @@ class Session(Registration, Questions):
             if op.task.status is S.PIPELINED:
                 self.state.move(op.task, S.PENDING, None)
         self.state.end_session()
+
+    def leave(self) -> Opened | None:
+        """What the next session on the same state, of the same tiers, may go on with; nothing where a plugin failed."""
+        if self._tiers is None or self.failures.failed or not self._may_stand:
+            return None
+        search, self.search = self.search, Search(self)
+        search.rest()
+        return Opened(self._tiers, self.failures, search, self._registered, self._asked())
 
     def retire(self) -> None:
         """Let go of everything that leads back here, so that a session that is over needs no garbage collector.

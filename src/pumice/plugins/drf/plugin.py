@@ -27,18 +27,27 @@ class Drf(Plugin):
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
-        self._ssn = ssn
-        self._total = [(d, v) for d, v in sorted(ssn.state.total.items()) if v >= TOLERANCE]
-        memory = ssn.memory
-        if memory.get("_total") != self._total:
-            memory["_total"] = self._total
-            ssn.orders.reorder_jobs()
+        self._begin(ssn)
         ssn.add_job_order_key_fn(self.name, self._share)
         ssn.add_preemptable_fn(self.name, self._preemptable)
         if ssn.flag("enableHierarchy"):
             self._hierarchy = self._current_hierarchy(ssn)
             ssn.add_queue_order_fn(self.name, self._hierarchy.compare)
             ssn.add_reclaimable_fn(self.name, self._reclaimable)
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        if ssn.flag("enableHierarchy"):
+            return False
+        self._begin(ssn)
+        return True
+
+    def _begin(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._total = [(d, v) for d, v in sorted(ssn.state.total.items()) if v >= TOLERANCE]
+        memory = ssn.memory
+        if memory.get("_total") != self._total:
+            memory["_total"] = self._total
+            ssn.orders.reorder_jobs()
 
     def _current_hierarchy(self, ssn: Session) -> Hierarchy:
         active = [q for q in ssn.queues.values() if q.jobs]

@@ -65,6 +65,7 @@ class NodeOrder(Plugin):
         self._weights = {name: arguments.int(f"{name}.weight", default) for name, default in _WEIGHTS.items()}
 
     def on_session_open(self, ssn: Session) -> None:
+        self._made_for = self._follows(ssn)
         add = partial(ssn.add_batch_node_order_fn, self.name, also=True)
         weight, used = self._weights, ssn.state.classes.features
         least, most, balanced = weight["leastrequested"], weight["mostrequested"], weight["balancedresource"]
@@ -94,6 +95,18 @@ class NodeOrder(Plugin):
                 add(company.score, key=company.facing, applies=company.applies, normalize=stretched(by))
             if by := weight["podtopologyspread"]:
                 add(SoftSpread(index).score, applies=has_soft_spread, normalize=fewest_is_best(by))
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        return self._made_for is not None and self._made_for == self._follows(ssn)
+
+    def _follows(self, ssn: Session) -> tuple[object, ...] | None:
+        """What the registrations follow from beside the arguments; None where they hold for one session only."""
+        used = ssn.state.classes.features
+        if Feature.NEIGHBOURS in used or (ssn.compat.blind_scores and not ssn.configured("predicates")):
+            return None
+        images = Images.kept(ssn.runtime.kept, ssn.state.table)
+        images.sync()
+        return frozenset(used), images, bool(images), Offers.kept(ssn.runtime.kept, ssn.state.table)
 
     def _add_images(self, ssn: Session, weight: int) -> None:
         images = Images.kept(ssn.runtime.kept, ssn.state.table)

@@ -61,6 +61,7 @@ class Predicates(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         used = ssn.state.classes.features
+        self._made_for = frozenset(used)
         add = ssn.add_batch_predicate_fn
         name, static = self.name, Scope.STATIC
         add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True, amounts_only=True)
@@ -78,6 +79,11 @@ class Predicates(Plugin):
             self._add_volumes(ssn)
         if self._counts_devices and Feature.DEVICE_CLAIMS in used:
             self._add_devices(ssn)
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        """What is registered follows from what pods use; what knows about neighbours is made anew."""
+        used = ssn.state.classes.features
+        return Feature.NEIGHBOURS not in used and used == self._made_for
 
     def _add_volumes(self, ssn: Session) -> None:
         """Limits, zones and binding, for clusters where pods use claims."""

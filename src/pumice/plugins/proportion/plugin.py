@@ -7,7 +7,6 @@ from functools import partial
 
 from pumice.engine.views import same_class
 from pumice.framework import quota
-from pumice.framework.arguments import Arguments
 from pumice.framework.evicting.victims import victim_order
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
@@ -30,14 +29,21 @@ class Proportion(Plugin):
     name = "proportion"
     arguments_read = ()
 
-    def __init__(self, arguments: Arguments) -> None:
-        super().__init__(arguments)
+    def on_session_open(self, ssn: Session) -> None:
+        self.on_session_reopen(ssn)
+        ssn.add_queue_order_key_fn(self.name, self._order)
+        ssn.add_overused_fn(self.name, self._overused)
+        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
+        ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
+        ssn.add_reclaimable_fn(self.name, self._reclaimable)
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_question, lasting=True)
+        ssn.add_job_enqueued_fn(self.name, self._enqueued)
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        self._ssn = ssn
         self._admitted: dict[str, dict[int, Number]] = {}
         self._shares: dict[str, tuple[int, float]] = {}
         self._refused: tuple[object, Verdict] = (None, PASS)
-
-    def on_session_open(self, ssn: Session) -> None:
-        self._ssn = ssn
         memory = ssn.memory
         filling: Filling | None = memory.get("_filling")
         if filling is None:
@@ -47,13 +53,7 @@ class Proportion(Plugin):
         filling.refresh(ssn.queues, ssn.state.queue_version, ssn.state.total)
         if filling.problems is not before:
             ssn.outcome.intents.extend(quota.queue_notes(before, filling.problems))
-        ssn.add_queue_order_key_fn(self.name, self._order)
-        ssn.add_overused_fn(self.name, self._overused)
-        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
-        ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
-        ssn.add_reclaimable_fn(self.name, self._reclaimable)
-        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_question, lasting=True)
-        ssn.add_job_enqueued_fn(self.name, self._enqueued)
+        return True
 
     # -- order ----------------------------------------------------------------------------------------------------
     def _share(self, queue: Queue) -> float:
