@@ -43,6 +43,18 @@ CASE = {
     },
     "expect": {"binds": {}},
 }
+JOB = """
+kind: Job
+apiVersion: batch.volcano.sh/v1alpha1
+metadata: {name: new, namespace: research}
+spec:
+  minAvailable: 2
+  queue: research
+  tasks:
+  - name: worker
+    replicas: 2
+    template: {spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 4, nvidia.com/gpu: 1}}}]}}
+"""
 
 Check = Callable[[Any], bool]
 RUNS: dict[str, tuple[list[object], Check]] = {
@@ -55,6 +67,14 @@ RUNS: dict[str, tuple[list[object], Check]] = {
     ),
     "report": (["{runs.jsonl}"], lambda d: d["runs"][0]["total"]["completed"] == 1),
     "cycle": ([DEMO, "--conf", DEMO_CONF], lambda d: bool(d["binds"]) and bool(d["waiting"])),
+    "why": (
+        ["research/llama", DEMO, "--conf", DEMO_CONF],
+        lambda d: d["explanation"]["code"] == "NoNodeFits" and bool(d["standing"]["shares"]) and d["unseen"] == [],
+    ),
+    "try": (
+        ["-f", "{job.yaml}", DEMO, "--conf", DEMO_CONF],
+        lambda d: d["jobs"][0]["starts"] is True and len(d["jobs"][0]["placed"]) == 2 and d["evicted"] == [],
+    ),
     "explain": (["research/llama", DEMO, "--conf", DEMO_CONF], lambda d: d["stage"] == "nodes"),
     "replay": (["{demo.cycle}", "--conf", "{other.conf}"], lambda d: d["same"] is False and bool(d["differences"])),
     "points": ([], lambda d: "predicate" in {p["name"] for p in d}),
@@ -110,6 +130,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     home = tmp_path_factory.mktemp("home")
     (home / "other.conf").write_text('actions: "allocate"\ntiers:\n- plugins: [{name: gang}, {name: binpack}]\n')
     (home / "case.json").write_text(json.dumps(CASE))
+    (home / "job.yaml").write_text(JOB)
     saved = process("cycle", DEMO, "--conf", DEMO_CONF, "--save", home / "demo.cycle")
     assert saved.code == 0, saved.err
     recorded = process("simulate", GUIDE, "--record", home / "runs.jsonl")

@@ -79,8 +79,9 @@ def explain(
 ) -> None:
     """Say why JOB waits: its place, what stopped it, the nodes by reason, the nearest miss, what would help."""
     from pumice import saved
+    from pumice.answers.finding import find_job
     from pumice.cli import explanation
-    from pumice.cli.sources import cycle_of, find_job
+    from pumice.cli.sources import cycle_of
     from pumice.framework.explaining.explain import explain as explain_job
     from pumice.scheduler.recording import replay as run_again
 

@@ -16,7 +16,7 @@ def show(why: Explanation) -> None:
     counts = ", ".join(f"{n} {status}" for status, n in why.tasks.items()) or "none yet"
     rows: list[tuple[str, Any]] = [
         ("tasks", f"{counts}; needs {why.min_available} together"),
-        ("position", _position(why)),
+        ("position", place(why)),
     ]
     if not served:
         rows.append(("stopped at", f"{why.code}: {outcome.stopped(why)}{outcome.by(why.plugin)}"))
@@ -41,7 +41,7 @@ def show(why: Explanation) -> None:
             render.paragraph(hint, indent=2, lead="→ ")
 
 
-def _position(why: Explanation) -> str:
+def place(why: Explanation) -> str:
     """Where it stands among those that wait."""
     if why.position:
         inside = "" if why.let_in else ", and not let in yet"

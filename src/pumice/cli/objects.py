@@ -33,8 +33,9 @@ def job_list(
     json: JsonOption = False,
 ) -> None:
     """List the jobs."""
+    from pumice.answers.finding import find_queue
     from pumice.cli import object_rows
-    from pumice.cli.sources import cluster_of, find_queue
+    from pumice.cli.sources import cluster_of
 
     state = cluster_of(paths)
     if queue is not None:
@@ -56,8 +57,9 @@ def job_view(
     job: JobArgument, paths: PathsArgument, output: OutputOption = Output.TABLE, json: JsonOption = False
 ) -> None:
     """Show one job and its tasks."""
+    from pumice.answers.finding import find_job
     from pumice.cli import object_rows
-    from pumice.cli.sources import cluster_of, find_job
+    from pumice.cli.sources import cluster_of
 
     found = find_job(cluster_of(paths), job)
     if as_json(output, json):
@@ -91,9 +93,10 @@ def queue_get(
 ) -> None:
     """Show one queue: what it holds now and after the next cycle, what it deserves under the conf, what bounds it."""
     from pumice import saved
+    from pumice.answers.finding import find_queue
     from pumice.cli import object_rows
     from pumice.cli.options import load_conf, registry_with
-    from pumice.cli.sources import cycle_of, find_queue
+    from pumice.cli.sources import cycle_of
     from pumice.scheduler.recording import replay
 
     registry = registry_with(plugins_dir)

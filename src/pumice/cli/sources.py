@@ -10,12 +10,9 @@ from pumice.cli import render
 from pumice.cli.manifests import read_objects, state_of
 from pumice.cli.options import load_conf
 from pumice.config import SchedulerConf
-from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
-from pumice.model.job import Job
-from pumice.model.queue import Queue
 from pumice.saved.cycle import SavedCycle
 from pumice.scheduler.recording import record
 from pumice.state.cluster import ClusterState
@@ -50,32 +47,3 @@ def cluster_of(paths: Sequence[Path]) -> ClusterState:
     if not state.nodes and not state.jobs:
         raise InvalidInput(f"{', '.join(map(str, paths))}: no Node, PodGroup or grouped Pod among the manifests")
     return state
-
-
-def find_job(state: ClusterState, name: str) -> Job:
-    """The job called ``namespace/name``, or by its bare name where only one has it.
-
-    :raises InvalidInput: there is none, or several; says which ones.
-    """
-    if name in state.jobs:
-        return state.jobs[name]
-    named = sorted(uid for uid, job in state.jobs.items() if job.name == name)
-    if len(named) == 1:
-        return state.jobs[named[0]]
-    if named:
-        raise InvalidInput(f"job {name!r}: must say which one, {' or '.join(named)}")
-    near = nearest(name, [*state.jobs, *(j.name for j in state.jobs.values())])
-    hint = f"; did you mean {near!r}?" if near else ""
-    raise InvalidInput(f"job {name!r}: there is none of that name{hint}")
-
-
-def find_queue(state: ClusterState, name: str) -> Queue:
-    """The queue of a name.
-
-    :raises InvalidInput: there is none; says which one is near.
-    """
-    if name in state.queues:
-        return state.queues[name]
-    near = nearest(name, state.queues)
-    hint = f"; did you mean {near!r}?" if near else ""
-    raise InvalidInput(f"queue {name!r}: there is none of that name{hint}")

@@ -20,7 +20,7 @@ from pumice.model.intents import Bind, Evict, Intent, Nominate
 from pumice.saved import cycle as parts
 from pumice.saved.cycle import SavedCycle, SavedHealth, SavedNomination, SavedShard
 from pumice.saved.packing import pack, pack_memory, unpack, unpack_memory
-from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
@@ -107,8 +107,16 @@ def replay(
     Extenders answer from what they answered then, and no connection is opened: a file from a stranger may name any
     service and any token. Only with *live* (a cycle that was made here and now) are they really asked.
     """
+    state, assembly, runtime, shard, environment = restored(saved, registry, conf=conf, live=live)
+    report = run_cycle(state, assembly, runtime, shard=shard, environment=environment, details=True, inspect=inspect)
+    return Replay(state, assembly.conf, report, decisions_of(report.intents))
+
+
+def restored(
+    saved: SavedCycle, registry: Registry, *, conf: SchedulerConf | None = None, live: bool = False
+) -> tuple[ClusterState, Assembly, Runtime, Shard | None, dict[str, Any]]:
+    """Everything that decides a saved cycle, before it runs; *conf* and *live*: see `replay`."""
     used = conf if conf is not None else conf_of(saved, registry)
-    state = parts.restore(saved)
     runtime = Runtime(
         seed=saved.seed,
         random_ties=saved.random_ties,
@@ -122,16 +130,7 @@ def replay(
         cycle=saved.cycle,
     )
     shard = Shard(saved.shard.hard, frozenset(saved.shard.nodes)) if saved.shard is not None else None
-    report = run_cycle(
-        state,
-        assemble(used, registry),
-        runtime,
-        shard=shard,
-        environment=_environment(saved, live),
-        details=True,
-        inspect=inspect,
-    )
-    return Replay(state, used, report, decisions_of(report.intents))
+    return parts.restore(saved), assemble(used, registry), runtime, shard, _environment(saved, live)
 
 
 def _environment(saved: SavedCycle, live: bool) -> dict[str, Any]:

@@ -1,0 +1,179 @@
+"""Where questions are answered: a state, a configuration, and dry cycles over them. One thread owns it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from pumice.answers.candidates import candidates
+from pumice.answers.finding import find_job, find_queue
+from pumice.answers.sight import Names
+from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
+from pumice.answers.tried import Effect, Evicted, Tried, TriedJob
+from pumice.answers.why import Source, Why
+from pumice.errors import InvalidInput
+from pumice.framework.explaining.explain import Explanation, Stage, explain
+from pumice.framework.registry import Registry
+from pumice.framework.session.runtime import Runtime
+from pumice.framework.session.session import Session, Shard
+from pumice.model.api import AnyObject
+from pumice.model.intents import Bind, Evict
+from pumice.saved.cycle import SavedCycle
+from pumice.scheduler.assembly import Assembly
+from pumice.scheduler.dry import dry_cycle
+from pumice.scheduler.loop import Loop
+from pumice.scheduler.recording import restored
+from pumice.scheduler.report import CycleReport
+from pumice.scheduler.watchdog import Watchdog
+from pumice.state.cluster import ClusterState
+
+
+@dataclass(slots=True)
+class Desk:
+    """Answers questions about one instant of a cluster. Each costs a dry cycle; nothing is changed by any."""
+
+    state: ClusterState
+    assembly: Assembly
+    runtime: Runtime
+    shard: Shard | None = None
+    environment: Mapping[str, Any] | None = None
+    watchdog: Watchdog | None = None
+    source: Source = "scheduler"
+
+    @classmethod
+    def of_loop(cls, loop: Loop) -> Desk:
+        """A desk over what a running scheduler knows."""
+        return cls(loop.state, loop.assembly, loop.runtime, loop.shard, loop.environment, loop.watchdog)
+
+    @classmethod
+    def of_saved(cls, saved: SavedCycle, registry: Registry, *, source: Source = "cycle", live: bool = False) -> Desk:
+        """A desk over a saved cycle, as it was before it ran. *live*: see `recording.replay`."""
+        found = restored(saved, registry, live=live)
+        return cls(*found, source=source)
+
+    # -- questions --------------------------------------------------------------------------------------------------
+    def why(self, name: str, namespace: str = "") -> Why:
+        """Why a job waits.
+
+        :raises NoSuchThing: there is no such job.
+        """
+        job = find_job(self.state, name, namespace)
+        found: list[Explanation] = []
+        taken: list[Snapshot] = []
+
+        def inspect(ssn: Session) -> None:
+            found.append(explain(ssn, job))
+            if job.queue in ssn.queues:
+                taken.append(snapshot_of(ssn.queues[job.queue]))
+
+        report = self._dry(inspect=inspect)
+        return Why(
+            explanation=found[0],
+            now=self.state.now,
+            since=job.creation or None,
+            standing=standing_of(taken[0], report.gauges) if taken else None,
+            source=self.source,
+        )
+
+    def standings(self, names: Iterable[str] | None = None) -> list[Standing]:
+        """How queues stand, by name; all of them if none is named.
+
+        :raises NoSuchThing: there is no queue of a name.
+        """
+        wanted = sorted(self.state.queues) if names is None else [find_queue(self.state, name).name for name in names]
+        taken: list[Snapshot] = []
+        report = self._dry(inspect=lambda ssn: taken.extend(snapshot_of(ssn.queues[name]) for name in wanted))
+        return [standing_of(snapshot, report.gauges) for snapshot in taken]
+
+    def attempt(self, objects: Sequence[AnyObject]) -> Tried:
+        """What would become of jobs that are not there yet, in the next cycle, if nothing else happened.
+
+        :raises InvalidInput: objects that cannot be tried; names the object, and the rule.
+        """
+        begun = time.perf_counter()
+        added = candidates(self.state, objects)
+        keys = [obj.key for obj in added if obj.kind_name == "PodGroup"]
+        found: dict[str, TriedJob] = {}
+        taken: dict[str, Snapshot] = {}
+        by_them: dict[str, dict[str, float]] = {}
+
+        def inspect(ssn: Session) -> None:
+            problems = [
+                f"{obj.kind_name} {obj.key}: {ssn.state.problems[obj.kind_name, obj.key]}"
+                for obj in added
+                if (obj.kind_name, obj.key) in ssn.state.problems
+            ]
+            if problems:
+                raise InvalidInput("; ".join(problems))
+            for key in keys:
+                found[key] = _tried(ssn, key)
+                name = found[key].queue
+                if name in ssn.queues:
+                    taken[name] = snapshot_of(ssn.queues[name])
+                    mine = by_them.setdefault(name, {})
+                    for resource, amount in ssn.state.jobs[key].allocated.as_written().items():
+                        mine[resource] = mine.get(resource, 0) + amount
+
+        report = self._dry(added=added, inspect=inspect)
+        for intent in report.intents:
+            if isinstance(intent, Bind) and intent.job in found:
+                found[intent.job].placed[intent.pod] = intent.node
+        for key in keys:
+            found[key].promised.update(report.pipelined.get(key, {}))
+        return Tried(
+            jobs=[found[key] for key in keys],
+            evicted=[
+                Evicted(
+                    pod=i.pod,
+                    job=self.state.task_by_key[i.pod].job_key if i.pod in self.state.task_by_key else "",
+                    node=i.node,
+                    action=i.action,
+                    beneficiary=i.beneficiary,
+                )
+                for i in report.intents
+                if isinstance(i, Evict) and i.beneficiary in found
+            ],
+            queues=[
+                Effect(after=standing_of(taken[name], report.gauges), by_them=by_them[name]) for name in sorted(taken)
+            ],
+            now=self.state.now,
+            source=self.source,
+            milliseconds=round((time.perf_counter() - begun) * 1000, 1),
+        )
+
+    def names(self) -> Names:
+        """What there is in the cluster that not everybody may know of."""
+        state = self.state
+        namespaces = {*state.kind("Namespace"), *state.namespaces, *(job.namespace for job in state.jobs.values())}
+        return Names(frozenset(namespaces), frozenset(state.nodes))
+
+    def _dry(self, added: Sequence[AnyObject] = (), inspect: Callable[[Session], None] | None = None) -> CycleReport:
+        with self.watchdog.cycle() if self.watchdog is not None else nullcontext():
+            return dry_cycle(
+                self.state,
+                self.assembly,
+                self.runtime,
+                added=added,
+                shard=self.shard,
+                environment=self.environment,
+                inspect=inspect,
+            )
+
+
+def _tried(ssn: Session, key: str) -> TriedJob:
+    job = ssn.state.jobs[key]
+    why = explain(ssn, job)
+    starts = why.stage is Stage.SERVED
+    return TriedJob(
+        job=key,
+        queue=job.queue,
+        starts=starts,
+        tasks=len(job.tasks),
+        min_available=job.min_available,
+        placed={},
+        promised={},
+        why=None if starts else why,
+    )

@@ -1,0 +1,60 @@
+"""What a job that is not there yet would do: the answer, as everybody gets it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pumice.answers.standing import Standing
+from pumice.answers.why import Source
+from pumice.framework.explaining.explain import Explanation
+
+
+class TriedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What would become of one job in the next cycle."""
+
+    job: str
+    queue: str
+    starts: bool
+    """Would it have all that it needs to run?"""
+    tasks: int
+    min_available: int
+    placed: dict[str, str]
+    """Pod -> the node that it would be bound to."""
+    promised: dict[str, str] = {}
+    """Pod -> the node on which room is being released, or made, for it."""
+    why: Explanation | None = None
+    """Why it would not start; None if it would."""
+
+
+class Evicted(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that would have to go."""
+
+    pod: str
+    job: str
+    node: str
+    action: str
+    """Which action would evict it."""
+    beneficiary: str
+    """The job for whose good it would be."""
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue after the cycle, and how much of what it holds these jobs would hold."""
+
+    after: Standing
+    by_them: dict[str, float]
+    """Resource -> amount."""
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be decided if these jobs were there and nothing else happened."""
+
+    jobs: list[TriedJob]
+    evicted: list[Evicted]
+    """For the good of these jobs."""
+    queues: list[Effect]
+    """Those of these jobs."""
+    now: float
+    source: Source = "scheduler"
+    milliseconds: float = 0.0
+    unseen: list[str] = []
