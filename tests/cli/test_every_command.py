@@ -65,6 +65,10 @@ RUNS: dict[str, tuple[list[object], Check]] = {
         [GUIDE, "--conf", "{other.conf}", "--vary", "binpack.weight=1,3", "--seeds", "1..2"],
         lambda d: len(d["comparison"]["configurations"]) == 3,
     ),
+    "tune": (
+        [GUIDE, "--conf", "{other.conf}", "--over", "binpack.weight=1..3", "--runs", "4", "--seeds", "1..9"],
+        lambda d: d["recommended"] is False and d["configurations"] == 2,
+    ),
     "report": (["{runs.jsonl}"], lambda d: d["runs"][0]["total"]["completed"] == 1),
     "cycle": ([DEMO, "--conf", DEMO_CONF], lambda d: bool(d["binds"]) and bool(d["waiting"])),
     "why": (

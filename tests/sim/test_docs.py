@@ -25,9 +25,10 @@ from pumice.sim.scenario import read_scenario
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "simulator.md").read_text(encoding="utf-8")
 TRACES = (ROOT / "docs" / "traces.md").read_text(encoding="utf-8")
+TUNING = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
 COMMANDS = [
     line.removeprefix("$ ").partition("  #")[0].partition(" | ")[0].strip()
-    for page in (PAGE, TRACES)
+    for page in (PAGE, TRACES, TUNING)
     for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     for line in block.splitlines()
     if line.startswith("$ ")
@@ -41,6 +42,7 @@ workload:
   - {name: training, arrivals: {every: 20m, until: 9h, process: regular}, duration: 8h, gpu: 8, cpu: 1}
 configurations: {default: default, mine: mine.conf, tidy: mine.conf}
 """
+JOBS = "cluster: {nodes: [{name: n, cpu: 4}]}\nworkload: {trace: {file: jobs.csv}}\n"
 JOB = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: %s}\nspec: {template: {spec: {containers: [{name: c}]}}}\n"
 
 
@@ -49,6 +51,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the commands name."""
     home = tmp_path_factory.mktemp("home")
     (home / "day.yaml").write_text(DAY)
+    (home / "jobs.yaml").write_text(JOBS)
+    (home / "jobs.csv").write_text("job,submit_s,duration_s\n" + "".join(f"j{d},{86400 * d},60\n" for d in range(9)))
     (home / "mine.conf").write_text("actions: enqueue, allocate\ntiers: [{plugins: [{name: gang}, {name: binpack}]}]\n")
     return home
 
@@ -97,11 +101,12 @@ def test_every_figure_is_named_on_the_page() -> None:
     assert [name for name in METRICS if f"`{name}`" not in rules] == []
 
 
-def test_every_option_of_simulate_is_on_the_page() -> None:
-    listed = re.search(r"\| option \| what it does \|\n(.*?)\n\n", PAGE, re.DOTALL)
+@pytest.mark.parametrize(("command", "page"), [("simulate", PAGE), ("tune", TUNING)])
+def test_every_option_of_a_command_is_on_its_page(command: str, page: str) -> None:
+    listed = re.search(r"\| option \| what it does \|\n(.*?)\n\n", page, re.DOTALL)
     assert listed is not None
-    shown = set(re.findall(r"(--[a-z]+(?:-[a-z]+)*)", listed[1])) | {"--output", "--help"}
-    assert shown == set(re.findall(r" (--[a-z-]+)", CliRunner().invoke(app, ["simulate", "--help"]).stdout))
+    shown = set(re.findall(r"(--[a-z]+(?:-[a-z]+)*)", listed[1])) | {"--output", "--help", "--json"}
+    assert shown == set(re.findall(r" (--[a-z-]+)", CliRunner().invoke(app, [command, "--help"]).stdout))
 
 
 def test_every_key_of_a_scenario_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

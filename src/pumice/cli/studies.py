@@ -125,7 +125,7 @@ def play_study(world: World, files: Files, wanted: Wanted, as_data: bool) -> Non
     first = seeds[0] if seeds else scenario.setting.seed
     processes = min(wanted.jobs or usable_cores(), len(seeds or [1] * MOST_SEEDS) * len(scenario.configurations))
     total = None if sure or seeds is None else len(seeds) * len(scenario.configurations)
-    with _records(files.record) as write, study_bar(total) as tell, _executor(processes) as executor:
+    with _records(files.record) as write, study_bar(total) as tell, executor_of(processes) as executor:
 
         def watch(done: Played | Lost) -> None:
             tell()
@@ -197,7 +197,7 @@ def _ordered(runs: Runs) -> list[tuple[Task, Played]]:
 
 
 @contextmanager
-def _executor(processes: int) -> Iterator[LocalExecutor | None]:
+def executor_of(processes: int) -> Iterator[LocalExecutor | None]:
     """Processes to play in; none where one is enough. Whatever still runs at the end is ended."""
     if processes == 1:
         yield None

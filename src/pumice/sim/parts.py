@@ -202,6 +202,7 @@ def read_trace(value: Value, base: Path) -> TracePart:
             path,
             known,  # type: ignore[arg-type]
             window=(ends[0], ends[1]) if ends else None,
+            sample=s.number("sample", 1.0),
             limit=None if limit is None else limit.integer(),
             compress=s.number("compress", 1.0),
             rebase=s.boolean("rebase", False),

@@ -60,27 +60,30 @@ def says_something(row: SeedRow) -> bool:
     return row.key == "unfinished" or any(map(any, row.by_seed))
 
 
-def seeds(numbers: Sequence[int]) -> str:
-    """Return seeds in words: ``seeds 1 to 7``, ``seed 4``, ``seeds 1, 3, 9``."""
+def seeds(numbers: Sequence[int], each: str = "seed") -> str:
+    """Return seeds in words: ``seeds 1 to 7``, ``seed 4``, ``seeds 1, 3, 9``; or ``parts 8 to 14 (of 7 d)``."""
+    noun, _, rest = each.partition(" ")
+    more = f" ({rest})" if rest else ""
     if len(numbers) == 1:
-        return f"seed {numbers[0]}"
+        return f"{noun} {numbers[0]}{more}"
     if numbers[-1] - numbers[0] == len(numbers) - 1:
-        return f"seeds {numbers[0]} to {numbers[-1]}"
-    return f"seeds {', '.join(map(str, numbers))}"
+        return f"{noun}s {numbers[0]} to {numbers[-1]}{more}"
+    return f"{noun}s {', '.join(map(str, numbers))}{more}"
 
 
 def remarks(comparison: SeedComparison) -> list[str]:
     """Return what a reader should know beside the table: what drives a difference, what stands against a verdict."""
     said: list[str] = []
+    noun = comparison.each.partition(" ")[0]
     wait = next((row for row in comparison.overall if row.key == "wait.mean"), None)
     for at, name in enumerate(comparison.configurations[1:], 1):
         drivers = [driver for driver in comparison.drivers if driver.configuration == name]
         if drivers:
-            said.append(f"waiting under {name}: {'; '.join(map(_driver, drivers))}")
+            said.append(f"waiting under {name}: {'; '.join(_driver(driver, noun) for driver in drivers)}")
         if wait is not None and (effect := wait.effects[at]) is not None and effect.advised:
             said.append(
                 f"to tell a change of {change(effect, wait.unit)} in the mean wait under {name} from chance: about "
-                f"{effect.advised:,} seeds"
+                f"{effect.advised:,} {noun}s"
             )
         said += _incomparable(name, at, comparison.overall)
     tried = len(comparison.configurations) - 1
@@ -93,14 +96,18 @@ def remarks(comparison: SeedComparison) -> list[str]:
     if len(comparison.configurations) > 1 and len(comparison.seeds) < FEWEST:
         many = len(comparison.seeds)
         said.append(
-            f"{many} seed{'' if many == 1 else 's'} cannot tell a change from chance; at least {FEWEST} are needed"
+            f"{many} {noun}{'' if many == 1 else 's'} cannot tell a change from chance; at least {FEWEST} are needed"
         )
     return said
 
 
-def _driver(driver: Driver) -> str:
+def _driver(driver: Driver, noun: str) -> str:
     part = f"{100 * driver.part:.0f} %" if driver.part < 2 else f"{driver.part:.1f} times"
-    where = {"seed": f"on seed {driver.name}", "queue": f"in queue {driver.name}", "size": f"in jobs of {driver.name}"}
+    where = {
+        "seed": f"on {noun} {driver.name}",
+        "queue": f"in queue {driver.name}",
+        "size": f"in jobs of {driver.name}",
+    }
     return f"{part} of the difference is {where[driver.kind]}"
 
 

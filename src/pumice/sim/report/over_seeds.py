@@ -28,7 +28,15 @@ def seed_sections(comparison: SeedComparison) -> list[Markup]:
         *remarks(comparison.warnings, [*effects.remarks(comparison), *comparison.notes]),
     ]
     if len(names) == 1:
-        return [*parts, card("Figures", "Over all seeds.", _alone(rows), anchor="seeds-figures")]
+        return [
+            *parts,
+            card(
+                "Figures",
+                f"Over {effects.seeds(comparison.seeds, comparison.each)}.",
+                _alone(rows),
+                anchor="seeds-figures",
+            ),
+        ]
     for at in range(1, len(names)):
         parts.append(
             card(
@@ -38,12 +46,13 @@ def seed_sections(comparison: SeedComparison) -> list[Markup]:
                 anchor=f"seeds-{at}",
             )
         )
-        strips = [_strip(row, comparison.seeds, at) for key in _STRIPS for row in rows if row.key == key]
+        noun = comparison.each.partition(" ")[0]
+        strips = [_strip(row, comparison.seeds, at, noun) for key in _STRIPS for row in rows if row.key == key]
         parts.append(
             card(
-                f"Seed by seed: {names[at]}",
-                "A dot is one seed: what changed in that pair of runs. The bar is the 95 % interval of the change, the "
-                "line in the middle is no change.",
+                f"{noun.capitalize()} by {noun}: {names[at]}",
+                f"A dot is one {noun}: what changed in that pair of runs. The bar is the 95 % interval of the change, "
+                "the line in the middle is no change.",
                 tag("div", *filter(None, strips), class_="gantt strips"),
                 anchor=f"seeds-{at}-pairs",
             )
@@ -57,7 +66,7 @@ def seed_sections(comparison: SeedComparison) -> list[Markup]:
 def _in_words(comparison: SeedComparison) -> str:
     *others, last = comparison.configurations
     what = f"{', '.join(others)} and {last}, pair by pair" if others else last
-    return f"{what}, {effects.seeds(comparison.seeds)}."
+    return f"{what}, {effects.seeds(comparison.seeds, comparison.each)}."
 
 
 def _headlines(comparison: SeedComparison) -> list[SeedRow]:
@@ -132,7 +141,7 @@ def _alone(rows: Sequence[SeedRow]) -> Markup:
 
 
 # -- the strip of dots ----------------------------------------------------------------------------------------------
-def _strip(row: SeedRow, seeds: Sequence[int], at: int) -> Markup | None:
+def _strip(row: SeedRow, seeds: Sequence[int], at: int, noun: str) -> Markup | None:
     """One line: a dot for each seed at its change, over the interval; None where no pair has both values."""
     effect = row.effects[at]
     if effect is None:
@@ -149,7 +158,7 @@ def _strip(row: SeedRow, seeds: Sequence[int], at: int) -> Markup | None:
         good = "same" if not step else "better" if (step < 0) == (row.better == "lower") else "worse"
         words = units.signed_percent(math.expm1(step)) if effect.scale == "ratio" else units.signed(step, row.unit)
         dots.append(tag("i", class_=f"dot {good}", style=f"left:{percent(_at(step, reach))}",
-                        data_tip=f"seed {seed}\n{words}"))  # fmt: skip
+                        data_tip=f"{noun} {seed}\n{words}"))  # fmt: skip
     bar: list[Markup] = []
     if len(ends) == 2:
         left, right = (_at(end, reach) for end in ends)

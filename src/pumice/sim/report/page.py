@@ -104,15 +104,22 @@ def html(runs: Sequence[RunRecord], comparison: Comparison | None = None, *, tit
     return _page(heading, navigation, body)
 
 
-def html_seeds(comparison: SeedComparison, runs: Sequence[RunRecord] = (), *, title: str = "") -> str:
+def plain_page(title: str, parts: Sequence[Markup]) -> str:
+    """Return a page of these parts, in the dress of a report."""
+    return _page(title, _links([]), parts)
+
+
+def html_seeds(
+    comparison: SeedComparison, runs: Sequence[RunRecord] = (), *, title: str = "", before: Sequence[Markup] = ()
+) -> str:
     """Return the report of configurations over many seeds, and of the *runs* of one of them, each in full.
 
-    The same figures and records give the same page.
+    What is to stand *before* the figures comes first. The same figures and records give the same page.
     """
     summaries = [summarise(run) for run in runs]
     queue_colours = palette.queue_colours(summaries)
-    tabs = [_tab("compare", seed_sections(comparison))]
-    links = [("compare", "All seeds")]
+    tabs = [_tab("compare", [*before, *seed_sections(comparison)])]
+    links = [("compare", f"All {comparison.each.partition(' ')[0]}s")]
     for number, (run, summary) in enumerate(zip(runs, summaries, strict=True)):
         name = f"{run.name}, seed {run.seed}"
         inner = [_meta(summary), *run_sections(run, summary, queue_colours, f"run{number}-")]

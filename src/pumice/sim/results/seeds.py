@@ -64,6 +64,8 @@ class SeedComparison(msgspec.Struct, frozen=True, kw_only=True):
     drivers: tuple[Driver, ...]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    each: str = "seed"
+    """What a pair of runs shares: a ``seed``, or a ``part of 7 d`` of a trace; its number stands among the seeds."""
 
     def row(self, key: str) -> SeedRow:
         """Return the row of a figure.
@@ -78,10 +80,10 @@ class SeedComparison(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
-def compare_seeds(played: Mapping[str, Mapping[int, Summary]]) -> SeedComparison:
+def compare_seeds(played: Mapping[str, Mapping[int, Summary]], *, each: str = "seed") -> SeedComparison:
     """Return what differs between configurations, from the summaries of their runs by seed.
 
-    Only seeds that every configuration has count, in their order.
+    Only seeds that every configuration has count, in their order. *each* names what they are, if not seeds.
 
     :raises InvalidInput: no configuration, or no seed that all have.
     """
@@ -107,6 +109,7 @@ def compare_seeds(played: Mapping[str, Mapping[int, Summary]]) -> SeedComparison
         drivers=tuple(driver for at in range(1, len(names)) for driver in _drivers(names[at], at, runs, seeds)),
         warnings=_warnings(names, runs),
         notes=_notes(names, runs, alike),
+        each=each,
     )
 
 

@@ -58,20 +58,25 @@ class Played:
         return decode(self.packed_record)
 
 
-def play(world: World | bytes, task: Task, *, keep: bool = False, log: TextIO | None = None) -> Played:
-    """Play one run and return its figures; *keep* its record too. The same world and task give the same."""
+def play(
+    world: World | bytes, task: Task, *, keep: bool = False, shake: bool = True, log: TextIO | None = None
+) -> Played:
+    """Play one run and return its figures; *keep* its record too. The same world and task give the same.
+
+    :param shake: traces are varied by the seed; else they are played as they are.
+    """
     if isinstance(world, bytes):
-        world = _unpacked(world)
-    simulation = simulation_of(world, task, log=log)
-    return played_of(simulation, task, simulation.run(world.scenario.drawn(task.seed).workload()), keep=keep)
+        world = unpacked(world)
+    scenario = world.scenario.drawn(task.seed) if shake else world.scenario.with_seed(task.seed)
+    simulation = simulation_of(scenario, world.plugins, task, log=log)
+    return played_of(simulation, task, simulation.run(scenario.workload()), keep=keep)
 
 
-def simulation_of(world: World, task: Task, **options: object) -> Simulation:
-    """Return the run of a task, ready to start."""
-    scenario = world.scenario.drawn(task.seed)
+def simulation_of(scenario: Scenario, plugins: Path | None, task: Task, **options: object) -> Simulation:
+    """Return the run of a scenario that is drawn already, ready to start."""
     conf = scenario.configurations[task.configuration]
     setting = scenario.setting_of(task.configuration)
-    return Simulation(setting, assemble(conf, registry_of(world.plugins)), **options)  # type: ignore[arg-type]
+    return Simulation(setting, assemble(conf, registry_of(plugins)), **options)  # type: ignore[arg-type]
 
 
 def played_of(simulation: Simulation, task: Task, record: RunRecord, *, keep: bool) -> Played:
@@ -86,7 +91,8 @@ def played_of(simulation: Simulation, task: Task, record: RunRecord, *, keep: bo
 
 
 @lru_cache(maxsize=2)
-def _unpacked(world: bytes) -> World:
+def unpacked(world: bytes) -> World:
+    """Return the world of these bytes; the last ones are remembered."""
     found = pickle.loads(world)
     assert isinstance(found, World)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -45,10 +45,11 @@ def grid(base: SchedulerConf, varied: Sequence[Varied], catalogue: Catalogue) ->
     """
     made = {"as it is": base}
     seen = {base.digest}
+    exact = [argument_of(one.plugin, one.argument, catalogue) for one in varied]
     for values in product(*(one.values for one in varied)):
         data: dict[str, Any] = copy.deepcopy(base.to_data())
-        for one, value in zip(varied, values, strict=True):
-            _plugin(data, one.plugin).setdefault("arguments", {})[_argument(one, catalogue)] = value
+        for one, argument, value in zip(varied, exact, values, strict=True):
+            plugin_of(data, one.plugin).setdefault("arguments", {})[argument] = value
         name = " ".join(f"{one.plugin}.{one.argument}={value}" for one, value in zip(varied, values, strict=True))
         loaded = from_data(data, catalogue, name)
         if loaded.conf.digest not in seen:
@@ -57,21 +58,28 @@ def grid(base: SchedulerConf, varied: Sequence[Varied], catalogue: Catalogue) ->
     return made
 
 
-def _argument(one: Varied, catalogue: Catalogue) -> str:
-    """The argument as the plugin spells it: ``weight``, or ``binpack.weight`` with its own name before it."""
-    info = catalogue.plugins.get(one.plugin)
-    full = f"{one.plugin}.{one.argument}"
-    if info is None or info.reads(one.argument):
-        return one.argument
+def argument_of(plugin: str, argument: str, catalogue: Catalogue) -> str:
+    """Return the argument as the plugin spells it: ``weight``, or ``binpack.weight`` with its own name before it.
+
+    :raises InvalidInput: the plugin does not read it.
+    """
+    info = catalogue.plugins.get(plugin)
+    full = f"{plugin}.{argument}"
+    if info is None or info.reads(argument):
+        return argument
     if info.reads(full):
         return full
     names = sorted(info.names)
-    meant = nearest(one.argument, names) or nearest(full, names)
+    meant = nearest(argument, names) or nearest(full, names)
     hint = f"; did you mean {meant!r}?" if meant else f"; it reads {', '.join(names)}" if names else "; it reads none"
-    raise InvalidInput(f"plugin {one.plugin!r} does not read the argument {one.argument!r}{hint}")
+    raise InvalidInput(f"plugin {plugin!r} does not read the argument {argument!r}{hint}")
 
 
-def _plugin(data: dict[str, Any], name: str) -> dict[str, Any]:
+def plugin_of(data: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the entry of a plugin in the data of a conf.
+
+    :raises InvalidInput: the conf has none.
+    """
     there: list[dict[str, Any]] = [plugin for tier in data.get("tiers", ()) for plugin in tier.get("plugins", ())]
     found = next((plugin for plugin in there if plugin["name"] == name), None)
     if found is None:

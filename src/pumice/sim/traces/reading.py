@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from pumice.errors import InvalidInput
+from pumice.sim.draws import uniform_of
 from pumice.sim.traces import native, openb, philly, swf
 from pumice.sim.traces.errors import TraceError
 from pumice.sim.traces.model import Trace, TraceJob
@@ -29,6 +30,7 @@ def read(
     format: Format | None = None,  # noqa: A002 (the word users know)
     *,
     window: tuple[float, float] | None = None,
+    sample: float = 1,
     limit: int | None = None,
     compress: float = 1,
     rebase: bool = False,
@@ -41,6 +43,7 @@ def read(
 
     :param format: recognised by content where it is not given.
     :param window: keep the jobs with start <= submit_s < end, in the trace's own time.
+    :param sample: keep this part of them: the same jobs each time, whatever else is kept.
     :param limit: keep the first so many of them.
     :param compress: divide submission times by this and cut them to whole seconds, to raise the load.
     :param rebase: let the first submission be second 0.
@@ -50,12 +53,14 @@ def read(
     :raises InvalidInput: an argument breaks a rule, or *options* are those of another format.
     """
     path = Path(path)
-    _check(window, limit, compress)
+    _check(window, sample, limit, compress)
     kind = format or recognise(path)
     notes = Notes()
     jobs: Iterable[TraceJob] = sorted(_jobs(path, kind, options, notes), key=lambda job: job.submit_s)
     if window is not None:
         jobs = [job for job in jobs if window[0] <= job.submit_s < window[1]]
+    if sample < 1:
+        jobs = [job for job in jobs if uniform_of(0, "sample", job.name) < sample]
     jobs = list(islice(jobs, limit))
     start, end = window or (-math.inf, math.inf)
     said = notes.about(jobs, (start, jobs[-1].submit_s if limit is not None and jobs else end))
@@ -118,7 +123,9 @@ def _declared(job: TraceJob, estimates: Estimates) -> TraceJob:
             return replace(job, run_time_declared_s=None)
 
 
-def _check(window: tuple[float, float] | None, limit: int | None, compress: float) -> None:
+def _check(window: tuple[float, float] | None, sample: float, limit: int | None, compress: float) -> None:
+    if not 0 < sample <= 1:
+        raise InvalidInput(f"sample: must be a part of all jobs, above 0 and at most 1, got {sample!r}")
     if window is not None and not window[0] < window[1]:
         raise InvalidInput(f"window: the start must be before the end, got {window[0]:g} to {window[1]:g}")
     if limit is not None and limit < 0:

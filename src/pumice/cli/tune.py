@@ -1,0 +1,81 @@
+"""``pumice tune``: search the arguments of a conf by simulation, and recommend what holds on days held out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
+from pumice.cli.play_options import DirectoryOption, HorizonOption, JobsOption, ReportOption, ScenarioArgument
+
+
+def tune(
+    scenario: ScenarioArgument,
+    conf: Annotated[
+        str | None,
+        typer.Option("--conf", metavar="CONF", help="A configuration of the scenario or a file; else the first one."),
+    ] = None,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over",
+            metavar="NAME=VALUES",
+            help="What is searched: binpack.weight=0..10, sjf@1=on,off, queues.*.weight=1..8 (repeatable); "
+            "else every number that the conf's plugins read, and the plugins that only rank nodes.",
+        ),
+    ] = None,
+    objectives: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for", metavar="FIGURE", help="What should improve, such as wait.p95; the first must (repeatable)."
+        ),
+    ] = None,
+    runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="Runs of candidates in the search.")] = 200,
+    seeds: Annotated[
+        str | None,
+        typer.Option("--seeds", metavar="SEEDS", help="Seeds to search on, choose on and judge on: 1..40."),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option("--split", metavar="TIME", help="Of a trace: parts of this length; later ones are held out."),
+    ] = None,
+    queue_loss: Annotated[
+        str,
+        typer.Option("--queue-loss", metavar="PERCENT", help="No queue may wait longer by more than this; or `any`."),
+    ] = "5%",
+    seed: Annotated[int, typer.Option("--seed", help="Of the search itself.")] = 0,
+    study: Annotated[
+        Path | None,
+        typer.Option("--study", metavar="FILE", help="Remember every run here, and go on from it next time."),
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option("--write", metavar="FILE", help="Write the conf here if one is recommended.")
+    ] = None,
+    jobs: JobsOption = None,
+    horizon: HorizonOption = None,
+    report: ReportOption = None,
+    plugins_dir: DirectoryOption = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Search the arguments of a conf by simulation, and recommend what is better on days that had no part in it."""
+    from pumice.cli.playing import changed, chosen_confs
+    from pumice.cli.progress import terminable
+    from pumice.cli.tuning import Asked, go
+    from pumice.scheduler.assembly import catalogue_of
+    from pumice.sim.scenario import plugin_directory, read_scenario
+
+    plugins = plugins_dir or plugin_directory(scenario)
+    registry = registry_with(plugins)
+    read = read_scenario(scenario, catalogue_of(registry))
+    base = next(iter(read.configurations.values()))
+    if conf is not None:
+        known = read.configurations.get(conf)
+        base = known if known is not None else next(iter(chosen_confs([conf], catalogue_of(registry)).values()))
+    asked = Asked(
+        tuple(over or ()), tuple(objectives or ("wait.mean",)), runs, seeds, split, queue_loss, seed, study, write, jobs
+    )
+    with terminable():
+        go(changed(read, horizon), base, registry, plugins, asked, report, as_json(output, json))

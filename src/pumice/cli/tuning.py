@@ -1,0 +1,222 @@
+"""A tuning from the command line: read what is asked, play it, print and write what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import typer
+
+from pumice.cli import render
+from pumice.cli.progress import study_bar
+from pumice.cli.release import number
+from pumice.cli.studies import Files, executor_of, say_warnings
+from pumice.config import SchedulerConf
+from pumice.config.durations import SECOND, parse_duration
+from pumice.errors import InvalidInput
+from pumice.framework.registry import Registry
+from pumice.model.api import QueueObject
+from pumice.scheduler.assembly import catalogue_of
+from pumice.sim.report import render_seeds
+from pumice.sim.report.tuned import html_tuning
+from pumice.sim.results.metrics import metric
+from pumice.sim.scenario import Scenario
+from pumice.sim.study.playing import World
+from pumice.sim.study.stopping import parse_seeds
+from pumice.sim.study.workers import usable_cores
+from pumice.sim.tuning import BASE, tune
+from pumice.sim.tuning.evaluations import Evaluations
+from pumice.sim.tuning.knobs import Candidate, Knob, knobs_of, made_of, parse_over
+from pumice.sim.tuning.objectives import Wanted
+from pumice.sim.tuning.occasions import Split, by_seed, by_time
+from pumice.sim.tuning.told import Told, conf_text, queue_manifests
+
+_SEEDS = "1..40"
+_SPLIT = "7d"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says."""
+
+    over: tuple[str, ...]
+    objectives: tuple[str, ...]
+    runs: int
+    seeds: str | None
+    split: str | None
+    queue_loss: str
+    seed: int
+    study: Path | None
+    write: Path | None
+    jobs: int | None
+
+    def wanted(self) -> Wanted:
+        """The figures, and what no queue may lose."""
+        try:
+            figures = tuple(metric(name) for name in dict.fromkeys(self.objectives))
+        except InvalidInput as exc:
+            raise typer.BadParameter(str(exc), param_hint="--for") from exc
+        return Wanted(figures, self._loss())
+
+    def _loss(self) -> float | None:
+        if self.queue_loss == "any":
+            return None
+        try:
+            part = float(self.queue_loss.removesuffix("%")) / 100
+        except ValueError:
+            part = -1.0
+        if not 0 <= part < 100:
+            raise typer.BadParameter(
+                f"must be a percentage or `any`, got {self.queue_loss!r}", param_hint="--queue-loss"
+            )
+        return part
+
+    def occasions(self, scenario: Scenario) -> tuple[Split, dict[int | None, Scenario]]:
+        """What candidates are tried on, and what is played there."""
+        traces = bool(scenario.traces) and not scenario.generators and not scenario.manifests
+        if self.split is not None and self.seeds is not None:
+            raise typer.BadParameter("say --seeds or --split, not both", param_hint="--split")
+        if self.split is None and (self.seeds is not None or not traces):
+            try:
+                return by_seed(parse_seeds(self.seeds or _SEEDS)), {None: scenario}
+            except InvalidInput as exc:
+                raise typer.BadParameter(str(exc), param_hint="--seeds") from exc
+        try:
+            length = parse_duration(self.split or _SPLIT, days=True) / SECOND
+            if length <= 0:
+                raise InvalidInput(f"must be above 0, got {self.split!r}")
+            return by_time(scenario, length, scenario.setting.seed)
+        except InvalidInput as exc:
+            raise typer.BadParameter(str(exc).removeprefix("--split: "), param_hint="--split") from exc
+
+
+def go(
+    scenario: Scenario,
+    base: SchedulerConf,
+    registry: Registry,
+    plugins: Path | None,
+    asked: Asked,
+    report: Path | None,
+    as_data: bool,
+) -> None:
+    """Tune, and say what came of it."""
+    wanted = asked.wanted()
+    split, parts = asked.occasions(scenario)
+    scenario = scenario.under({BASE: base})
+    say_warnings(scenario)
+    queues = {o.metadata.name: int(o.spec.weight or 1) for o in scenario.setting.objects if isinstance(o, QueueObject)}
+    knobs = _knobs(asked.over, base, queues, registry)
+    Files(report=report, record=asked.write).prepare(1)
+    catalogue = catalogue_of(registry)
+    start = Candidate(base)
+    where = plugins.resolve() if plugins else None
+    worlds = {part: World(world.under({BASE: base}), where) for part, world in parts.items()}
+    stamp = _stamp(scenario, start, knobs, split, wanted, asked)
+    before = _cpu_s()
+    with study_bar(None) as tell, executor_of(asked.jobs or usable_cores()) as executor:
+        evaluate = Evaluations(worlds, executor=executor, path=asked.study, stamp=stamp, watch=tell)
+        try:
+            tuning = tune(
+                knobs,
+                lambda point: made_of(base, knobs, point, queues, catalogue),
+                start,
+                split,
+                wanted,
+                evaluate,
+                runs=asked.runs,
+                seed=asked.seed,
+            )
+        except KeyboardInterrupt:
+            kept = f"{evaluate.played:,} runs are kept in {asked.study}" if asked.study else "say --study to keep runs"
+            render.error(f"interrupted; {kept}")
+            raise typer.Exit(1) from None
+        finally:
+            evaluate.close()
+    told = Told(tuning, tuple(knobs), start, queues, split, wanted, len(evaluate.known), _cpu_s() - before)
+    _write(told, asked, report, scenario.name)
+    if as_data:
+        comparison = None if tuning.comparison is None else msgspec.to_builtins(tuning.comparison)
+        render.data({**told.to_data(), "comparison": comparison})
+    else:
+        _show(told, scenario.name, asked.write)
+
+
+def _knobs(over: tuple[str, ...], base: SchedulerConf, queues: dict[str, int], registry: Registry) -> list[Knob]:
+    if not over:
+        knobs = knobs_of(base, registry, catalogue_of(registry, hooks=True, conf=base))
+        if not knobs:
+            raise InvalidInput("conf: its plugins read no numbers and none only ranks nodes; say --over what to search")
+        return knobs
+    try:
+        knobs = [knob for text in over for knob in parse_over(text, base, queues, catalogue_of(registry))]
+        twice = next((k.name for at, k in enumerate(knobs) if k.name in {o.name for o in knobs[:at]}), None)
+        if twice is not None:
+            raise InvalidInput(f"{twice} is there twice")
+    except InvalidInput as exc:
+        raise typer.BadParameter(str(exc), param_hint="--over") from exc
+    return knobs
+
+
+def _stamp(scenario: Scenario, base: Candidate, knobs: list[Knob], split: Split, wanted: Wanted, asked: Asked) -> str:
+    """What a file of runs belongs to: the same scenario, conf, space, occasions and version."""
+    origin = scenario.setting.origin
+    parts = (
+        number(),
+        origin.scenario_digest,
+        sorted(origin.inputs.items()),
+        base.key,
+        [str(knob) for knob in knobs],
+        [(o.number, o.seed) for o in (*split.search, *split.choose, *split.held_out)],
+        [figure.key for figure in wanted.figures],
+        (wanted.most_loss, scenario.setting.horizon_s, asked.seed, split.each),
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _cpu_s() -> float:
+    """CPU time of this process and of those it has waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _write(told: Told, asked: Asked, report: Path | None, title: str) -> None:
+    if report is not None:
+        report.write_text(html_tuning(told, title=title), encoding="utf-8")
+    if asked.write is None:
+        return
+    winner = told.tuning.winner
+    if not told.tuning.recommended or winner is None:
+        if not asked.write.stat().st_size:  # it was made to see whether it can be written
+            asked.write.unlink()
+        return
+    asked.write.write_text(conf_text(winner.conf), encoding="utf-8")
+    if winner.weights:
+        queues_file(asked.write).write_text(queue_manifests(winner.weights), encoding="utf-8")
+
+
+def queues_file(conf: Path) -> Path:
+    """Where weights of queues are written, which a conf cannot hold."""
+    return conf.with_name(f"{conf.stem}-queues.yaml")
+
+
+def _show(told: Told, title: str, write: Path | None) -> None:
+    render.heading(title, told.searched())
+    figures = [figure.label for figure in told.wanted.figures]
+    if told.tuning.finalists:
+        head = ["finalist", *(f"{name}, search" for name in figures), *(f"{name}, choosing" for name in figures)]
+        render.table(head, [[sets, *search, *choose] for sets, search, choose in told.finalists()])
+        render.line()
+    if told.tuning.comparison is not None:
+        render.show(render_seeds(told.tuning.comparison))
+        render.line()
+    render.paragraph(told.verdict())
+    if told.tuning.recommended:
+        for text in told.diff():
+            render.line(text, {"+": "green", "-": "red"}.get(text[:1], ""))
+        if write is not None:
+            assert told.tuning.winner is not None
+            more = f", weights of queues in {queues_file(write)}" if told.tuning.winner.weights else ""
+            render.note(f"The conf is in {write}{more}")

@@ -1,0 +1,166 @@
+"""Playing candidates: wherever there are cores, each only once, and written down so that a tuning can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Final, Protocol
+
+import msgspec
+
+from pumice.errors import InvalidInput, PumiceError
+from pumice.model.api import QueueObject
+from pumice.sim.results.summary import Summary
+from pumice.sim.scenario import Scenario
+from pumice.sim.study.playing import Task, World, play, unpacked
+from pumice.sim.tuning.knobs import Candidate
+from pumice.sim.tuning.occasions import Occasion
+
+_NAME: Final = "tuned"
+Wish = tuple[Candidate, Occasion]
+
+
+class Evaluate(Protocol):
+    """Whoever can say what becomes of candidates."""
+
+    def __call__(self, wishes: Iterable[Wish]) -> dict[tuple[str, int], Summary]:
+        """Return the figures by the candidate's key and the occasion's number."""
+
+
+def weighted(scenario: Scenario, weights: Mapping[str, int]) -> Scenario:
+    """Return the scenario with other weights of queues."""
+    if not weights:
+        return scenario
+    objects = tuple(
+        msgspec.structs.replace(o, spec=msgspec.structs.replace(o.spec, weight=weights[o.metadata.name]))
+        if isinstance(o, QueueObject) and o.metadata.name in weights
+        else o
+        for o in scenario.setting.objects
+    )
+    return replace(scenario, setting=replace(scenario.setting, objects=objects))
+
+
+def play_candidate(world: bytes | World, candidate: Candidate, occasion: Occasion, name: str = _NAME) -> Summary:
+    """Play a candidate once.
+
+    :raises PumiceError: the run was stopped.
+    """
+    given = unpacked(world) if isinstance(world, bytes) else world
+    scenario = weighted(given.scenario, dict(candidate.weights)).under({name: candidate.conf})
+    done = play(World(scenario, given.plugins), Task(name, occasion.seed), shake=occasion.part is None)
+    if done.failure:
+        raise PumiceError(f"{name} on {occasion.number}: {done.failure}")
+    return done.summary
+
+
+class Evaluations:
+    """Plays candidates on occasions and remembers what came of it.
+
+    :param worlds: what is played on each part of a trace; under ``None`` what is played on seeds.
+    :param executor: where runs are played; here if none is given.
+    :param path: a file that remembers; what it knows is not played again.
+    :param watch: is told after every run.
+    :raises InvalidInput: the file is of another tuning.
+    """
+
+    def __init__(
+        self,
+        worlds: Mapping[int | None, World],
+        *,
+        executor: Executor | None = None,
+        path: Path | None = None,
+        stamp: str = "",
+        watch: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._worlds, self._executor, self._watch = worlds, executor, watch
+        self._packed: dict[int | None, bytes] = {}
+        self.known: dict[tuple[str, int], Summary] = {}
+        self.played = 0
+        """Runs that were really played, and not known already."""
+        self._file: IO[bytes] | None = None
+        if path is not None:
+            self._resume(path, stamp)
+
+    def __call__(self, wishes: Iterable[Wish]) -> dict[tuple[str, int], Summary]:
+        wanted = {(candidate.key, occasion.number): (candidate, occasion) for candidate, occasion in wishes}
+        missing = {key: wish for key, wish in wanted.items() if key not in self.known}
+        if self._executor is None:
+            for key, (candidate, occasion) in missing.items():
+                self._note(key, play_candidate(self._worlds[occasion.part], candidate, occasion))
+        else:
+            asked = {
+                key: self._executor.submit(play_candidate, self._bytes(occasion.part), candidate, occasion)
+                for key, (candidate, occasion) in missing.items()
+            }
+            try:
+                for key, future in asked.items():
+                    self._note(key, future.result())
+            finally:
+                for future in asked.values():
+                    future.cancel()
+        return {key: self.known[key] for key in wanted}
+
+    def _bytes(self, part: int | None) -> bytes:
+        if part not in self._packed:
+            self._packed[part] = self._worlds[part].packed()
+        return self._packed[part]
+
+    def _note(self, key: tuple[str, int], summary: Summary) -> None:
+        self.known[key] = summary
+        self.played += 1
+        if self._file is not None:
+            self._file.write(msgspec.json.encode({"candidate": key[0], "on": key[1], "summary": summary}) + b"\n")
+            self._file.flush()
+        self._watch()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    # -- the file that remembers ------------------------------------------------------------------------------------
+    def _resume(self, path: Path, stamp: str) -> None:
+        try:
+            lines = path.read_bytes().split(b"\n") if path.exists() else []
+        except OSError as exc:
+            raise InvalidInput(f"--study {str(path)!r}: {exc.strerror}") from exc
+        whole = lines[:-1]  # a last line without an end was being written when the machine stopped
+        if whole:
+            _check_stamp(path, whole[0], stamp)
+            for number, line in enumerate(whole[1:], 2):
+                try:
+                    read = msgspec.json.decode(line, type=_Line)
+                except msgspec.DecodeError as exc:
+                    raise InvalidInput(f"{path}:{number}: is no run of a tuning: {exc}") from exc
+                self.known[read.candidate, read.on] = read.summary
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab")
+            self._file.truncate(sum(len(line) + 1 for line in whole))
+        except OSError as exc:
+            raise InvalidInput(f"--study {str(path)!r}: {exc.strerror}") from exc
+        if not whole:
+            self._file.write(msgspec.json.encode({"tuning": stamp}) + b"\n")
+            self._file.flush()
+
+
+class _Line(msgspec.Struct):
+    candidate: str
+    on: int
+    summary: Summary
+
+
+def _check_stamp(path: Path, line: bytes, stamp: str) -> None:
+    try:
+        found = msgspec.json.decode(line, type=dict[str, str]).get("tuning")
+    except msgspec.DecodeError:
+        found = None
+    if found is None:
+        raise InvalidInput(f"--study {str(path)!r}: is not a file of `pumice tune`")
+    if found != stamp:
+        raise InvalidInput(
+            f"--study {str(path)!r}: was made with another scenario, conf, space, seeds or version; take another file"
+        )

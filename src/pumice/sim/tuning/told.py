@@ -1,0 +1,150 @@
+"""A tuning in words: what was searched, what is recommended or why nothing is, the conf and its difference."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from pumice.config import SchedulerConf
+from pumice.sim.report import effects, units
+from pumice.sim.tuning import Tuning
+from pumice.sim.tuning.knobs import Candidate, Knob, worded
+from pumice.sim.tuning.objectives import Score, Wanted
+from pumice.sim.tuning.occasions import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Everything that is said about a tuning, for the terminal, for the page and for programs."""
+
+    tuning: Tuning
+    knobs: tuple[Knob, ...]
+    base: Candidate
+    queues: Mapping[str, int]
+    split: Split
+    wanted: Wanted
+    runs: int
+    """All runs, those of the base included."""
+    core_seconds: float = 0.0
+
+    def searched(self) -> str:
+        """Return what was done, in one sentence."""
+        split = self.split
+        parts = [("searched on", split.search), ("chose on", split.choose), ("held out", split.held_out)]
+        on = "; ".join(f"{word} {effects.seeds([o.number for o in some], split.each)}" for word, some in parts)
+        tried = len(self.tuning.race.tried)
+        cost = f", {self.core_seconds / 3600:.2f} core-hours" if self.core_seconds else ""
+        return f"{tried:,} configurations, {self.runs:,} runs{cost}; {on}"
+
+    def verdict(self) -> str:
+        """Return what is recommended, or why nothing is."""
+        if not self.tuning.recommended:
+            return f"Nothing to recommend: {self.tuning.why_not}."
+        assert self.tuning.comparison is not None
+        row = self.tuning.comparison.row(self.wanted.figures[0].key)
+        found = row.effects[1]
+        assert found is not None
+        change, limits = effects.change(found, row.unit), effects.limits(found, row.unit)
+        on = effects.seeds(self.tuning.comparison.seeds, self.split.each)
+        return f"Recommended: {row.label.lower()} {change} ({limits}) on {on}, which had no part in the search."
+
+    def changes(self) -> list[tuple[str, str, str, str]]:
+        """Return each knob: its name, its value as it is, its value in the winner, and what was searched."""
+        point = dict(self.tuning.winner.point) if self.tuning.winner is not None else {}
+        return [
+            (knob.name, present(knob, self.base.conf, self.queues), worded(point.get(knob.name, "")), knob.in_words())
+            for knob in self.knobs
+        ]
+
+    def finalists(self) -> list[tuple[str, list[str], list[str]]]:
+        """Return each finalist: what it sets, what its figures did in the search and where it was chosen."""
+        return [
+            (self._sets(one.tried.candidate), self._steps(one.tried.score), self._steps(one.chosen_on))
+            for one in self.tuning.finalists
+        ]
+
+    def _sets(self, candidate: Candidate) -> str:
+        return " ".join(f"{name}={worded(value)}" for name, value in candidate.point)
+
+    def _steps(self, score: Score) -> list[str]:
+        said = []
+        for figure, step in zip(self.wanted.figures, score.steps, strict=True):
+            signed = step if figure.better == "lower" else -step
+            ratio = figure.as_ratio
+            said.append(units.signed_percent(math.expm1(signed)) if ratio else units.signed(signed, figure.unit))
+        return said
+
+    def diff(self) -> list[str]:
+        """Return how the conf of the winner differs from the conf as it is, as a unified diff; queues too."""
+        winner = self.tuning.winner
+        if winner is None:
+            return []
+        now, then = conf_text(self.base.conf), conf_text(winner.conf)
+        lines = [*difflib.unified_diff(now.splitlines(), then.splitlines(), "as it is", "tuned", lineterm="", n=2)]
+        if winner.weights:
+            lines += ["--- queues as they are", "+++ queues tuned"]
+            for name, weight in winner.weights:
+                lines += [f" {name}:", f"-  weight: {self.queues.get(name, 1)}", f"+  weight: {weight}"]
+        return lines
+
+    def to_data(self) -> dict[str, Any]:
+        """Return all of it for programs."""
+        tuning, winner = self.tuning, self.tuning.winner
+        return {
+            "recommended": tuning.recommended,
+            "why_not": tuning.why_not,
+            "configurations": len(tuning.race.tried),
+            "runs": self.runs,
+            "knobs": [
+                {"name": name, "as_it_is": now, "tuned": then, "searched": space}
+                for name, now, then, space in self.changes()
+            ],
+            "finalists": [
+                {
+                    "sets": dict(one.tried.candidate.point),
+                    "search": one.tried.score.steps,
+                    "choose": one.chosen_on.steps,
+                }
+                for one in tuning.finalists
+            ],
+            "conf": None if winner is None else winner.conf.to_data(),
+            "queue_weights": None if winner is None else dict(winner.weights),
+            "queue_losses": tuning.losses,
+        }
+
+
+def present(knob: Knob, base: SchedulerConf, queues: Mapping[str, int]) -> str:
+    """Return what a knob stands at in the conf as it is; ``default`` where the conf does not say."""
+    if knob.kind == "queue":
+        return str(queues.get(knob.owner, 1))
+    if knob.kind == "actions":
+        return ", ".join(base.actions)
+    entries = [listed.plugin for listed in base.listed() if listed.plugin.name == knob.owner]
+    if knob.kind == "plugin":
+        return worded(bool(entries))
+    value = next((entry.arguments[knob.argument] for entry in entries if knob.argument in entry.arguments), None)
+    return "default" if value is None else worded(value)
+
+
+def conf_text(conf: SchedulerConf) -> str:
+    """Return a conf as a file holds it."""
+    return yaml.safe_dump(conf.to_data(), sort_keys=False, allow_unicode=True)
+
+
+def queue_manifests(queues: Sequence[tuple[str, int]]) -> str:
+    """Return weights of queues as patches for `kubectl apply --server-side`: only the weight is said."""
+    documents = [
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": name},
+            "spec": {"weight": weight},
+        }
+        for name, weight in queues
+    ]
+    return yaml.safe_dump_all(documents, sort_keys=False)
