@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from hypothesis import strategies as st
 
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
@@ -119,3 +121,23 @@ def _entry(plugin: Entry) -> dict[str, Any]:
 def first_tier(policy: Policy) -> set[str]:
     """The plugins that decide first, by name; those that were given flags or arguments among them."""
     return {p if isinstance(p, str) else p["name"] for p in policy.tiers[0]}
+
+
+_ACTIONS = (
+    "enqueue",
+    "allocate",
+    "backfill",
+    "preempt",
+    "reclaim",
+    "gangpreempt",
+    "gangreclaim",
+    "easybackfill",
+)
+
+
+@st.composite
+def in_any_order(draw: st.DrawFn) -> Policy:
+    """A policy whose actions are any of those that there are, in any order."""
+    policy = draw(st.sampled_from(POLICIES))
+    actions = draw(st.lists(st.sampled_from(_ACTIONS), min_size=1, max_size=5, unique=True))
+    return replace(policy, name=f"{policy.name}: {', '.join(actions)}", actions=", ".join(actions))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from pumice.model.api import Pod
 from pumice.model.events import ClusterEvent, Seen
 from pumice.model.intents import Bind, Evict, Nominate
 from pumice.model.resources import dim_name
-from pumice.model.status import TaskStatus
+from pumice.model.status import IS_READY, JobPhase, TaskStatus
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
@@ -77,6 +78,7 @@ class Story:
         self.nothing_over_committed(before)
         self.no_half_gang(report)
         self.no_queue_above_its_capability(report, held)
+        self.closed_queues_get_nothing(report)
         self.victims_were_permitted(report)
         if self.compat is None:
             self.evictions_help(report)
@@ -113,8 +115,14 @@ class Story:
             draw = self.drawn.jobs[uid]
             if self.compat and not draw.cpu:
                 continue  # Volcano counts waiting tasks that ask for nothing as placed
+            if draw.shape == "beside":
+                continue  # tasks that ask for nothing are found a place by backfill, perhaps in another cycle
             placed = self.placed_before(uid) + more
             assert placed >= min(draw.needs, draw.tasks), f"{uid}: {placed} tasks placed, needs {draw.needs}"
+            for role, least in draw.role_minimums().items():
+                job = self.state.jobs[uid]
+                there = sum(IS_READY[t.status] for t in job.tasks.values() if t.role == role)
+                assert there >= least, f"{uid}: {there} tasks of role {role} placed, needs {least}"
 
     def placed_before(self, uid: str) -> int:
         """Tasks of a job that had a place, or had ended well, when the cycle began."""
@@ -136,11 +144,21 @@ class Story:
                 continue
             names = self.at_or_below(n)
             grows = any(
-                isinstance(i, Bind) and self.drawn.queue_of[i.job] in names and self.drawn.jobs[i.job].cpu
+                isinstance(i, Bind)
+                and self.drawn.queue_of[i.job] in names
+                and self.state.jobs[i.job].tasks[i.uid].requests.milli_cpu
                 for i in report.intents
             )
             total = sum(int(self.state.queues[q].allocated.amounts.get(0, 0)) for q in names)
             assert not grows or total <= draw.capability * 1000, f"q{n} holds {total}m of {draw.capability}"
+
+    def closed_queues_get_nothing(self, report: CycleReport) -> None:
+        if self.compat:
+            return
+        for intent in report.intents:
+            if isinstance(intent, Bind):
+                queue = self.drawn.queue_of[intent.job]
+                assert not self.draw.queues[int(queue[1:])].closed, f"{intent.pod} was bound for closed {queue}"
 
     def at_or_below(self, n: int) -> set[str]:
         names = {f"q{n}"}
@@ -220,10 +238,13 @@ class Story:
 
     # -- laws of a settled cluster --------------------------------------------------------------------------------
     def settle(self, most: int) -> None:
-        """Run cycles until one decides nothing."""
+        """Run cycles until one decides nothing and lets nobody in."""
+        phases: Mapping[str, JobPhase] = {}
         for _ in range(most):
-            if not any(isinstance(i, DECISIONS) for i in self.cycle().intents):
+            report = self.cycle()
+            if report.phases == phases and not any(isinstance(i, DECISIONS) for i in report.intents):
                 return
+            phases = report.phases
         raise AssertionError(f"after {most} cycles without events the scheduler still decides")
 
     def stays_settled(self, cycles: int) -> CycleReport:
@@ -243,7 +264,7 @@ class Story:
             waiting = len(job.with_status(S.PENDING))
             if not waiting or job.is_pending or not draw.cpu or "." in draw.gpu or draw.rule in ("apart", "spread"):
                 continue
-            if draw.parts:
+            if draw.parts or draw.shape or self.draw.queues[int(self.drawn.queue_of[uid][1:])].closed:
                 continue
             more = max(job.min_available - job.ready_count, 1)
             if job.valid_count < job.min_available or self.queue_stops(uid, more, report):

@@ -24,15 +24,19 @@ from pumice.model.api import (
     Metadata,
     NetworkTopology,
     NodeObject,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
     PodGroup,
     PodSpec,
     QueueObject,
+    QueueStatus,
+    ResourceRequirements,
     SpreadConstraint,
     SubGroupPolicy,
     Toleration,
 )
+from pumice.model.task import ROLE_KEY
 from pumice.testing import builders
 
 ROLE_LABEL = "app"
@@ -61,6 +65,7 @@ class QueueDraw:
     guarantee: int = -1
     reclaimable: bool = True
     fifo: bool = False
+    closed: bool = False
     below: int = -1
     """The queue it hangs below (modulo those before it); -1: below the root."""
 
@@ -88,6 +93,16 @@ class JobDraw:
     """The highest tier that it may span: 1 a zone, 2 a pair of them; -1: as near as may be; 0: it is free."""
     parts: int = 0
     """If above 0: every so many tasks are a sub-group that must be within one zone."""
+    shape: str = ""
+    """Nothing: all tasks are alike. *roles*: every second one asks for twice as much and both roles have a minimum;
+    *beside*: the last one asks for nothing; *pairs*: sub-groups of two."""
+
+    def role_minimums(self) -> dict[str, int]:
+        """How many of each role it needs, where it has roles."""
+        if self.shape != "roles":
+            return {}
+        needs = min(self.needs, self.tasks)
+        return {"a": needs - needs // 2, "b": needs // 2}
 
 
 @dataclass(frozen=True)
@@ -139,6 +154,7 @@ queue_draws = st.builds(
     guarantee=st.sampled_from([-1, -1, -1, 1, 3]),
     reclaimable=st.sampled_from([True, True, True, False]),
     fifo=st.sampled_from([False, False, False, True]),
+    closed=st.sampled_from([False] * 9 + [True]),
     below=st.sampled_from([-1, -1, 0, 1]),
 )
 job_draws = st.builds(
@@ -155,6 +171,7 @@ job_draws = st.builds(
     never=st.sampled_from([False] * 7 + [True]),
     sized=st.booleans(),
     rule=st.sampled_from(["", "", "", "", "zone", "apart", "spread", "tolerates"]),
+    shape=st.sampled_from(["", "", "", "", "", "", "roles", "roles", "beside", "pairs"]),
 )
 worlds = st.builds(
     WorldDraw,
@@ -281,6 +298,8 @@ def _queues(draws: Sequence[QueueDraw], tree: bool) -> list[AnyObject]:
         if guarantee is not None:
             spec = msgspec.structs.replace(made.spec, guarantee=Guarantee(resource=guarantee))
             made = QueueObject(metadata=made.metadata, spec=spec, status=made.status)
+        if draw.closed:
+            made = msgspec.structs.replace(made, status=QueueStatus(state="Closed"))
         out.append(made)
     return out
 
@@ -308,7 +327,7 @@ def _job(name: str, draw: JobDraw, queue: str, rooms: Sequence[_Room]) -> list[A
     if draw.near or draw.parts:  # what runs is in one zone
         first = next((r for r in rooms if r.cpu >= draw.cpu), None)
         rooms = [r for r in rooms if first is not None and r.node.zone == first.node.zone]
-    if draw.running >= needs:
+    if draw.running >= needs and not draw.shape:
         for _ in range(min(draw.running, draw.tasks)):
             room = next((r for r in rooms if r.take(draw)), None)
             if room is None:
@@ -341,11 +360,46 @@ def _job(name: str, draw: JobDraw, queue: str, rooms: Sequence[_Room]) -> list[A
             continue
         if draw.parts:
             force_setattr(obj.metadata, "labels", {**(obj.metadata.labels or {}), "part": str(n // draw.parts)})
-        if hasattr(obj, "spec") and not draw.preemptible:
-            force_setattr(
-                obj.metadata, "annotations", {**(obj.metadata.annotations or {}), "volcano.sh/preemptable": "false"}
+        if isinstance(obj, Pod) and not draw.preemptible:
+            notes = {**(obj.metadata.annotations or {}), "volcano.sh/preemptable": "false"}
+            force_setattr(obj.metadata, "annotations", notes)
+    return [_shaped(obj, draw) for obj in objects]
+
+
+def _shaped(obj: AnyObject, draw: JobDraw) -> AnyObject:
+    """A PodGroup or pod of a job whose tasks are not all alike."""
+    if isinstance(obj, PodGroup):
+        if draw.shape == "roles":
+            spec = msgspec.structs.replace(obj.spec, min_task_member=draw.role_minimums())
+            return msgspec.structs.replace(obj, spec=spec)
+        if draw.shape == "pairs":
+            pairs = SubGroupPolicy(
+                name="pairs", match_label_keys=("pair",), sub_group_size=2, min_sub_groups=max(draw.needs // 2, 1)
             )
-    return objects
+            return msgspec.structs.replace(obj, spec=msgspec.structs.replace(obj.spec, sub_group_policy=(pairs,)))
+        return obj
+    if not isinstance(obj, Pod):
+        return obj
+    n = int(obj.metadata.name.rpartition("-")[2])
+    meta, spec = obj.metadata, obj.spec
+    if draw.shape == "roles":
+        notes = {**(meta.annotations or {}), ROLE_KEY: "ab"[n % 2]}
+        meta = msgspec.structs.replace(meta, annotations=notes)
+        if n % 2 and draw.cpu:
+            spec = _asking(spec, f"{2 * draw.cpu}m")
+    elif draw.shape == "pairs":
+        meta = msgspec.structs.replace(meta, labels={**(meta.labels or {}), "pair": str(n // 2)})
+    elif draw.shape == "beside" and n == draw.tasks - 1:
+        spec = _asking(spec, "")
+    return msgspec.structs.replace(obj, metadata=meta, spec=spec)
+
+
+def _asking(spec: PodSpec, cpu: str) -> PodSpec:
+    """The same, asking for so much CPU and nothing else."""
+    requests = ResourceRequirements(requests={"cpu": cpu} if cpu else {})
+    return msgspec.structs.replace(
+        spec, containers=tuple(msgspec.structs.replace(c, resources=requests) for c in spec.containers)
+    )
 
 
 def _ask_for_topology(group: PodGroup, draw: JobDraw) -> None:

@@ -6,7 +6,7 @@ import os
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from law_confs import POLICIES, Policy
+from law_confs import POLICIES, Policy, in_any_order
 from law_story import Story
 from law_worlds import Happening, WorldDraw, happenings, worlds
 
@@ -61,3 +61,16 @@ def test_the_laws_hold_while_things_happen(world: WorldDraw, policy: Policy, sto
         for event in events:
             story.happens(event)
     story.settle(40)
+
+
+@lawful(80)
+@given(worlds, in_any_order(), st.lists(st.lists(happenings, max_size=2), max_size=3))
+def test_the_laws_hold_in_any_order_of_actions(world: WorldDraw, policy: Policy, told: list[list[Happening]]) -> None:
+    """A live cycle and one from a fresh state decide the same, whatever acts in whatever order, and it ends."""
+    story = Story(world, policy, recreate=True)
+    for events in told:
+        story.cycle()
+        for event in events:
+            story.happens(event)
+    story.settle(40)
+    story.stays_settled(5)

@@ -121,7 +121,7 @@ class Reservation:
 
     def admits(self, job: Job, placed: Statement) -> bool:
         """May the job start where it was placed? What it takes beyond the reserved time is noted."""
-        if self.ends_in_time(job):
+        if not placed.operations or self.ends_in_time(job):
             return True
         shape = (placed.operations[0].task.klass.id, len(placed.operations) + len(job.with_status(S.PENDING)))
         for sign in (-1, 1):

@@ -20,6 +20,8 @@ class Compat:
     """A single candidate is taken without scoring (20)."""
     role_minimums: bool = False
     """Victims are taken without regard to the minimum of their role (25)."""
+    closed_queues: bool = False
+    """Only the plugins that share between queues look whether a queue is open, and backfill asks none of them."""
     begun_jobs: bool = False
     """A job that is Pending although tasks of it have a place is voted on like one that has nothing."""
     lost_members: bool = False

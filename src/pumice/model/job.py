@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pumice.model.api import NetworkTopology, PodGroup, SubGroupPolicy
@@ -244,15 +244,15 @@ class Job(TaskGroup):
         """Every role has as many tasks as its minimum, placed or placeable."""
         return self._roles(lambda c: c[S.PIPELINED] + c[S.PENDING])
 
-    def roles_ready(self) -> bool:
-        """Every role has its minimum of tasks placed."""
-        return self._roles(lambda c: c[STATUS_COUNT])
+    def roles_ready(self, unplaceable: Mapping[str, int] | None = None) -> bool:
+        """Every role has its minimum of tasks placed; waiting best-effort ones count as placed, but for so many."""
+        return self._roles(lambda c: c[STATUS_COUNT], unplaceable)
 
     def roles_pipelined(self) -> bool:
         """Every role has its minimum of tasks placed or promised a place."""
         return self._roles(lambda c: c[S.PIPELINED] + c[STATUS_COUNT])
 
-    def _roles(self, more: Callable[[list[int]], int]) -> bool:
+    def _roles(self, more: Callable[[list[int]], int], less: Mapping[str, int] | None = None) -> bool:
         if not self.role_minimums or self.min_available < self.role_total:
             return True
         for role, minimum in self.role_minimums.items():
@@ -260,7 +260,7 @@ class Job(TaskGroup):
             if counts is None:
                 if minimum > 0:
                     return False
-            elif sum([counts[s] for s in READY]) + more(counts) < minimum:
+            elif sum([counts[s] for s in READY]) + more(counts) - (less.get(role, 0) if less else 0) < minimum:
                 return False
         return True
 

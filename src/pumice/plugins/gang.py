@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from pumice.framework.plugin import Plugin
@@ -44,20 +45,19 @@ class Gang(Plugin):
 
     def _ready(self, job: Job) -> Verdict:
         """Have enough tasks a place? Waiting ones that ask for nothing count, until one is found to fit nowhere."""
-        if self._count(job) < job.min_available:
+        unplaceable = self._unplaceable(job) if job.pending_best_effort_count else []
+        if job.ready_count + job.pending_best_effort_count - len(unplaceable) < job.min_available:
             return reject(f"{job.ready_count} of {job.min_available} required tasks have a place")
-        if not job.roles_ready():
+        if not job.roles_ready(Counter(t.role for t in unplaceable) if unplaceable else None):
             return reject("a role has fewer tasks with a place than its minimum")
         if job.policies and not job.sub_jobs_ready():
             return reject("too few sub-groups have a place")
         return PASS
 
-    def _count(self, job: Job) -> int:
-        have = job.ready_count
-        if job.pending_best_effort_count:
-            failed = self._fit_errors.get(job.uid, {})
-            have += sum(1 for t in job.with_status(S.PENDING).values() if t.best_effort and t.uid not in failed)
-        return have
+    def _unplaceable(self, job: Job) -> list[Task]:
+        """Waiting tasks that ask for nothing and were found to fit nowhere."""
+        failed = self._fit_errors.get(job.uid, {})
+        return [t for t in job.with_status(S.PENDING).values() if t.best_effort and t.uid in failed]
 
     def _spare(self, _: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates that their jobs can lose without falling below their minimum.
@@ -88,7 +88,7 @@ class Gang(Plugin):
         for job in ssn.changed_jobs():
             if not job.tasks:
                 continue
-            if self._count(job) >= job.min_available:
+            if job.ready_count + job.pending_best_effort_count - len(self._unplaceable(job)) >= job.min_available:
                 ssn.outcome.set_condition(job, "Scheduled", "True", ReasonCode.GANG_READY, "")
             elif len(job.tasks) < job.min_available:
                 text = f"{len(job.tasks)} of the {job.min_available} pods that it needs together exist"

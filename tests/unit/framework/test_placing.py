@@ -43,7 +43,7 @@ def test_a_hard_shard_is_never_left_and_a_soft_one_only_when_it_must_be() -> Non
     search = NodeSearch(hard_ssn, remember=True, domain=domain)
     assert found(search.choose(task_of(hard_ssn, "a-0"))) == "node-0"
     assert search.within is not None
-    assert search.plan(task_of(hard_ssn, "a-0"), 2) == []
+    assert search.plan(task_of(hard_ssn, "a-0"), 2) == [hard_ssn.nodes["node-0"].row]
 
 
 def nominated(name: str, to: str) -> Any:

@@ -7,9 +7,11 @@ from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice.engine.goheap import OrderedQueue
+from pumice.framework import quota
 from pumice.framework.points import table as t
 from pumice.framework.points.point import Point
 from pumice.framework.session.backlog import Backlog, Grouping, group_of, waits_for_admission, waits_for_room
+from pumice.framework.session.refusals import Refusal, Stage
 from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
 from pumice.model.task import Task
@@ -169,8 +171,15 @@ class Orders:
         return c < 0 if c else (left.match_index, left.uid) < (right.match_index, right.uid)
 
     def queue_heap(self, queues: Iterable[Queue] = ()) -> OrderedQueue[Queue]:
-        """Queues to be popped in order."""
-        return OrderedQueue(self.queue_less, queues)
+        """Queues to be popped in order. Those that are not open are left out, and who waits in them is refused."""
+        served = []
+        for queue in queues:
+            if quota.is_open(queue) or self._ssn.compat.closed_queues:
+                served.append(queue)
+            else:
+                refusal = Refusal.of(Stage.QUEUE, quota.not_open(queue))
+                self._ssn.outcome.refusals.add_group(queue.waiting.values, refusal, queue.name)
+        return OrderedQueue(self.queue_less, served)
 
     def job_heap(self, jobs: Iterable[Job] = ()) -> OrderedQueue[Job]:
         """Jobs to be popped in order."""
