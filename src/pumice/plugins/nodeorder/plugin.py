@@ -49,6 +49,11 @@ _WEIGHTS = {
 }
 
 
+def _blind(ssn: Session) -> bool:
+    """Are scores those of the session's beginning?"""
+    return ssn.compat.blind_scores and not ssn.configured("predicates")
+
+
 class NodeOrder(Plugin):
     """Scores nodes as kube-scheduler does: free room, balance, affinities, taints, images, spread.
 
@@ -70,7 +75,7 @@ class NodeOrder(Plugin):
         weight, used = self._weights, ssn.state.classes.features
         least, most, balanced = weight["leastrequested"], weight["mostrequested"], weight["balancedresource"]
         offers = Offers.kept(ssn.runtime.kept, ssn.state.table)
-        blind = ssn.compat.blind_scores and not ssn.configured("predicates")
+        blind = _blind(ssn)
         if (least or most or balanced) and blind:
             add(RequestScores(offers, least, most, balanced, Frozen.of(ssn.state.table)).score)
         elif least or most or balanced:
@@ -102,7 +107,7 @@ class NodeOrder(Plugin):
     def _follows(self, ssn: Session) -> tuple[object, ...] | None:
         """What the registrations follow from beside the arguments; None where they hold for one session only."""
         used = ssn.state.classes.features
-        if Feature.NEIGHBOURS in used or (ssn.compat.blind_scores and not ssn.configured("predicates")):
+        if Feature.NEIGHBOURS in used or _blind(ssn):
             return None
         images = Images.kept(ssn.runtime.kept, ssn.state.table)
         images.sync()
