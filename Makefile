@@ -7,7 +7,7 @@ SHARED ?= ../shared
 DEMO := examples/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle test-more kube test-kube test-kube-smoke test-kube-faults manifests bench bench-kube clean
+.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle test-more kube test-kube test-kube-smoke test-kube-faults soak manifests bench bench-kube clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ test-kube-smoke: $(STAMP)  ## A small part of test-kube, as CI runs it; builds t
 
 test-kube-faults: $(STAMP)  ## Let servers, networks, nodes and schedulers fail, on a real API server (after `make kube`)
 	PUMICE_TEST_KUBE=1 $(BIN)/pytest tests/kube_faults -v --durations=5 --timeout=300
+
+soak: $(STAMP)  ## Run replicas, faults and churn for MINUTES (default 30) on a real API server, and report (after `make kube`)
+	$(BIN)/python tests/kube_soak/soak.py --minutes $(or $(MINUTES),30)
 
 manifests: $(STAMP)  ## Write deploy/manifests from the Helm chart
 	@helm=$$(tools/kube/helm.sh) && $(BIN)/python tools/manifests.py "$$helm"

@@ -186,6 +186,11 @@ class Scheduler:
         return self._log.read_text()
 
     @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    @property
     def code(self) -> int | None:
         """Its exit code, once it has ended."""
         return self._process.poll()
