@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from pumice.cli import render
 from pumice.cli.amounts import short
 from pumice.framework.quota import published
+from pumice.model import keys
 from pumice.model.job import Job
 from pumice.model.limit import shown
 from pumice.model.queue import Queue
@@ -26,8 +27,8 @@ JOB_COLUMNS = (
 JOB_SPARE = ("RetryCount", "Unknown", "Succeeded", "Failed", "JobType", "Creation", "Running", "Pending")
 """What a narrow terminal does without, the first one first."""
 QUEUE_COLUMNS = ("Name", "Weight", "State", "Parent", "Inqueue", "Pending", "Running", "Unknown", "Completed")
-_VERSION = "volcano.sh/job-version"
-_TYPE = "volcano.sh/job-type"
+_VERSION = keys.JOB_VERSION
+_TYPE = keys.JOB_TYPE
 
 
 def job_row(job: Job, *, with_namespace: bool = True) -> tuple[Any, ...]:

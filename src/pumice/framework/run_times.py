@@ -7,10 +7,11 @@ from functools import lru_cache
 
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
+from pumice.model import keys
 from pumice.model.job import Job
 from pumice.model.task import Task
 
-RUN_TIME_ANNOTATION = "pumice.dev/run-time"
+RUN_TIME_ANNOTATION = keys.RUN_TIME_ANNOTATION
 """On a PodGroup (or a Job, from where it gets there): ``1h30m``."""
 
 

@@ -10,17 +10,18 @@ from typing import Any, Final
 import msgspec
 
 from pumice.kube.editing import Editor, Object, Unprepared, check_claim
+from pumice.model import keys
 from pumice.model.api import AnyObject, NodeSelector, PersistentVolume, PersistentVolumeClaim
 from pumice.model.intents import Bind, VolumeChoice
 from pumice.model.selectors import node_selector_matches
 
 log = logging.getLogger("pumice.kube")
 
-SELECTED: Final = "volume.kubernetes.io/selected-node"
+SELECTED: Final = keys.SELECTED_NODE
 """The annotation that tells a provisioner to make a claim's volume, and where."""
-BOUND_BY_US: Final = "pv.kubernetes.io/bound-by-controller"
+BOUND_BY_US: Final = keys.BOUND_BY_CONTROLLER
 """The annotation of a volume that was reserved by the cluster, not by its owner: who reserved it may give it back."""
-COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+COMPLETED: Final = keys.BIND_COMPLETED
 POLL: Final = 0.1
 """Seconds between two looks at what the watch told."""
 _PVC: Final = "PersistentVolumeClaim"

@@ -263,7 +263,7 @@ class _Object(_Maps, frozen=True):
     def key(self) -> str:
         """``namespace/name``, or the bare name of a cluster-wide object."""
         meta = self.metadata
-        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        return f"{meta.namespace}/{meta.name}" if meta.namespace or self.namespaced else meta.name
 
 
 class Pod(_Object, frozen=True):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from pumice.errors import InvalidInput, shown
+from pumice.model import keys
 from pumice.model.resources import Resources, dim
 
 WHOLE: Final = 1000
@@ -40,8 +41,8 @@ def gpu_request(requests: Resources, annotations: Sequence[str | None]) -> GpuRe
     asked = [
         name
         for name, given in (
-            ("gpu-fraction", fraction),
-            ("gpu-memory", memory),
+            (keys.GPU_FRACTION, fraction),
+            (keys.GPU_MEMORY, memory),
             ("whole GPUs", whole),
             (MEMORY_NAME, card_memory),
         )
@@ -51,11 +52,11 @@ def gpu_request(requests: Resources, annotations: Sequence[str | None]) -> GpuRe
         raise InvalidInput(f"GPUs: {' and '.join(asked)} cannot be asked for together")
     if devices is not None and not (fraction or memory):
         raise InvalidInput("annotation gpu-fraction-num-devices: needs gpu-fraction or gpu-memory beside it")
-    count = _whole_number("gpu-fraction-num-devices", devices) if devices is not None else 1
+    count = _whole_number(keys.GPU_DEVICES, devices) if devices is not None else 1
     if fraction:
         return GpuRequest(count, _share(fraction))
     if memory:
-        return GpuRequest(count, 0, _whole_number("gpu-memory", memory))
+        return GpuRequest(count, 0, _whole_number(keys.GPU_MEMORY, memory))
     if card_memory:
         return GpuRequest(1, 0, -(-card_memory // 1000))
     return GpuRequest(-(-whole // 1000), WHOLE) if whole else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from pumice.model import keys
 from pumice.model.api import NetworkTopology, PodGroup, SubGroupPolicy
 from pumice.model.mapping import NOTHING, ReadOnlyMap
 from pumice.model.resources import EMPTY, Number, Resources
@@ -13,8 +14,8 @@ from pumice.model.selectors import label_selector_matches
 from pumice.model.status import IS_ALLOCATED, READY_STATUSES, STATUS_COUNT, JobPhase, TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, Task, TaskMap
 
-PREEMPTIBILITY_LABEL: Final = "kai.scheduler/preemptibility"
-KAI_QUEUE_LABEL: Final = "kai.scheduler/queue"
+PREEMPTIBILITY_LABEL: Final = keys.PREEMPTIBILITY_LABEL
+KAI_QUEUE_LABEL: Final = keys.KAI_QUEUE_LABEL
 KAI_NON_PREEMPTIBLE: Final = 100
 """From this priority on KAI does not preempt jobs that do not say otherwise."""
 S = TaskStatus

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, shown
 
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -16,6 +16,7 @@ _FORM = re.compile(
 )
 _NANO = 10**9
 _MAX_EXPONENT = 60
+_MOST_CHARACTERS = 100
 
 
 def _is_exponent(suffix: str) -> bool:
@@ -32,9 +33,9 @@ def _scale(suffix: str) -> Fraction:
 
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> tuple[Fraction, str]:
-    match = _FORM.fullmatch(text)
+    match = _FORM.fullmatch(text) if len(text) <= _MOST_CHARACTERS else None
     if match is None:
-        raise InvalidInput(f"quantity {text!r}: must be a number with an optional suffix such as m, k, Mi or e3")
+        raise InvalidInput(f"quantity {shown(text)}: must be a number with an optional suffix such as m, k, Mi or e3")
     suffix = match["suffix"]
     if _is_exponent(suffix) and abs(int(suffix[1:])) > _MAX_EXPONENT:
         raise InvalidInput(f"quantity {text!r}: the exponent must lie between -{_MAX_EXPONENT} and {_MAX_EXPONENT}")

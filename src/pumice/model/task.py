@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pumice.model import keys
 from pumice.model.api import Pod, PodSpec
 from pumice.model.gpu import GpuRequest, gpu_request
 from pumice.model.mapping import ReadOnlyMap, labels_of
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from pumice.model.job import Job, SubJob
     from pumice.model.node import Node
 
-GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
-ROLE_KEY = "volcano.sh/task-spec"
-TASK_PRIORITY_ANNOTATION = "volcano.sh/task-priority"
-PREEMPTABLE_KEY = "volcano.sh/preemptable"
+GROUP_ANNOTATION = keys.GROUP_ANNOTATION
+ROLE_KEY = keys.ROLE_KEY
+TASK_PRIORITY_ANNOTATION = keys.TASK_PRIORITY_ANNOTATION
+PREEMPTABLE_KEY = keys.PREEMPTABLE_KEY
 QUEUE_GATE = "scheduling.volcano.sh/queue-allocation-gate"
-GPU_ANNOTATIONS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+GPU_ANNOTATIONS = (keys.GPU_FRACTION, keys.GPU_MEMORY, keys.GPU_DEVICES)
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
 

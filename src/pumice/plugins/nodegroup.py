@@ -17,6 +17,7 @@ from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
+from pumice.model import keys
 from pumice.model.reason import Code, reason_id
 from pumice.model.resources import Number, Resources
 from pumice.model.status import HELD_STATUSES
@@ -25,8 +26,8 @@ from pumice.model.task import Task
 Reasons = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
-GROUP: Final = "volcano.sh/nodegroup-name"
-LIMITS: Final = "volcano.sh/nodegroup-resource-limits"
+GROUP: Final = keys.NODE_GROUP
+LIMITS: Final = keys.NODE_GROUP_LIMITS
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -206,5 +207,5 @@ def _read_limits(text: str) -> dict[str, Resources] | None:
     """Group -> limit; None if the text cannot be read."""
     try:
         return {str(group): Resources.parse(amounts) for group, amounts in json.loads(text).items()}
-    except (ValueError, AttributeError, TypeError, InvalidInput):
+    except (ValueError, AttributeError, TypeError, RecursionError, InvalidInput):
         return None

@@ -17,6 +17,7 @@ from pumice.errors import InvalidInput
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
+from pumice.model import keys
 from pumice.model.reason import Code, reason_id
 from pumice.model.resources import CPU, MEMORY, dim, dim_name
 from pumice.model.task import Task
@@ -25,8 +26,8 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Reasons = npt.NDArray[np.int32]
 
-_TYPE_NOTE = "volcano.sh/resource-strategy-scoring-type"
-_WEIGHT_NOTE = "volcano.sh/resource-strategy-weight"
+_TYPE_NOTE = keys.SCORING_TYPE
+_WEIGHT_NOTE = keys.SCORING_WEIGHT
 _MOST = "MostAllocated"
 _LEAST = "LeastAllocated"
 

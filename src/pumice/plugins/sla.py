@@ -10,10 +10,11 @@ from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.forms import ABSTAIN, PERMIT
 from pumice.framework.session.session import Session
+from pumice.model import keys
 from pumice.model.job import Job
 
 _ARGUMENT = "sla-waiting-time"
-_ANNOTATIONS = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
+_ANNOTATIONS = (keys.SLA_WAITING, "sla-waiting-time")
 
 
 class Sla(Plugin):

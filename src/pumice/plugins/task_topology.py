@@ -14,6 +14,7 @@ from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
+from pumice.model import keys
 from pumice.model.job import Job
 from pumice.model.resources import MEMORY
 from pumice.model.status import TaskStatus
@@ -23,9 +24,9 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Pairs = frozenset[tuple[str, str]]
 
-AFFINITY: Final = "volcano.sh/task-topology-affinity"
-ANTI_AFFINITY: Final = "volcano.sh/task-topology-anti-affinity"
-TASK_ORDER: Final = "volcano.sh/task-topology-task-order"
+AFFINITY: Final = keys.TOPOLOGY_AFFINITY
+ANTI_AFFINITY: Final = keys.TOPOLOGY_ANTI_AFFINITY
+TASK_ORDER: Final = keys.TOPOLOGY_TASK_ORDER
 _SELF_APART, _TOGETHER, _SELF_TOGETHER, _APART = 4, 3, 2, 1
 """How much a rule of each sort says about the role it names."""
 

@@ -16,14 +16,14 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.model import api
+from pumice.model import api, keys
 from pumice.model.task import GROUP_ANNOTATION
 from pumice.saved.cycle import SavedCycle
 from pumice.saved.renaming import MACHINERY, WELL_KNOWN, Names, collect
 
-_QUEUE_KEYS: Final = ("volcano.sh/queue-name", "scheduling.volcano.sh/queue-name", "kai.scheduler/queue")
-_JOB_KEYS: Final = ("volcano.sh/job-name", GROUP_ANNOTATION, "pod-group-name")
-_DROPPED: Final = ("kubectl.kubernetes.io/last-applied-configuration",)
+_QUEUE_KEYS: Final = (keys.QUEUE_NAME, keys.QUEUE_ANNOTATION, keys.KAI_QUEUE_LABEL)
+_JOB_KEYS: Final = (keys.JOB_NAME, GROUP_ANNOTATION, "pod-group-name")
+_DROPPED: Final = (keys.LAST_APPLIED,)
 
 
 def _keys(saved: SavedCycle, names: Names) -> dict[str, str]:

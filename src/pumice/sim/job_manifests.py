@@ -15,7 +15,7 @@ from pumice import manifests
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
-from pumice.model import api
+from pumice.model import api, keys
 from pumice.model.gpu import gpu_request
 from pumice.model.request import pod_request
 from pumice.model.resources import Resources
@@ -34,7 +34,7 @@ from pumice.workloads.pods import identity_labels
 from pumice.workloads.policies import Answers, answers_of
 from pumice.workloads.vcjob import Template, VcJobSpec, minimum_of, pod_name, roles_of, template_of
 
-_OWNER_LABELS = ("volcano.sh/job-name", "batch.kubernetes.io/job-name", "job-name")
+_OWNER_LABELS = (keys.JOB_NAME, keys.BATCH_JOB_NAME, keys.BATCH_JOB_NAME_OLD)
 _FAILS = re.compile(r"(?P<after>\S+?)(?:\s*x\s*(?P<times>[0-9]+))?")
 
 
@@ -146,7 +146,7 @@ def _batch_job(document: Mapping[str, Any], origin: str, submit_s: float, run_s:
     notes = meta.annotations or {}
     count = spec.parallelism if spec.completions is None else spec.completions
     names = tuple(f"{meta.name}-pod-{n}" for n in range(count))
-    kind = _kind(meta, "pod", names, spec.template, {"job-name": meta.name}, run_s, {})
+    kind = _kind(meta, "pod", names, spec.template, {keys.BATCH_JOB_NAME_OLD: meta.name}, run_s, {})
     return _spec(
         meta,
         [kind],
@@ -226,7 +226,7 @@ def _spec(
         work=Work.EACH,
         run_s=longest if math.isfinite(longest) else None,
         queue=queue,
-        user=notes.get("volcano.sh/user", ""),
+        user=notes.get(keys.USER_ANNOTATION, ""),
         priority_class=priority_class,
         role_minimums=roles,
         min_resources=_minimum(kinds, min_available, roles or {}),

@@ -7,17 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from pumice.model import keys
 from pumice.model.api import PodSpec, ResourceList
 from pumice.model.request import pod_request
 from pumice.model.resources import CPU, MEMORY, dim
 from pumice.model.task import GPU_RESOURCES
 from pumice.workloads.policies import Reaction
 
-SIM_RUN_ANNOTATION = "sim.pumice.dev/run-time"
+SIM_RUN_ANNOTATION = keys.SIM_RUN_ANNOTATION
 """How long a pod really runs in the simulator, as a Go duration; else the declared time."""
-SIM_FAILS_ANNOTATION = "sim.pumice.dev/fails-after"
+SIM_FAILS_ANNOTATION = keys.SIM_FAILS_ANNOTATION
 """A pod fails after running so long; a number of attempts may follow: ``10m x2`` fails twice, then runs through."""
-SIM_CHECKPOINT_ANNOTATION = "sim.pumice.dev/checkpoint"
+SIM_CHECKPOINT_ANNOTATION = keys.SIM_CHECKPOINT_ANNOTATION
 """Work is saved each time so much was done; without it an interrupted pod begins anew."""
 
 

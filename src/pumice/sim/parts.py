@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from pumice.model import keys
 from pumice.model.api import Metadata, NodeObject, NodeSpec, NodeStatus, QueueObject, QueueSpec, QueueStatus, Taint
 from pumice.sim.draws import Choice, Constant, Draw, Exponential, Lognormal, Uniform
 from pumice.sim.faults import FaultKind, Faults, PlannedFault
@@ -79,7 +80,7 @@ def node(
     offered: dict[str, str | int | float] = {"cpu": cpu, "memory": memory, "pods": pods}
     if gpus:
         offered[GPU] = gpus
-    marks = {"kubernetes.io/hostname": name, **({MODEL_LABEL: model} if model else {}), **(labels or {})}
+    marks = {keys.HOSTNAME: name, **({MODEL_LABEL: model} if model else {}), **(labels or {})}
     return NodeObject(
         metadata=Metadata(name=name, uid=name, labels=marks),
         spec=NodeSpec(taints=tuple(taints) or None),

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from pumice.model import keys
 from pumice.model.api import QueueObject
 from pumice.model.gpu import WHOLE
 from pumice.model.intents import Evict
@@ -30,7 +31,7 @@ from pumice.sim.results.records import (
 )
 from pumice.state.cluster import ClusterState
 
-MODEL_LABEL: Final = "nvidia.com/gpu.product"
+MODEL_LABEL: Final = keys.GPU_MODEL
 """The node label that names the model of its GPUs."""
 SAMPLES: Final = 500
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
+from pumice.model import keys
 from pumice.model.api import (
     Affinity,
     Container,
@@ -27,8 +28,8 @@ from pumice.sim.shaking import Shake
 from pumice.sim.traces import Trace, TraceJob, TracePod
 
 GPU = "nvidia.com/gpu"
-FRACTION_ANNOTATION = "gpu-fraction"
-DEVICES_ANNOTATION = "gpu-fraction-num-devices"
+FRACTION_ANNOTATION = keys.GPU_FRACTION
+DEVICES_ANNOTATION = keys.GPU_DEVICES
 SCHEDULER = "pumice"
 DAY_S = 86_400.0
 ONE, NONE = Constant(1), Constant(0)

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pumice.model import keys
 from pumice.model.gpu import WHOLE, WHOLE_NAMES, GpuRequest
 from pumice.model.node import Node
 from pumice.model.resources import dim
@@ -19,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Index = npt.NDArray[np.intp]
 
-MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+MEMORY_LABEL: Final = keys.GPU_MEMORY_LABEL
 _PIPELINED: Final = TaskStatus.PIPELINED
 _RELEASING: Final = TaskStatus.RELEASING
 _SHARED_MEMORY: Final = "volcano.sh/gpu-memory"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.errors import InvalidInput
+from pumice.model import keys
 from pumice.model.api import NodeObject
 from pumice.model.mapping import labels_of
 from pumice.model.resources import PODS, Resources
@@ -64,7 +65,7 @@ def _allocatable(obj: NodeObject) -> Resources:
     base = Resources.parse(obj.status.allocatable)
     notes = obj.metadata.annotations or {}
     extra = dict(base.items())
-    for d, key in ((0, "volcano.sh/oversubscription-cpu"), (1, "volcano.sh/oversubscription-memory")):
+    for d, key in ((0, keys.OVERSUBSCRIPTION_CPU), (1, keys.OVERSUBSCRIPTION_MEMORY)):
         written = notes.get(key)
         if written is None:
             continue

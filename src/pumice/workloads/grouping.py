@@ -6,19 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pumice.errors import InvalidInput
+from pumice.model import keys
 from pumice.model.api import Metadata, NetworkTopology, PodGroup, PodGroupSpec, PodGroupStatus, ResourceList
 from pumice.model.resources import Resources
 
-QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
-MIN_MEMBER_ANNOTATION = "scheduling.volcano.sh/group-min-member"
+QUEUE_ANNOTATION = keys.QUEUE_ANNOTATION
+MIN_MEMBER_ANNOTATION = keys.MIN_MEMBER_ANNOTATION
 INHERITED = "volcano.sh/"
 """Annotations of an owner whose names begin so go to the group of its pods."""
 _FROM_POD = (
-    *("volcano.sh/preemptable", "volcano.sh/revocable-zone", "volcano.sh/cooldown-time"),
-    *("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"),
+    *(keys.PREEMPTABLE_KEY, keys.REVOCABLE_ZONE, keys.COOLDOWN_TIME),
+    *(keys.JDB_MIN_AVAILABLE, keys.JDB_MAX_UNAVAILABLE),
 )
-_LABELS_FROM_POD = ("volcano.sh/preemptable", "volcano.sh/cooldown-time")
-_TOPOLOGY_MODE, _TOPOLOGY_TIER = "volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier"
+_LABELS_FROM_POD = (keys.PREEMPTABLE_KEY, keys.COOLDOWN_TIME)
+_TOPOLOGY_MODE, _TOPOLOGY_TIER = keys.TOPOLOGY_MODE, keys.TOPOLOGY_TIER
 
 
 def job_group(

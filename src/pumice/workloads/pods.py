@@ -6,18 +6,19 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from pumice.model import keys
 from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
 from pumice.workloads.services import address, map_name, wants_service
 from pumice.workloads.vcjob import Role, VcJobSpec, pod_name, roles_of
 
-JOB_NAME, JOB_NAMESPACE = "volcano.sh/job-name", "volcano.sh/job-namespace"
-JOB_VERSION, TASK_INDEX = "volcano.sh/job-version", "volcano.sh/task-index"
-QUEUE_NAME, TEMPLATE_UID = "volcano.sh/queue-name", "volcano.sh/template-uid"
-_PREEMPTABLE = "volcano.sh/preemptable"
-_NUMA_POLICY = "volcano.sh/numa-topology-policy"
+JOB_NAME, JOB_NAMESPACE = keys.JOB_NAME, keys.JOB_NAMESPACE
+JOB_VERSION, TASK_INDEX = keys.JOB_VERSION, keys.TASK_INDEX
+QUEUE_NAME, TEMPLATE_UID = keys.QUEUE_NAME, keys.TEMPLATE_UID
+_PREEMPTABLE = keys.PREEMPTABLE_KEY
+_NUMA_POLICY = keys.NUMA_POLICY
 _FROM_JOB = (
-    *(_PREEMPTABLE, "volcano.sh/revocable-zone"),
-    *("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"),
+    *(_PREEMPTABLE, keys.REVOCABLE_ZONE),
+    *(keys.JDB_MIN_AVAILABLE, keys.JDB_MAX_UNAVAILABLE),
 )
 INDEX_VARIABLES = ("VC_TASK_INDEX", "VK_TASK_INDEX")
 """Environment variables that the job plugin ``env`` sets."""

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pumice.model import keys
 from pumice.model.codes import ReasonCode
 
 OPEN, CLOSING, CLOSED = "Open", "Closing", "Closed"
 OPEN_ACTION, CLOSE_ACTION = "OpenQueue", "CloseQueue"
-CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
+CLOSED_BY_PARENT = keys.CLOSED_BY_PARENT
 """An annotation: the queue opens by itself when its parent opens."""
 COUNTERS = ("pending", "inqueue", "running", "completed", "unknown")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pumice.model import keys
 from pumice.workloads.vcjob import Role, VcJobSpec, pod_name
 
 FOLDER = "/etc/volcano"
@@ -76,7 +77,7 @@ def service_bodies(
     def on(flag: str) -> bool:
         return flag in arguments and not arguments[flag].endswith("=false")
 
-    members = {"volcano.sh/job-name": job, "volcano.sh/job-namespace": namespace}
+    members = {keys.JOB_NAME: job, keys.JOB_NAMESPACE: namespace}
     port = {"name": "placeholder-volcano", "port": 1, "protocol": "TCP", "targetPort": 1}
     found: dict[str, dict[str, Any]] = {
         "ConfigMap": {

@@ -46,7 +46,7 @@ def test_every_kind_decodes_from_almost_nothing(kind: str) -> None:
 
 def test_what_an_api_server_leaves_out_or_sends_as_null_is_empty() -> None:
     obj = decode("Pod", {"metadata": {"name": "p", "labels": None}, "spec": {"containers": None, "tolerations": None}})
-    assert obj.key == "p"
+    assert obj.key == "/p"
     assert session(obj).state.tasks["/p"].labels == {}
 
 

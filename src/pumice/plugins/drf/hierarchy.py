@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pumice.framework import quota
+from pumice.model import keys
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.resources import TOLERANCE, Number
 
-PATH = "volcano.sh/hierarchy"
-WEIGHTS = "volcano.sh/hierarchy-weights"
+PATH = keys.HIERARCHY
+WEIGHTS = keys.HIERARCHY_WEIGHTS
 Held: TypeAlias = Mapping[int, Number]
 
 

@@ -12,6 +12,7 @@ from pumice.engine.neighbours import Neighbours, own_terms
 from pumice.engine.rows import NodeRows
 from pumice.engine.spreading import spreads, tally_of
 from pumice.engine.terms import Term, TermKind
+from pumice.model import keys
 from pumice.model.task import Task
 from pumice.plugins.nodeorder.fixed import MAX, Normalize
 
@@ -19,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 _WHEN: Final = "ScheduleAnyway"
-_HOSTNAME: Final = "kubernetes.io/hostname"
+_HOSTNAME: Final = keys.HOSTNAME
 
 
 class PreferredCompany:

@@ -14,6 +14,7 @@ from pumice.errors import InvalidInput
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
+from pumice.model import keys
 from pumice.model.api import PodSpec
 from pumice.model.gpu import WHOLE
 from pumice.model.node import Node
@@ -22,7 +23,7 @@ from pumice.model.task import Task, TaskClass
 from pumice.plugins.openb.common import Floats, Ints, Request, add_score, free_devices, request_of
 
 Bools = npt.NDArray[np.bool_]
-MODEL_LABEL = "nvidia.com/gpu.product"
+MODEL_LABEL = keys.GPU_MODEL
 _AT_ONCE = 512
 """Rows that are worked on at a time, so that intermediate arrays stay in the processor's cache."""
 _LEARN_AFTER = 0.1

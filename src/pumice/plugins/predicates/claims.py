@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.model import quantity
+from pumice.model import keys, quantity
 from pumice.model.api import LabelSelector, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, StorageClass
 from pumice.model.selectors import label_selector_matches
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
-_BOUND_NOTE: Final = "pv.kubernetes.io/bind-completed"
-_SELECTED_NOTE: Final = "volume.kubernetes.io/selected-node"
+_BOUND_NOTE: Final = keys.BIND_COMPLETED
+_SELECTED_NOTE: Final = keys.SELECTED_NODE
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.framework.points.events import Event
+from pumice.model import keys
 from pumice.model.api import PersistentVolumeClaim, StorageClass
 from pumice.model.intents import VolumeChoice
 from pumice.model.node import Node
@@ -32,8 +33,8 @@ OUT_OF_REACH: Final = reason_id(PLUGIN, "node(s) had volume node affinity confli
 NOTHING_TO_BIND: Final = reason_id(
     PLUGIN, "node(s) didn't find available persistent volumes to bind", Code.UNRESOLVABLE
 )
-_ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-_OLD_ZONES: Final = ("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
+_ZONES: Final = (keys.ZONE, keys.REGION)
+_OLD_ZONES: Final = (keys.ZONE_OLD, keys.REGION_OLD)
 
 
 class Volumes:

@@ -1,0 +1,371 @@
+"""Whatever one object holds, the worst outcome is that object's problem: the innocent are placed, and nothing fails.
+
+Tried: every annotation and label that is read (`pumice.model.keys`), and every scalar of every API object by its type,
+each with everything that nobody expects.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pumice.config import load
+from pumice.errors import InvalidInput
+from pumice.framework.registry import default_registry
+from pumice.framework.session.runtime import Runtime
+from pumice.model import api, keys
+from pumice.model.events import Seen
+from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.cycle import run_cycle
+from pumice.state.cluster import ClusterState
+from pumice.state.invariants import violations
+from pumice.testing import job, node, pod, queue
+
+SOURCE = Path(__file__).parents[2] / "src" / "pumice"
+BIG = "9" * 400
+TEXTS: dict[str, str] = {
+    "empty": "",
+    "blank": " ",
+    "zero": "0",
+    "negative": "-1",
+    "digits": BIG,
+    "more digits": "9" * 5000,
+    "great exponent": "1e999999999",
+    "small exponent": "1e-999999999",
+    "fraction": "1/3",
+    "digits of another script": "٣",
+    "not a number": "nan",
+    "infinite": "-inf",
+    "megabyte": "x" * (1 << 20),
+    "deep": "[" * 100_000,
+    "nul": "a\x00b",
+    "slashes": "a/b/c//",
+    "JSON": '{"cpu": "1e999999999", "x": [[[]]]}',
+    "list": "a,b;c:d=e,,;",
+    "pattern": "^(a+)+$",
+    "CEL": "a" + ".b" * 2000 + "(" * 2000,
+}
+NUMBERS = [0, -1, 2**31, 2**53 + 1, 2**62, -(2**62), 2**63 - 1]
+QUANTITIES: list[Any] = [
+    "-1",
+    "1e61",
+    "1e999999999",
+    "9" * 400,
+    "٣",
+    "x" * (1 << 20),
+    "",
+    "1Ei",
+    "1e-60",
+    2**62,
+    -5,
+    1e300,
+]
+TIMES = ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "1970-01-01T00:00:00Z"]
+CONF = load(
+    "actions: 'enqueue, reclaim, allocate, preempt, backfill'\ntiers:\n- plugins:\n"
+    + "".join(
+        f"  - name: {name}\n"
+        for name in sorted(default_registry().plugins)
+        if name not in ("extender", "random", "capacity")  # calls a service; draws; excludes proportion
+    ),
+    catalogue_of(default_registry()),
+).conf
+
+
+def innocent() -> list[api.AnyObject]:
+    wanted = {"nodeGroupAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ["fine"]}}
+    own = api.decode("Queue", {"metadata": {"name": "fine"}, "spec": {"weight": 1, "affinity": wanted}})
+    there = node("good", cpu=4, memory="8Gi", labels={keys.NODE_GROUP: "fine"})
+    return [own, there, *job("innocent", tasks=2, cpu=1, queue="fine")]
+
+
+def survives(objects: list[api.AnyObject], what: str) -> ClusterState:
+    """Take all in, run two cycles: the innocent are placed, no plugin failed, the sums are right."""
+    state = ClusterState()
+    for obj in [*objects, *innocent(), *objects]:
+        state.apply(Seen(obj))
+    runtime = Runtime()
+    errors: list[str] = []
+    for _ in range(2):
+        report = run_cycle(state, assemble(CONF, default_registry()), runtime)
+        errors += report.errors
+        state.now += 1.0
+    assert errors == [], f"{what}: {str(errors[0])[:300]}"
+    placed = [state.tasks[uid].node_name for uid in state.tasks if state.tasks[uid].name.startswith("innocent-")]
+    assert len(placed) == 2, what
+    assert all(placed), f"{what}: the innocent are not placed"
+    assert violations(state) == [], what
+    return state
+
+
+# -- annotations and labels ---------------------------------------------------------------------------------------
+SLOW = pytest.mark.slow  # the rest is tried by CI beside the tests
+
+
+@pytest.mark.parametrize(
+    "value", [v if v in ("deep", "digits", "great exponent") else pytest.param(v, marks=SLOW) for v in TEXTS]
+)
+def test_annotations_and_labels_may_hold_anything(value: str) -> None:
+    text = TEXTS[value]
+    found: list[api.AnyObject] = []
+    for number, key in enumerate(sorted(keys.KEYS)):
+        marks = {key: text}
+        name = f"bad-{number}"
+        [group, *pods] = job(name, tasks=1, cpu=1, annotations=marks, labels=marks, task_annotations=marks)
+        found += [group, *pods]
+        found.append(marked(node(f"{name}-node", cpu=1), marks))
+        found.append(marked(queue(f"{name}-queue"), marks))
+        for kind in ("Namespace", "PersistentVolumeClaim", "PersistentVolume"):
+            meta = {"name": name, "namespace": "default", "annotations": marks, "labels": marks}
+            found.append(api.decode(kind, {"metadata": meta}))
+    survives(found, value)
+
+
+def marked(obj: api.AnyObject, marks: dict[str, str]) -> api.AnyObject:
+    meta = msgspec.structs.replace(obj.metadata, labels=marks, annotations=marks)
+    return msgspec.structs.replace(obj, metadata=meta)
+
+
+KEY = re.compile(r"[a-z0-9.-]+\.(?:sh|io|dev|com|scheduler|ai)/[A-Za-z0-9._-]+")
+NOT_KEYS = {  # resources, a gate, a finalizer, a provisioner, a taint
+    *("nvidia.com/gpu", "amd.com/gpu", "volcano.sh/gpu-number", "volcano.sh/gpu-memory"),
+    *("scheduling.volcano.sh/queue-allocation-gate", "resource.kubernetes.io/delete-protection"),
+    *("kubernetes.io/no-provisioner", "node.kubernetes.io/unschedulable"),
+}
+
+
+def test_only_one_module_names_annotations_and_labels() -> None:
+    """Elsewhere no text looks like a key, and no mapping of annotations or labels is asked with a text."""
+    texts = re.compile(rf'"({KEY.pattern})"')
+    asked = re.compile(r'(?:annotations|labels|notes)(?: or \{\}\))?(?:\.get\(|\[)"([^"]*[/-][^"]*)"')
+    found = []
+    for path in SOURCE.rglob("*.py"):
+        where = path.relative_to(SOURCE)
+        if where.parts[0] in ("extender", "testing", "bench") or str(where) == "model/keys.py":
+            continue
+        source = path.read_text()
+        named = {key for key in texts.findall(source) if "/v" not in key} - NOT_KEYS
+        found += [f"{where}: {key}" for key in sorted(named | {*asked.findall(source)})]
+    assert found == []
+
+
+# -- every scalar of every API object -----------------------------------------------------------------------------
+WORDS = {
+    "operator": "In",
+    "effect": "NoSchedule",
+    "topologyKey": "kubernetes.io/hostname",
+    "phase": "Pending",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "mode": "hard",
+    "type": "Node",
+    "status": "True",
+    "kind": "Job",
+    "schedulerName": "",
+    "nodeName": "",
+    "state": "Open",
+    "pattern": "bad.*",
+}
+LOOSE: dict[str, dict[str, Any]] = {
+    "PersistentVolume": {
+        "spec": {
+            "storageClassName": "s",
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"name": "a", "namespace": "default", "uid": "u"},
+            "csi": {"driver": "d", "volumeHandle": "h"},
+            "nodeAffinity": {
+                "required": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}]
+                }
+            },
+        },
+        "status": {"phase": "Available"},
+    },
+    "PersistentVolumeClaim": {
+        "spec": {
+            "storageClassName": "s",
+            "volumeName": "",
+            "accessModes": ["ReadWriteOnce"],
+            "volumeMode": "Filesystem",
+            "resources": {"requests": {"storage": "1Gi"}},
+            "selector": {"matchLabels": {"a": "b"}},
+        },
+        "status": {"phase": "Pending"},
+    },
+    "CSINode": {
+        "spec": {"drivers": [{"name": "d", "nodeID": "n", "allocatable": {"count": 3}, "topologyKeys": ["k"]}]}
+    },
+    "CSIDriver": {"spec": {"storageCapacity": True}},
+    "ResourceSlice": {
+        "spec": {
+            "driver": "d",
+            "nodeName": "good",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "devices": [
+                {
+                    "name": "g0",
+                    "attributes": {"model": {"string": "a"}, "v": {"version": "1.2.3"}},
+                    "capacity": {"memory": {"value": "40Gi"}},
+                    "taints": [{"key": "k", "effect": "NoSchedule", "value": "v"}],
+                    "consumesCounters": [{"counterSet": "c", "counters": {"x": {"value": "1"}}}],
+                }
+            ],
+            "sharedCounters": [{"name": "c", "counters": {"x": {"value": "4"}}}],
+        }
+    },
+    "ResourceClaim": {
+        "spec": {
+            "devices": {
+                "requests": [
+                    {
+                        "name": "r",
+                        "exactly": {
+                            "deviceClassName": "c",
+                            "count": 1,
+                            "allocationMode": "ExactCount",
+                            "selectors": [{"cel": {"expression": 'device.driver == "d"'}}],
+                        },
+                    }
+                ],
+                "constraints": [{"requests": ["r"], "matchAttribute": "d/model"}],
+            }
+        },
+        "status": {
+            "allocation": {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "g0"}]}},
+            "reservedFor": [{"resource": "pods", "name": "x", "uid": "u"}],
+        },
+    },
+    "DeviceClass": {"spec": {"selectors": [{"cel": {"expression": "true"}}]}},
+    "Numatopology": {"spec": {"policies": {"x": "y"}, "numares": {"cpu": {"allocatable": "0-3", "capacity": 4}}}},
+}
+
+
+def sample(kind: Any, name: str = "") -> Any:
+    """Data for a type with every part of it filled."""
+    origin = typing.get_origin(kind)
+    if origin in (types.UnionType, typing.Union):
+        return sample(next(arg for arg in typing.get_args(kind) if arg is not type(None)), name)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        hints = typing.get_type_hints(kind)
+        fields = msgspec.structs.fields(kind)
+        return {field.encode_name: sample(hints[field.name], field.encode_name) for field in fields}
+    if origin is tuple:
+        return [sample(typing.get_args(kind)[0], name)]
+    if origin is dict:
+        inner = typing.get_args(kind)[1]
+        key = "cpu" if inner == api.Quantity else "x"
+        return {key: {"y": "z", "n": 1} if inner is Any else sample(inner, name)}
+    if kind is datetime:
+        return "2026-01-01T00:00:00Z"
+    if kind is bool:
+        return False
+    if kind in (int, float):
+        return 1
+    return "1" if name in ("allocatable", "cpu") else WORDS.get(name, "x")
+
+
+def leaves(kind: Any, data: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """The way to every scalar, with its type; ``Any`` below plain data."""
+    origin = typing.get_origin(kind)
+    if kind == api.Quantity:
+        yield at, api.Quantity
+    elif data is None:
+        yield at, next(arg for arg in typing.get_args(kind) if arg is not type(None))
+    elif origin in (types.UnionType, typing.Union):
+        yield from leaves(next(arg for arg in typing.get_args(kind) if arg is not type(None)), data, at)
+    elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        hints = typing.get_type_hints(kind)
+        for field in msgspec.structs.fields(kind):
+            if field.encode_name in data:
+                yield from leaves(hints[field.name], data[field.encode_name], (*at, field.encode_name))
+    elif origin is tuple:
+        yield from leaves(typing.get_args(kind)[0], data[0], (*at, 0))
+    elif isinstance(data, dict):
+        inner = typing.get_args(kind)[1] if origin is dict else Any
+        for key, value in data.items():
+            yield from leaves(inner, value, (*at, key))
+    elif isinstance(data, list):
+        for number, value in enumerate(data):
+            yield from leaves(Any, value, (*at, number))
+    else:
+        yield at, kind
+
+
+def nasty(kind: Any) -> list[Any]:
+    """What a scalar of a type may hold that nobody expects."""
+    if kind == api.Quantity:
+        return QUANTITIES
+    if kind is datetime:
+        return TIMES
+    if kind is bool:
+        return [True, False]
+    if kind in (int, float):
+        return NUMBERS
+    return [*TEXTS.values()] if kind is str else [*TEXTS.values(), *NUMBERS, None, [], {}, [{}], True, 1e300]
+
+
+def _whole(kind: str) -> bytes:
+    data: dict[str, Any] = sample(api.KINDS[kind])
+    data["metadata"]["deletionTimestamp"] = None
+    data["metadata"]["namespace"] = "default" if api.KINDS[kind].namespaced else ""
+    data.update(LOOSE.get(kind, {}))
+    if kind == "Pod":
+        data["metadata"]["annotations"][keys.GROUP_ANNOTATION] = "bad"
+        data["spec"]["schedulingGates"] = None
+    return msgspec.json.encode(data)
+
+
+WHOLE = {kind: _whole(kind) for kind in api.KINDS}
+
+
+def whole(kind: str) -> dict[str, Any]:
+    """An object of a kind in which every part holds something."""
+    found: dict[str, Any] = msgspec.json.decode(WHOLE[kind])
+    return found
+
+
+SCALARS = [(kind, at, typ) for kind in sorted(api.KINDS) for at, typ in leaves(api.KINDS[kind], whole(kind))]
+ROUNDS = max(len(nasty(typ)) for _, _, typ in SCALARS)
+
+
+def test_there_are_as_many_scalars_as_the_objects_have() -> None:
+    assert len(SCALARS) > 400
+    assert {kind for kind, _, _ in SCALARS} == set(api.KINDS)
+
+
+@pytest.mark.parametrize("turn", [n if n in (0, 2, 5) else pytest.param(n, marks=SLOW) for n in range(ROUNDS)])
+def test_a_scalar_of_an_object_may_hold_anything_that_its_type_allows(turn: int) -> None:
+    """In each round every scalar, in an object of its own, has its next nasty value."""
+    found: list[api.AnyObject] = []
+    refused = 0
+    for number, (kind, at, typ) in enumerate(SCALARS):
+        values = nasty(typ)
+        if turn >= len(values):
+            continue
+        data = whole(kind)
+        data["metadata"].update(name=f"bad-{number}", uid=f"uid-{number}")
+        inner: Any = data
+        for key in at[:-1]:
+            inner = inner[key]
+        inner[at[-1]] = values[turn]
+        try:
+            found.append(api.decode(kind, data))
+        except InvalidInput:
+            refused += 1
+    assert found
+    assert refused < len(found)
+    survives(found, f"round {turn}")
+
+
+def test_a_moment_of_creation_may_be_any(scenario: Any) -> None:
+    for year in (1, 1970, 9999):
+        meta = api.Metadata(name=f"p{year}", namespace="default", creation_timestamp=datetime(year, 1, 1, tzinfo=UTC))
+        scenario.add(msgspec.structs.replace(pod(f"p{year}", cpu=1), metadata=meta))
