@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
+from pumice.model import keys
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.state.cluster import ClusterState
 
-JOB_NAME_LABELS = ("volcano.sh/job-name", "batch.kubernetes.io/job-name", "job-name")
+JOB_NAME_LABELS = (keys.JOB_NAME, keys.BATCH_JOB_NAME, "job-name")
 """Where pods say which Job made them."""
 
 
