@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pumice.framework.plugin import Arguments, Event, EventHandler, Plugin
-from pumice.framework.session.session import Session
-from pumice.model.job import Job
-from pumice.model.node import Node
-from pumice.model.queue import Queue
-from pumice.model.reason import Unfit
-from pumice.model.task import Task
+from pumice import Arguments, Event, EventHandler, Job, Node, Plugin, Queue, Session, Task, Unfit
 
 GPU = "nvidia.com/gpu"
 

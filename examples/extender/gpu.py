@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from pumice.engine.scope import Scope, scope
-from pumice.framework.plugin import Plugin
-from pumice.model.node import Node
-from pumice.model.reason import Unfit
-from pumice.model.task import Task
+from pumice import Node, Plugin, Scope, Task, Unfit, scope
 
 MODEL = "gpu.example.com/model"
 

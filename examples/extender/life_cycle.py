@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pumice.framework.plugin import Arguments, Event, EventHandler, Plugin
-from pumice.framework.session.session import Session
-from pumice.model.status import HELD_STATUSES
+from pumice import Arguments, Event, EventHandler, Plugin, Session
 
 LABEL = "licence"
 
@@ -22,7 +20,7 @@ class Licences(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         """Running tasks of the snapshot hold licences already."""
         for job in ssn.jobs.values():
-            self.left -= sum(1 for task in job.tasks.values() if LABEL in task.labels and task.status in HELD_STATUSES)
+            self.left -= sum(1 for task in job.tasks.values() if LABEL in task.labels and task.status.is_held)
         ssn.add_event_handler(EventHandler(allocate=self.allocated, deallocate=self.deallocated))
 
     def on_session_close(self, ssn: Session) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pumice.model.queue import Queue
     from pumice.model.reason import Unfit, Verdict, reason_id, reject
     from pumice.model.resources import Resources
+    from pumice.model.status import TaskStatus
     from pumice.model.task import Task
     from pumice.sim.study import Study, study
 
@@ -40,6 +41,7 @@ __all__ = [
     "Session",
     "Study",
     "Task",
+    "TaskStatus",
     "Unfit",
     "Verdict",
     "reason_id",
@@ -63,6 +65,7 @@ _HOME = {
     "pumice.model.queue": ("Queue",),
     "pumice.model.reason": ("Unfit", "Verdict", "reason_id", "reject"),
     "pumice.model.resources": ("Resources",),
+    "pumice.model.status": ("TaskStatus",),
     "pumice.model.task": ("Task",),
     "pumice.sim.study": ("Study", "study"),
 }

@@ -30,6 +30,11 @@ class TaskStatus(IntEnum):
         """The status as users read it: ``Pending``."""
         return self.name.capitalize()
 
+    @property
+    def is_held(self) -> bool:
+        """Whether a task of this status holds room on a node or was promised some: what event handlers count."""
+        return self in HELD_STATUSES
+
 
 S = TaskStatus
 STATUS_COUNT: Final = len(TaskStatus)

@@ -1,0 +1,140 @@
+"""Writes docs/reference/api.md, the list of public names, from the code: ``python tools/write_api.py``."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
+PACKAGES = {
+    "pumice": "What policies are written with, and what experiments are run with.",
+    "pumice.testing": "What policies are tested with. A project that has Pumice installed has the pytest fixture "
+    "`scenario`, a `Scenario` on which the laws of every cycle are checked when the test ends.",
+}
+"""The public packages. What they have in ``__all__`` is the public API."""
+HEAD = """# API
+
+Made from the code by `tools/write_api.py`. These names, their parameters and their attributes are the public API: they
+change only with a line in the [changelog](../../CHANGELOG.md). Everything else in the package may change without one.
+Extension points, the methods that a plugin may have, are on [a page of their own](points.md).
+"""
+
+
+def page() -> str:
+    """The page, as Markdown."""
+    parts = [HEAD]
+    for name, text in PACKAGES.items():
+        package = import_module(name)
+        parts.append(f"## {name}\n\n{text}\n")
+        anchors = [_anchor(name, public) for public in package.__all__]
+        parts.append(
+            "\n".join(
+                f"- [`{public}`](#{anchor}{_repeated(anchors[:at].count(anchor))})"
+                for at, (public, anchor) in enumerate(zip(package.__all__, anchors, strict=True))
+            )
+            + "\n"
+        )
+        parts += [_entry(name, public, getattr(package, public)) for public in package.__all__]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _anchor(package: str, name: str) -> str:
+    return re.sub(r"[^\w-]", "", f"{package}.{name}".lower())
+
+
+def _repeated(times: int) -> str:
+    """What forges add to an anchor that was there before: `Scope` and `scope` are one to them."""
+    return f"-{times}" if times else ""
+
+
+def _entry(package: str, name: str, value: Any) -> str:
+    lines = [f"### {package}.{name}\n"]
+    if not (inspect.isclass(value) or inspect.isfunction(value)):
+        return "\n".join([*lines, _said(getattr(value, "__doc__", None)), ""])
+    if inspect.isfunction(value):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(value))).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        lines += [f"```text\n{_signature(name, tree)}\n```\n"]
+    elif builder := next((m for m in _members(value) if isinstance(m, ast.FunctionDef) and m.name == "__init__"), None):
+        lines += [f"```text\n{_signature(name, builder, bound=True)}\n```\n"]
+    lines += [_said(value.__doc__), ""]
+    if inspect.isclass(value):
+        rows = list(_rows(value))
+        if rows:
+            lines += ["| attribute or method | what it is |", "|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def _rows(cls: type) -> Iterator[str]:
+    seen: set[str] = set()
+    members = list(_members(cls))
+    for at, member in enumerate(members):
+        below = members[at + 1] if at + 1 < len(members) else None
+        text = below.value.value if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) else ""
+        if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
+            name, shown = member.target.id, f"{member.target.id}: {ast.unparse(member.annotation)}"
+        elif isinstance(member, ast.Assign) and isinstance(member.targets[0], ast.Name) and issubclass(cls, Enum):
+            name = shown = member.targets[0].id
+        elif isinstance(member, ast.FunctionDef):
+            name, text = member.name, ast.get_docstring(member) or ""
+            if "property" in {ast.unparse(d).rpartition(".")[2] for d in member.decorator_list}:
+                shown = f"{name}: {ast.unparse(member.returns)}" if member.returns else name
+            else:
+                shown = _signature(name, member, bound=True)
+        else:
+            continue
+        if name.startswith("_") or name in seen:
+            continue
+        seen.add(name)
+        cells = [f"`{_flat(shown)}`", _first(str(text))]
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _members(cls: type) -> Iterator[ast.stmt]:
+    """What stands in the class and in those of ours that it is made from."""
+    for base in cls.__mro__:
+        if base.__module__.startswith("pumice"):
+            tree = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
+            assert isinstance(tree, ast.ClassDef)
+            yield from tree.body
+
+
+def _signature(name: str, tree: ast.FunctionDef, *, bound: bool = False) -> str:
+    arguments = tree.args
+    if bound and arguments.args and not any(ast.unparse(d) == "staticmethod" for d in tree.decorator_list):
+        arguments.args = arguments.args[1:]
+    gives = f" -> {ast.unparse(tree.returns)}" if tree.returns and tree.name != "__init__" else ""
+    return f"{name}({ast.unparse(arguments)}){gives}"
+
+
+def _said(text: str | None) -> str:
+    """A docstring as Markdown."""
+    lines = inspect.cleandoc(text or "").replace("``", "`").splitlines()
+    return "\n".join(re.sub(r"^:(?:param )?(\w+)(?: \w+)?:", r"- `\1`:", line) for line in lines)
+
+
+def _first(text: str) -> str:
+    """The first sentence."""
+    flat = _flat(text.replace("``", "`"))
+    return re.split(r"(?<=[.!?]) (?=[A-Z`])", flat, maxsplit=1)[0]
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def main() -> None:
+    """Bring the page up to date."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
