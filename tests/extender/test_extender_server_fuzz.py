@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_schema_conformance,
@@ -43,19 +45,38 @@ class Plain(Plugin):
 
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", app([Plain]))
+OPERATIONS = [found.ok() for found in schema.get_all_operations()]
+CONFORMS = [
+    schemathesis.checks.not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
 
 
-@schema.parametrize()
-@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_answers_conform_to_the_openapi_document(case: Any) -> None:
-    case.call_and_validate(
-        checks=[
-            schemathesis.checks.not_a_server_error,
-            status_code_conformance,
-            content_type_conformance,
-            response_schema_conformance,
-        ]
-    )
+def _tried(operation: Any, mode: GenerationMode, examples: int) -> None:
+    @settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(operation.as_strategy(generation_mode=mode))
+    def holds(case: Any) -> None:
+        answer = case.call()
+        case.validate_response(answer, checks=CONFORMS)
+        accepted = answer.status_code in (200, 409)  # 409: understood, but about what was not told
+        assert accepted if mode is GenerationMode.POSITIVE else answer.status_code != 200, (case.body, answer.text)
+
+    holds()
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
+def test_the_openapi_document_says_what_is_accepted_and_what_is_answered(operation: Any, mode: GenerationMode) -> None:
+    _tried(operation, mode, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
+def test_the_openapi_document_says_so_of_many_questions(operation: Any, mode: GenerationMode) -> None:
+    _tried(operation, mode, 60)
 
 
 def _names() -> st.SearchStrategy[str]:

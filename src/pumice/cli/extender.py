@@ -70,6 +70,7 @@ def serve(
     from pumice.cli.policies import address, answer, listening_on, pairs, policy_builders, supervise
     from pumice.extender.answering.options import Options
     from pumice.extender.answering.policies import PolicyServer
+    from pumice.extender.answering.serving import settings as serving
 
     if dialect:
         _known_dialect(dialect)
@@ -84,7 +85,7 @@ def serve(
     )
     served = PolicyServer(builders, dialect=dialect, compat=compat)
     _say_what_is_missing(served, dialect)
-    settings: dict[str, Any] = {"host": host, "port": port, "log_level": "warning", "access_log": False, **tls}
+    settings = serving(host=host, port=port, log_level="warning", access_log=False, **tls)
     whom = None
     if follow or kubeconfig or context:
         from pumice.kube.credentials import Credentials

@@ -37,7 +37,7 @@ def _or_null(schema: Schema) -> Schema:
 _TEXT: Final[Schema] = {"type": "string"}
 _TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
 _NAME: Final[Schema] = {"type": "string", "pattern": "^[^/]+$"}
-_WHOLE: Final[Schema] = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
+_WHOLE: Final[Schema] = {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}
 _AMOUNTS: Final = _or_null(_map({"type": "number", "minimum": 0, "maximum": 1e9}))
 _LEDGER: Final = _or_null(_map({"type": "number", "minimum": -1e9, "maximum": 1e9}))
 _TEXTS: Final = _or_null(_map(_TEXT))
@@ -50,7 +50,7 @@ _SCHEMAS: Final[dict[str, Schema]] = {
         namespace={"type": ["string", "null"], "pattern": "^[^/]*$"},
         **dict.fromkeys(("uid", "job", "queue", "role", "nodeName"), _TEXT_OR_NULL),
         resources=_AMOUNTS,
-        priority={"type": ["integer", "null"], "minimum": -(2**63), "maximum": 2**63 - 1},
+        priority=_or_null(_WHOLE),
         labels=_TEXTS,
         annotations=_TEXTS,
         phase={"enum": [*STATUSES, "", None]},

@@ -9,11 +9,13 @@ import uuid
 import weakref
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import aiohttp
 import msgspec
+from aiohttp.client_proto import ResponseHandler
 
 from pumice.extender.answers import Answer
 from pumice.extender.asking.breaker import Breaker
@@ -30,7 +32,13 @@ _DOWN: Final = frozenset({"refused", "reset", "timeout", "tls", "status"})
 """Kinds of failure that count for the breaker; a garbled answer shows that somebody is there."""
 _UNREAD: Final = frozenset({ON_SESSION_OPEN.name, ON_SESSION_CLOSE.name})
 _MESSAGE_LENGTH: Final = 500
+_MOST_HELD: Final = 3 * MAX_BODY
+"""Bytes of answers that are being received at one time, all calls together."""
 _GZIP_FROM: Final = 1024
+_GRACE: Final = 0.1
+"""Seconds that calls are given to end by themselves when the time for all of them is over."""
+_HEAD: Final = 256 * 1024
+"""Bytes that an answer may have beside its body."""
 SESSION_HEADER: Final = "X-Pumice-Session"
 """Says which scheduler asks, so that a service can keep the sessions of two apart."""
 
@@ -51,6 +59,7 @@ class Client:
         self._name = uuid.uuid4().hex
         self.breaker = Breaker(transport.breaker_failures if guarded else 0, transport.breaker_reset, time.monotonic)
         self._observed: list[Observation] = []
+        self._held = 0
         self.spent = 0.0
 
     # -- asking ---------------------------------------------------------------------------------------------------
@@ -60,7 +69,13 @@ class Client:
             return []
         started = time.perf_counter()
         try:
-            return LOOP.run(self._all(verb, bodies, deadline))
+            return LOOP.run(self._all(verb, bodies, deadline), None if deadline is None else deadline + _GRACE)
+        except TimeoutError:
+            failure = CallFailed(
+                verb.name, "timeout", f"{self._urls[verb.name]} did not answer within {deadline:.3f} s"
+            )
+            self._observed += [Observation(verb.name, deadline or 0.0, "timeout")] * len(bodies)
+            return [failure] * len(bodies)
         finally:
             if verb is not BIND:  # those are carried out beside sessions
                 self.spent += time.perf_counter() - started
@@ -144,14 +159,29 @@ class Client:
         url = self._urls[verb.name]
         async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:
             if response.status != 200:
-                said = await _limited(response, 64 * 1024)
+                said = await self._limited(response, 64 * 1024)
                 raise CallFailed(verb.name, "status", f"{url} answered {response.status}{_message(said[0])}")
             if verb.name in _UNREAD:
                 return verb.answer()
-            content, whole = await _limited(response, MAX_BODY)
+            content, whole = await self._limited(response, MAX_BODY)
             if not whole:
                 raise CallFailed(verb.name, "large", f"{url} answered with more than {MAX_BODY} bytes")
             return self._dialect.read_answer(verb, content)
+
+    async def _limited(self, response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
+        """Up to *most* bytes of the body, and whether that was all of it; all calls share a limit too."""
+        parts, size = [], 0
+        try:
+            async for chunk in response.content.iter_any():
+                parts.append(chunk)
+                size += len(chunk)
+                self._held += len(chunk)
+                if size > most or self._held > _MOST_HELD:
+                    response.close()
+                    return b"".join(parts)[:most], False
+            return parts[0] if len(parts) == 1 else b"".join(parts), True
+        finally:
+            self._held -= size
 
     def _failure(self, verb: Verb[A], error: Exception, deadline: float | None) -> CallFailed:
         """What a failed exchange is called."""
@@ -178,6 +208,7 @@ class Client:
             connector = aiohttp.TCPConnector(
                 limit=self._transport.concurrency, ssl=self._tls(), ttl_dns_cache=30, keepalive_timeout=60
             )
+            connector._factory = partial(_Bounded, loop=asyncio.get_running_loop())  # type: ignore[assignment]  # no public way
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=aiohttp.ClientTimeout(total=None), cookie_jar=aiohttp.DummyCookieJar()
             )
@@ -215,19 +246,28 @@ class Client:
         return self._token[1]
 
 
+class _Bounded(ResponseHandler):
+    """A connection that takes so many bytes for one answer and no more, headers and ``100 Continue`` among them."""
+
+    _received = 0
+
+    def set_response_params(self, **given: Any) -> None:
+        """A question goes out."""
+        self._received = 0
+        super().set_response_params(**given)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the answer."""
+        self._received += len(data)
+        if self._received > MAX_BODY + _HEAD:
+            self.set_exception(aiohttp.ClientPayloadError(f"more than {MAX_BODY} bytes"))
+            self.close()
+            return
+        super().data_received(data)
+
+
 def _close_later(session: aiohttp.ClientSession) -> None:
     LOOP.start(session.close())
-
-
-async def _limited(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
-    """Up to *most* bytes of the body, and whether that was all of it."""
-    parts, size = [], 0
-    async for chunk in response.content.iter_any():
-        parts.append(chunk)
-        size += len(chunk)
-        if size > most:
-            return b"".join(parts)[:most], False
-    return parts[0] if len(parts) == 1 else b"".join(parts), True
 
 
 def _gzip(body: bytes) -> bytes:

@@ -24,9 +24,17 @@ class LoopThread:
                 threading.Thread(target=self._loop.run_forever, name="pumice-extender", daemon=True).start()
             return self._loop
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What *work* gives; the calling thread waits for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._running()).result()
+    def run(self, work: Coroutine[Any, Any, T], within: float | None = None) -> T:
+        """What *work* gives; the calling thread waits for it, but not longer than *within* seconds.
+
+        :raises TimeoutError: it is not done by then, however busy the loop is; it is given up.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        try:
+            return future.result(within)
+        except TimeoutError:
+            future.cancel()
+            raise
 
     def start(self, work: Coroutine[Any, Any, Any]) -> None:
         """Begin *work* and do not wait for it."""

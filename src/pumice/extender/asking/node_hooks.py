@@ -23,7 +23,6 @@ from pumice.model.task import Task
 Reasons = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 REASON_LENGTH: Final = 500
-_NAN: Final = float("nan")
 
 
 class NodeHooks:
@@ -167,7 +166,10 @@ class NodeHooks:
         return answer.node_name or None
 
     def gpu_order(self, task: Task, node: Node, gpu: str) -> float:
-        """The device's score; one call for all devices of a node. NaN (the device is dropped) after a failure."""
+        """The device's score; one call for all devices of a node.
+
+        :raises Unfit: the extender failed and that may not be ignored: the device is dropped.
+        """
         context = self._context
         if not context.tasks.concerns(task):
             return 0.0
@@ -175,7 +177,9 @@ class NodeHooks:
         if key not in self._devices:
             self._devices[key] = self._device_scores(task, node)
         scores = self._devices[key]
-        return _NAN if scores is None else scores.get(gpu, 0.0)
+        if scores is None:
+            raise Unfit("the extender did not score the devices", code=Code.ERROR)
+        return scores.get(gpu, 0.0)
 
     def _device_scores(self, task: Task, node: Node) -> dict[str, float] | None:
         """Scores by device; None after a failure that is not ignored."""

@@ -24,14 +24,16 @@ _OBJECT: Final[msgspec.json.Decoder[dict[str, msgspec.Raw] | None]] = msgspec.js
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _NULL: Final = msgspec.Raw(b"null")
 _KUBE: Final = frozenset({"pod", "podname"})
+_GO: Final = frozenset({"UID", "Name", "Namespace", "Job", "Jobs", "Nodes", "Queues", "NamespaceInfo", "Pod", "Node"})
+_DOCUMENTED: Final = frozenset({"uid", "name", "namespace", "snapshot"})
 _PARTS: Final = ("task", "evictor", "job", "queue", "node", "tasks", "jobs", "queues", "nodes")
 
 
 def recognise(verb: Verb[Any], body: bytes) -> Dialect:
     """The dialect of the question in *body*; ``documented`` where nothing tells, as in an empty message.
 
-    Volcano's names begin with a capital letter, documented ones do not, an object with both kinds is ``both``;
-    kube-scheduler names a ``Pod``. Only names are looked at.
+    Volcano's objects have a ``Name`` or ``UID``, documented ones a ``name`` or ``uid``, an object with both is
+    ``both``; kube-scheduler names a ``Pod``. Only names are looked at.
 
     :raises WireError: *body* is no JSON object, or is nested too deep.
     """
@@ -43,9 +45,9 @@ def dialect_of(verb: Verb[Any], message: dict[str, msgspec.Raw]) -> str:
     if any(name.casefold() in _KUBE for name in message):
         return "kube"
     part = next((message[name] for name in _PARTS if name in message), None)
-    names = list(message) if part is None else _names(verb, part)
-    if any(name[:1].isupper() for name in names):
-        return "both" if any(not name[:1].isupper() for name in names) else "volcano"
+    names = set(message if part is None else _names(verb, part))
+    if names & _GO:
+        return "both" if names & _DOCUMENTED else "volcano"
     return "documented"
 
 

@@ -45,7 +45,7 @@ class DocTask(msgspec.Struct):
     queue: str | None = None
     role: str | None = None
     resources: DocNumbers | None = None
-    priority: int | None = None
+    priority: int | float | None = None
     labels: _Texts | None = None
     annotations: _Texts | None = None
     nodeName: str | None = None  # noqa: N815
@@ -78,7 +78,7 @@ class DocTask(msgspec.Struct):
             role=self.role or "",
             annotations=self.annotations or {},
             preemptable=True,
-            priority=self.priority,
+            priority=None if self.priority is None else whole("priority", self.priority),
             node=node,
             status=status,
         )
@@ -130,8 +130,8 @@ class DocJob(msgspec.Struct):
     namespace: str | None = None
     name: str | None = None
     queue: str | None = None
-    minAvailable: int = 0  # noqa: N815
-    priority: int = 0
+    minAvailable: int | float = 0  # noqa: N815
+    priority: int | float = 0
     annotations: _Texts | None = None
     members: list[DocTask] | None = None
 
@@ -142,19 +142,20 @@ class DocJob(msgspec.Struct):
         """
         namespace, name = (self.namespace or "", self.name) if self.name else (self.uid or "").partition("/")[::2]
         uid = f"{namespace or DEFAULT_NAMESPACE}/{name}"
+        least = whole("minAvailable", self.minAvailable)
         group = api.PodGroup(
-            metadata=api.Metadata(annotations=self.annotations), spec=api.PodGroupSpec(min_member=self.minAvailable)
+            metadata=api.Metadata(annotations=self.annotations), spec=api.PodGroupSpec(min_member=least)
         )
         tasks = tuple(task.told(uid, self.queue or "") for task in self.members or ())
         group = named_group(group, namespace, name, self.queue or "")
-        return ToldJob(group, self.priority, self.minAvailable, tasks, bare=self.annotations is None)
+        return ToldJob(group, whole("priority", self.priority), least, tasks, bare=self.annotations is None)
 
 
 class DocQueue(msgspec.Struct):
     """A queue as documented."""
 
     name: str
-    weight: int = 0
+    weight: int | float = 0
     capability: DocNumbers | None = None
     deserved: DocNumbers | None = None
     guarantee: DocNumbers | None = None
@@ -167,7 +168,7 @@ class DocQueue(msgspec.Struct):
         :raises InvalidInput: no name, or an amount that is none.
         """
         spec = api.QueueSpec(
-            weight=self.weight,
+            weight=whole("weight", self.weight),
             capability=quantities(self.capability),
             deserved=quantities(self.deserved),
             guarantee=api.Guarantee(resource=quantities(self.guarantee)),
@@ -220,6 +221,16 @@ class DocGpu(msgspec.Struct):
 def quantities(documented: Mapping[str, int | float] | None) -> dict[str, api.Quantity]:
     """Documented amounts as a manifest would write them."""
     return {name: amount * _MIB if name == "memory" else amount for name, amount in (documented or {}).items()}
+
+
+def whole(name: str, number: int | float) -> int:
+    """A whole number of 32 bits; 3.0 is one.
+
+    :raises InvalidInput: it is none.
+    """
+    if number != int(number) or not -(2**31) <= number < 2**31:
+        raise InvalidInput(f"{name}: must be a whole number of 32 bits, got {number}")
+    return int(number)
 
 
 def _ledger(documented: Mapping[str, int | float] | None) -> Ledger:

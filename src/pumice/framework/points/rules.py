@@ -382,7 +382,9 @@ BROADCAST: Final = Rule(
     "broadcast", "all are called", forms.nothing, broadcast, {_R: lambda _: None, _A: lambda _: None}
 )
 MERGE: Final = Rule("merge", "merged, later ones override", forms.texts, merged, {_R: lambda _: {}, _A: lambda _: {}})
-SUM: Final = Rule("sum", "added up", forms.number, summed, {_R: lambda _: None, _A: lambda _: 0.0})
+SUM: Final = Rule(
+    "sum", "added up", forms.number, summed, {_R: lambda _: None, _A: lambda _: 0.0}, refuses=lambda *_: None
+)
 SUM_BY_NAME: Final = Rule("sum", "added up", forms.scores, summed_by_name, {_R: lambda _: {}, _A: lambda _: {}})
 EDITS: Final = Rule(
     "edit",
