@@ -345,7 +345,7 @@ def test_the_budget_of_a_session_holds_whatever_comes(way: str) -> None:
             for _ in range(4):
                 with pytest.raises(Unfit):
                     session.predicate(session.state.tasks["uid-train-worker-0"], session.nodes["n1"])
-            assert time.monotonic() - started < 1.5
+            assert time.monotonic() - started < 4  # 1.2 s without a budget, and 5 and more when a flood is not cut
 
 
 def test_an_answer_without_end_is_too_large_long_before_the_time_is_over() -> None:

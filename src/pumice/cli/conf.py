@@ -18,6 +18,7 @@ from pumice.cli.options import (
     read_text,
     registry_with,
 )
+from pumice.cli.usage import WrongUsage
 from pumice.errors import PluginLoadError
 from pumice.words import counted
 
@@ -90,17 +91,24 @@ def explain(
 @app.command()
 def lint(
     file: FileArgument,
+    reader: Annotated[
+        str, typer.Option("--for", metavar="volcano", help="What a real Volcano would make of FILE instead.")
+    ] = "",
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
     """Name the known traps that FILE steps into. Exit code 1 if one of them is an error."""
     from pumice.config.findings import Severity
+    from pumice.config.for_volcano import lint_for_volcano
     from pumice.config.lint import lint as lint_conf
     from pumice.scheduler.assembly import catalogue_of
 
+    if reader not in ("", "volcano"):
+        raise WrongUsage(f"--for {reader!r}: must be volcano")
     loaded, registry = _load(file, plugins_dir)
-    findings = lint_conf(loaded.conf, catalogue_of(registry, hooks=True, conf=loaded.conf))
+    catalogue = catalogue_of(registry, hooks=True, conf=loaded.conf)
+    findings = lint_for_volcano(loaded.conf, catalogue) if reader else lint_conf(loaded.conf, catalogue)
     if as_json(output, json):
         render.data(findings)
     else:

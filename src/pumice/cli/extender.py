@@ -85,6 +85,11 @@ def serve(
     )
     served = PolicyServer(builders, dialect=dialect, compat=compat)
     _say_what_is_missing(served, dialect)
+    if dialect in ("", "volcano"):
+        from pumice.extender.tools.behind_volcano import advice
+
+        for line in advice(served):
+            render.note(line)
     settings = serving(host=host, port=port, log_level="warning", access_log=False, **tls)
     whom = None
     if follow or kubeconfig or context:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pumice.extender import answers as a
 from pumice.extender.answers import Answer
+from pumice.extender.dialects.documented import MOST, MOST_MEMORY
 from pumice.extender.dialects.told import STATUSES
 from pumice.extender.protocol import PREEMPT, VERBS, Kind, Part, Verb
 
@@ -38,8 +39,16 @@ _TEXT: Final[Schema] = {"type": "string"}
 _TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
 _NAME: Final[Schema] = {"type": "string", "pattern": "^[^/]+$"}
 _WHOLE: Final[Schema] = {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}
-_AMOUNTS: Final = _or_null(_map({"type": "number", "minimum": 0, "maximum": 1e9}))
-_LEDGER: Final = _or_null(_map({"type": "number", "minimum": -1e9, "maximum": 1e9}))
+
+
+def _amounts(least: int) -> Schema:
+    """Amounts by name: cores, MiB, whole units; *least* is 0 or -1 (may be negative)."""
+    most = {"type": "number", "minimum": least * MOST, "maximum": MOST}
+    memory = {"type": "number", "minimum": least * MOST_MEMORY, "maximum": MOST_MEMORY}
+    return _or_null({"type": "object", "properties": {"memory": memory}, "additionalProperties": most})
+
+
+_AMOUNTS: Final = _amounts(-1)
 _TEXTS: Final = _or_null(_map(_TEXT))
 _SCORES: Final = _map({"type": "number"})
 
@@ -49,7 +58,7 @@ _SCHEMAS: Final[dict[str, Schema]] = {
         name=_NAME,
         namespace={"type": ["string", "null"], "pattern": "^[^/]*$"},
         **dict.fromkeys(("uid", "job", "queue", "role", "nodeName"), _TEXT_OR_NULL),
-        resources=_AMOUNTS,
+        resources=_amounts(0),
         priority=_or_null(_WHOLE),
         labels=_TEXTS,
         annotations=_TEXTS,
@@ -62,15 +71,15 @@ _SCHEMAS: Final[dict[str, Schema]] = {
         annotations=_TEXTS,
         taints=_or_null(_list(_object(("key", "effect"), key=_TEXT, value=_TEXT, effect=_TEXT))),
         allocatable=_AMOUNTS,
-        idle=_LEDGER,
-        used=_LEDGER,
+        idle=_AMOUNTS,
+        used=_AMOUNTS,
     ),
     "Job": _object(
         ("name",),
         name=_NAME,
         namespace={"type": ["string", "null"], "pattern": "^[^/]*$"},
         **dict.fromkeys(("uid", "queue"), _TEXT_OR_NULL),
-        minAvailable=_WHOLE,
+        minAvailable={**_WHOLE, "minimum": 0},
         priority=_WHOLE,
         annotations=_TEXTS,
         members=_or_null(_list(_ref("Task"))),

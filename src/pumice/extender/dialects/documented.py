@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 import msgspec
 
@@ -33,6 +33,10 @@ from pumice.model.status import TaskStatus
 _Texts: TypeAlias = dict[str, str]
 DocNumbers: TypeAlias = dict[str, int | float]
 _MIB: Final = 2**20
+MOST: Final = 7 * 10**13
+"""Of anything, in documented units; ledgers hold a thousand times as much."""
+MOST_MEMORY: Final = 6 * 10**10
+"""MiB."""
 
 
 class DocTask(msgspec.Struct):
@@ -63,6 +67,8 @@ class DocTask(msgspec.Struct):
         job, queue = self.job or job, self.queue or queue
         if self.resources is None and self.labels is None and self.annotations is None:
             return ToldTask(named_pod(namespace, name, uid, job.partition("/")[2]), status, node, queue, bare=True)
+        if negative := [name for name, amount in (self.resources or {}).items() if amount < 0]:
+            raise InvalidInput(f"resources {', '.join(negative)}: must not be negative")
         asked = {name: amount for name, amount in quantities(self.resources).items() if name != "pods"}
         container = api.Container(name="main", resources=api.ResourceRequirements(requests=asked))
         pod = complete_pod(
@@ -143,6 +149,8 @@ class DocJob(msgspec.Struct):
         namespace, name = (self.namespace or "", self.name) if self.name else (self.uid or "").partition("/")[::2]
         uid = f"{namespace or DEFAULT_NAMESPACE}/{name}"
         least = whole("minAvailable", self.minAvailable)
+        if least < 0:
+            raise InvalidInput(f"minAvailable: must not be negative, got {least}")
         group = api.PodGroup(
             metadata=api.Metadata(annotations=self.annotations), spec=api.PodGroupSpec(min_member=least)
         )
@@ -219,8 +227,17 @@ class DocGpu(msgspec.Struct):
 
 
 def quantities(documented: Mapping[str, int | float] | None) -> dict[str, api.Quantity]:
-    """Documented amounts as a manifest would write them."""
-    return {name: amount * _MIB if name == "memory" else amount for name, amount in (documented or {}).items()}
+    """Documented amounts as a manifest would write them.
+
+    :raises InvalidInput: more, or less, than a cluster has.
+    """
+    found: dict[str, api.Quantity] = {}
+    for name, amount in (documented or {}).items():
+        most = MOST_MEMORY if name == "memory" else MOST
+        if not -most <= amount <= most:
+            raise InvalidInput(f"amount of {name}: must be below {most}, got {amount}")
+        found[name] = round(amount * _MIB if name == "memory" else amount, 9)
+    return found
 
 
 def whole(name: str, number: int | float) -> int:
@@ -234,8 +251,7 @@ def whole(name: str, number: int | float) -> int:
 
 
 def _ledger(documented: Mapping[str, int | float] | None) -> Ledger:
-    written = {name: amount * _MIB if name == "memory" else amount for name, amount in (documented or {}).items()}
-    return ledger(written, {}, 1)
+    return ledger(cast("dict[str, int | float]", quantities(documented)), {}, 1)
 
 
 def _phase(status: TaskStatus) -> str:
