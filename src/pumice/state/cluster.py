@@ -191,6 +191,17 @@ class ClusterState:
         ledger.confirm(self, task)
         self.assume(task)
 
+    def confirm_many(self, tasks: Sequence[Task]) -> None:
+        """Allocated tasks of one job without sub-jobs are now being bound.
+
+        :raises IllegalMove: one of them is not allocated; nothing was changed.
+        """
+        ledger.confirm_many(tasks)
+        now, set_assumed_at = self.now, w.set_assumed_at
+        for task in tasks:
+            set_assumed_at(task, now)
+        self.assumed.update({task.uid: task for task in tasks})
+
     def mark(self, job: Job) -> None:
         """A job changed: whatever follows from it must be made anew."""
         uid = job.uid

@@ -198,6 +198,30 @@ def confirm(state: ClusterState, task: Task) -> None:
             count(group, task, S.ALLOCATED, S.BINDING)
 
 
+def confirm_many(tasks: Sequence[Task]) -> None:
+    """Allocated tasks of one job are now being bound; as `confirm` one by one, only faster. Not for sub-jobs.
+
+    :raises IllegalMove: one of them is not allocated; nothing was changed.
+    """
+    for task in tasks:
+        check(task, S.BINDING)
+    job = tasks[0].job
+    before, after = job._by_status[S.ALLOCATED], job._by_status[S.BINDING]
+    roles: dict[str, int] = {}
+    set_status = w.set_status
+    for task in tasks:
+        uid = task.uid
+        set_status(task, S.BINDING)
+        take(before, uid)
+        put(after, uid, task)
+        roles[task.role] = roles.get(task.role, 0) + 1
+    for role, n in roles.items():
+        counted = job._role_counts[role]
+        counted[S.ALLOCATED] -= n
+        counted[S.BINDING] += n
+    w.set_group_version(job, job.version + 1)
+
+
 # -- groups and their sums ------------------------------------------------------------------------------------------
 def count(group: TaskGroup, task: Task, before: int, after: int) -> None:
     """A task of the group went from one status to another, came (from `OUT`) or went."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pumice.framework.placing.worksheet import Denied
+from pumice.framework.points import table as points
 from pumice.framework.session.nominations import held_by_others
 from pumice.framework.session.refusals import Refusal, Stage
 from pumice.framework.session.session import Session
@@ -32,12 +34,25 @@ def before_trying(ssn: Session, queue: Queue, job: Job, task: Task) -> Refusal |
         return Refusal(Stage.NODES, error=error)
     needed = ssn.needed_to_keep(job)
     if needed < 2:
-        return None
+        return _denied(ssn, queue, job, task)
     short = ssn.search.chooser.short_of(task, needed)
     if short is not None:
         room, error = short
         return Refusal(Stage.READY, f"{room} of {needed} required tasks have a place", error=error, placed=room)
     return _quota_short(ssn, queue, job, task, needed)
+
+
+def _denied(ssn: Session, queue: Queue, job: Job, task: Task) -> Refusal | None:
+    """Why the queue may not take the one task for which a job waits: what trying it would find out first of all."""
+    alone = len(job.with_status(S.PENDING)) == job.pending_best_effort_count + 1
+    if not alone or ssn.state.rooms or not ssn.allocatable_by_class() or ssn.anybody(points.PRE_JOB_ALLOCATION):
+        return None
+    verdict = ssn.allocatable(queue, task)
+    if verdict:
+        return None
+    refusal = Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
+    ssn.outcome.unfit(job, task, Denied(refusal, len(ssn.nodes)))
+    return refusal
 
 
 def _quota_short(ssn: Session, queue: Queue, job: Job, task: Task, needed: int) -> Refusal | None:

@@ -93,7 +93,8 @@ def check(value: Any) -> None:
     """
     if isinstance(value, tuple):
         for part in value:
-            check(part)
+            if part.__class__ not in _ALWAYS or part != part:
+                check(part)
     elif (value < value) is not False or value != value:
         raise TypeError(f"a sort key must be comparable, got {shown(value)}")
 

@@ -199,6 +199,8 @@ class Statement:
             ssn.outcome.refuse(job, Stage.BIND, exc.text, exc.plugin)
             return False
         operations, self.operations = self.operations, []
+        if len(operations) > 1 and not prepared and self._bind_together(operations):
+            return True
         freed = {op.task.job_key for op in operations if op.kind is Kind.EVICT}
         for op in operations:
             if op.kind is Kind.ALLOCATE:
@@ -211,6 +213,21 @@ class Statement:
                     nominate(ssn, op.task, op.node, freed)
                 if op.evicted:
                     ssn.outcome.intents.append(Nominate(op.task.key, op.task.uid, op.node.name))
+        return True
+
+    def _bind_together(self, operations: list[Operation]) -> bool:
+        """Bind the placed tasks of one job at once, where no plugin has to do with binds; False where it has."""
+        ssn, job = self._ssn, operations[0].task.job
+        if job is None or ssn.binds.binders or ssn.anybody(BIND_REQUEST_MUTATE):
+            return False
+        if any(
+            op.kind is not Kind.ALLOCATE or op.task.job is not job or op.task.sub_job is not None for op in operations
+        ):
+            return False
+        ssn.state.confirm_many([op.task for op in operations])
+        ssn.outcome.intents += [
+            Bind(op.task.key, op.task.uid, op.node.name, op.task.job_key, {}, "", (), 0) for op in operations
+        ]
         return True
 
     def _bind(self, op: Operation, claims: tuple[Choice, ...]) -> None:
