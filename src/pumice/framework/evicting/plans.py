@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pumice.framework.evicting.victims import scenario_of
+from pumice.framework.placing.turns import PLACING
 from pumice.framework.points import table as points
 from pumice.framework.session.refusals import Refusal, Stage
 from pumice.framework.session.search import ASKS as SEARCH_ASKS
@@ -23,14 +24,14 @@ ASKS = (points.SCENARIO_VALIDATOR, points.ALLOCATABLE, *SEARCH_ASKS, *STATEMENT_
 def commit_plan(ssn: Session, action: str, statement: Statement, job: Job, task: Task | None = None) -> bool:
     """Commit a plan for a job if nobody refuses it; else take it back.
 
-    A plan that evicts nobody is left to allocate where that is still to come: a promise would keep the job from the
-    places that it can have at once. Nor is it made for a single *task*: half a gang would hold room.
+    A plan that evicts nobody is left to the action that places, if it is still to come: a promise would keep the job from
+    the places that it can have at once. Nor is it made for a single *task*: half a gang would hold room.
     """
     if spares(ssn):
         if statement.has_evictions():
             useless = job.pending_best_effort_count > 0 and job.is_starving  # its gang would still not be whole
         else:
-            useless = task is not None or "allocate" in ssn.actions[_position(ssn, action) + 1 :]
+            useless = task is not None or not PLACING.isdisjoint(ssn.actions[_position(ssn, action) + 1 :])
         if useless:
             statement.discard()
             return False

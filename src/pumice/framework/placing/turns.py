@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from pumice.framework.placing.topology import ASKS as TOPOLOGY_ASKS
 from pumice.framework.placing.topology import place_by_topology, within
@@ -21,6 +22,8 @@ from pumice.model.status import JobPhase
 ASKS = (
     *(points.OVERUSED, points.PRE_JOB_ALLOCATION, points.QUEUE_ORDER, points.JOB_ORDER, *PLACING_ASKS, *TOPOLOGY_ASKS),
 )
+PLACING: Final = frozenset({"allocate", "easybackfill"})
+"""The actions that let the waiting jobs take their turns."""
 WAITS_FOR_RELEASE = "waits for resources that are being released"
 
 
