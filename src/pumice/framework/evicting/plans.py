@@ -24,8 +24,8 @@ ASKS = (points.SCENARIO_VALIDATOR, points.ALLOCATABLE, *SEARCH_ASKS, *STATEMENT_
 def commit_plan(ssn: Session, action: str, statement: Statement, job: Job, task: Task | None = None) -> bool:
     """Commit a plan for a job if nobody refuses it; else take it back.
 
-    A plan that evicts nobody is left to the action that places, if it is still to come: a promise would keep the job from
-    the places that it can have at once. Nor is it made for a single *task*: half a gang would hold room.
+    A plan that evicts nobody is left to the action that places, if that is still to come: a promise would keep the job
+    from the places that it can have at once. Nor is it made for a single *task*: half a gang would hold room.
     """
     if spares(ssn):
         if statement.has_evictions():
