@@ -1,18 +1,21 @@
-"""Writes what the docs derive from the table of extension points: ``python tools/write_points.py``."""
+"""Writes what follows from the table of extension points: ``python tools/write_points.py``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pumice.framework.docs import points_page, with_table
+from pumice.framework.docs import points_page, registration_module, with_table
 from pumice.framework.registry import Registry
 from pumice.scheduler.assembly import who
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+REGISTRATION = ROOT / "src/pumice/framework/points/registration.py"
 
 
 def main() -> None:
-    """Bring the reference page and the guide's table up to date."""
+    """Bring the registration methods, the reference page and the guide's table up to date."""
+    REGISTRATION.write_text(registration_module())
     everybody = who(Registry())
     reference = DOCS / "reference" / "points.md"
     reference.parent.mkdir(parents=True, exist_ok=True)

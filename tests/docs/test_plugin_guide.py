@@ -10,7 +10,7 @@ import pytest
 
 from pumice import Arguments, Event, Job, Node, Queue, Resources, Session, Task
 from pumice.config import load
-from pumice.framework.docs import END, points_page, with_table
+from pumice.framework.docs import END, points_page, registration_module, with_table
 from pumice.framework.names import hint
 from pumice.framework.points import POINTS
 from pumice.framework.registry import Registry, default_registry, set_default_registry
@@ -72,6 +72,11 @@ def test_the_reference_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "reference" / "points.md").read_text() == points_page(who(Registry())), (
         "run tools/write_points.py"
     )
+
+
+def test_the_registration_methods_are_those_of_the_table() -> None:
+    module = ROOT / "src" / "pumice" / "framework" / "points" / "registration.py"
+    assert module.read_text() == registration_module(), "run tools/write_points.py"
 
 
 OBJECTS: dict[str, type] = {

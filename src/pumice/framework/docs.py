@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pumice.framework.points import FLAGS, POINTS, Failure, Point
+from pumice.framework.points.point import HINTS
 
 BEGIN: Final = "<!-- points: made by tools/write_points.py -->"
 END: Final = "<!-- points: end -->"
@@ -98,3 +99,67 @@ def _points_of(flag: str) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def registration_module() -> str:
+    """The module with the registration methods of a session, as Python."""
+    return _REGISTRATION + "".join(_registering(point) for point in POINTS.values())
+
+
+_WIDTH: Final = 120
+_REGISTRATION: Final = '''\
+"""The registration methods of a session, under the names that Volcano's and KAI's authors know.
+
+Made from `pumice/framework/points/table.py` by `tools/write_points.py`. Each takes ``(name, fn)`` or, in KAI's form,
+``(fn)`` alone: then the plugin that is being opened is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from pumice.engine.scope import Scope
+
+Fn: TypeAlias = Callable[..., Any]
+
+
+class Registration:
+    """One typed line over `add` for every point."""
+
+    def add(self, point: str, name: str | Fn, fn: Fn | None = None, **declared: Any) -> None:
+        """Register *fn* at a point. *declared*: the hints of the point."""
+        raise NotImplementedError
+'''
+
+
+def _registering(point: Point[..., Any, Any]) -> str:
+    parameters = ["self", "name: str | Fn", "fn: Fn | None = None"]
+    if point.hints:
+        parameters += ["*", *(f"{hint}: {HINTS[hint][0]}" for hint in point.hints)]
+    passed = [f'"{point.name}"', "name", "fn", *(f"{hint}={hint}" for hint in point.hints)]
+    lines = ["", *_call(f"    def {point.register}", parameters, " -> None:")]
+    said = [HINTS[hint][1] for hint in point.hints]
+    if len(said) == 1:
+        lines.append(f'        """{said[0]}"""')
+    elif said:
+        lines += [f'        """{said[0]}', *(f"        {text}" for text in said[1:]), '        """']
+    lines += _call("        self.add", passed, "")
+    if point.plural:
+        lines += ["", f"    {point.register}s = {point.register}"]
+    if point.keyed:
+        lines += ["", f"    def add_{point.name}_key_fn(self, name: str | Fn, fn: Fn | None = None) -> None:"]
+        lines += ['        """Order by ``key(item)`` instead of comparing pairs."""']
+        lines += [f'        self.add("{point.name}", name, fn, sort_key=True)']
+    return "\n".join(lines) + "\n"
+
+
+def _call(head: str, parts: Sequence[str], tail: str) -> list[str]:
+    """A definition or call as the formatter lays it out: in a line, in an indented line, or a part a line."""
+    inside = ", ".join(parts)
+    pad = " " * (len(head) - len(head.lstrip()))
+    if len(f"{head}({inside}){tail}") <= _WIDTH:
+        return [f"{head}({inside}){tail}"]
+    if len(f"{pad}    {inside}") <= _WIDTH:
+        return [f"{head}(", f"{pad}    {inside}", f"{pad}){tail}"]
+    return [f"{head}(", *(f"{pad}    {part}," for part in parts), f"{pad}){tail}"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from pumice.framework.points.rules import Failure, Rule
 from pumice.model.reason import Verdict
@@ -15,6 +16,36 @@ A = TypeVar("A")
 
 class Form(Generic[P, R]):
     """What a callback takes, and what its author may return."""
+
+
+HINTS: Final[Mapping[str, tuple[str, str]]] = {
+    "scope": ("Scope = Scope.SESSION", "*scope*: what the answer depends on, and so when it is asked again."),
+    "key": ("Fn | None = None", "*key(item)*: what has equal keys gets equal answers until something changes."),
+    "lasting": ("bool = False", "*lasting*: the key depends on the item alone, so it holds until that changes."),
+    "applies": ("Fn | None = None", "*applies(task)*: is there anything to ask for this task?"),
+    "also": ("bool = False", "*also*: beside an earlier one of the same plugin, not instead of it."),
+    "normalize": ("Fn | None = None", "*normalize(scores)*: how the scores of all candidates are made comparable."),
+    "amounts_only": ("bool = False", "*amounts_only* (scope NODE): it reads nothing of a row but its amounts."),
+    "static_key": ("Fn | None = None", "*static_key(task)* (scope STATIC): equal keys, equal answers for any class."),
+    "course": (
+        "Fn | None = None",
+        "*course(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.",
+    ),
+    "needs": (
+        "Fn | None = None",
+        "*needs(job)*: how many more tasks must be placed, at least, before the answer can be yes.",
+    ),
+    "room": ("Fn | None = None", "*room(queue, task)*: how many equal tasks in a row the queue would take."),
+    "profile": (
+        "Fn | None = None",
+        "*profile(job)*: with *admits*, whose tasks are never let go; only for a plugin that never abstains.",
+    ),
+    "admits": (
+        "Fn | None = None",
+        "*admits(own profile, profile)*: may such a job evict tasks of such a one at all?",
+    ),
+}
+"""Hint -> its type and default in registration methods, and what it says."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +72,12 @@ class Point(Generic[P, R, A]):
     """A compat switch, and the rule that holds where it is on."""
     part: str = "fn"
     """What of a callback is asked: its function, or a hint that it declares beside it."""
+    hints: tuple[str, ...] = ()
+    """What a callback may declare beside its function, of `HINTS`."""
+    keyed: bool = False
+    """May a plugin give a sort key in place of a comparison?"""
+    plural: bool = False
+    """Is it also registered under Volcano's plural name?"""
 
     @property
     def register(self) -> str:

@@ -1,6 +1,7 @@
 """The registration methods of a session, under the names that Volcano's and KAI's authors know.
 
-Each takes ``(name, fn)`` or, in KAI's form, ``(fn)`` alone: then the plugin that is being opened is meant.
+Made from `pumice/framework/points/table.py` by `tools/write_points.py`. Each takes ``(name, fn)`` or, in KAI's form,
+``(fn)`` alone: then the plugin that is being opened is meant.
 """
 
 from __future__ import annotations
@@ -17,29 +18,28 @@ class Registration:
     """One typed line over `add` for every point."""
 
     def add(self, point: str, name: str | Fn, fn: Fn | None = None, **declared: Any) -> None:
-        """Register *fn* at a point. *declared*: scope, key, normalize, applies, needs, room."""
+        """Register *fn* at a point. *declared*: the hints of the point."""
         raise NotImplementedError
 
-    # -- orders ---------------------------------------------------------------------------------------------------
     def add_job_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("job_order", name, fn)
 
     def add_job_order_key_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
-        """Order jobs by ``key(job)`` instead of comparing pairs."""
+        """Order by ``key(item)`` instead of comparing pairs."""
         self.add("job_order", name, fn, sort_key=True)
 
     def add_task_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("task_order", name, fn)
 
     def add_task_order_key_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
-        """Order tasks by ``key(task)`` instead of comparing pairs."""
+        """Order by ``key(item)`` instead of comparing pairs."""
         self.add("task_order", name, fn, sort_key=True)
 
     def add_queue_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("queue_order", name, fn)
 
     def add_queue_order_key_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
-        """Order queues by ``key(queue)`` instead of comparing pairs."""
+        """Order by ``key(item)`` instead of comparing pairs."""
         self.add("queue_order", name, fn, sort_key=True)
 
     def add_victim_queue_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
@@ -49,13 +49,12 @@ class Registration:
         self.add("sub_job_order", name, fn)
 
     def add_sub_job_order_key_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
-        """Order sub-jobs by ``key(sub_job)`` instead of comparing pairs."""
+        """Order by ``key(item)`` instead of comparing pairs."""
         self.add("sub_job_order", name, fn, sort_key=True)
 
     def add_cluster_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("cluster_order", name, fn)
 
-    # -- filters --------------------------------------------------------------------------------------------------
     def add_pre_predicate_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("pre_predicate", name, fn)
 
@@ -68,6 +67,10 @@ class Registration:
         key: Fn | None = None,
         applies: Fn | None = None,
     ) -> None:
+        """*scope*: what the answer depends on, and so when it is asked again.
+        *key(item)*: what has equal keys gets equal answers until something changes.
+        *applies(task)*: is there anything to ask for this task?
+        """
         self.add("predicate", name, fn, scope=scope, key=key, applies=applies)
 
     def add_batch_predicate_fn(
@@ -83,14 +86,27 @@ class Registration:
         static_key: Fn | None = None,
         course: Fn | None = None,
     ) -> None:
-        """*also*: beside an earlier one of the same plugin, not instead of it. *amounts_only* (scope NODE): it reads
-        nothing of a row but its amounts. *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
+        """*scope*: what the answer depends on, and so when it is asked again.
+        *key(item)*: what has equal keys gets equal answers until something changes.
+        *applies(task)*: is there anything to ask for this task?
+        *also*: beside an earlier one of the same plugin, not instead of it.
+        *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
+        *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
         *course(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.
         """
-        declared = {"amounts_only": amounts_only, "static_key": static_key, "course": course}
-        self.add("batch_predicate", name, fn, scope=scope, key=key, applies=applies, also=also, **declared)
+        self.add(
+            "batch_predicate",
+            name,
+            fn,
+            scope=scope,
+            key=key,
+            applies=applies,
+            also=also,
+            amounts_only=amounts_only,
+            static_key=static_key,
+            course=course,
+        )
 
-    # -- scores ---------------------------------------------------------------------------------------------------
     def add_node_order_fn(
         self,
         name: str | Fn,
@@ -100,6 +116,10 @@ class Registration:
         key: Fn | None = None,
         applies: Fn | None = None,
     ) -> None:
+        """*scope*: what the answer depends on, and so when it is asked again.
+        *key(item)*: what has equal keys gets equal answers until something changes.
+        *applies(task)*: is there anything to ask for this task?
+        """
         self.add("node_order", name, fn, scope=scope, key=key, applies=applies)
 
     def add_batch_node_order_fn(
@@ -109,15 +129,32 @@ class Registration:
         *,
         scope: Scope = Scope.SESSION,
         key: Fn | None = None,
-        normalize: Fn | None = None,
         applies: Fn | None = None,
         also: bool = False,
         amounts_only: bool = False,
         static_key: Fn | None = None,
+        normalize: Fn | None = None,
     ) -> None:
-        """*also*, *amounts_only*, *static_key*: as for `add_batch_predicate_fn`."""
-        declared = {"normalize": normalize, "amounts_only": amounts_only, "static_key": static_key}
-        self.add("batch_node_order", name, fn, scope=scope, key=key, applies=applies, also=also, **declared)
+        """*scope*: what the answer depends on, and so when it is asked again.
+        *key(item)*: what has equal keys gets equal answers until something changes.
+        *applies(task)*: is there anything to ask for this task?
+        *also*: beside an earlier one of the same plugin, not instead of it.
+        *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
+        *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
+        *normalize(scores)*: how the scores of all candidates are made comparable.
+        """
+        self.add(
+            "batch_node_order",
+            name,
+            fn,
+            scope=scope,
+            key=key,
+            applies=applies,
+            also=also,
+            amounts_only=amounts_only,
+            static_key=static_key,
+            normalize=normalize,
+        )
 
     def add_node_map_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("node_map", name, fn)
@@ -146,7 +183,6 @@ class Registration:
     def add_subset_nodes_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("subset_nodes", name, fn)
 
-    # -- jobs -----------------------------------------------------------------------------------------------------
     def add_job_ready_fn(self, name: str | Fn, fn: Fn | None = None, *, needs: Fn | None = None) -> None:
         """*needs(job)*: how many more tasks must be placed, at least, before the answer can be yes."""
         self.add("job_ready", name, fn, needs=needs)
@@ -166,9 +202,8 @@ class Registration:
     def add_job_enqueueable_fn(
         self, name: str | Fn, fn: Fn | None = None, *, key: Fn | None = None, lasting: bool = False
     ) -> None:
-        """*key(job)*: jobs of equal keys get equal answers until the next job is let in.
-
-        *lasting*: the key depends on nothing but the job, so it holds until the job changes.
+        """*key(item)*: what has equal keys gets equal answers until something changes.
+        *lasting*: the key depends on the item alone, so it holds until that changes.
         """
         self.add("job_enqueueable", name, fn, key=key, lasting=lasting)
 
@@ -180,27 +215,27 @@ class Registration:
 
     add_job_starving_fns = add_job_starving_fn
 
-    # -- victims --------------------------------------------------------------------------------------------------
     def add_preemptable_fn(
         self, name: str | Fn, fn: Fn | None = None, *, profile: Fn | None = None, admits: Fn | None = None
     ) -> None:
-        """*profile(job)* and *admits(own profile, profile)*: whose tasks *fn* never lets go, so it need not be asked.
-
-        Only for a plugin that never abstains.
+        """*profile(job)*: with *admits*, whose tasks are never let go; only for a plugin that never abstains.
+        *admits(own profile, profile)*: may such a job evict tasks of such a one at all?
         """
         self.add("preemptable", name, fn, profile=profile, admits=admits)
 
     def add_reclaimable_fn(
         self, name: str | Fn, fn: Fn | None = None, *, profile: Fn | None = None, admits: Fn | None = None
     ) -> None:
-        """*profile* and *admits*: as for `add_preemptable_fn`."""
+        """*profile(job)*: with *admits*, whose tasks are never let go; only for a plugin that never abstains.
+        *admits(own profile, profile)*: may such a job evict tasks of such a one at all?
+        """
         self.add("reclaimable", name, fn, profile=profile, admits=admits)
 
     def add_unified_evictable_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("unified_evictable", name, fn)
 
     def add_preemptive_fn(self, name: str | Fn, fn: Fn | None = None, *, key: Fn | None = None) -> None:
-        """*key(task)*: tasks of equal keys get equal answers until something is placed or evicted."""
+        """*key(item)*: what has equal keys gets equal answers until something changes."""
         self.add("preemptive", name, fn, key=key)
 
     def add_victim_tasks_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
@@ -214,7 +249,6 @@ class Registration:
     def add_scenario_validator_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("scenario_validator", name, fn)
 
-    # -- queues and the rest ----------------------------------------------------------------------------------------
     def add_overused_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("overused", name, fn)
 

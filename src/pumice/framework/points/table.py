@@ -61,6 +61,7 @@ JOB_ORDER = Point(
     signature="(job, job) -> int",
     flag="enableJobOrder",
     otherwise="creation time, then UID",
+    keyed=True,
     contract=(
         "Which job goes first? Below 0: the left one. Asked when jobs are queued; must be a strict weak order "
         "that only reads. A plugin may give a sort key instead (add_job_order_key_fn)."
@@ -76,6 +77,7 @@ TASK_ORDER = Point(
     signature="(task, task) -> int",
     flag="enableTaskOrder",
     otherwise="pod index, creation time, UID",
+    keyed=True,
     contract="Which task of a job goes first? Its reverse is the order in which tasks of a job are evicted.",
 )
 QUEUE_ORDER = Point(
@@ -88,6 +90,7 @@ QUEUE_ORDER = Point(
     signature="(queue, queue) -> int",
     flag="enableQueueOrder",
     otherwise="creation time, then name",
+    keyed=True,
     contract="Which queue goes first? Asked each time a queue is put back or taken.",
 )
 VICTIM_QUEUE_ORDER = Point(
@@ -111,6 +114,7 @@ SUB_JOB_ORDER = Point(
     signature="(sub_job, sub_job) -> int",
     flag="enabledSubJobOrder",
     otherwise="match index, then UID",
+    keyed=True,
     contract="Which sub-job of a job goes first?",
 )
 CLUSTER_ORDER = Point(
@@ -150,6 +154,11 @@ PREDICATE = Point(
     signature="(task, node) -> None or raise Unfit",
     forms=(2, 3),
     flag="enablePredicate",
+    hints=(
+        "scope",
+        "key",
+        "applies",
+    ),
     contract=(
         "Does the task fit the node? Returns None or raises Unfit(text); any other value is a contract error. "
         "Declare a scope so that answers can be kept. KAI's form is (task, job, node)."
@@ -165,6 +174,15 @@ BATCH_PREDICATE = Point(
     signature="(task, rows) -> bool array or reason numbers",
     flag="enablePredicate",
     origin="Pumice",
+    hints=(
+        "scope",
+        "key",
+        "applies",
+        "also",
+        "amounts_only",
+        "static_key",
+        "course",
+    ),
     contract="As predicate, for many nodes at once: one truth value or reason number (reason_id) per row.",
 )
 NODE_ORDER = Point(
@@ -176,6 +194,11 @@ NODE_ORDER = Point(
     go="NodeOrderFn",
     signature="(task, node) -> float",
     flag="enableNodeOrder",
+    hints=(
+        "scope",
+        "key",
+        "applies",
+    ),
     contract=(
         "How good is the node for the task? Scores of all plugins are added, unclamped. An error or NaN "
         "abstains for that node."
@@ -190,6 +213,15 @@ BATCH_NODE_ORDER = Point(
     go="BatchNodeOrderFn",
     signature="(task, rows) -> float array",
     flag="enableNodeOrder",
+    hints=(
+        "scope",
+        "key",
+        "applies",
+        "also",
+        "amounts_only",
+        "static_key",
+        "normalize",
+    ),
     contract=(
         "As node_order, for many nodes at once. With normalize=fn(raw, mask) the raw values are scaled over "
         "the candidates. Raising Unfit keeps the task from being placed."
@@ -315,6 +347,7 @@ JOB_READY = Point(
     go="JobReadyFn",
     signature="(job) -> bool",
     flag="enableJobReady",
+    hints=("needs",),
     contract="May the job's placements be committed? bool, or reject(text).",
 )
 SUB_JOB_READY = Point(
@@ -369,6 +402,10 @@ JOB_ENQUEUEABLE = Point(
     go="JobEnqueueableFn",
     signature="(job) -> vote",
     flag="enableJobEnqueued",
+    hints=(
+        "key",
+        "lasting",
+    ),
     contract="May the job be let into its queue?",
 )
 JOB_ENQUEUED: Point[[Job], object, None] = Point(
@@ -391,6 +428,7 @@ JOB_STARVING = Point(
     go="JobStarvingFn",
     signature="(job) -> bool",
     flag="enableJobStarving",
+    plural=True,
     contract="Does the job need others to make room?",
 )
 PREEMPTABLE: Point[[Task, Sequence[Task]], Victims, list[Task] | None] = Point(
@@ -403,6 +441,10 @@ PREEMPTABLE: Point[[Task, Sequence[Task]], Victims, list[Task] | None] = Point(
     signature="(preemptor, [task]) -> [victim] or (victims, vote)",
     flag="enablePreemptable",
     switch=_VICTIMS,
+    hints=(
+        "profile",
+        "admits",
+    ),
     contract="Who may be preempted for the task? None abstains.",
 )
 RECLAIMABLE: Point[[Task, Sequence[Task]], Victims, list[Task] | None] = Point(
@@ -415,6 +457,10 @@ RECLAIMABLE: Point[[Task, Sequence[Task]], Victims, list[Task] | None] = Point(
     signature="(reclaimer, [task]) -> [victim] or (victims, vote)",
     flag="enableReclaimable",
     switch=_VICTIMS,
+    hints=(
+        "profile",
+        "admits",
+    ),
     contract="Who may be reclaimed for the task? None abstains.",
 )
 UNIFIED_EVICTABLE: Point[[Any, Sequence[Task]], Victims, list[Task] | None] = Point(
@@ -437,6 +483,7 @@ PREEMPTIVE = Point(
     go="PreemptiveFn",
     signature="(queue, [task]) -> bool",
     flag="enablePreemptive",
+    hints=("key",),
     contract="May the queue reclaim for these tasks?",
 )
 VICTIM_TASKS: Point[[Sequence[Task]], Sequence[Task], Sequence[Task]] = Point(
@@ -448,6 +495,7 @@ VICTIM_TASKS: Point[[Sequence[Task]], Sequence[Task], Sequence[Task]] = Point(
     go="VictimTasksFn",
     signature="([task]) -> [victim]",
     flag="enabledVictim",
+    plural=True,
     contract="Which running tasks should go although nobody waits for their room?",
 )
 VICTIM_FILTER = Point(
@@ -492,6 +540,7 @@ ALLOCATABLE = Point(
     go="AllocatableFn",
     signature="(queue, task) -> bool",
     flag="enabledAllocatable",
+    hints=("room",),
     contract="May the queue take the task?",
 )
 TARGET_JOB: Point[[Sequence[Job]], Job | None, Job | None] = Point(
