@@ -101,6 +101,15 @@ def test_the_scheduler_may_neither_make_nor_change_nor_delete_pods() -> None:
         assert not {"delete", "deletecollection"} & set(rule["verbs"]), rule
 
 
+def test_the_scheduler_may_ask_who_somebody_is_and_what_he_may_and_nothing_more_of_that_kind() -> None:
+    groups = ("authentication.k8s.io", "authorization.k8s.io")
+    found = [rule for rule in rules("scheduler-rules.yaml") if set(groups) & set(rule["apiGroups"])]
+    assert [(rule["resources"], rule["verbs"]) for rule in found] == [
+        (["tokenreviews"], ["create"]),
+        (["subjectaccessreviews"], ["create"]),
+    ]
+
+
 # -- values ------------------------------------------------------------------------------------------------------------
 def paths(values: dict[str, Any], above: str = "") -> list[str]:
     """The dotted names of all values, maps that users fill left whole."""
@@ -182,7 +191,9 @@ def test_every_flag_of_the_chart_exists(template: str, command: str) -> None:
     assert named - options(command) == set()
 
 
-@pytest.mark.parametrize("template", ["scheduler.yaml", "controllers.yaml", "rbac.yaml", "monitoring.yaml"])
+@pytest.mark.parametrize(
+    "template", ["scheduler.yaml", "controllers.yaml", "rbac.yaml", "monitoring.yaml", "answers.yaml"]
+)
 def test_every_text_that_a_user_gives_is_quoted(template: str) -> None:
     """A name of digits would else be a number, and a colon or a hash in an argument the end of it."""
     for line in TEMPLATES[template].splitlines():

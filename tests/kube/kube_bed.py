@@ -20,6 +20,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 ADMIN, SCHEDULER, EXTENDER, KUBE_SCHEDULER = "admin-token", "scheduler-token", "extender-token", "kube-scheduler-token"
 CONTROLLERS = "controllers-token"
+TENANTS = ("alice", "bob")
+"""Ordinary users, each with the token NAME-token and no rights but those that a test gives."""
 ACCOUNT = "system:serviceaccount:pumice-system:pumice-scheduler"
 _GROUPS = "system:serviceaccounts,system:serviceaccounts:pumice-system,system:authenticated"
 
@@ -62,11 +64,13 @@ class Bed:
             f'{ADMIN},admin,1,"system:masters"\n{SCHEDULER},{ACCOUNT},2,"{_GROUPS}"\n{EXTENDER},{extender},3,"{_GROUPS}"\n'
             f'{KUBE_SCHEDULER},system:kube-scheduler,4,"system:authenticated"\n'
             f'{CONTROLLERS},{ACCOUNT.replace("-scheduler", "-controllers")},5,"{_GROUPS}"\n'
+            + "".join(f'{name}-token,{name},{n},"system:authenticated"\n' for n, name in enumerate(TENANTS, 10))
         )
         self.admin = self.kubeconfig("admin", ADMIN)
         self.scheduler = self.kubeconfig("scheduler", SCHEDULER)
         self.extender = self.kubeconfig("extender", EXTENDER)
         self.controllers = self.kubeconfig("controllers", CONTROLLERS)
+        self.tenants = {name: self.kubeconfig(name, f"{name}-token") for name in TENANTS}
         self.kube_scheduler = self.kubeconfig("kube-scheduler", KUBE_SCHEDULER)
 
     # -- processes --------------------------------------------------------------------------------------------------

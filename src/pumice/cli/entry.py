@@ -6,6 +6,7 @@ import gc
 import os
 import stat
 import sys
+from pathlib import Path
 
 
 def main() -> None:
@@ -23,7 +24,7 @@ def main() -> None:
     piped = _is_pipe()
     try:
         try:
-            app(prog_name="pumice")
+            app(prog_name="kubectl pumice" if Path(sys.argv[0]).name == "kubectl-pumice" else "pumice")
         finally:
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as exc:

@@ -7,13 +7,23 @@ from typing import Annotated
 import typer
 
 from pumice.cli import render
+from pumice.cli.cluster_options import Context, Kubeconfig
+from pumice.cli.live import (
+    AuthorityOption,
+    MaybePaths,
+    NamespaceOption,
+    ServerOption,
+    asker_of,
+    namespace_of,
+    only_with_paths,
+    run,
+)
 from pumice.cli.options import (
     ConfOption,
     JobArgument,
     JsonOption,
     Output,
     OutputOption,
-    PathsArgument,
     PluginsDirOption,
     as_json,
 )
@@ -24,11 +34,16 @@ queues = typer.Typer(help="Queues of a cluster.", no_args_is_help=True)
 
 @jobs.command("list")
 def job_list(
-    paths: PathsArgument,
+    paths: MaybePaths = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="Only jobs of this queue.")] = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Only jobs of this namespace.")
     ] = None,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="On a running cluster: jobs of all namespaces.")
+    ] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
@@ -37,8 +52,12 @@ def job_list(
     from pumice.cli import object_rows
     from pumice.cli.sources import cluster_of
 
-    state = cluster_of(paths)
-    if queue is not None:
+    if paths:
+        state = cluster_of(paths)
+    else:
+        where = "" if all_namespaces else namespace_of("", namespace, kubeconfig, context)
+        state = run(asker_of(None, None, kubeconfig, context).cluster(where))
+    if queue is not None and (paths or state.queues):
         find_queue(state, queue)
     chosen = [
         state.jobs[uid]
@@ -54,14 +73,24 @@ def job_list(
 
 @jobs.command("view")
 def job_view(
-    job: JobArgument, paths: PathsArgument, output: OutputOption = Output.TABLE, json: JsonOption = False
+    job: JobArgument,
+    paths: MaybePaths = None,
+    namespace: NamespaceOption = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
 ) -> None:
     """Show one job and its tasks."""
     from pumice.answers.finding import find_job
     from pumice.cli import object_rows
     from pumice.cli.sources import cluster_of
 
-    found = find_job(cluster_of(paths), job)
+    if paths:
+        found = find_job(cluster_of(paths), job, namespace or "")
+    else:
+        where = namespace_of(job, namespace, kubeconfig, context)
+        found = find_job(run(asker_of(None, None, kubeconfig, context).cluster(where)), job, where)
     if as_json(output, json):
         render.data(object_rows.job_data(found))
     else:
@@ -69,12 +98,18 @@ def job_view(
 
 
 @queues.command("list")
-def queue_list(paths: PathsArgument, output: OutputOption = Output.TABLE, json: JsonOption = False) -> None:
-    """List the queues."""
+def queue_list(
+    paths: MaybePaths = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """List the queues; of a running cluster with the jobs that you may list."""
     from pumice.cli import object_rows
     from pumice.cli.sources import cluster_of
 
-    state = cluster_of(paths)
+    state = cluster_of(paths) if paths else run(asker_of(None, None, kubeconfig, context).queues())
     rows = [object_rows.queue_row(state.queues[name]) for name in sorted(state.queues)]
     if as_json(output, json):
         render.data([object_rows.named(object_rows.QUEUE_COLUMNS, row) for row in rows])
@@ -85,13 +120,27 @@ def queue_list(paths: PathsArgument, output: OutputOption = Output.TABLE, json: 
 @queues.command("get")
 def queue_get(
     name: Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")],
-    paths: PathsArgument,
+    paths: MaybePaths = None,
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
+    server: ServerOption = None,
+    server_ca: AuthorityOption = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
     """Show one queue: what it holds now and after the next cycle, what it deserves under the conf, what bounds it."""
+    if not paths:
+        from pumice.cli import answer_text
+
+        only_with_paths(conf=conf, plugins_dir=plugins_dir)
+        standing = run(asker_of(server, server_ca, kubeconfig, context).standing_or_object(name, render.note))
+        if as_json(output, json):
+            render.data(standing)
+        else:
+            answer_text.show_standing(standing)
+        return
     from pumice import saved
     from pumice.answers.finding import find_queue
     from pumice.cli import object_rows

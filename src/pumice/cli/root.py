@@ -42,7 +42,7 @@ def missing_extra(command: str, exc: ModuleNotFoundError) -> MissingExtra | None
     extras = extras_with(exc.name or "")
     if not extras:
         return None
-    own = "kube" if command in ("run", "controllers") else "extender"
+    own = "extender" if command == "extender" else "kube"
     return MissingExtra(f"pumice {command}", exc.name or "", own if own in extras else extras[0])
 
 

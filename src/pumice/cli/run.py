@@ -129,6 +129,20 @@ def run(
         bool,
         typer.Option("--debug-endpoints/--no-debug-endpoints", help="Serve /debug/cycle beside /metrics."),
     ] = False,
+    answers_address: Annotated[
+        str | None,
+        typer.Option(
+            "--answers-address",
+            metavar="HOST:PORT",
+            help="Answer `pumice why` and `pumice try` here, for tokens of the API server; else not at all.",
+        ),
+    ] = None,
+    answers_cert: Annotated[
+        str | None, typer.Option("--answers-tls-cert-file", metavar="FILE", help="The certificate of these answers.")
+    ] = None,
+    answers_key: Annotated[
+        str | None, typer.Option("--answers-tls-private-key-file", metavar="FILE", help="Its key.")
+    ] = None,
     half_gang_timeout: Annotated[
         str,
         typer.Option(
@@ -217,6 +231,14 @@ def run(
         beside.append(partial(serve, listening(listen_address), metrics_routes(answers)))
     if enable_healthz:
         beside.append(partial(serve, listening(healthz_address), health_routes(answers)))
+    if bool(answers_cert) != bool(answers_key):
+        raise WrongUsage("--answers-tls-cert-file and --answers-tls-private-key-file: both must be given, or none")
+    if answers_address is not None:
+        from pumice.kube.door import serve_door, tls_of
+
+        tls = tls_of(answers_cert, answers_key) if answers_cert and answers_key else None
+        credentials = Credentials(kubeconfig, context, master)
+        beside.append(partial(serve_door, listening(answers_address), service.ask, credentials, tls))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
     raise typer.Exit(service.run())

@@ -5,6 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cli import render
+from pumice.cli.cluster_options import Context, Kubeconfig
+from pumice.cli.live import (
+    AuthorityOption,
+    MaybePaths,
+    NamespaceOption,
+    ServerOption,
+    asker_of,
+    namespace_of,
+    only_with_paths,
+    run,
+)
 from pumice.cli.options import (
     CompatOption,
     ConfOption,
@@ -12,7 +23,6 @@ from pumice.cli.options import (
     JsonOption,
     Output,
     OutputOption,
-    PathsArgument,
     PluginsDirOption,
     as_json,
 )
@@ -25,17 +35,30 @@ if TYPE_CHECKING:
 
 def why(
     job: JobArgument,
-    paths: PathsArgument,
+    paths: MaybePaths = None,
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
     compat: CompatOption = None,
+    namespace: NamespaceOption = None,
+    server: ServerOption = None,
+    server_ca: AuthorityOption = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Say what JOB waits for, its place, how its queue stands, and what would let it start sooner."""
+    """Say what JOB waits for, its place, how its queue stands, and what would let it start sooner.
+
+    Without PATH the running scheduler is asked; where none answers, what the job's own objects say is told.
+    """
     from pumice.cli import answer_text
 
-    answer = desk_of(paths, conf, plugins_dir, compat).why(job)
+    if paths:
+        answer = desk_of(paths, conf, plugins_dir, compat).why(job, namespace or "")
+    else:
+        only_with_paths(conf=conf, plugins_dir=plugins_dir, compat=compat)
+        asker = asker_of(server, server_ca, kubeconfig, context)
+        answer = run(asker.why(job, namespace_of(job, namespace, kubeconfig, context)))
     if as_json(output, json):
         render.data(answer)
     else:

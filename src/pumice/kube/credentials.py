@@ -94,6 +94,15 @@ class Credentials:
         except NoCredentials as exc:
             raise NoCredentials(f"kubeconfig {merged.source!r}: {exc}") from exc
 
+    def namespace(self) -> str:
+        """The namespace that is meant where none is named: the kubeconfig's, the pod's own, else ``default``."""
+        try:
+            if self.kubeconfig is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+                return (MOUNTED / "namespace").read_text(encoding="utf-8").strip() or "default"
+            return kubeconfig.read(kubeconfig.paths(self.kubeconfig)).namespace(self.context) or "default"
+        except (NoCredentials, OSError):
+            return "default"
+
     def _of_the_pod(self) -> Access:
         host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT") or "443"
         try:

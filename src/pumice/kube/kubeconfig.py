@@ -79,6 +79,7 @@ class Context(msgspec.Struct):
 
     cluster: str = ""
     user: str = ""
+    namespace: str = ""
 
 
 class _NamedCluster(msgspec.Struct):
@@ -128,6 +129,11 @@ class Kubeconfig:
         if not cluster.server:
             raise NoCredentials(f"kubeconfig {self.source!r}: cluster {chosen.cluster!r} has no server")
         return cluster, self._named("user", chosen.user, self.users) if chosen.user else User()
+
+    def namespace(self, context: str | None) -> str:
+        """The namespace of a context, of the current one by default; nothing where it names none."""
+        chosen = self.contexts.get(context or self.current)
+        return chosen.namespace if chosen is not None else ""
 
     def _named(self, kind: str, name: str, known: Mapping[str, T]) -> T:
         if name in known:

@@ -7,11 +7,14 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
+from typing import Any, TypeVar
 
 from pumice import saved
+from pumice.answers.desk import Desk
 from pumice.errors import PumiceError
 from pumice.extender.asking.binder import ExtenderBinder
 from pumice.extender.asking.calls import EXCHANGES
@@ -34,11 +37,18 @@ from pumice.scheduler.report import CycleReport
 from pumice.scheduler.watchdog import Watchdog
 
 log = logging.getLogger("pumice.kube")
+T = TypeVar("T")
 
 FAILING = 5
 """So many cycles in a row that failed as a whole, and we should be started anew."""
 GATHER = 0.02
 """Seconds between the change that calls for a cycle and the cycle: changes seldom come alone."""
+
+
+QUESTIONS = 200
+"""So many questions may wait; more are sent away."""
+ANSWERING = 0.25
+"""Seconds that go into answers after a cycle; questions that are left wait for the next."""
 
 
 class NoCycle(PumiceError):
@@ -68,6 +78,7 @@ class Service:
         self._stopping = threading.Event()
         self._ready = False
         self._wanted: list[Future[bytes]] = []
+        self._questions: deque[tuple[Callable[[Desk], Any], Future[Any]]] = deque()
         self._complaints: dict[str, str] = {}
         self._unsaid: list[Note] = []
         self._conditions = PodConditions()
@@ -118,6 +129,21 @@ class Service:
         self._wanted.append(wanted)
         self._backend.inbox.wake()
         return wanted
+
+    def ask(self, question: Callable[[Desk], T]) -> Future[T]:
+        """The answer to a question about the state, once it was put; that is after the next cycle.
+
+        :raises NoCycle: nobody answers here.
+        """
+        idle = self._idle()
+        if idle:
+            raise NoCycle(idle)
+        if len(self._questions) >= QUESTIONS:
+            raise NoCycle(f"{QUESTIONS} questions wait already")
+        answer: Future[T] = Future()
+        self._questions.append((question, answer))
+        self._backend.inbox.wake()
+        return answer
 
     def _idle(self) -> str:
         """Why no cycles run here; nothing if they do."""
@@ -194,6 +220,7 @@ class Service:
         idle = self._idle()
         if idle:
             _settle(wanted, error=NoCycle(idle))
+            self._send_away(idle)
             self._loop.state.rest()
             return
         self._make_default_queue()
@@ -216,6 +243,28 @@ class Service:
         told += [*self._admissions.updates(report, loop.state), *self._ungrouped.notes(loop.state)]
         if told:
             self._backend.submit(told)
+        self._answer()
+
+    def _answer(self) -> None:
+        """Put the questions that wait to a desk over what we know, for a while."""
+        if not self._questions:
+            return
+        desk, until = Desk.of_loop(self._loop), time.monotonic() + ANSWERING
+        while self._questions and time.monotonic() < until:
+            question, answer = self._questions.popleft()
+            if not answer.set_running_or_notify_cancel():
+                continue
+            try:
+                answer.set_result(question(desk))
+            except Exception as exc:
+                answer.set_exception(exc)
+        if self._questions:
+            self._backend.inbox.wake()
+
+    def _send_away(self, why: str) -> None:
+        """Nobody answers here: tell whoever waits."""
+        while self._questions:
+            _settle([self._questions.popleft()[1]], error=NoCycle(why))
 
     def _recorded(self, wanted: Sequence[Future[bytes]]) -> CycleReport:
         """Decide, and give whoever wants it the cycle: what it was decided on, and what was decided.

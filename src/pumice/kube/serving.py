@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -88,9 +89,11 @@ def metrics_routes(answers: Answers) -> list[Route]:
     return routes
 
 
-async def serve(opened: socket.socket, routes: Sequence[Route]) -> None:
-    """Answer on a socket until cancelled."""
+async def serve(opened: socket.socket, routes: Sequence[Route], tls: ssl.SSLContext | None = None) -> None:
+    """Answer on a socket until cancelled; encrypted with *tls*."""
     config = uvicorn.Config(Starlette(routes=list(routes)), log_level="warning", access_log=False, lifespan="off")
+    config.load()
+    config.ssl = tls
     server = uvicorn.Server(config)
     try:
         await server.serve(sockets=[opened])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from pumice import manifests
 from pumice.config.durations import SECOND, parse_duration
@@ -124,7 +125,10 @@ def _vcjob(document: Mapping[str, Any], origin: str, submit_s: float, run_s: flo
     for role in roles:
         names = tuple(pod_name(meta.name, role.name, n) for n in range(role.replicas))
         labels = identity_labels(meta.name, meta.namespace or "default", role.name)
-        kinds.append(_kind(meta, role.name, names, template_of(role.task), labels, run_s, role.answers))
+        template = template_of(role.task)
+        if spec.scheduler_name and not template.spec.scheduler_name:
+            template = replace(template, spec=replace(template.spec, scheduler_name=spec.scheduler_name))
+        kinds.append(_kind(meta, role.name, names, template, labels, run_s, role.answers))
     return _spec(
         meta,
         kinds,

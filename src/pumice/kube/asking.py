@@ -1,0 +1,245 @@
+"""The other side of the door: answers of the scheduler for a user, or what his own objects say."""
+
+from __future__ import annotations
+
+import io
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from pumice.answers.finding import NoSuchThing, find_job, find_queue
+from pumice.answers.from_objects import Told, standing_of_object, why_of_objects
+from pumice.answers.standing import Standing
+from pumice.answers.tried import Tried
+from pumice.answers.why import Why
+from pumice.clock import SystemClock
+from pumice.errors import PumiceError
+from pumice.kube.client import KubeClient
+from pumice.kube.credentials import Credentials
+from pumice.kube.errors import Refused, Unreachable
+from pumice.kube.kinds import RESOURCES
+from pumice.model import api
+from pumice.model.events import Seen
+from pumice.state.cluster import ClusterState
+
+T = TypeVar("T")
+NAMESPACE: Final = "kube-public"
+NAME: Final = "pumice-answers"
+"""The ConfigMap that says where the scheduler answers; everybody who is signed in may read it."""
+TRIES: Final = 6
+"""A Service has several replicas, of which one answers; so often a new connection is made."""
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+
+
+class NoDoor(PumiceError):
+    """No scheduler answers; says why."""
+
+
+class Denied(PumiceError):
+    """The scheduler answered, and the answer is no."""
+
+
+class _Map(msgspec.Struct):
+    data: dict[str, str] = {}
+
+
+class _Error(msgspec.Struct):
+    error: str = ""
+
+
+class _Queues(msgspec.Struct):
+    queues: list[Standing]
+
+
+class _About(msgspec.Struct, rename="camel"):
+    name: str = ""
+    kind: str = ""
+
+
+class _Event(msgspec.Struct, rename="camel"):
+    involved_object: _About = msgspec.field(default_factory=_About)
+    reason: str = ""
+    message: str = ""
+    type: str = ""
+    last_timestamp: str | None = None
+
+
+class _Events(msgspec.Struct):
+    items: list[_Event] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Asks for one user."""
+
+    credentials: Credentials
+    server: str = ""
+    """Where the scheduler answers; nothing: where the ConfigMap says."""
+    authority: str = ""
+    """The certificate authority of the server, as PEM; nothing: those that the machine knows."""
+
+    async def why(self, job: str, namespace: str) -> Why:
+        """Why a job waits: the scheduler's answer, else what its objects say.
+
+        :raises PumiceError: neither can be had.
+        """
+        try:
+            query = {"job": job.rpartition("/")[2], "namespace": namespace}
+            return await self._ask("GET", "/v1/why", Why, query=query)
+        except NoDoor as no:
+            return await self._from_objects(job, namespace, str(no))
+
+    async def attempt(self, objects: Sequence[api.AnyObject]) -> Tried:
+        """What would become of a job.
+
+        :raises PumiceError: no scheduler answers, or not this.
+        """
+        body = {"objects": [{**msgspec.to_builtins(obj), "kind": obj.kind_name} for obj in objects]}
+        return await self._ask("POST", "/v1/try", Tried, body=body)
+
+    async def standing(self, queue: str) -> Standing:
+        """How a queue stands.
+
+        :raises PumiceError: no scheduler answers, or not this.
+        """
+        return (await self._ask("GET", "/v1/queues", _Queues, query={"queue": queue})).queues[0]
+
+    async def cluster(self, namespace: str, kinds: Sequence[str] = ("Queue", "PodGroup", "Pod")) -> ClusterState:
+        """The jobs of a namespace (of all, if it is empty) and the queues, as far as the user may list them.
+
+        :raises PumiceError: jobs may not be listed.
+        """
+        async with KubeClient(self.credentials, connections=8) as client:
+            return (await _listed(client, namespace, kinds))[0]
+
+    async def standing_or_object(self, queue: str, say: Callable[[str], None]) -> Standing:
+        """How a queue stands: the scheduler's answer, else what its object says; *say* is told that it is only that.
+
+        :raises PumiceError: neither can be had.
+        """
+        try:
+            return await self.standing(queue)
+        except NoDoor as no:
+            found = find_queue(await self.queues(), queue)
+            say(f"no scheduler answers, so this is what the queue's object says: {no}")
+            return standing_of_object(found)
+
+    async def queues(self) -> ClusterState:
+        """The queues, with the jobs of all namespaces if the user may list them.
+
+        :raises PumiceError: queues may not be listed.
+        """
+        async with KubeClient(self.credentials, connections=8) as client:
+            try:
+                state, unseen = await _listed(client, "", ("Queue", "PodGroup"))
+            except Refused:
+                state, unseen = await _listed(client, "", ("Queue",))
+        if unseen:
+            raise Denied("; ".join(unseen))
+        return state
+
+    # -- the door ---------------------------------------------------------------------------------------------------
+    async def _ask(
+        self, method: str, path: str, kind: type[T], *, query: Mapping[str, str] | None = None, body: Any = None
+    ) -> T:
+        server, authority = await self._door()
+        token = (await self.credentials.load()).token
+        if not token.startswith("Bearer "):
+            raise NoDoor("the kubeconfig has no token to show to the scheduler, only a certificate or a password")
+        parts = urlsplit(server)
+        if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+            raise NoDoor(f"{server}: a token is sent encrypted (https) or to this machine, and not otherwise")
+        context = ssl.create_default_context(cadata=authority or None) if parts.scheme == "https" else False
+        timeout = aiohttp.ClientTimeout(total=30)
+        said = ""
+        for _ in range(TRIES):
+            connector = aiohttp.TCPConnector(ssl=context, force_close=True)
+            try:
+                async with (
+                    aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+                    session.request(
+                        method,
+                        server.rstrip("/") + path,
+                        params=query,
+                        data=io.BytesIO(msgspec.json.encode(body)) if body is not None else None,
+                        headers={"Authorization": token},
+                    ) as answer,
+                ):
+                    status, content = answer.status, await answer.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as exc:
+                raise NoDoor(f"{server}: {type(exc).__name__} {exc}".rstrip()) from exc
+            if status == 200:
+                try:
+                    return msgspec.json.decode(content, type=kind)
+                except msgspec.MsgspecError as exc:
+                    raise NoDoor(f"{server}: does not answer as a scheduler does: {exc}") from exc
+            said = _error(content, status)
+            if status in (403, 404, 413, 422):
+                raise NoSuchThing(said) if status == 404 else Denied(said)
+            if status != 503:
+                break
+        raise NoDoor(f"{server}: {said}")
+
+    async def _door(self) -> tuple[str, str]:
+        if self.server:
+            return self.server, self.authority
+        try:
+            async with KubeClient(self.credentials, connections=2) as client:
+                found = await client.request("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}", timeout=10)
+        except (Refused, Unreachable) as exc:
+            raise NoDoor(f"no scheduler says where it answers: {exc}") from exc
+        data = msgspec.json.decode(found, type=_Map).data
+        if not data.get("server"):
+            raise NoDoor(f"ConfigMap {NAMESPACE}/{NAME}: has no key 'server'")
+        return data["server"], self.authority or data.get("ca.crt", "")
+
+    # -- without it -------------------------------------------------------------------------------------------------
+    async def _from_objects(self, name: str, namespace: str, no_door: str) -> Why:
+        async with KubeClient(self.credentials, connections=8) as client:
+            state, unseen = await _listed(client, namespace, ("Queue", "PodGroup", "Pod"))
+            job = find_job(state, name, namespace)
+            mine = {job.name, *(task.name for task in job.tasks.values())}
+            events: list[Told] = []
+            try:
+                listed = await client.request("GET", f"/api/v1/namespaces/{namespace}/events")
+                found = msgspec.json.decode(listed, type=_Events).items
+                found.sort(key=lambda e: e.last_timestamp or "")
+                events = [
+                    Told(e.involved_object.name, e.reason, e.message, e.type == "Warning")
+                    for e in found
+                    if e.involved_object.name in mine
+                ]
+            except Refused as exc:
+                unseen.append(f"events: {exc}")
+        return why_of_objects(state, job, events=events, unseen=[f"the scheduler: {no_door}", *unseen])
+
+
+async def _listed(client: KubeClient, namespace: str, kinds: Sequence[str]) -> tuple[ClusterState, list[str]]:
+    """The objects of these kinds that may be listed; and, of queues, why they may not."""
+    state, unseen = ClusterState(), []
+    state.now = SystemClock().now()
+    for kind in kinds:
+        resource = RESOURCES[kind]
+        within = f"/namespaces/{namespace}" if namespace and kind != "Queue" else ""
+        try:
+            content = await client.request("GET", f"{resource.prefix}{within}/{resource.plural}")
+        except Refused as exc:
+            if kind != "Queue":
+                raise
+            unseen.append(f"queues: {exc}")
+            continue
+        for item in msgspec.json.decode(content)["items"]:
+            state.apply(Seen(api.decode(kind, item)))
+    return state, unseen
+
+
+def _error(content: bytes, status: int) -> str:
+    try:
+        return msgspec.json.decode(content, type=_Error).error or str(status)
+    except msgspec.MsgspecError:
+        return f"{status} {content[:200].decode('utf-8', 'replace')}".strip()

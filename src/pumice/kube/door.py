@@ -1,0 +1,212 @@
+"""The scheduler's door: answers over HTTP for whoever shows a token, each as much as he may see.
+
+``/v1`` is the version of what is asked and answered: fields may be added to it, none is taken away or changes its
+meaning. Every failure is JSON with one field, ``error``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import Future
+from functools import partial
+from importlib.metadata import version
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pumice.answers.desk import Desk
+from pumice.answers.finding import NoSuchThing
+from pumice.answers.sight import Names, Sight, seen
+from pumice.errors import InvalidInput, PumiceError
+from pumice.kube.client import KubeClient
+from pumice.kube.credentials import Credentials
+from pumice.kube.reviews import Reviews, Right, User
+from pumice.kube.serving import serve
+from pumice.model import api
+
+T = TypeVar("T")
+VERSION: Final = "v1"
+WAIT: Final = 15.0
+"""Seconds for which an answer is waited for."""
+AT_ONCE: Final = 4
+"""Questions of one user that are open at the same time, at most."""
+MOST_BYTES: Final = 8 << 20
+"""The largest job that is taken in."""
+_VOLCANO: Final = "scheduling.volcano.sh"
+_ALL_JOBS: Final = Right("list", _VOLCANO, "podgroups")
+_NODES: Final = Right("list", "", "nodes")
+_QUEUES: Final = Right("get", _VOLCANO, "queues")
+
+
+class Asked(Protocol):
+    """Puts a question to whoever owns the state; a `PumiceError` says why there is no answer."""
+
+    def __call__(self, question: Callable[[Desk], T], /) -> Future[T]: ...
+
+
+class Refusal(Exception):
+    """There is no answer: the status, and why."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Door:
+    """The routes, and who may ask what at each."""
+
+    def __init__(self, ask: Asked, reviews: Reviews) -> None:
+        self._ask, self._reviews = ask, reviews
+        self._open: Counter[str] = Counter()
+
+    def routes(self) -> list[Route]:
+        """Everything that can be asked."""
+        return [
+            Route(f"/{VERSION}", self._about),
+            Route(f"/{VERSION}/why", partial(self._guarded, self._why)),
+            Route(f"/{VERSION}/queues", partial(self._guarded, self._queues)),
+            Route(f"/{VERSION}/try", partial(self._guarded, self._try), methods=["POST"]),
+        ]
+
+    async def _about(self, _: Request) -> Response:
+        return _json({"api": VERSION, "program": f"pumice {version('pumice')}"})
+
+    async def _guarded(self, answer: Callable[[Request, User], Awaitable[Any]], request: Request) -> Response:
+        """An answer for whoever shows a good token; whatever goes wrong is told in one field."""
+        try:
+            user = await self._user(request)
+            if self._open[user.username] >= AT_ONCE:
+                raise Refusal(429, f"{user.username} has {AT_ONCE} questions open; wait for an answer")
+            self._open[user.username] += 1
+            try:
+                async with asyncio.timeout(WAIT):
+                    return _json(await answer(request, user))
+            finally:
+                self._open[user.username] -= 1
+                if not self._open[user.username]:
+                    del self._open[user.username]
+        except Refusal as no:
+            return _json({"error": str(no)}, no.status)
+        except NoSuchThing as exc:
+            return _json({"error": str(exc)}, 404)
+        except InvalidInput as exc:
+            return _json({"error": str(exc)}, 422)
+        except TimeoutError:
+            return _json({"error": f"no answer within {WAIT:g} s"}, 503)
+        except PumiceError as exc:
+            return _json({"error": str(exc)}, 503)
+
+    async def _user(self, request: Request) -> User:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise Refusal(401, "a bearer token is needed, as for the API server")
+        user = await self._reviews.user(token.strip())
+        if user is None:
+            raise Refusal(401, "the API server does not know this token")
+        return user
+
+    async def _must(self, user: User, right: Right) -> None:
+        if not await self._reviews.may(user, right):
+            raise Refusal(403, f"{user.username} may not {right}")
+
+    async def _sight(self, user: User, namespaces: Iterable[str]) -> Sight:
+        """What a user may see, who may read jobs in these namespaces."""
+        everywhere, nodes, queues = await asyncio.gather(
+            *(self._reviews.may(user, right) for right in (_ALL_JOBS, _NODES, _QUEUES))
+        )
+        return Sight(None if everywhere else frozenset(namespaces), nodes, queues)
+
+    async def _told(self, question: Callable[[Desk], T], sight: Sight) -> Any:
+        def both(desk: Desk) -> tuple[T, Names]:
+            return question(desk), desk.names()
+
+        answer, names = await asyncio.wrap_future(self._ask(both))
+        return seen(answer, sight, names)
+
+    # -- questions --------------------------------------------------------------------------------------------------
+    async def _why(self, request: Request, user: User) -> Any:
+        namespace, job = request.query_params.get("namespace", ""), request.query_params.get("job", "")
+        if not namespace or not job:
+            raise Refusal(422, "needs the parameters namespace and job")
+        await self._must(user, Right("get", _VOLCANO, "podgroups", namespace))
+        sight = await self._sight(user, [namespace])
+        return await self._told(lambda desk: desk.why(job, namespace), sight)
+
+    async def _queues(self, request: Request, user: User) -> Any:
+        await self._must(user, _QUEUES)
+        names = request.query_params.getlist("queue") or None
+        sight = await self._sight(user, [])
+        return {"queues": await self._told(lambda desk: desk.standings(names), sight)}
+
+    async def _try(self, request: Request, user: User) -> Any:
+        objects = await _objects(request)
+        namespaces = sorted({obj.metadata.namespace or "default" for obj in objects})
+        for namespace in namespaces:
+            await self._must(user, Right("create", _VOLCANO, "podgroups", namespace))
+            await self._must(user, Right("create", "", "pods", namespace))
+        sight = await self._sight(user, namespaces)
+        return await self._told(lambda desk: desk.attempt(objects), sight)
+
+
+async def _objects(request: Request) -> list[api.AnyObject]:
+    """The PodGroups and pods that a request carries."""
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > MOST_BYTES:
+            raise Refusal(413, f"larger than {MOST_BYTES >> 20} MiB")
+    try:
+        body = msgspec.json.decode(content)
+    except (msgspec.MsgspecError, RecursionError) as exc:
+        raise Refusal(422, f"not JSON: {exc}") from exc
+    listed = body.get("objects") if isinstance(body, dict) else None
+    if not isinstance(listed, list) or not listed:
+        raise Refusal(422, "needs a field objects: a list of PodGroups and pods")
+    found = []
+    for number, data in enumerate(listed):
+        kind = data.get("kind") if isinstance(data, dict) else None
+        if kind not in ("PodGroup", "Pod"):
+            raise Refusal(422, f"objects[{number}]: must be a PodGroup or a Pod; `pumice try` makes them of a Job")
+        try:
+            found.append(api.decode(kind, data))
+        except (InvalidInput, msgspec.MsgspecError) as exc:
+            raise Refusal(422, f"objects[{number}]: {exc}") from exc
+    return found
+
+
+def _json(data: Any, status: int = 200) -> Response:
+    headers = {"Cache-Control": "no-store"}
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    elif status in (429, 503):
+        headers["Retry-After"] = "1"
+    return Response(msgspec.json.encode(data), status, headers, media_type="application/json")
+
+
+async def serve_door(
+    opened: socket.socket, ask: Asked, credentials: Credentials, tls: ssl.SSLContext | None = None
+) -> None:
+    """Answer on a socket until cancelled; tokens and rights are asked of the API server of *credentials*."""
+    async with KubeClient(credentials, connections=16) as client:
+        await serve(opened, Door(ask, Reviews(client)).routes(), tls)
+
+
+def tls_of(certificate: str, key: str) -> ssl.SSLContext:
+    """What a server shows of itself.
+
+    :raises InvalidInput: the files cannot be read, or do not fit.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError, ValueError) as exc:
+        why = getattr(exc, "strerror", None) or exc
+        raise InvalidInput(f"certificate {certificate!r} with key {key!r}: {why}") from exc
+    return context

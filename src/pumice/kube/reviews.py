@@ -1,0 +1,129 @@
+"""Who asks, and what he may: the API server says it, and its word is kept for a moment."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from pumice.kube.client import KubeClient
+
+T = TypeVar("T")
+KNOWN: Final = 60.0
+"""Seconds for which a token that is good is taken for good."""
+UNKNOWN: Final = 5.0
+"""The same for one that is not."""
+RIGHTS: Final = 30.0
+"""Seconds for which a right, or the want of it, is taken for granted."""
+KEEP: Final = 10_000
+_TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+class User(msgspec.Struct, frozen=True):
+    """Somebody whom the API server knows."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, tuple[str, ...]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Something that may be allowed: a verb on a kind, in a namespace or in the whole cluster."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        kind = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {kind}" + (f" in namespace {self.namespace!r}" if self.namespace else "")
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    user: User = User()
+
+
+class _TokenReview(msgspec.Struct):
+    status: _TokenStatus = msgspec.field(default_factory=_TokenStatus)
+
+
+class _AccessStatus(msgspec.Struct):
+    allowed: bool = False
+
+
+class _AccessReview(msgspec.Struct):
+    status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
+
+
+@dataclass(slots=True)
+class _Kept(Generic[T]):
+    """What was found out, until a time; the oldest is forgotten first."""
+
+    values: OrderedDict[Any, tuple[float, T]] = field(default_factory=OrderedDict)
+
+    async def get(self, key: Any, find: Callable[[], Awaitable[T]], lasts: Callable[[T], float]) -> T:
+        known = self.values.get(key)
+        if known is not None and time.monotonic() < known[0]:
+            return known[1]
+        found = await find()
+        self.values[key] = (time.monotonic() + lasts(found), found)
+        self.values.move_to_end(key)
+        while len(self.values) > KEEP:
+            self.values.popitem(last=False)
+        return found
+
+
+class Reviews:
+    """Asks the API server about tokens and rights. Belongs to one event loop."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._users: _Kept[User | None] = _Kept()
+        self._rights: _Kept[bool] = _Kept()
+
+    async def user(self, token: str) -> User | None:
+        """Whose token it is; None if it is nobody's.
+
+        :raises PumiceError: the API server could not be asked.
+        """
+
+        async def find() -> User | None:
+            body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+            answer = await self._client.request("POST", _TOKENS, body)
+            status = msgspec.json.decode(answer, type=_TokenReview).status
+            return status.user if status.authenticated else None
+
+        key = hashlib.sha256(token.encode()).digest()
+        return await self._users.get(key, find, lambda found: UNKNOWN if found is None else KNOWN)
+
+    async def may(self, user: User, right: Right) -> bool:
+        """Whether a user has a right.
+
+        :raises PumiceError: the API server could not be asked.
+        """
+
+        async def find() -> bool:
+            what = {"verb": right.verb, "group": right.group, "resource": right.resource, "namespace": right.namespace}
+            spec = {
+                "user": user.username,
+                "uid": user.uid,
+                "groups": list(user.groups),
+                "extra": {key: list(values) for key, values in user.extra.items()},
+                "resourceAttributes": {key: value for key, value in what.items() if value},
+            }
+            body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+            answer = await self._client.request("POST", _ACCESS, body)
+            return msgspec.json.decode(answer, type=_AccessReview).status.allowed
+
+        key = (user.username, user.uid, user.groups, tuple(sorted(user.extra.items())), right)
+        return await self._rights.get(key, find, lambda _: RIGHTS)

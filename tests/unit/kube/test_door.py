@@ -1,0 +1,338 @@
+"""The scheduler's door: who may ask what, and what he is told. The API server is a small one that knows three users."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from pumice.answers.desk import Desk
+from pumice.config import from_data
+from pumice.framework.registry import default_registry
+from pumice.framework.session.runtime import Runtime
+from pumice.kube.asking import Asker, Denied, NoDoor
+from pumice.kube.credentials import Access, Credentials
+from pumice.kube.door import AT_ONCE, MOST_BYTES, serve_door
+from pumice.kube.service import NoCycle
+from pumice.kube.serving import listening, serve
+from pumice.model.events import Seen
+from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.state.cluster import ClusterState
+from pumice.testing import job, node, queue
+from pumice.testing.world import flat
+
+USERS = {"alice-token": "alice", "bob-token": "bob", "root-token": "root"}
+RIGHTS = {
+    ("alice", "get", "podgroups", "team-a"),
+    ("alice", "create", "podgroups", "team-a"),
+    ("alice", "create", "pods", "team-a"),
+    ("bob", "get", "queues", ""),
+}
+
+
+class Api:
+    """An API server that only reviews."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.broken = False
+
+    async def token(self, request: Request) -> Response:
+        self.asked["token"] += 1
+        if self.broken:
+            return Response("no", 500)
+        user = USERS.get((await request.json())["spec"]["token"])
+        status = {"authenticated": True, "user": {"username": user, "groups": ["g"]}} if user else {}
+        return JSONResponse({"status": status}, 201)
+
+    async def access(self, request: Request) -> Response:
+        self.asked["access"] += 1
+        spec = (await request.json())["spec"]
+        what = spec["resourceAttributes"]
+        right = (spec["user"], what["verb"], what["resource"], what.get("namespace", ""))
+        return JSONResponse({"status": {"allowed": spec["user"] == "root" or right in RIGHTS}}, 201)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/apis/authentication.k8s.io/v1/tokenreviews", self.token, methods=["POST"]),
+            Route("/apis/authorization.k8s.io/v1/subjectaccessreviews", self.access, methods=["POST"]),
+        ]
+
+
+def desk() -> Desk:
+    """Two teams in one queue; alice's job waits behind what the other team runs."""
+    registry = default_registry()
+    tiers = [{"plugins": [{"name": n} for n in ("priority", "gang", "predicates", "proportion", "nodeorder")]}]
+    conf = from_data({"actions": "enqueue, allocate, preempt", "tiers": tiers}, catalogue_of(registry)).conf
+    state = ClusterState()
+    state.now = 1000.0
+    others = job("rival", namespace="team-b", tasks=4, cpu=1, on="node-7", min_available=1, preemptible=True)
+    mine = job("mine", namespace="team-a", tasks=2, cpu=2)
+    for obj in flat([queue("default"), node("node-7", cpu=4), others, mine]):
+        state.apply(Seen(obj))
+    return Desk(state, assemble(conf, registry), Runtime())
+
+
+class Asks:
+    """Asks as somebody, over HTTP."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session, self.url = session, url
+
+    async def __call__(
+        self, path: str, token: str = "", body: Any = None, raw: bytes | None = None
+    ) -> tuple[int, dict[str, Any], Any]:
+        data = raw if raw is not None else json.dumps(body).encode() if body is not None else None
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        method, content = ("GET", None) if data is None else ("POST", io.BytesIO(data))
+        async with self._session.request(method, self.url + path, data=content, headers=headers) as answer:
+            return answer.status, await answer.json(), answer.headers
+
+
+def talk(story: Callable[[Asks, Api], Any], ask: Any = None, monkeypatch: pytest.MonkeyPatch | None = None) -> None:
+    """A story at the door."""
+    known = desk()
+
+    def at_once(question: Callable[[Desk], Any]) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(question(known))
+        except Exception as exc:
+            future.set_exception(exc)
+        return future
+
+    async def main() -> None:
+        api, opened, door = Api(), listening("127.0.0.1:0"), listening("127.0.0.1:0")
+        where = f"http://127.0.0.1:{opened.getsockname()[1]}"
+        credentials = _Fixed(where)
+        tasks = [
+            asyncio.create_task(serve(opened, api.routes())),
+            asyncio.create_task(serve_door(door, ask or at_once, credentials)),
+        ]
+        try:
+            async with aiohttp.ClientSession() as session:
+                await story(Asks(session, f"http://127.0.0.1:{door.getsockname()[1]}"), api)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+class _Fixed(Credentials):
+    """Credentials for one address, and a token if there is one."""
+
+    def __init__(self, host: str, token: str = "") -> None:
+        object.__setattr__(self, "_access", Access(host, f"Bearer {token}" if token else ""))
+
+    __slots__ = ("_access",)
+
+    async def load(self) -> Access:
+        access: Access = self._access  # type: ignore[attr-defined]
+        return access
+
+
+WHY = "/v1/why?namespace=team-a&job=mine"
+
+
+def test_without_a_token_that_the_api_server_knows_nothing_is_told() -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        assert (await asks("/v1"))[1]["api"] == "v1"
+        for path in (WHY, "/v1/queues"):
+            status, told, headers = await asks(path)
+            assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
+            assert set(told) == {"error"}
+            assert (await asks(path, "made-up"))[:2] == (401, {"error": "the API server does not know this token"})
+        assert api.asked["access"] == 0
+
+    talk(story)
+
+
+def test_who_may_read_jobs_of_a_namespace_is_told_of_them_and_nothing_of_others() -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        status, told, headers = await asks(WHY, "alice-token")
+        assert status == 200, told
+        assert headers["Cache-Control"] == "no-store"
+        assert told["explanation"]["job"] == "team-a/mine"
+        assert told["explanation"]["code"]
+        assert told["standing"] is None
+        text = json.dumps(told)
+        for secret in ("team-b", "rival", "node-7"):
+            assert secret not in text
+        assert any("queues" in line for line in told["unseen"])
+
+    talk(story)
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "said"),
+    [
+        (WHY, "bob-token", "bob may not get podgroups.scheduling.volcano.sh in namespace 'team-a'"),
+        ("/v1/why?namespace=team-b&job=rival", "alice-token", "alice may not get podgroups.scheduling.volcano.sh"),
+        ("/v1/queues", "alice-token", "alice may not get queues.scheduling.volcano.sh"),
+    ],
+)
+def test_who_may_not_is_told_which_right_is_missing(path: str, token: str, said: str) -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        status, told, _ = await asks(path, token)
+        assert status == 403
+        assert said in told["error"]
+        assert set(told) == {"error"}
+
+    talk(story)
+
+
+def test_who_may_see_everything_sees_everything() -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        _, told, _ = await asks(WHY, "root-token")
+        assert told["unseen"] == []
+        assert {s["resource"]: s["allocated"] for s in told["standing"]["shares"]}["cpu"] == 4
+        _, told, _ = await asks("/v1/queues", "bob-token")
+        assert [q["queue"] for q in told["queues"]] == ["default"]
+
+    talk(story)
+
+
+def test_the_api_server_is_asked_once_for_many_questions() -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        for _ in range(10):
+            assert (await asks(WHY, "alice-token"))[0] == 200
+        assert api.asked == {"token": 1, "access": 4}
+
+    talk(story)
+
+
+def objects(namespace: str = "team-a", name: str = "new", cpu: int = 1) -> dict[str, Any]:
+    made = flat([job(name, namespace=namespace, tasks=1, cpu=cpu)])
+    return {"objects": [{**msgspec.to_builtins(obj), "kind": obj.kind_name} for obj in made]}
+
+
+def test_a_job_is_tried_where_the_asker_may_make_one_and_victims_of_others_are_not_named() -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        body = objects()
+        for data in body["objects"]:
+            if data["kind"] == "Pod":
+                data["spec"]["priority"] = 1000
+        status, told, _ = await asks("/v1/try", "alice-token", body)
+        assert status == 200, told
+        assert told["jobs"][0]["job"] == "team-a/new"
+        assert told["queues"] == []
+        assert not {"team-b", "rival", "node-7"} & set(json.dumps(told).replace('"', " ").replace("/", " ").split())
+        status, told, _ = await asks("/v1/try", "alice-token", objects("team-b"))
+        assert (status, told["error"]) == (
+            403,
+            "alice may not create podgroups.scheduling.volcano.sh in namespace 'team-b'",
+        )
+        assert (await asks("/v1/try", "root-token", objects("team-b")))[0] == 200
+
+    talk(story)
+
+
+@pytest.mark.parametrize(
+    ("raw", "status", "said"),
+    [
+        (b"{", 422, "not JSON"),
+        (b"[]", 422, "needs a field objects"),
+        (b'{"objects": []}', 422, "needs a field objects"),
+        (b'{"objects": [7]}', 422, "objects[0]: must be a PodGroup or a Pod"),
+        (b'{"objects": [{"kind": "Secret"}]}', 422, "objects[0]: must be a PodGroup or a Pod"),
+        (b'{"objects": [{"kind": "PodGroup", "spec": {"minMember": "x"}}]}', 422, "objects[0]: "),
+        (b'{"objects": [{"kind": "PodGroup", "metadata": {"name": "mine", "namespace": "team-a"}}]}', 422, "is there"),
+        (b'{"objects": "' + b"[" * 100_000 + b'"}', 422, "needs a field objects"),
+        (b"[" * 200_000, 422, "not JSON"),
+        (b" " * (MOST_BYTES + 1), 413, "larger than"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused_in_words(raw: bytes, status: int, said: str) -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        got, told, _ = await asks("/v1/try", "root-token", raw=raw)
+        assert (got, set(told)) == (status, {"error"})
+        assert said in told["error"]
+
+    talk(story)
+
+
+def test_a_job_that_is_not_there_is_not_found_and_a_question_without_one_is_none() -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        status, told, _ = await asks("/v1/why?namespace=team-a&job=rival", "alice-token")
+        assert (status, told["error"]) == (404, "job 'rival': there is none of that name")
+        assert (await asks("/v1/why?job=mine", "alice-token"))[0] == 422
+        assert (await asks("/v1/queues?queue=nope", "root-token"))[0] == 404
+
+    talk(story)
+
+
+def test_a_replica_that_does_not_lead_says_so_and_when_to_come_again() -> None:
+    def idle(question: Any) -> Future[Any]:
+        raise NoCycle("this replica does not lead, rep1 does")
+
+    async def story(asks: Asks, api: Api) -> None:
+        status, told, headers = await asks(WHY, "root-token")
+        assert (status, told["error"], headers["Retry-After"]) == (503, "this replica does not lead, rep1 does", "1")
+
+    talk(story, ask=idle)
+
+
+def test_an_api_server_that_cannot_be_asked_opens_nothing() -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        api.broken = True
+        status, told, _ = await asks(WHY, "root-token")
+        assert status == 503
+        assert "tokenreviews" in told["error"]
+
+    talk(story)
+
+
+def test_one_user_has_only_so_many_questions_open() -> None:
+    waiting: list[Future[Any]] = []
+
+    def never(question: Any) -> Future[Any]:
+        waiting.append(Future())
+        return waiting[-1]
+
+    async def story(asks: Asks, api: Api) -> None:
+        open_ = [asyncio.create_task(asks(WHY, "root-token")) for _ in range(AT_ONCE)]
+        while len(waiting) < AT_ONCE:
+            await asyncio.sleep(0.01)
+        status, told, _ = await asks(WHY, "root-token")
+        assert status == 429
+        assert "questions open" in told["error"]
+        for future in waiting:
+            future.set_exception(NoCycle("over"))
+        assert {answer[0] for answer in await asyncio.gather(*open_)} == {503}
+
+    talk(story, ask=never)
+
+
+# -- the other side ---------------------------------------------------------------------------------------------------
+def test_who_asks_gets_the_answer_or_is_told_why_there_is_none() -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        alice = Asker(_Fixed("http://127.0.0.1:9", "alice-token"), asks.url)
+        why = await alice.why("mine", "team-a")
+        assert (why.explanation.job, why.source) == ("team-a/mine", "scheduler")
+        tried = await alice.attempt(flat([job("new", namespace="team-a", tasks=1, cpu=1)]))
+        assert tried.jobs[0].job == "team-a/new"
+        with pytest.raises(Denied, match="alice may not get queues"):
+            await alice.standing("default")
+        with pytest.raises(NoDoor, match="has no token"):
+            await Asker(_Fixed("http://127.0.0.1:9"), asks.url).standing("default")
+        with pytest.raises(NoDoor, match="encrypted"):
+            await Asker(_Fixed("http://127.0.0.1:9", "x"), "http://scheduler.example:80").standing("default")
+        with pytest.raises(NoDoor, match="no scheduler says where it answers"):
+            await Asker(_Fixed("http://127.0.0.1:9", "x")).standing("default")
+        root = Asker(_Fixed("http://127.0.0.1:9", "root-token"), asks.url)
+        assert (await root.standing("default")).queue == "default"
+
+    talk(story)
