@@ -12,6 +12,8 @@ import pytest
 from kube_bed import Bed, free_port, until
 from kube_world import World
 
+pytestmark = pytest.mark.timeout(300)  # a process for each question, on a machine that may be busy
+
 VENV = Path(sys.executable).parent
 JOB = """
 apiVersion: batch.volcano.sh/v1alpha1
@@ -73,8 +75,8 @@ def test_a_user_is_told_of_his_own_jobs_and_nothing_of_others(world: World, riva
     world.node("secret-node", cpu="4")
     rival.gang("rival", 3)
     port = free_port()
-    world.scheduler(f"--answers-address=127.0.0.1:{port}")
-    until(lambda: len(rival.bound()) == 3, 40, "the other's pods are bound")
+    world.scheduler(f"--answers-address=127.0.0.1:{port}", "--leader-elect=false")
+    until(lambda: len(rival.bound()) == 3, 60, "the other's pods are bound")
     world.gang("mine", 3)
     door = f"--server=http://127.0.0.1:{port}"
     mine = f"{world.namespace}/mine"
@@ -144,14 +146,14 @@ def test_without_a_door_the_jobs_own_objects_say_what_they_know(world: World) ->
     bed, alice = world.bed, world.bed.tenants["alice"]
     let(bed, "alice", world.namespace)
     world.node("n1", cpu="2")
-    world.scheduler()
+    world.scheduler("--leader-elect=false")  # the lease of a scheduler that was killed lasts for a while
     world.gang("mine", 3)
 
     def reason() -> bool:
         pods = world.pods().values()
         return any(c.get("reason") for p in pods for c in p["status"].get("conditions", ()))
 
-    until(reason, 30, "its pods say why they wait")
+    until(reason, 60, "its pods say why they wait")
     told = answer("why", "mine", "-n", world.namespace, user=alice)
     assert told["source"] == "objects"
     assert told["explanation"]["code"] in ("NoNodeFits", "NotLetIn", "QueueRefused", "GangNotReady")
