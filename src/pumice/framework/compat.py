@@ -63,6 +63,10 @@ class Compat:
     """The share of a queue that has others below it stays what it was when the session opened (28)."""
     blind_scores: bool = False
     """nodeorder without predicates does not see what was placed in the same cycle (6.12)."""
+    lasting_admission: bool = False
+    """What was let in and fits nowhere keeps others out until it starts."""
+    blind_admission: bool = False
+    """A job is not let in for what it could preempt."""
     unserved_topology: bool = False
     """A hard topology that no plugin serves, or that names no known tier, is no constraint (23)."""
     topology_of_allocate: bool = False

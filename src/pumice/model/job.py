@@ -187,7 +187,7 @@ class Job(TaskGroup):
         self.pending, self.total_request = Resources(self._pending), Resources(self._total)
         self._sub_jobs = self.sub_jobs = SubJobMap()
         self.problem = ""
-        self._contribution: tuple[str, Resources, Resources] = ("", EMPTY, EMPTY)
+        self._contribution: tuple[str, Resources, Resources, Resources] = ("", EMPTY, EMPTY, EMPTY)
         self.role_minimums = ReadOnlyMap()
         self.role_total = 0
         self.in_session = False

@@ -13,9 +13,9 @@ class Queue(Sealed):
     """A queue as plugins see it. Read-only: everything is changed by the state alone."""
 
     __slots__ = (
-        *("_allocated", "_elastic", "_held", "_inqueue", "_jobs", "_pending", "allocated", "annotations"),
-        *("capability", "creation", "deserved", "elastic", "guarantee", "held", "inqueue", "jobs", "labels", "name"),
-        *("object", "pending", "problem", "version", "waiting"),
+        *("_allocated", "_elastic", "_held", "_in_vain", "_inqueue", "_jobs", "_pending", "allocated", "annotations"),
+        *("capability", "creation", "deserved", "elastic", "guarantee", "held", "in_vain", "inqueue", "jobs", "labels"),
+        *("name", "object", "pending", "problem", "version", "waiting"),
     )
 
     name: str
@@ -42,6 +42,8 @@ class Queue(Sealed):
     """Asked for by its waiting tasks."""
     inqueue: Resources
     """Still to come for jobs that were let in, as of the session's opening."""
+    in_vain: Resources
+    """The part of it that is for jobs which fit nowhere, by what the last cycle said of them."""
     elastic: Resources
     """Held by its jobs beyond their minimum, as of the session's opening."""
 
@@ -57,9 +59,11 @@ class Queue(Sealed):
         self._pending: dict[int, Number] = {}
         self._inqueue: dict[int, Number] = {}
         self._elastic: dict[int, Number] = {}
+        self._in_vain: dict[int, Number] = {}
         self.allocated, self.held = Resources(self._allocated), Resources(self._held)
         self.pending = Resources(self._pending)
         self.inqueue, self.elastic = Resources(self._inqueue), Resources(self._elastic)
+        self.in_vain = Resources(self._in_vain)
         self.problem = ""
         self.version = 0
         self._take_over(obj)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import partial
 
+from pumice.framework.admission import Admission
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.quota import added, fits, lacking
@@ -36,7 +37,7 @@ class Overcommit(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         self.on_session_reopen(ssn)
-        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_minimum, lasting=True)
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=True)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
     def on_session_reopen(self, ssn: Session) -> bool:
@@ -46,6 +47,7 @@ class Overcommit(Plugin):
         self._budget = {d: v * self._factor for d, v in ssn.state.total.items()}
         self._idle: dict[int, Number] = {d: v - used.get(d, 0) for d, v in self._budget.items()}
         self._twice = ssn.keep_sum("admitted", _admitted_twice) if ssn.compat.overcommit_double_count else None
+        self._admission = Admission(ssn)
         return True
 
     def _admitted(self) -> dict[int, Number]:
@@ -57,7 +59,7 @@ class Overcommit(Plugin):
             else:
                 self._inqueue = {}
                 for queue in state.queues.values():
-                    added(self._inqueue, queue.inqueue.amounts.items())
+                    added(self._inqueue, self._admission.promised(queue).items())
         return self._inqueue
 
     def _enqueueable(self, job: Job) -> Verdict | bool:
@@ -66,12 +68,18 @@ class Overcommit(Plugin):
         if fits(self._idle, self._admitted(), job.min_resources.items()):
             return True
         used = dict(self._used)
+        added(used, self._admission.for_the_taking(job).items(), -1)
         added(used, self._admitted().items())
         limits = lacking(
             *("the cluster", self._budget, used, job.min_resources.items(), self._bound), promised=self._admitted()
         )
+        if not limits:
+            return True
         text = "resource in cluster is overused: " + ", ".join(f"overused {short.resource}" for short in limits)
         return reject(text, advice=partial(_advice, self._ssn.state, job.uid, limits), limits=limits)
+
+    def _same_question(self, job: Job) -> Hashable:
+        return job.min_resources, self._admission.kind(job)
 
     def _bound(self, d: int) -> tuple[Bound, str]:
         total = self._ssn.state.total.get(d, 0) / unit(d)
@@ -91,10 +99,6 @@ def _admitted_twice(job: Job) -> Resources:
     if job.phase == JobPhase.RUNNING and job.allocated_count() >= job.min_available:
         return job.without_gated(job.min_resources.exceeding(job.allocated).only(job.min_resources.amounts))
     return EMPTY
-
-
-def _same_minimum(job: Job) -> Hashable:
-    return job.min_resources
 
 
 def _advice(state: ClusterState, asking: str, limits: tuple[Limit, ...]) -> str:

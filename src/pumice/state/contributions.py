@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
+from pumice.model.codes import ReasonCode
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.resources import EMPTY, Number, Resources
@@ -63,18 +64,32 @@ class JobSum:
             return EMPTY
 
 
-def of_queue(job: Job) -> tuple[str, Resources, Resources]:
-    """(queue, still to come, elastic): what a job contributes to the sums of its queue."""
+def of_queue(job: Job) -> tuple[str, Resources, Resources, Resources]:
+    """(queue, still to come, elastic, to come in vain): what a job contributes to the sums of its queue."""
     if not job.in_session:
-        return "", EMPTY, EMPTY
+        return "", EMPTY, EMPTY, EMPTY
     minimum = job.min_resources
     if minimum is None and not job._allocated:
-        return job.queue, EMPTY, EMPTY
+        return job.queue, EMPTY, EMPTY, EMPTY
     inqueue = EMPTY
     if minimum is not None and (job.phase == JobPhase.INQUEUE or is_running(job)):
         held = job._allocated
         inqueue = job.without_gated(Resources({d: max(v - held.get(d, 0), 0) for d, v in minimum.items()}))
-    return job.queue, inqueue, job.elastic()
+    return job.queue, inqueue, job.elastic(), inqueue if fits_nowhere(job) else EMPTY
+
+
+def fits_nowhere(job: Job) -> bool:
+    """Was it let in, has its pods and holds nothing, and did the last cycle say that there is no place for it?
+
+    That is read off its PodGroup, so a scheduler that starts now knows it too.
+    """
+    group = job.group
+    if group is None or job.phase != JobPhase.INQUEUE or len(job.tasks) < job.min_available or job.allocated_count():
+        return False
+    return any(
+        c.type == "Unschedulable" and c.status == "True" and c.reason == ReasonCode.NOT_ENOUGH_RESOURCES
+        for c in group.status.conditions or ()
+    )
 
 
 def is_running(job: Job) -> bool:
@@ -82,12 +97,13 @@ def is_running(job: Job) -> bool:
     return job.phase == JobPhase.RUNNING and job.allocated_count() >= job.min_available
 
 
-def contribute(queues: Mapping[str, Queue], part: tuple[str, Resources, Resources], sign: int) -> None:
+def contribute(queues: Mapping[str, Queue], part: tuple[str, Resources, Resources, Resources], sign: int) -> None:
     """Add (+1) or take out (-1) what a job contributes to its queue."""
     queue = queues.get(part[0])
     if queue is not None:
         _add(queue._inqueue, part[1], sign)
         _add(queue._elastic, part[2], sign)
+        _add(queue._in_vain, part[3], sign)
 
 
 def _add(into: dict[int, Number], what: Resources, sign: int) -> None:

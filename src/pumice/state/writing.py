@@ -79,7 +79,9 @@ set_pod_group: Final[Callable[[Job, PodGroup | None], None]] = writer(Job, "grou
 set_phase: Final[Callable[[Job, str], None]] = writer(Job, "phase")
 set_priority: Final[Callable[[Job, int], None]] = writer(Job, "priority")
 set_in_session: Final[Callable[[Job, bool], None]] = writer(Job, "in_session")
-set_contribution: Final[Callable[[Job, tuple[str, Resources, Resources]], None]] = writer(Job, "_contribution")
+set_contribution: Final[Callable[[Job, tuple[str, Resources, Resources, Resources]], None]] = writer(
+    Job, "_contribution"
+)
 set_queue_version: Final[Callable[[Queue, int], None]] = writer(Queue, "version")
 
 

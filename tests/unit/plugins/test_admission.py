@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from pumice.plugins.overcommit import Overcommit
 from pumice.plugins.resourcequota import ResourceQuotas
 from pumice.plugins.sla import Sla
 from pumice.testing import Scenario
-from pumice.testing.builders import job, node
+from pumice.testing.builders import job, node, pod
 
 
 def _waiting(name: str, cpu: int, **options: Any) -> list[Any]:
@@ -127,3 +128,54 @@ def test_every_quota_of_the_namespace_must_have_room() -> None:
     quotas = [_quota("a", hard={"cpu": 9}), _quota("b", hard={"cpu": 3})]
     ssn = opened(ResourceQuotas(Arguments({})), queue("default"), node("n"), *quotas, _waiting("x", 4))
     assert "(quota b)" in ssn.job_enqueueable(ssn.jobs["default/x"]).text
+
+
+# -- what counts as taken -------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("shares", ["overcommit", "proportion", "capacity"])
+def test_what_was_let_in_and_fits_nowhere_keeps_nobody_out_for_ever(shares: str) -> None:
+    """Four tasks of 3 cpus would need four whole nodes; there are three, and six cpus idle beside what is promised."""
+    scenario = Scenario(*(node(f"n{n}", cpu=4) for n in range(3)))
+    scenario.job("wide", tasks=4, cpu=3, min_resources={"cpu": 12}).job("small", cpu=2, min_resources={"cpu": 3})
+    conf = [["gang"], ["predicates", shares]]
+    assert scenario.run(plugins=conf, actions=["enqueue", "allocate"]).binds == {}
+    assert scenario.run(2).binds or scenario.cycles[-2].binds
+    scenario.assert_bound("small")
+    assert scenario.job_of("wide").phase == "Inqueue"
+
+
+def test_pods_that_are_still_to_be_made_keep_what_was_promised_to_them() -> None:
+    """The job was let in, and nobody can say yet that it fits nowhere."""
+    scenario = Scenario(
+        node("n", cpu=10), job("coming", tasks=0, min_available=2, min_resources={"cpu": 9}, phase="Inqueue")
+    )
+    scenario.add(_waiting("late", 5))
+    scenario.run(3, plugins=[["gang"], ["overcommit", "predicates"]], actions=["enqueue", "allocate"])
+    scenario.assert_pending("late", "overused cpu")
+
+
+@pytest.mark.parametrize("shares", ["overcommit", "proportion", "capacity"])
+@pytest.mark.parametrize(("actions", "let_in"), [("enqueue, allocate, preempt", True), ("enqueue, allocate", False)])
+def test_a_job_is_let_in_for_what_it_could_preempt(shares: str, actions: str, let_in: bool) -> None:
+    """Its pods are not there yet: they are made once it is let in."""
+    scenario = Scenario(
+        node("n", cpu=4), job("low", tasks=4, min_available=1, on="n", priority=1, min_resources={"cpu": 4})
+    )
+    scenario.add(job("high", tasks=0, min_available=2, priority=9, min_resources={"cpu": 2}))
+    scenario.add(job("equal", tasks=0, min_available=2, priority=1, min_resources={"cpu": 2}))
+    scenario.run(plugins=[["priority", "gang"], ["predicates", shares]], actions=actions.split(", "))
+    assert (scenario.job_of("high").phase == "Inqueue") is let_in
+    assert scenario.job_of("equal").phase != "Inqueue"
+
+
+def test_a_job_of_high_priority_preempts_on_a_full_cluster_under_the_conf_of_the_chart() -> None:
+    conf = (Path(__file__).parents[3] / "deploy" / "helm" / "pumice" / "files" / "scheduler.conf").read_text()
+    scenario = Scenario(node("n", cpu=4))
+    for n in range(4):
+        scenario.job(f"low{n}", cpu=1, on="n", priority=1, min_resources={"cpu": 1})
+    scenario.add(job("high", tasks=0, min_available=2, priority=9, min_resources={"cpu": 2}))
+    scenario.run(conf=conf)
+    assert scenario.job_of("high").phase == "Inqueue"
+    scenario.add(*(pod(f"high-{n}", group="high", cpu=1, priority=9) for n in range(2)))
+    scenario.run(3)
+    scenario.assert_bound("high")
+    assert sum(len(c.evictions) for c in scenario.cycles) == 2

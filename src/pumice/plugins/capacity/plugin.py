@@ -7,6 +7,7 @@ from functools import partial
 
 from pumice.engine.views import same_class
 from pumice.framework import quota
+from pumice.framework.admission import Admission
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.points.events import EventHandler
@@ -75,6 +76,7 @@ class Capacity(Plugin):
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_unified_evictable_fn(self.name, self._evictable)
         lasting = self._claims is None
+        self._admission = Admission(ssn)
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=lasting)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
@@ -269,6 +271,7 @@ class Capacity(Plugin):
             coming = self._still_to_come(branch)
             used = dict(branch.used())
             quota.added(used, coming.items())
+            quota.added(used, self._admission.for_the_taking(job).items(), -1)
             if not quota.fits(branch.limit, used, minimum):
                 return self._insufficient(queue, branch, minimum, promised=coming)
             if self._claims is not None and not self._claims.enqueueable(branch, job):
@@ -283,7 +286,7 @@ class Capacity(Plugin):
             ahead = self._ahead[branch.name] = {}
             for leaf in branch.leaves():
                 if leaf.queue is not None:
-                    quota.added(ahead, leaf.queue.inqueue.amounts.items())
+                    quota.added(ahead, self._admission.promised(leaf.queue).items())
                     quota.added(ahead, leaf.queue.elastic.amounts.items(), -1)
         return ahead
 
@@ -301,7 +304,7 @@ class Capacity(Plugin):
     def _same_question(self, job: Job) -> Hashable:
         if self._claims is not None and self._claims.wanted(job):
             return job.uid
-        return job.queue, job.min_resources
+        return job.queue, job.min_resources, self._admission.kind(job)
 
     # -- metrics --------------------------------------------------------------------------------------------------
     def on_session_close(self, ssn: Session) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 
 from pumice.engine.views import same_class
 from pumice.framework import quota
+from pumice.framework.admission import Admission
 from pumice.framework.evicting.victims import victim_order
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
@@ -36,7 +37,7 @@ class Proportion(Plugin):
         ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
         ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
-        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=_same_question, lasting=True)
+        ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=True)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
     def on_session_reopen(self, ssn: Session) -> bool:
@@ -53,6 +54,7 @@ class Proportion(Plugin):
         filling.refresh(ssn.queues, ssn.state.queue_version, ssn.state.total)
         if filling.problems is not before:
             ssn.outcome.intents.extend(quota.queue_notes(before, filling.problems))
+        self._admission = Admission(ssn)
         return True
 
     # -- order ----------------------------------------------------------------------------------------------------
@@ -151,11 +153,12 @@ class Proportion(Plugin):
             return quota.not_open(queue)
         if job.min_resources is None:
             return PASS
-        coming = dict(queue.inqueue.amounts)
+        coming = self._admission.promised(queue)
         quota.added(coming, self._admitted.get(queue.name, {}).items())
         quota.added(coming, queue.elastic.amounts.items(), -1)
         used = dict(queue.held.amounts)
         quota.added(used, coming.items())
+        quota.added(used, self._admission.for_the_taking(job).items(), -1)
         most = self._filling.limits.get(queue.name, {})
         if quota.fits(most, used, job.min_resources.items()):
             return PASS
@@ -163,6 +166,9 @@ class Proportion(Plugin):
         return quota.insufficient(
             quota.lacking(f"queue {queue.name}", most, used, job.min_resources.items(), bound, promised=coming)
         )
+
+    def _same_question(self, job: Job) -> Hashable:
+        return job.queue, job.min_resources, self._admission.kind(job)
 
     def _enqueued(self, job: Job) -> None:
         if job.min_resources is not None:
@@ -190,7 +196,3 @@ class Proportion(Plugin):
             metrics.gauge("queue_overused", float(overused), queue_name=queue.name)
         for name in published.keys() - filling.limits.keys():
             del published[name]
-
-
-def _same_question(job: Job) -> Hashable:
-    return job.queue, job.min_resources
