@@ -69,6 +69,8 @@ class SoakWitness:
         self.reasons: Counter[str] = Counter()
         self.longest_half = 0.0
         self.longest_wait = 0.0
+        self._new: list[tuple[str, Pod]] = []
+        """Pods that are on a node for the first time; looked at when all that was told with them is taken."""
         self._ending = threading.Event()
         self._lock = threading.RLock()
         takes = [
@@ -111,6 +113,12 @@ class SoakWitness:
         self.violations.append(text)
         self._say(f"VIOLATION {text}")
 
+    def _judge(self) -> None:
+        """Look at what is newly placed: within a list, what ended may stand after what took its room."""
+        new, self._new = self._new, []
+        for uid, pod in new:
+            self._placed(uid, pod, time.monotonic())
+
     def _placed(self, uid: str, pod: Pod, now: float) -> None:
         pod.placed = now
         before = self._nodes_of.setdefault(uid, pod.node)
@@ -125,7 +133,8 @@ class SoakWitness:
         here = [p for p in self._on[pod.node].values() if not p.ended]
         held, room = sum(p.cpu for p in here), self.rooms.get(pod.node)
         if room is not None and held > room:
-            told = f"{pod.node} has {room}m CPU and holds {held}m since {pod.key} ({'ours' if pod.ours else 'theirs'})"
+            there = ", ".join(f"{p.key} {p.cpu}m{' leaving' if p.leaving else ''}" for p in here)
+            told = f"{pod.node} has {room}m CPU and holds {held}m since {pod.key}: {there}"
             recent = [p for p in here if p.ours != pod.ours and now - p.placed <= RACE]
             if not pod.ours or recent:
                 self.races.append(told)
@@ -193,7 +202,7 @@ class SoakWitness:
         if pod.node:
             self._on[pod.node][uid] = pod
             if not pod.placed:
-                self._placed(uid, pod, now)
+                self._new.append((uid, pod))
 
     def _node(self, kind: str, obj: dict[str, Any]) -> None:
         name = obj["metadata"]["name"]
@@ -261,6 +270,7 @@ class SoakWitness:
                 known[uid] = _short(obj)
                 if new:
                     take("ADDED", obj)
+            self._judge()
         return str(found["metadata"]["resourceVersion"])
 
     def _watch(
@@ -279,6 +289,7 @@ class SoakWitness:
                     else:
                         known[obj["metadata"]["uid"]] = _short(obj)
                     take(event["type"], obj)
+                    self._judge()
                 version = obj["metadata"]["resourceVersion"]
         finally:
             connection.close()

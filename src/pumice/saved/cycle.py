@@ -11,6 +11,7 @@ from pumice.errors import InvalidInput, shown
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.status import JobPhase, TaskStatus
+from pumice.saved.staying import without_secrets
 from pumice.state.cluster import ClusterState
 from pumice.state.refused import RefusedEviction
 
@@ -122,7 +123,19 @@ def objects_of(state: ClusterState) -> dict[str, list[dict[str, Any]]]:
     }
     for kind, objects in state.objects.items():
         found[kind] = list(objects.values())
-    return {kind: [api.to_data(o) for o in objects] for kind, objects in found.items() if objects}
+    return {kind: [_data(o) for o in objects] for kind, objects in found.items() if objects}
+
+
+def _data(obj: api.AnyObject) -> dict[str, Any]:
+    """An object as data, without what drivers alone read."""
+    data = api.to_data(obj)
+    if isinstance(obj, api.Pod):
+        if obj.spec.volumes:
+            data["spec"]["volumes"] = without_secrets(data["spec"]["volumes"])
+        return data
+    if isinstance(obj, (api.NodeObject, api.PodGroup, api.QueueObject)):
+        return data
+    return {key: without_secrets(value) for key, value in data.items()}
 
 
 def assumed_of(state: ClusterState) -> list[AssumedTask]:

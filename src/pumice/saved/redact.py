@@ -1,9 +1,8 @@
 """A saved cycle without the names of people and projects, that a replay decides in the same way.
 
 Renamed, everywhere in the same way: namespaces, queues, PodGroups, pods, priority classes, claims, containers, images,
-and the values of labels, annotations, taints and selectors whose key is not a well-known one. Kept: names of nodes and
-of what is built into them, resource names, label keys, roles, image tags, numbers, times and UIDs, names that mean
-something to schedulers (``default``, ``kube-system``), and the conf. New names stand in the order of the old ones,
+values of labels and selectors, and then every text that is not known to be harmless (`pumice.saved.staying`). Kept:
+names of nodes, resource names, label keys, image tags, numbers, times and UIDs, and the conf. New names stand in the order of the old ones,
 because names settle ties. Left out: an entry of a plugin's memory in which an old name is part of a longer text,
 extender exchanges, and what plugins said when they failed.
 """
@@ -16,10 +15,13 @@ from typing import Any, Final
 
 import msgspec
 
+from pumice.errors import InvalidInput
 from pumice.model import api, keys
+from pumice.model.patterns import matcher
 from pumice.model.task import GROUP_ANNOTATION
 from pumice.saved.cycle import SavedCycle
-from pumice.saved.renaming import MACHINERY, WELL_KNOWN, Names, collect
+from pumice.saved.renaming import MACHINERY, WELL_KNOWN, Names, collect, ranked
+from pumice.saved.staying import WORDS, attribute_names, each_text, plain, said_in
 
 _QUEUE_KEYS: Final = (keys.QUEUE_NAME, keys.QUEUE_ANNOTATION, keys.KAI_QUEUE_LABEL)
 _JOB_KEYS: Final = (keys.JOB_NAME, GROUP_ANNOTATION, "pod-group-name")
@@ -51,9 +53,12 @@ def redacted(saved: SavedCycle) -> SavedCycle:
     saved = msgspec.structs.replace(saved, objects=_as_read(saved.objects))
     out = copy.deepcopy(saved)
     names = collect(out)
+    for obj in out.objects.get("HyperNode", ()):
+        _without_patterns(obj, saved.objects)
     for kind, objects in out.objects.items():
         for obj in objects:
             _object(kind, obj, names)
+    _only_what_may_stay(out, names)
     uids = {key: names.pod_key(key) for key in _pods_without_uid(saved)}
     for task in out.assumed:
         task.uid = uids.get(task.uid, task.uid)
@@ -73,6 +78,59 @@ def redacted(saved: SavedCycle) -> SavedCycle:
     out.memory, out.left_out = _memory(saved, {**names.whole(), **_keys(saved, names)})
     out.exchanges, out.conf_source, out.redacted = [], "", True
     return out
+
+
+def _only_what_may_stay(out: SavedCycle, names: Names) -> None:
+    """Give every text that is not known to be harmless a name of its own, the same everywhere."""
+    old = names.whole()
+    images = set(names.images.values()) - {""}
+    nodes = {node.get("metadata", {}).get("name", "") for node in out.objects.get("Node", ())}
+    stays = {*old.values(), *nodes, *said_in(out.conf), *attribute_names(out.objects)} | WORDS
+    unknown: set[str] = set()
+
+    def known(text: str) -> str | None:
+        name = text.partition("@")[0]
+        if text in stays or plain(text) or name in images or name.rpartition(":")[0] in images:
+            return text
+        return old.get(text)
+
+    def collect_unknown(text: str) -> str:
+        if known(text) is None:
+            unknown.add(text)
+        return text
+
+    for objects in out.objects.values():
+        for obj in objects:
+            each_text(obj, collect_unknown)
+    others = ranked(unknown, "text", lambda text: not text)
+
+    def rename(text: str) -> str:
+        found = known(text)
+        return found if found is not None else others[text]
+
+    for kind, objects in out.objects.items():
+        out.objects[kind] = [each_text(obj, rename) for obj in objects]
+
+
+def _without_patterns(obj: dict[str, Any], objects: dict[str, list[dict[str, Any]]]) -> None:
+    """Let a hyper-node name its members, where it has a pattern for their names."""
+    members = []
+    for member in (obj.get("spec") or {}).get("members") or ():
+        selector = member.get("selector") or {}
+        pattern = (selector.get("regexMatch") or {}).get("pattern")
+        if pattern is None:
+            members.append(member)
+            continue
+        try:
+            matches = matcher(pattern)
+        except InvalidInput:
+            continue
+        for other in objects.get(member.get("type", "Node"), ()):
+            name = other.get("metadata", {}).get("name", "")
+            if matches(name):
+                members.append({**member, "selector": {"exactMatch": {"name": name}}})
+    if "spec" in obj:
+        obj["spec"]["members"] = members
 
 
 def _as_read(objects: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
