@@ -2,9 +2,9 @@
 
 Renamed, everywhere in the same way: namespaces, queues, PodGroups, pods, priority classes, claims, containers, images,
 values of labels and selectors, and then every text that is not known to be harmless (`pumice.saved.staying`). Kept:
-names of nodes, resource names, label keys, image tags, numbers, times and UIDs, and the conf. New names stand in the order of the old ones,
-because names settle ties. Left out: an entry of a plugin's memory in which an old name is part of a longer text,
-extender exchanges, and what plugins said when they failed.
+names of nodes, resource names, label keys, image tags, numbers, times and UIDs, and the conf. New names stand in the
+order of the old ones, because names settle ties. Left out: an entry of a plugin's memory in which an old name is part
+of a longer text, extender exchanges, and what plugins said when they failed.
 """
 
 from __future__ import annotations
