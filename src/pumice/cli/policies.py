@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import signal
 import socket
@@ -88,6 +89,9 @@ def run_until_told(application: Any, settings: dict[str, Any], sockets: list[soc
     import uvicorn
 
     server = uvicorn.Server(uvicorn.Config(application, **settings))
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: a collection in the middle of many small questions need not look at it
+    gc.set_threshold(20_000, 50, 100)
     try:
         server.run(sockets=sockets)
     except KeyboardInterrupt:
