@@ -16,7 +16,11 @@ SCENARIO = """\
 name: small
 cluster: {nodes: [{name: n, count: 3, cpu: 8, memory: 64Gi, gpu: 4}]}
 workload:
-  generators: [{name: a, arrivals: {every: 2m, count: 60}, duration: {uniform: [5m, 40m]}, gpu: {choice: {1: 3, 4: 1}}}]
+  generators:
+  - name: llm-pretraining-of-the-vision-team
+    arrivals: {every: 2m, count: 60}
+    duration: {uniform: [5m, 40m]}
+    gpu: {choice: {1: 3, 4: 1}}
 configurations:
   plain: {actions: "enqueue, allocate", tiers: [{plugins: [{name: gang}, {name: predicates}]}]}
   packed: {actions: "enqueue, allocate", tiers: [{plugins: [{name: gang}, {name: predicates}, {name: gpupacking}]}]}
@@ -71,6 +75,55 @@ def test_nothing_is_wider_than_the_window_even_on_a_telephone(page: Page) -> Non
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+LOW = """
+() => {
+  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const rgb = (colour) => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => [r, g, b].map((part) => part / 255)
+    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+  const ground = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = rgb(getComputedStyle(at).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return rgb("Canvas");
+  };
+  const low = [];
+  for (const element of document.querySelectorAll("main *")) {
+    const words = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!words || !element.checkVisibility()) continue;
+    const pair = [light(rgb(getComputedStyle(element).color)), light(ground(element))].sort((a, b) => b - a);
+    const contrast = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (contrast < 4.5) low.push(`${element.className}: ${element.textContent.slice(0, 40)} ${contrast.toFixed(2)}`);
+  }
+  return low;
+}
+"""
+"""Visible text whose contrast with what is behind it is low."""
+
+
+@pytest.mark.parametrize("tab", ["Compare", "packed"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_stands_out(page: Page, scheme: str, tab: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.locator(f"nav >> text={tab}").click()
+    assert page.evaluate(LOW) == []
+
+
+def test_names_of_jobs_differ_and_have_room_even_on_a_telephone(page: Page) -> None:
+    page.locator("nav >> text=packed").click()
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        names = page.locator(".gantt .job b:visible").all_inner_texts()
+        assert len(names) == len(set(names)) > 20
+        cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent)"
+        assert page.locator(".gantt .job b:visible").evaluate_all(cut) == []
 
 
 def test_the_page_is_light_or_dark_as_the_reader_wants_it(page: Page) -> None:

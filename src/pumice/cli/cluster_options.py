@@ -43,7 +43,7 @@ RenewDeadline = Annotated[
     typer.Option(
         "--leader-elect-renew-deadline",
         metavar="DURATION",
-        help="Stop deciding when it could not be renewed for so long.",
+        help="Stop deciding if the lease could not be renewed for this long.",
     ),
 ]
 RetryPeriod = Annotated[

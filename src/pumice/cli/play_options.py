@@ -35,7 +35,7 @@ UntilSureOption = Annotated[
     typer.Option(
         "--until-sure",
         metavar="PERCENT",
-        help="Play seeds until the change in mean wait (or of 'wait.p95 5%') is known to so much either way: 5%.",
+        help="Play seeds until the change in mean wait ('wait.p95 5%': another figure) is known to within this: 5%.",
     ),
 ]
 JobsOption = Annotated[

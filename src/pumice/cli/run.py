@@ -148,7 +148,7 @@ def run(
         typer.Option(
             "--half-gang-timeout",
             metavar="DURATION",
-            help="A gang that could be bound only in part gives its room back after so long; 0: never.",
+            help="A gang that could be bound only in part gives its room back after this time; 0: never.",
         ),
     ] = "60s",
     binds_in_flight: Annotated[

@@ -125,7 +125,7 @@ def test_nodes_that_would_do_but_for_one_objection_are_named(scenario: Scenario)
     assert found.but_for == [SoleObjection(text, "predicates", 2, "n1")]
     assert found.nearest is not None
     assert (found.nearest.node, found.nearest.objection) == ("n1", text)
-    assert found.unblock == [f"n1 and 1 other would do but for: {text}"]
+    assert found.unblock == [f"n1 and 1 other would do; only this is in the way: {text}"]
 
 
 def test_the_position_is_the_order_in_which_jobs_are_tried(scenario: Scenario) -> None:

@@ -265,7 +265,7 @@ def _unblock_nodes(ssn: Session, why: Explanation) -> Iterable[str]:
             yield f"{lacks} free on one node; {near.node} comes nearest"
     for sole in why.but_for:
         others = f" and {_count(sole.nodes - 1, 'other')}" if sole.nodes > 1 else ""
-        yield f"{sole.example}{others} would do but for: {sole.text}"
+        yield f"{sole.example}{others} would do; only this is in the way: {sole.text}"
     if why.large_enough and not any(a in _EVICTING for a in ssn.actions):
         yield f"eviction could help on {_count(why.large_enough, 'node')}, but no action of this conf evicts"
     for budget, pods in why.protected.items():

@@ -15,7 +15,7 @@ from pumice.words import distinct
 
 HEAVIEST = 32
 LONGEST = 16
-_NAME = 20
+_NAME = 18
 """Letters of a name that its column has room for."""
 _MARKS = 40
 """Evictions marked in one row at most; a job bounced more often shows that by then."""
