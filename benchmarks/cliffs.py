@@ -1,0 +1,115 @@
+"""What an idle cycle costs, at one size and at twice that: nothing changed, so next to nothing should be done.
+
+    python benchmarks/cliffs.py [CASE ...]
+
+Prints CPU milliseconds of an idle cycle at both sizes and their ratio: above 2 it grows faster than the work, and
+far above there is a cliff. Prints, never fails: the machine may be noisy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from pumice.bench import shapes
+from pumice.bench.objects import GIB, MIB, group, node, pod, queue, requests, total
+from pumice.bench.run import measure
+from pumice.bench.shapes import Objects, Shape
+
+IDLE = 5
+"""Idle cycles that are measured, after two that are not; the median counts."""
+
+
+def idle(name: str, objects: Objects, arriving: Objects | None = None, **kw: object) -> Shape:
+    """A cluster, a cycle in which something may arrive, and cycles in which nothing happens."""
+    cycles: list[tuple[Objects, list[tuple[str, str]]]] = [(arriving or [], []), *(([], []) for _ in range(IDLE + 1))]
+    return Shape(name, objects, cycles, 1, per_cycle=True, warm=2, **kw)  # type: ignore[arg-type]
+
+
+def _full(nodes: int, free: int, queues: int) -> Objects:
+    """Nodes whose GPUs are all taken but for *free* nodes."""
+    objects: Objects = [*(queue(f"q{q}") for q in range(queues)), *(node(i) for i in range(nodes))]
+    wants = requests(1000, GIB, 8)
+    for j in range(nodes - free):
+        objects.append(group(f"r{j}", 1, order=j, minimum=total(wants, 1), queue=f"q{j % queues}", phase="Running"))
+        objects.append(pod(f"r{j}", 0, wants, order=j, node=f"node-{j:05d}"))
+    return objects
+
+
+def stopped_gangs(gangs: int) -> Shape:
+    """Gangs of four nodes each in four queues; four nodes are free, and no queue may take all of a gang."""
+    objects = _full(200, 4, 4)
+    wants = requests(1000, GIB, 8)
+    for j in range(gangs):
+        objects.append(group(f"w{j}", 4, order=1000 + j, minimum=total(wants, 4), queue=f"q{j % 4}", phase="Inqueue"))
+        objects += [pod(f"w{j}", i, wants, order=1000 + j) for i in range(4)]
+    return idle("stopped gangs", objects)
+
+
+def waiting_classes(classes: int) -> Shape:
+    """Jobs of one task, each of a class of its own, that fit nowhere: more classes than views are kept."""
+    objects = shapes.fragmented_singles(1000, 0).objects
+    for j in range(classes):
+        wants = requests(1000, GIB + j * MIB)
+        objects.append(group(f"w{j}", 1, order=2000 + j, minimum=total(wants, 1), phase="Inqueue"))
+        objects.append(pod(f"w{j}", 0, wants, order=2000 + j))
+    return idle("waiting classes", objects)
+
+
+def refused_classes(classes: int) -> Shape:
+    """The same where their queue, which holds all that it deserves, is what refuses them."""
+    objects = _full(1000, 0, 1)
+    for j in range(classes):
+        wants = requests(1000 + j, GIB, 8)
+        objects.append(group(f"w{j}", 1, order=2000 + j, minimum=total(wants, 1), queue="q0", phase="Inqueue"))
+        objects.append(pod(f"w{j}", 0, wants, order=2000 + j))
+    return idle("refused classes", objects)
+
+
+def waiting_jobs(jobs: int) -> Shape:
+    """Jobs of one task in 50 classes and four full queues."""
+    objects = _full(1000, 0, 4)
+    for j in range(jobs):
+        wants = requests(1000 + j % 50, GIB, 8)
+        objects.append(group(f"w{j}", 1, order=2000 + j, minimum=total(wants, 1), queue=f"q{j % 4}", phase="Inqueue"))
+        objects.append(pod(f"w{j}", 0, wants, order=2000 + j))
+    return idle("waiting jobs", objects)
+
+
+def promised_jobs(jobs: int) -> Shape:
+    """Jobs for which others were evicted, while those terminate."""
+    made = shapes.preempt(4 * jobs, jobs)
+    return idle("promised jobs", made.objects, made.cycles[0][0], actions=made.actions, flags=made.flags)
+
+
+def waiting_queues(queues: int) -> Shape:
+    """A waiting job in each of many queues, all of one class that fits nowhere."""
+    objects = _full(200, 0, queues)
+    wants = requests(1000, GIB, 8)
+    for j in range(queues):
+        objects.append(group(f"w{j}", 1, order=2000 + j, minimum=total(wants, 1), queue=f"q{j}", phase="Inqueue"))
+        objects.append(pod(f"w{j}", 0, wants, order=2000 + j))
+    return idle("waiting queues", objects)
+
+
+CASES: dict[str, tuple[Callable[[int], Shape], int]] = {
+    "stopped-gangs": (stopped_gangs, 300),
+    "waiting-classes": (waiting_classes, 3250),
+    "refused-classes": (refused_classes, 3250),
+    "waiting-jobs": (waiting_jobs, 10_000),
+    "promised-jobs": (promised_jobs, 250),
+    "waiting-queues": (waiting_queues, 1000),
+}
+
+
+def main(names: list[str]) -> None:
+    """Print the table."""
+    print(f"{'case':<16} {'size':>7} {'idle':>10} {'at twice':>11} {'ratio':>6}")
+    for name in names or list(CASES):
+        make, size = CASES[name]
+        once, twice = (measure(make(n)).cpu for n in (size, 2 * size))
+        print(f"{name:<16} {size:>7,} {once * 1e3:>7.2f} ms {twice * 1e3:>8.2f} ms {twice / once:>6.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
