@@ -69,6 +69,10 @@ RUNS: dict[str, tuple[list[object], Check]] = {
         [GUIDE, "--conf", "{other.conf}", "--over", "binpack.weight=1..3", "--runs", "4", "--seeds", "1..9"],
         lambda d: d["recommended"] is False and d["configurations"] == 2,
     ),
+    "plan": (
+        [GUIDE, "--vary", "gpu-a100", "--for", "wait.p95 < 1h", "--between", "1..3", "--seeds", "1"],
+        lambda d: d["answer"] is not None,
+    ),
     "report": (["{runs.jsonl}"], lambda d: d["runs"][0]["total"]["completed"] == 1),
     "cycle": ([DEMO, "--conf", DEMO_CONF], lambda d: bool(d["binds"]) and bool(d["waiting"])),
     "why": (

@@ -25,10 +25,11 @@ from pumice.sim.scenario import read_scenario
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "simulator.md").read_text(encoding="utf-8")
 TRACES = (ROOT / "docs" / "traces.md").read_text(encoding="utf-8")
+PLANNING = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
 TUNING = (ROOT / "docs" / "tuning.md").read_text(encoding="utf-8")
 COMMANDS = [
     line.removeprefix("$ ").partition("  #")[0].partition(" | ")[0].strip()
-    for page in (PAGE, TRACES, TUNING)
+    for page in (PAGE, TRACES, TUNING, PLANNING)
     for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     for line in block.splitlines()
     if line.startswith("$ ")
@@ -101,7 +102,7 @@ def test_every_figure_is_named_on_the_page() -> None:
     assert [name for name in METRICS if f"`{name}`" not in rules] == []
 
 
-@pytest.mark.parametrize(("command", "page"), [("simulate", PAGE), ("tune", TUNING)])
+@pytest.mark.parametrize(("command", "page"), [("simulate", PAGE), ("tune", TUNING), ("plan", PLANNING)])
 def test_every_option_of_a_command_is_on_its_page(command: str, page: str) -> None:
     listed = re.search(r"\| option \| what it does \|\n(.*?)\n\n", page, re.DOTALL)
     assert listed is not None

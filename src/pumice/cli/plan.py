@@ -1,0 +1,69 @@
+"""``pumice plan``: how many nodes a goal needs; what more load or nodes that fail would do."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
+from pumice.cli.play_options import DirectoryOption, HorizonOption, JobsOption, ReportOption, ScenarioArgument
+
+
+def plan(
+    scenario: ScenarioArgument,
+    goal: Annotated[
+        str | None, typer.Option("--for", metavar="GOAL", help="What is wanted, such as 'wait.p95 < 10m'.")
+    ] = None,
+    vary: Annotated[
+        str | None, typer.Option("--vary", metavar="GROUP", help="Find how many nodes of this group the goal needs.")
+    ] = None,
+    between: Annotated[
+        str | None,
+        typer.Option("--between", metavar="LOW..HIGH", help="How many nodes there may be; else 1 to 4 times as many."),
+    ] = None,
+    load: Annotated[
+        float, typer.Option("--load", metavar="FACTOR", help="Jobs arrive so many times as often: 1.3.")
+    ] = 1.0,
+    fail: Annotated[
+        str | None, typer.Option("--fail", metavar="N@GROUP", help="So many nodes of a group fail: 4@a100.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="When they fail; else amid the arrivals.")
+    ] = None,
+    repair: Annotated[
+        str | None, typer.Option("--repair", metavar="TIME", help="When they are back: so long after; else never.")
+    ] = None,
+    conf: Annotated[
+        str | None,
+        typer.Option("--conf", metavar="CONF", help="A configuration of the scenario or a file; else the first one."),
+    ] = None,
+    seeds: Annotated[
+        str, typer.Option("--seeds", metavar="SEEDS", help="The seeds to play: 1..30, or 1,4,9.")
+    ] = "1..10",
+    jobs: JobsOption = None,
+    horizon: HorizonOption = None,
+    report: ReportOption = None,
+    plugins_dir: DirectoryOption = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Find how many nodes a goal needs, or say what more load or failing nodes would do."""
+    from pumice.cli.planning import Asked, go
+    from pumice.cli.playing import changed, chosen_confs
+    from pumice.cli.progress import terminable
+    from pumice.scheduler.assembly import catalogue_of
+    from pumice.sim.scenario import plugin_directory, read_scenario
+    from pumice.sim.study.playing import World
+
+    plugins = plugins_dir or plugin_directory(scenario)
+    catalogue = catalogue_of(registry_with(plugins))
+    read = read_scenario(scenario, catalogue)
+    name, chosen = next(iter(read.configurations.items()))
+    if conf is not None:
+        known = {conf: read.configurations[conf]} if conf in read.configurations else chosen_confs([conf], catalogue)
+        name, chosen = next(iter(known.items()))
+    world = World(changed(read.under({name: chosen}), horizon), plugins.resolve() if plugins else None)
+    asked = Asked(goal, vary, between, load, fail, at, repair, seeds, jobs)
+    with terminable():
+        go(world, name, asked, report, as_json(output, json))

@@ -1,0 +1,273 @@
+"""A plan from the command line: read what is asked, play it, print what came of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+
+from pumice.cli import render
+from pumice.cli.progress import study_bar
+from pumice.cli.studies import Files, executor_of, say_warnings, show_seeds
+from pumice.config.durations import SECOND, parse_duration
+from pumice.errors import InvalidInput
+from pumice.sim.planning import Player, Sized, Tried, Variant, size
+from pumice.sim.planning.variants import Failure, groups_of, nodes_of, struck, with_load
+from pumice.sim.report import effects, html_seeds, units
+from pumice.sim.results.gates import Gate, judge_seeds, parse_gate
+from pumice.sim.results.pairs import FEWEST
+from pumice.sim.results.seeds import compare_seeds
+from pumice.sim.scenario import Scenario
+from pumice.sim.study.playing import World
+from pumice.sim.study.stopping import parse_seeds
+from pumice.sim.study.workers import usable_cores
+
+NOW = "as it is"
+_NAMED = 5
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_FAIL = re.compile(r"(\d+)@(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says."""
+
+    goal: str | None
+    vary: str | None
+    between: str | None
+    load: float
+    fail: str | None
+    at: str | None
+    repair: str | None
+    seeds: str
+    jobs: int | None
+
+    def gate(self) -> Gate | None:
+        """The goal."""
+        if self.goal is None:
+            return None
+        try:
+            gate = parse_gate(self.goal)
+            if gate.kind != "value":
+                raise InvalidInput(f"{self.goal!r}: a goal is about the figure itself, so its number has no sign")
+        except InvalidInput as exc:
+            raise typer.BadParameter(str(exc), param_hint="--for") from exc
+        return gate
+
+    def numbers(self) -> list[int]:
+        """The seeds."""
+        try:
+            return parse_seeds(self.seeds)
+        except InvalidInput as exc:
+            raise typer.BadParameter(str(exc), param_hint="--seeds") from exc
+
+    def limits(self, now: int) -> tuple[int, int]:
+        """The fewest and the most nodes."""
+        if self.between is None:
+            return 1, 4 * now
+        found = _RANGE.fullmatch(self.between.strip())
+        if found is None or not 1 <= int(found[1]) < int(found[2]):
+            raise typer.BadParameter(
+                f"must be two numbers of at least 1, such as 4..40, got {self.between!r}", param_hint="--between"
+            )
+        return int(found[1]), int(found[2])
+
+    def variant(self, scenario: Scenario) -> Variant:
+        """What is changed."""
+        if not (math.isfinite(self.load) and self.load > 0):
+            raise typer.BadParameter(f"must be above 0, got {self.load!r}", param_hint="--load")
+        if self.fail is None:
+            for name in ("at", "repair"):
+                if getattr(self, name) is not None:
+                    raise typer.BadParameter("is about --fail", param_hint=f"--{name}")
+            return Variant(load=self.load)
+        found = _FAIL.fullmatch(self.fail.strip())
+        if found is None or int(found[1]) < 1:
+            raise typer.BadParameter(f"must be N@GROUP, such as 4@a100, got {self.fail!r}", param_hint="--fail")
+        try:
+            nodes_of(scenario, found[2])
+        except InvalidInput as exc:
+            raise typer.BadParameter(str(exc), param_hint="--fail") from exc
+        at = amid(with_load(scenario, self.load) if self.load != 1 else scenario) if self.at is None else 0.0
+        at = _seconds(self.at, "--at", at)
+        return Variant(
+            load=self.load, failure=Failure(int(found[1]), found[2], at, _seconds(self.repair, "--repair", math.inf))
+        )
+
+
+def _seconds(text: str | None, option: str, default: float) -> float:
+    if text is None:
+        return default
+    try:
+        return parse_duration(text, days=True) / SECOND
+    except InvalidInput as exc:
+        raise typer.BadParameter(str(exc), param_hint=option) from exc
+
+
+def amid(scenario: Scenario) -> float:
+    """The middle of the submissions, in whole seconds."""
+    submits = [job.submit_s for job in scenario.workload()]
+    return float(round((min(submits) + max(submits)) / 2)) if submits else 0.0
+
+
+def go(world: World, configuration: str, asked: Asked, report: Path | None, as_data: bool) -> None:
+    """Answer what is asked."""
+    goal, seeds = asked.gate(), asked.numbers()
+    scenario = world.scenario
+    variant = asked.variant(scenario)
+    if asked.vary is None and variant == Variant():
+        raise typer.BadParameter(
+            "say what to plan: --vary GROUP with --for GOAL, --load or --fail", param_hint="--vary"
+        )
+    if asked.vary is not None and goal is None:
+        raise typer.BadParameter("needs a goal: --for 'wait.p95 < 10m'", param_hint="--vary")
+    if asked.vary is not None and report is not None:
+        raise typer.BadParameter("is for --load and --fail, where two runs are compared", param_hint="--report")
+    if asked.vary is not None and asked.vary not in groups_of(scenario):
+        try:
+            nodes_of(scenario, asked.vary)
+        except InvalidInput as exc:
+            raise typer.BadParameter(str(exc), param_hint="--vary") from exc
+    Files(report=report).prepare(1)
+    say_warnings(scenario)
+    with study_bar(None) as tell, executor_of(asked.jobs or usable_cores()) as executor:
+        player = Player(world, configuration, seeds, executor, tell, keep=variant.failure is not None)
+        if asked.vary is not None:
+            assert goal is not None
+            low, high = asked.limits(len(nodes_of(scenario, asked.vary)))
+            sized = size(player, variant, asked.vary, goal, low, high)
+        else:
+            before, after = player(Variant()), player(variant)
+    if asked.vary is not None:
+        assert goal is not None
+        if as_data:
+            render.data({**msgspec.to_builtins(_data(sized)), "goal": goal.text, "seeds": seeds})
+        else:
+            _show_size(sized, goal, scenario.name, seeds, variant)
+        if sized.found.answer is None:
+            raise typer.Exit(1)
+        return
+    name = _worded(variant)
+    runs = {NOW: before, name: after}
+    summaries = {key: {seed: done.summary for seed, done in found.items()} for key, found in runs.items()}
+    comparison = compare_seeds(summaries)
+    if variant.failure is not None:
+        notes = _struck(scenario, variant.failure, after)
+        comparison = msgspec.structs.replace(comparison, notes=(*comparison.notes, *notes))
+    if report is not None:
+        report.write_text(html_seeds(comparison, title=f"{scenario.name}: {name}"), encoding="utf-8")
+    if as_data:
+        render.data({"comparison": msgspec.to_builtins(comparison)})
+    else:
+        show_seeds(scenario.name, comparison, summaries[NOW])
+        if report is not None:
+            render.note(f"The report is in {report}")
+    if goal is not None:
+        _say_goal(goal, comparison)
+
+
+def _say_goal(goal: Gate, comparison: Any) -> None:
+    """Say whether the goal is met under the change, and fail if it surely is not."""
+    ruling = judge_seeds(goal, comparison)
+    if ruling.broken is True:
+        render.line(f"{goal.text}: met. {ruling.why}")
+    elif ruling.broken is None or not ruling.sound:
+        render.warning(f"{goal.text}: cannot tell. {ruling.why}")
+    else:
+        render.error(f"{goal.text}: not met. {ruling.why}")
+        raise typer.Exit(1)
+
+
+def _worded(variant: Variant) -> str:
+    """What is changed, as the name of a column."""
+    parts = [f"load × {variant.load:g}"] if variant.load != 1 else []
+    if variant.failure is not None:
+        parts.append(f"{variant.failure.count} of {variant.failure.group} fail")
+    return ", ".join(parts)
+
+
+def _struck(scenario: Scenario, failure: Failure, runs: Any) -> list[str]:
+    """Which jobs the failure hits."""
+    hit = {seed: struck(done, failure.nodes(scenario, seed), failure.at_s) for seed, done in runs.items()}
+    seed, jobs = next(iter(hit.items()))
+    named = f" (on seed {seed}: {', '.join(jobs[:_NAMED])}{', …' if len(jobs) > _NAMED else ''})" if jobs else ""
+    back = "for good" if math.isinf(failure.for_s) else f"for {units.duration(failure.for_s)}"
+    mean = sum(map(len, hit.values())) / len(hit)
+    who = f"{failure.count} nodes of {failure.group}, drawn by the seed"
+    return [f"{who}, fail at {units.duration(failure.at_s)} {back}: {mean:.1f} jobs are hit on average{named}"]
+
+
+# -- sizes ----------------------------------------------------------------------------------------------------------
+def _data(sized: Sized) -> dict[str, Any]:
+    return {
+        "group": sized.group,
+        "now": sized.now,
+        "answer": sized.found.answer,
+        "by_formula": sized.by_formula,
+        "not_monotone": sized.found.broken,
+        "tried": sized.tried,
+    }
+
+
+def _show_size(sized: Sized, goal: Gate, title: str, seeds: Sequence[int], variant: Variant) -> None:
+    changed = _worded(variant)
+    aside = f"{effects.seeds(seeds)} on {len(sized.tried)} sizes{f'; {changed}' if changed else ''}"
+    render.heading(title, aside)
+    head = [f"{sized.group}", goal.metric.label, "95 % interval", "goal", "formula"]
+    render.table(head, [_row(one, goal) for one in sized.tried])
+    render.line()
+    render.paragraph(_answer(sized, goal))
+    for text in _remarks(sized, goal, len(seeds)):
+        render.warning(text)
+
+
+def _row(one: Tried, goal: Gate) -> list[str]:
+    unit = goal.metric.unit
+    value = units.amount(None if one.value is None else one.value.estimate, unit, at_least=one.at_least)
+    limits = units.NOTHING if one.value is None else effects.value_limits(one.value, unit)
+    word = ("met" if one.meets else "missed") if one.sure or one.never_fit or one.at_least else (
+        "met, perhaps" if one.meets else "missed, perhaps")  # fmt: skip
+    closed = units.NOTHING if one.formula is None else units.amount(one.formula, unit)
+    return [str(one.count), value, limits, word, closed]
+
+
+def _answer(sized: Sized, goal: Gate) -> str:
+    if sized.found.answer is None:
+        most = sized.tried[-1].count
+        return f"{goal.text}: not met with up to {_nodes(most)} of {sized.group} (now {sized.now})."
+    step = sized.found.answer - sized.now
+    than = "as many as now" if not step else f"{abs(step)} {'more' if step > 0 else 'fewer'} than now"
+    text = f"{goal.text}: {_nodes(sized.found.answer)} of {sized.group}, {than}."
+    if sized.by_formula is not None:
+        text += f" A closed formula (M/G/c, no gangs, nodes or quotas) says {sized.by_formula}."
+    return text
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
+
+
+def _remarks(sized: Sized, goal: Gate, seeds: int) -> list[str]:
+    said = [
+        f"more is not always better here: {goal.text} is met with {_nodes(fewer)} and missed with {more}"
+        for fewer, more in sized.found.broken
+    ]
+    answer = sized.found.answer
+    one = next((tried for tried in sized.tried if tried.count == answer), None)
+    if one is not None and not one.sure and seeds < FEWEST:
+        many = f"{seeds} seed{'' if seeds == 1 else 's'}"
+        said.append(f"{many} cannot tell whether the goal is met or it was chance; at least {FEWEST} are needed")
+    elif one is not None and not one.sure:
+        surely = next((t.count for t in sized.tried if t.meets and t.sure and t.count >= one.count), None)
+        more = f"; with {surely} it surely is" if surely is not None else ""
+        said.append(f"the interval at {_nodes(one.count)} holds the goal, so that it is not sure to be met{more}")
+    never = next((tried.never_fit[0] for tried in sized.tried if tried.never_fit), None)
+    if never is not None:
+        said.append(never)
+    return said
