@@ -189,8 +189,8 @@ def _write(told: Told, asked: Asked, report: Path | None, title: str) -> None:
         return
     winner = told.tuning.winner
     if not told.tuning.recommended or winner is None:
-        if not asked.write.stat().st_size:  # it was made to see whether it can be written
-            asked.write.unlink()
+        if asked.write.exists() and not asked.write.stat().st_size:  # made to see whether it can be written
+            asked.write.unlink(missing_ok=True)
         return
     asked.write.write_text(conf_text(winner.conf), encoding="utf-8")
     if winner.weights:

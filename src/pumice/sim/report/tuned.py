@@ -13,14 +13,15 @@ def html_tuning(told: Told, *, title: str = "") -> str:
     """Return the report of a tuning. The same tuning gives the same page."""
     parts = [
         tag("p", told.verdict(), class_="lead"),
-        tag("p", told.searched()),
+        tag("p", told.searched(), class_="lead"),
         card("What was tuned", "A value for each of them.", _changes(told), anchor="knobs"),
     ]
     if told.tuning.finalists:
         note = "Those that came through the search, and what they did on occasions that were new to them."
         parts.append(card("Finalists", note, _finalists(told), anchor="finalists"))
     if diff := told.diff():
-        parts.append(card("The conf", "As it is, and as tuned.", tag("pre", "\n".join(diff)), anchor="diff"))
+        note = "As it is, and as tuned." if told.tuning.recommended else "What was tried; it is not recommended."
+        parts.append(card("The conf", note, tag("pre", "\n".join(diff)), anchor="diff"))
     heading = title or "A tuning"
     if told.tuning.comparison is None:
         return plain_page(heading, parts)

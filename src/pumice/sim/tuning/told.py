@@ -38,7 +38,7 @@ class Told:
         parts = [("searched on", split.search), ("chose on", split.choose), ("held out", split.held_out)]
         on = "; ".join(f"{word} {effects.seeds([o.number for o in some], split.each)}" for word, some in parts)
         tried = len(self.tuning.race.tried)
-        cost = f", {self.core_seconds / 3600:.2f} core-hours" if self.core_seconds else ""
+        cost = f", {self.core_seconds / 3600:.2f} core-hours" if self.core_seconds >= 36 else ""
         return f"{tried:,} configurations, {self.runs:,} runs{cost}; {on}"
 
     def verdict(self) -> str:
