@@ -9,6 +9,11 @@ from pumice.framework.session import asking
 asking.STRICT = True
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where specifications are that are not part of the project."""
+    parser.addoption("--kai-units", metavar="DIR", help="specifications of KAI's fair shares, as data")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave tests marked ``slow`` out of a plain run."""
     if config.option.markexpr:

@@ -23,7 +23,13 @@ SECTION = re.compile(r"^### (?P<name>[a-z0-9_-]+)\n(?P<body>.*?)(?=^#{2,3} |\Z)"
 EXAMPLE = re.compile(r"^```yaml\n(?P<cluster>.*?)^```\n+```text\n(?P<outcome>.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 SECTIONS = {m["name"]: m["body"] for m in SECTION.finditer(TEXT)}
 SWITCHES = [field.name for field in fields(Compat)]
-ELSEWHERE = {"extender_answers", "raising_handlers", "unmeasured_nodes", "unscored_single_candidate"}
+ELSEWHERE = {
+    "kai_sharing_score",
+    "extender_answers",
+    "raising_handlers",
+    "unmeasured_nodes",
+    "unscored_single_candidate",
+}
 """Sections without a cluster; what they say is tested where it says."""
 
 

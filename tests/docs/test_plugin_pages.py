@@ -91,7 +91,7 @@ def _indented(block: str) -> str:
 
 
 def test_there_is_no_page_of_a_plugin_that_does_not_exist() -> None:
-    assert {path.stem for path in PAGES.glob("*.md")} <= set(PLUGINS)
+    assert {path.relative_to(PAGES).with_suffix("").as_posix() for path in PAGES.rglob("*.md")} <= set(PLUGINS)
 
 
 @pytest.mark.parametrize("name", BY_NAME)

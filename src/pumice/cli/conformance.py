@@ -31,6 +31,12 @@ def run(
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Skip cases that need a plugin or action that does not exist.")
     ] = False,
+    need: Annotated[
+        list[str] | None, typer.Option("--need", metavar="NAME", help="Only cases that need NAME (beyond the core).")
+    ] = None,
+    without_need: Annotated[
+        list[str] | None, typer.Option("--without-need", metavar="NAME", help="Leave out cases that need NAME.")
+    ] = None,
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
@@ -39,7 +45,14 @@ def run(
     from pumice.conformance.runner import Outcome
     from pumice.conformance.suite import run_suite
 
-    suite = run_suite(paths, registry_with(plugins_dir), text=text, skip_missing=skip_missing)
+    suite = run_suite(
+        paths,
+        registry_with(plugins_dir),
+        text=text,
+        skip_missing=skip_missing,
+        needs=need or (),
+        without_needs=without_need or (),
+    )
     if as_json(output, json):
         render.data(as_data(suite))
     else:
@@ -58,12 +71,14 @@ def as_data(suite: Suite) -> dict[str, object]:
         "skipped": suite.counts[Outcome.SKIPPED],
         "differ": suite.counts[Outcome.DIFFERS],
         "missing": dict(suite.missing),
+        **({"observed": dict(zip(("agree", "of"), suite.observed, strict=True))} if suite.observed[1] else {}),
         "results": [
             {
                 "id": r.id,
                 "outcome": r.outcome.value,
                 "details": r.details,
                 **({"missing": r.missing} if r.missing else {}),
+                **({"deviations": r.deviations} if r.deviations else {}),
             }
             for r in suite.results
         ],
@@ -76,6 +91,8 @@ def _print(suite: Suite, verbose: bool) -> None:
     for result in suite.results:
         if verbose:
             render.line(f"{result.outcome.value:8}{result.id}", style=_STYLES[result.outcome.value])
+            for deviation in result.deviations or ():
+                render.line(f"        observed: {deviation}")
             for detail in [*result.details, *([f"needs {result.missing}"] if result.missing else [])]:
                 render.line(f"        {detail}")
         elif result.outcome is Outcome.FAILED:
@@ -84,6 +101,9 @@ def _print(suite: Suite, verbose: bool) -> None:
         names = ", ".join(f"{name} ({n})" for name, n in sorted(suite.missing.items()))
         render.line(f"skipped for want of: {names}", style="dim")
     render.line(last_line(suite))
+    agree, of = suite.observed
+    if of:
+        render.line(f"observed: {agree} of {of} agree")
 
 
 def _short(result: Result) -> str:

@@ -215,11 +215,11 @@ def new_plugin(name: str, directory: Path) -> list[Path]:
     """
     from pumice.framework.registry import default_registry
 
-    if not _NAME.fullmatch(name):
-        raise WrongUsage(f"plugin name {name!r}: must be lower-case words joined by dashes, such as spot-first")
     taken = default_registry().get(name)
     if taken is not None:
         raise WrongUsage(f"plugin name {name!r}: is taken by the one from {taken.origin}")
+    if not _NAME.fullmatch(name):
+        raise WrongUsage(f"plugin name {name!r}: must be lower-case words joined by dashes, such as spot-first")
     folder = directory / name
     if folder.exists():
         raise InvalidInput(f"folder {str(folder)!r}: exists already")

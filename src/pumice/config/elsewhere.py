@@ -1,4 +1,4 @@
-"""Plugins and actions of the schedulers whose confs people bring, which Pumice does not have."""
+"""Plugins of the schedulers whose confs people bring, which Pumice does not have."""
 
 from __future__ import annotations
 
@@ -10,16 +10,11 @@ KAI: Final = "KAI-Scheduler"
 PLUGINS: Final[dict[str, str]] = {
     **dict.fromkeys(("capacity-card", "cdp", "deviceshare"), VOLCANO),
     **dict.fromkeys(("numa-aware", "numaaware", "rescheduling", "tdm"), VOLCANO),
-    **dict.fromkeys(("dynamicresources", "elastic", "gpusharingorder", "kubeflow", "minruntime"), KAI),
-    **dict.fromkeys(("nodeavailability", "nodeplacement", "nominatednode", "numa", "podaffinity"), KAI),
-    **dict.fromkeys(("ray", "reflectjoborder", "resourcetype", "sg-multinodegang", "sg-nodelocalgreedy"), KAI),
-    **dict.fromkeys(("snapshot", "subgrouporder", "taskorder", "topology"), KAI),
+    **dict.fromkeys(("numa", "podaffinity"), KAI),
 }
 """Plugin -> whose it is."""
-ACTIONS: Final[dict[str, str]] = dict.fromkeys(("consolidation", "stalegangeviction"), KAI)
-"""Action -> whose it is."""
 
 
-def said(kind: str, name: str, whose: str) -> str:
+def said(name: str, whose: str) -> str:
     """What is said of a conf that names one."""
-    return f"{kind} {name!r} of {whose} does not exist in Pumice; leave it out to go on without it"
+    return f"plugin {name!r} of {whose} does not exist in Pumice; leave it out to go on without it"

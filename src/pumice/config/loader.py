@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pumice.config import elsewhere
+from pumice.config import elsewhere, kai
 from pumice.config.catalogue import ArgumentsInfo, Catalogue
 from pumice.config.durations import parse_duration
 from pumice.config.problems import InvalidConf, Problem
@@ -20,9 +20,8 @@ from pumice.config.tree import Entry, Scalar, Sequence, Table, Tree, TreeError, 
 from pumice.config.yaml_tree import parse
 from pumice.errors import InvalidInput
 
-TOP_KEYS: Final = ("actions", "tiers", "configurations", "metrics", "compat")
-KAI_KEYS: Final = ("queueDepthPerAction", "usageDBConfig")
-COMPAT_PROFILES: Final = ("volcano",)
+TOP_KEYS: Final = ("actions", "tiers", "configurations", "metrics", "compat", "dialect")
+COMPAT_PROFILES: Final = ("volcano", "kai")
 METRICS_KEYS: Final = (
     "type",
     "address",
@@ -85,26 +84,46 @@ def _conf(reading: Reading, tree: Tree, catalogue: Catalogue) -> SchedulerConf:
         )
         tree = Table({})
     top = reading.table(tree, "")
-    reading.warn_of_unknown_keys(top, "", TOP_KEYS + KAI_KEYS)
-    for key in KAI_KEYS:
+    reading.warn_of_unknown_keys(top, "", TOP_KEYS + kai.KEYS)
+    dialect = kai.dialect_of(top, _dialect(reading, _value(top, "dialect")))
+    configurations = _configurations(reading, _value(top, "configurations"), catalogue, dialect)
+    for key in kai.KEYS if dialect != "kai" else ():
         if key in top.entries:
-            message = f"{key!r} is a key of KAI-Scheduler and not used here"
+            message = f"{key!r} is a key of KAI-Scheduler and not used in a conf of Volcano's"
             reading.warn("unused-key", message, key, top.entries[key].key_position)
-    tiers = reading.items(_value(top, "tiers"), "tiers")
+    if dialect == "kai" and (settings := kai.settings(reading, top)) is not None:
+        configurations = (*configurations, settings)
     conf = SchedulerConf.of(
-        _actions(reading, _value(top, "actions"), catalogue),
-        tuple(_tier(reading, item, f"tiers[{index}]", catalogue) for index, item in enumerate(tiers)),
-        _configurations(reading, _value(top, "configurations"), catalogue),
+        _actions(reading, _value(top, "actions"), catalogue, dialect),
+        _tiers(reading, _value(top, "tiers"), catalogue, dialect),
+        configurations,
         _metrics(reading, _value(top, "metrics")),
         _compat(reading, _value(top, "compat")),
         reading.source,
         reading.positions,
+        dialect,
     )
     _warn_of_repeats(reading, conf, catalogue)
     return conf
 
 
-def _actions(reading: Reading, tree: Tree | None, catalogue: Catalogue) -> tuple[str, ...]:
+def _dialect(reading: Reading, tree: Tree | None) -> str:
+    text = reading.text(tree, "dialect")
+    if text and text not in kai.DIALECTS:
+        message = f"unknown dialect {text!r} (known: {_listing(kai.DIALECTS)})"
+        reading.error("unknown-dialect", message, "dialect", tree.position if tree is not None else None, text)
+        return ""
+    return text
+
+
+def _tiers(reading: Reading, tree: Tree | None, catalogue: Catalogue, dialect: str) -> tuple[Tier, ...]:
+    if dialect == "kai" and kai.is_nothing(tree):
+        return (kai.default_tier(catalogue),)
+    items = reading.items(tree, "tiers")
+    return tuple(_tier(reading, item, f"tiers[{index}]", catalogue, dialect) for index, item in enumerate(items))
+
+
+def _actions(reading: Reading, tree: Tree | None, catalogue: Catalogue, dialect: str) -> tuple[str, ...]:
     if tree is not None and not isinstance(tree, Scalar):
         reading.wrong_type(tree, "actions", "comma-separated text such as 'enqueue, allocate, backfill'")
         return ()
@@ -117,42 +136,44 @@ def _actions(reading: Reading, tree: Tree | None, catalogue: Catalogue) -> tuple
     names: list[str] = []
     offset = 0
     for index, part in enumerate(text.split(",")):
-        name = part.strip()
+        name = kai.resolve(part.strip(), dialect, catalogue.actions)
         names.append(name)
         path = f"actions[{index}]"
         position = _inside(tree, offset + len(part) - len(part.lstrip()))
         offset += len(part) + 1
         if not name:
             reading.error("unknown-action", "there is a comma but no action's name", path, position)
-        elif name not in catalogue.actions and name in elsewhere.ACTIONS:
-            message = elsewhere.said("action", name, elsewhere.ACTIONS[name])
-            reading.error("missing-action", message, path, position, name)
         elif name not in catalogue.actions:
             message = f"unknown action {name!r} (known: {_listing(catalogue.actions)})"
             reading.error("unknown-action", message, path, position, name, catalogue.actions)
     return tuple(names)
 
 
-def _tier(reading: Reading, tree: Tree, path: str, catalogue: Catalogue) -> Tier:
+def _tier(reading: Reading, tree: Tree, path: str, catalogue: Catalogue, dialect: str) -> Tier:
     table = reading.table(tree, path)
     reading.warn_of_unknown_keys(table, path, ("plugins",))
     path = join(path, "plugins")
     items = reading.items(_value(table, "plugins"), path)
-    plugins = tuple(_plugin(reading, item, join(path, index), catalogue) for index, item in enumerate(items))
+    read = [_plugin(reading, item, join(path, index), catalogue, dialect) for index, item in enumerate(items)]
+    plugins = tuple(plugin for plugin in read if plugin is not None)
     _forbid_two_sharers(reading, plugins, path)
     return Tier(plugins)
 
 
-def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue) -> PluginConf:
+def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue, dialect: str) -> PluginConf | None:
     before = len(reading.errors)
     table = reading.table(tree, path)
     written = _value(table, "name")
-    name = reading.text(written, join(path, "name"))
+    name = kai.resolve(reading.text(written, join(path, "name")), dialect, catalogue.plugins)
     position = tree.position if written is None else written.position
+    absent = kai.missing(name, dialect) if name not in catalogue.plugins else ""
+    if absent:
+        reading.warn("missing-plugin", absent, join(path, "name"), position, name)
+        return None
     if not name and len(reading.errors) == before:
         reading.error("unknown-plugin", "the plugin has no name", join(path, "name"), position)
     elif name and name not in catalogue.plugins and name in elsewhere.PLUGINS:
-        message = elsewhere.said("plugin", name, elsewhere.PLUGINS[name])
+        message = elsewhere.said(name, elsewhere.PLUGINS[name])
         reading.error("missing-plugin", message, join(path, "name"), position, name)
     elif name and name not in catalogue.plugins:
         message = f"unknown plugin {name!r} (known: {_listing(catalogue.plugins)})"
@@ -162,7 +183,9 @@ def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue) -> Pl
     for key, entry in table.entries.items():
         if key in catalogue.flags:
             _flag(reading, entry.value, join(path, key), key, flags)
-        elif key not in ("name", "arguments"):
+        elif key not in ("name", "arguments") and not (
+            dialect == "kai" and kai.warn_of_switch(reading, key, entry, join(path, key))
+        ):
             _warn_of_plugin_key(reading, key, entry, join(path, key), name, catalogue)
     arguments = _arguments(reading, _value(table, "arguments"), join(path, "arguments"), f"plugin {name!r}", info)
     return PluginConf(name, arguments, flags, tree.position, catalogue.flags)
@@ -214,14 +237,17 @@ def _forbid_two_sharers(reading: Reading, plugins: tuple[PluginConf, ...], path:
             reading.error("hierarchy-conflict", message, at, reading.positions.get(at))
 
 
-def _configurations(reading: Reading, tree: Tree | None, catalogue: Catalogue) -> tuple[ActionConf, ...]:
+def _configurations(reading: Reading, tree: Tree | None, catalogue: Catalogue, dialect: str) -> tuple[ActionConf, ...]:
     entries: list[ActionConf] = []
     for index, item in enumerate(reading.items(tree, "configurations")):
         path = f"configurations[{index}]"
         table = reading.table(item, path)
         reading.warn_of_unknown_keys(table, path, ("name", "arguments"))
-        name = reading.text(_value(table, "name"), join(path, "name"))
+        name = kai.resolve(reading.text(_value(table, "name"), join(path, "name")), dialect, catalogue.actions)
         known = catalogue.actions
+        if dialect == "kai" and name == kai.SETTINGS:  # as a conf that was read writes it
+            entries.append(ActionConf(name, plain_of(_value(table, "arguments")), item.position))
+            continue
         if name not in known:
             message = f"unknown action {name!r}, so these arguments are not read (known: {_listing(known)})"
             reading.warn("unknown-action", message, join(path, "name"), item.position, name, known)
@@ -232,6 +258,11 @@ def _configurations(reading: Reading, tree: Tree | None, catalogue: Catalogue) -
         arguments = _arguments(reading, given, join(path, "arguments"), f"action {name!r}", known.get(name))
         entries.append(ActionConf(name, arguments, item.position))
     return tuple(entries)
+
+
+def plain_of(tree: Tree | None) -> Mapping[str, object]:
+    """A mapping as plain values."""
+    return {key: plain(entry.value) for key, entry in tree.entries.items()} if isinstance(tree, Table) else {}
 
 
 def _metrics(reading: Reading, tree: Tree | None) -> dict[str, str]:

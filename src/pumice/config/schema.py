@@ -97,6 +97,8 @@ class SchedulerConf:
     """A hash of the content: two confs that say the same have the same one, whatever their comments and layout."""
     positions: Mapping[str, Position] = field(default_factory=dict, compare=False, repr=False)
     """Path -> where its value stands in the file; empty for a conf that was not read from text."""
+    dialect: str = "volcano"
+    """Whose conf it is: ``volcano`` or ``kai``."""
 
     @classmethod
     def of(
@@ -108,9 +110,10 @@ class SchedulerConf:
         compat: str | None = None,
         source: str = "<code>",
         positions: Mapping[str, Position] | None = None,
+        dialect: str = "volcano",
     ) -> SchedulerConf:
         """The conf made of these parts, with its digest; nothing is checked."""
-        conf = cls(actions, tiers, configurations, dict(metrics or {}), compat, source, "", positions or {})
+        conf = cls(actions, tiers, configurations, dict(metrics or {}), compat, source, "", positions or {}, dialect)
         return dataclasses.replace(conf, digest=_digest(conf.to_data()))
 
     def action_arguments(self, name: str) -> Mapping[str, object]:
@@ -132,7 +135,8 @@ class SchedulerConf:
     def with_compat(self, compat: str | None) -> SchedulerConf:
         """The same conf under another compatibility profile (``--compat``)."""
         return SchedulerConf.of(
-            self.actions, self.tiers, self.configurations, self.metrics, compat, self.source, self.positions
+            *(self.actions, self.tiers, self.configurations, self.metrics, compat, self.source, self.positions),
+            dialect=self.dialect,
         )
 
     def to_data(self) -> dict[str, object]:
@@ -149,6 +153,8 @@ class SchedulerConf:
             data["metrics"] = dict(self.metrics)
         if self.compat is not None:
             data["compat"] = self.compat
+        if self.dialect != "volcano":
+            data["dialect"] = self.dialect
         return data
 
 

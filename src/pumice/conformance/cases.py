@@ -27,12 +27,32 @@ KINDS = {
     "deviceClasses": "DeviceClass",
     "podDisruptionBudgets": "PodDisruptionBudget",
 }
+KAI_KINDS = {
+    "nodes": "Node",
+    "priorityClasses": "PriorityClass",
+    "queues": "Queue",
+    "topologies": "Topology",
+    "podGroups": "PodGroup",
+    "pods": "Pod",
+    "persistentVolumeClaims": "PersistentVolumeClaim",
+    "resourceSlices": "ResourceSlice",
+    "resourceClaims": "ResourceClaim",
+    "deviceClasses": "DeviceClass",
+}
+"""Lists of a case of KAI -> kind, in the order in which they are taken in."""
 _FIELDS = {"id", "title", "profile", "conf", "objects", "environment", "expect"}
+_KAI_FIELDS = _FIELDS | {"source", "needs", "rounds", "observed", "notes"}
 _ENVIRONMENT = {"now", "shard", "nodeUsage"}
+_KAI_ENVIRONMENT = {
+    *("now", "schedulerParams", "fullHierarchyFairness", "minNodeGpuMemoryMiB", "maxNodeGpuMemoryMiB"),
+    *("predicatesPluginOff", "scenarioSearchBudgets", "initialStatus"),
+}
+_KAI_UNREAD = {"nodeResourceTopologies"}
 EXPECT = frozenset(
     {"binds", "bindCount", "boundPods", "evictions", "evictionCount", "pipelined", "podGroupPhases"}
     | {"taskStatusCounts", "bindCountsByHyperNode"}
 )
+KAI_EXPECT = frozenset({"tasks", "jobs", "nodes", "jobErrors", "maxCalls"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +62,12 @@ class Case:
     id: str
     data: dict[str, Any]
     error: str = ""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the case needs beyond the core, as it says; nothing where it does not."""
+        given = self.data.get("needs")
+        return frozenset(n for n in given if isinstance(n, str)) if isinstance(given, list) else frozenset()
 
     @property
     def now(self) -> float:
@@ -66,10 +92,16 @@ def check(data: Any, where: str) -> Case:
     for part in ("conf", "objects", "environment", "expect"):
         if not isinstance(data.get(part) or {}, dict):
             return Case(name, {}, f"{part} must be an object, got {data[part]!r:.60}")
-    unknown = sorted(set(data) - _FIELDS)
-    unknown += sorted(f"objects.{k}" for k in set(data.get("objects") or {}) - set(KINDS))
-    unknown += sorted(f"environment.{k}" for k in set(data.get("environment") or {}) - _ENVIRONMENT)
-    unknown += sorted(f"expect.{k}" for k in set(data.get("expect") or {}) - EXPECT)
+    kai = data.get("profile") == "kai"
+    fields, kinds, environment, expect = (
+        (_KAI_FIELDS, set(KAI_KINDS) | _KAI_UNREAD, _KAI_ENVIRONMENT, KAI_EXPECT)
+        if kai
+        else (_FIELDS, set(KINDS), _ENVIRONMENT, EXPECT)
+    )
+    unknown = sorted(set(data) - fields)
+    unknown += sorted(f"objects.{k}" for k in set(data.get("objects") or {}) - kinds)
+    unknown += sorted(f"environment.{k}" for k in set(data.get("environment") or {}) - environment)
+    unknown += sorted(f"expect.{k}" for k in set(data.get("expect") or {}) - expect)
     if unknown:
         return Case(name, data, f"unknown fields: {', '.join(unknown)}")
     if "conf" not in data or "expect" not in data:

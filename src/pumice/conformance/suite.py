@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -32,6 +32,12 @@ class Suite:
         """Cases by outcome."""
         return Counter(r.outcome for r in self.results)
 
+    @property
+    def observed(self) -> tuple[int, int]:
+        """(cases that decide what the original was seen to decide, cases that say what that was)."""
+        looked = [r for r in self.results if r.deviations is not None]
+        return sum(1 for r in looked if not r.deviations), len(looked)
+
 
 def differs() -> dict[str, str]:
     """Case -> row of docs/differences.md, for cases whose expectation is a defect that Pumice mends without a switch.
@@ -56,15 +62,19 @@ def run_suite(
     text: str = "",
     skip_missing: bool = False,
     listed: Mapping[str, str] | None = None,
+    needs: Collection[str] = (),
+    without_needs: Collection[str] = (),
 ) -> Suite:
     """Run every case below *paths* whose id contains *text*; *listed* stands in for `differs`.
+
+    *needs*: only cases that need all of these; *without_needs*: only cases that need none of these.
 
     :raises InvalidInput: a path that does not exist.
     """
     known = differs() if listed is None else listed
     suite = Suite()
     for case in read(paths):
-        if text not in case.id:
+        if text not in case.id or not case.needs.issuperset(needs) or not case.needs.isdisjoint(without_needs):
             continue
         try:
             result = run(case, registry, skip_missing=skip_missing)

@@ -77,11 +77,17 @@ class Compat:
     """Inter-pod affinity and spread do not see evictions made for the task, and anti-affinity of pods placed in this
     cycle only on nodes that had such pods before."""
 
+    # -- of KAI-Scheduler -------------------------------------------------------------------------------------------
+    kai_sharing_score: bool = False
+    """Tasks without GPUs prefer nodes with a partly used GPU (D3)."""
+
 
 PUMICE: Final = Compat()
-VOLCANO: Final = Compat(**dict.fromkeys(Compat.__dataclass_fields__, True))
+_KAI: Final = tuple(name for name in Compat.__dataclass_fields__ if name.startswith("kai_"))
+KAI: Final = Compat(**dict.fromkeys(_KAI, True))
+VOLCANO: Final = Compat(**{name: name not in _KAI for name in Compat.__dataclass_fields__})
 
 
 def compat_of(name: str | None) -> Compat:
     """The switches of a compat profile; None is Pumice's own behaviour."""
-    return VOLCANO if name == "volcano" else PUMICE
+    return {"volcano": VOLCANO, "kai": KAI}.get(name or "", PUMICE)

@@ -25,6 +25,12 @@ _OTHERWISE: Final = {
     "allocate_func": "allocate",
     "deallocate_func": "deallocate",
     "pod_group": "group",
+    "is_job_over_capacity_fn": "job_within_capacity",
+    "add_is_job_over_capacity_fn": "add_job_within_capacity_fn",
+    "is_non_preemptible_job_over_queue_quota_fn": "job_within_quota",
+    "add_is_non_preemptible_job_over_queue_quota_fn": "add_job_within_quota_fn",
+    "is_task_allocation_on_node_over_capacity_fn": "task_within_capacity",
+    "add_is_task_allocation_on_node_over_capacity_fn": "add_task_within_capacity_fn",
 }
 """Names that are not merely spelt otherwise, in our spelling."""
 _ITSELF: Final = frozenset({"Job", "Node", "Pod", "PodGroup", "Queue", "Task"})

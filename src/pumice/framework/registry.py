@@ -28,6 +28,8 @@ from pumice.framework.points.table import POINTS
 
 Builder: TypeAlias = Callable[[Arguments], Any]
 API_VERSION = 1
+GROUPS: Mapping[str, str] = {"pumice": "", "pumice.kai": "kai/"}
+"""Groups of entry points -> what stands before the names of their plugins and actions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +59,22 @@ class Registry:
             self._discover()
 
     def _discover(self) -> None:
-        for entry in sorted(entry_points(group="pumice.actions"), key=lambda e: e.name):
-            action = self._loaded("action", entry)
-            if action is not None:
-                self.actions[entry.name] = action
-        for entry in sorted(entry_points(group="pumice.plugins"), key=lambda e: e.name):
-            built = self._loaded("plugin", entry)
-            if built is not None:
-                self.register(entry.name, built, origin=f"entry point {entry.value}")
+        for group, prefix in GROUPS.items():
+            for entry in sorted(entry_points(group=f"{group}.actions"), key=lambda e: e.name):
+                action = self._loaded("action", prefix + entry.name, entry)
+                if action is not None:
+                    self.actions[prefix + entry.name] = action
+            for entry in sorted(entry_points(group=f"{group}.plugins"), key=lambda e: e.name):
+                built = self._loaded("plugin", prefix + entry.name, entry)
+                if built is not None:
+                    self.register(prefix + entry.name, built, origin=f"entry point {entry.value}")
 
-    def _loaded(self, kind: str, entry: EntryPoint) -> Any:
+    def _loaded(self, kind: str, name: str, entry: EntryPoint) -> Any:
         """What an entry point names. One that is broken is an error only for who names it."""
         try:
             return entry.load()
         except (Exception, SystemExit) as exc:
-            self.broken[kind, entry.name] = f"{kind} {entry.name!r} from entry point {entry.value}: {exc}"
+            self.broken[kind, name] = f"{kind} {name!r} from entry point {entry.value}: {exc}"
             return None
 
     def register(self, name: str, builder: Builder, *, origin: str = "", override: bool = False) -> None:

@@ -441,6 +441,22 @@ class HyperNode(_Object, frozen=True):
     spec: HyperNodeSpec = msgspec.field(default_factory=HyperNodeSpec)
 
 
+class TopologyLevel(_Struct, frozen=True):
+    node_label: str
+    alias: str = ""
+
+
+class TopologySpec(_Struct, frozen=True):
+    levels: tuple[TopologyLevel, ...] | None = None
+
+
+class Topology(_Object, frozen=True):
+    """Levels of node labels, the widest first (``kai.scheduler``)."""
+
+    kind_name = "Topology"
+    spec: TopologySpec = msgspec.field(default_factory=TopologySpec)
+
+
 class NamespaceObject(_Object, frozen=True):
     kind_name = "Namespace"
 
@@ -512,7 +528,7 @@ KINDS: dict[str, type[_Object]] = {
     for cls in (
         *(Pod, NodeObject, PodGroup, QueueObject, PriorityClass, ResourceQuota, PodDisruptionBudget, HyperNode),
         *(NamespaceObject, PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, CSIStorageCapacity),
-        *(CSIDriver, ResourceSlice, ResourceClaim, DeviceClass, Numatopology),
+        *(CSIDriver, ResourceSlice, ResourceClaim, DeviceClass, Numatopology, Topology),
     )
 }
 
@@ -522,7 +538,9 @@ def decode(kind: str, data: Mapping[str, Any]) -> AnyObject:
 
     :raises InvalidInput: an unknown kind, or a field of the wrong type; names kind, object and field.
     """
-    cls = KINDS.get(kind)
+    from pumice.model import kai  # which is made of what stands here
+
+    cls = kai.kind_of(kind, data) or KINDS.get(kind)
     if cls is None:
         raise InvalidInput(f"kind {kind!r}: not one of {', '.join(sorted(KINDS))}")
     try:

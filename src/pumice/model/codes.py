@@ -51,6 +51,12 @@ class ReasonCode(StrEnum):
     GANG_READY = "tasks in gang are ready to be scheduled"
     """Condition Scheduled of a PodGroup; the one reason that is no single word, because it is Volcano's."""
 
+    # -- of queues, KAI's words -------------------------------------------------------------------------------------
+    OVER_LIMIT = "OverLimit"
+    """The job would take its queue, or one above it, beyond a limit."""
+    NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"
+    """A job that cannot be evicted would take its queue, or one above it, beyond its quota."""
+
     # -- of conditions and events -----------------------------------------------------------------------------------
     LET_IN = "LetIn"
     """Condition Admitted of a PodGroup that was refused before: it is in its queue now."""

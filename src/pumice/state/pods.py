@@ -8,6 +8,7 @@ from pumice.errors import InvalidInput
 from pumice.model.api import Metadata, Pod, PodSpec
 from pumice.model.events import EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
+from pumice.model.kai import POD_GROUP_ANNOTATION
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus
@@ -54,7 +55,7 @@ def _new_task(state: ClusterState, pod: Pod) -> Task:
         klass = state.classes.of(Pod(metadata=Metadata(name=meta.name, namespace=meta.namespace), spec=PodSpec()))
         state.problems["Pod", pod.key] = invalid
     ours = state.scheduler_names is None or pod.spec.scheduler_name in state.scheduler_names
-    group = notes.get(GROUP_ANNOTATION, "") if ours else ""
+    group = (notes.get(GROUP_ANNOTATION) or notes.get(POD_GROUP_ANNOTATION, "")) if ours else ""
     priority = 1 if pod.spec.priority is None else pod.spec.priority
     override = notes.get(TASK_PRIORITY_ANNOTATION)
     if override is not None and override.lstrip("+-").isdigit() and -(2**31) <= int(override) < 2**31:

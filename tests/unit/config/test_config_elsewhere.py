@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pumice.config import InvalidConf, load
-from pumice.config.elsewhere import ACTIONS, PLUGINS
+from pumice.config.elsewhere import PLUGINS
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
 
@@ -27,18 +27,11 @@ def test_a_plugin_that_only_another_scheduler_has_is_said_to_be_its(name: str) -
     )
 
 
-@pytest.mark.parametrize("name", ACTIONS)
-def test_so_is_an_action(name: str) -> None:
-    with pytest.raises(InvalidConf, match=f"action '{name}' of {ACTIONS[name]} does not exist in Pumice"):
-        load(f"actions: allocate, {name}\n", catalogue_of(default_registry()), "kai.conf")
-
-
 def test_what_there_is_is_not_said_to_be_missing() -> None:
     registry = default_registry()
     assert set(PLUGINS) & set(registry.plugins) == set()
-    assert set(ACTIONS) & set(registry.actions) == set()
 
 
-@pytest.mark.parametrize("name", sorted({*PLUGINS, *ACTIONS} - {"numaaware"}))
+@pytest.mark.parametrize("name", sorted({*PLUGINS} - {"numaaware"}))
 def test_the_page_of_limits_names_each(name: str) -> None:
     assert f"`{name}`" in LIMITS

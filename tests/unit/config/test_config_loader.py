@@ -477,7 +477,12 @@ def test_a_misspelt_flag_is_told_with_the_right_spelling(catalogue: Catalogue) -
     [
         ("actions: allocate\nTiers: []", "unknown-key", "Tiers", "tiers"),
         ("actions: allocate\nzzz: 1", "unknown-key", "zzz", None),
-        ("actions: allocate\nqueueDepthPerAction: {reclaim: 10}", "unused-key", "queueDepthPerAction", None),
+        (
+            "actions: allocate\ndialect: volcano\nqueueDepthPerAction: {reclaim: 10}",
+            "unused-key",
+            "queueDepthPerAction",
+            None,
+        ),
         ("actions: allocate\nusageDBConfig: {clientType: prometheus}", "unused-key", "usageDBConfig", None),
         ("actions: allocate\ntiers: [{name: one, plugins: []}]", "unknown-key", "tiers[0].name", None),
         (one_plugin("{name: gang, argument: {}}"), "unknown-key", "tiers[0].plugins[0].argument", "arguments"),

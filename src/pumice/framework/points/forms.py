@@ -7,7 +7,7 @@ a failure of the plugin, told at the author's line.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pumice.errors import shown
@@ -161,6 +161,13 @@ def node_sets(plugin: str, answer: Any) -> list[list[Node]]:
     if found is None or not all(isinstance(n, Node) for group in found for n in group):
         raise TypeError(f"an answer is a list of lists of nodes, got {shown(answer)}")
     return found
+
+
+def iterator(_: str, answer: Any) -> Iterator[Any] | None:
+    """Something that gives one thing after the other; None gives nothing."""
+    if answer is None or isinstance(answer, Iterator):
+        return answer
+    raise TypeError(f"an answer is an iterator, got {shown(answer)}")
 
 
 def nothing(_: str, __: Any) -> None:

@@ -249,6 +249,45 @@ class Registration:
     def add_scenario_validator_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("scenario_validator", name, fn)
 
+    def add_queue_claim_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("queue_claim_order", name, fn)
+
+    def add_sub_group_order_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("sub_group_order", name, fn)
+
+    def add_can_reclaim_resources_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("can_reclaim_resources", name, fn)
+
+    def add_job_within_capacity_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("job_within_capacity", name, fn)
+
+    def add_job_within_quota_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("job_within_quota", name, fn)
+
+    def add_task_within_capacity_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("task_within_capacity", name, fn)
+
+    def add_victim_invariant_pre_predicate_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("victim_invariant_pre_predicate", name, fn)
+
+    def add_reclaim_victim_filter_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("reclaim_victim_filter", name, fn)
+
+    def add_preempt_victim_filter_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("preempt_victim_filter", name, fn)
+
+    def add_reclaim_scenario_validator_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("reclaim_scenario_validator", name, fn)
+
+    def add_preempt_scenario_validator_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("preempt_scenario_validator", name, fn)
+
+    def add_on_job_solution_start_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("on_job_solution_start", name, fn)
+
+    def add_scenario_generator_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
+        self.add("scenario_generator", name, fn)
+
     def add_overused_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("overused", name, fn)
 

@@ -304,6 +304,16 @@ def broadcast(tiers: Tiers, nobody: Any) -> Call:
     return ask
 
 
+def collected(tiers: Tiers, nobody: list[Any]) -> Call:
+    """Every answer that is one, in order."""
+    calls = _flat(tiers)
+
+    def ask(*args: Any) -> list[Any]:
+        return [*nobody, *(said for call in calls if (said := call(*args)) is not None)]
+
+    return ask
+
+
 def merged(tiers: Tiers, nobody: Mapping[str, str]) -> Call:
     """One mapping; later ones override."""
     calls = _flat(tiers)
@@ -380,6 +390,9 @@ FIRST_JOB: Final = Rule(
 )
 BROADCAST: Final = Rule(
     "broadcast", "all are called", forms.nothing, broadcast, {_R: lambda _: None, _A: lambda _: None}
+)
+COLLECT: Final = Rule(
+    "collect", "every answer, in order", forms.iterator, collected, {_R: lambda _: None, _A: lambda _: None}
 )
 MERGE: Final = Rule("merge", "merged, later ones override", forms.texts, merged, {_R: lambda _: {}, _A: lambda _: {}})
 SUM: Final = Rule(

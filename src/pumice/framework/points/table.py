@@ -19,6 +19,7 @@ from pumice.framework.points.rules import (
     ANY,
     BROADCAST,
     CHAIN,
+    COLLECT,
     EDITS,
     FIRST,
     FIRST_JOB,
@@ -519,6 +520,155 @@ SCENARIO_VALIDATOR = Point(
     signature="(scenario) -> bool",
     origin="KAI",
     contract="Is the whole plan, victims and all, acceptable?",
+)
+QUEUE_CLAIM_ORDER = Point(
+    "queue_claim_order",
+    Form[[Any, Any], float],
+    ORDER,
+    0,
+    ABSTAIN,
+    go="QueueClaimOrderFn",
+    signature="(claim, claim) -> int",
+    origin="KAI",
+    otherwise="creation time, then UID",
+    contract=(
+        "Which queue's claim goes first (KAI's order of queues)? A claim names the queue, the job that it would place "
+        "next and, where victims are taken, the jobs that would go."
+    ),
+)
+SUB_GROUP_ORDER = Point(
+    "sub_group_order",
+    Form[[Any, Any], float],
+    ORDER,
+    0,
+    ABSTAIN,
+    go="SubGroupOrderFn",
+    signature="(sub_group, sub_group) -> int",
+    origin="KAI",
+    otherwise="name",
+    contract="Which pod set or set of sub-groups of a job goes first? Its reverse is the order in which they shrink.",
+)
+CAN_RECLAIM_RESOURCES = Point(
+    "can_reclaim_resources",
+    Form[[Job], Said],
+    ALL_PASS,
+    NO,
+    REJECT,
+    go="CanReclaimResourcesFn",
+    signature="(job) -> bool",
+    origin="KAI",
+    contract="May the job have others make room for it? Nobody reclaims if nobody answers.",
+)
+JOB_WITHIN_CAPACITY = Point(
+    "job_within_capacity",
+    Form[[Job, Sequence[Task]], Said],
+    ALL_PASS,
+    PASS,
+    REJECT,
+    go="IsJobOverCapacityFn",
+    signature="(job, [task]) -> bool",
+    origin="KAI",
+    contract="Do the limits of the job's queues let these tasks be placed? Asked at every attempt.",
+)
+JOB_WITHIN_QUOTA = Point(
+    "job_within_quota",
+    Form[[Job, Sequence[Task]], Said],
+    ALL_PASS,
+    PASS,
+    REJECT,
+    go="IsNonPreemptibleJobOverQueueQuotaFn",
+    signature="(job, [task]) -> bool",
+    origin="KAI",
+    contract="Do the quotas of the job's queues let a job that cannot be evicted have these tasks?",
+)
+TASK_WITHIN_CAPACITY = Point(
+    "task_within_capacity",
+    Form[[Task, Node], Said],
+    ALL_PASS,
+    PASS,
+    REJECT,
+    go="IsTaskAllocationOnNodeOverCapacityFn",
+    signature="(task, node) -> bool",
+    origin="KAI",
+    contract="Do the limits of the task's queues let it be placed on this node?",
+)
+VICTIM_INVARIANT_PRE_PREDICATE = Point(
+    "victim_invariant_pre_predicate",
+    Form[[Task], Said],
+    ALL_PASS,
+    PASS,
+    REJECT,
+    go="VictimInvariantPrePredicateFn",
+    signature="(task) -> bool",
+    origin="KAI",
+    contract="Could the task be placed if others made room? A no is one that no eviction can cure.",
+)
+RECLAIM_VICTIM_FILTER = Point(
+    "reclaim_victim_filter",
+    Form[[Job, Job], Said],
+    ALL_PASS,
+    PASS,
+    REJECT,
+    go="ReclaimVictimFilterFn",
+    signature="(pending job, victim job) -> bool",
+    origin="KAI",
+    contract="As victim_filter, when reclaiming from other queues.",
+)
+PREEMPT_VICTIM_FILTER = Point(
+    "preempt_victim_filter",
+    Form[[Job, Job], Said],
+    ALL_PASS,
+    PASS,
+    REJECT,
+    go="PreemptVictimFilterFn",
+    signature="(pending job, victim job) -> bool",
+    origin="KAI",
+    contract="As victim_filter, when preempting within a queue.",
+)
+RECLAIM_SCENARIO_VALIDATOR = Point(
+    "reclaim_scenario_validator",
+    Form[[Any], Said],
+    ALL_PASS,
+    PASS,
+    REJECT,
+    go="ReclaimScenarioValidatorFn",
+    signature="(scenario) -> bool",
+    origin="KAI",
+    contract="As scenario_validator, when reclaiming from other queues.",
+)
+PREEMPT_SCENARIO_VALIDATOR = Point(
+    "preempt_scenario_validator",
+    Form[[Any], Said],
+    ALL_PASS,
+    PASS,
+    REJECT,
+    go="PreemptScenarioValidatorFn",
+    signature="(scenario) -> bool",
+    origin="KAI",
+    contract="As scenario_validator, when preempting within a queue.",
+)
+ON_JOB_SOLUTION_START: Point[[], object, None] = Point(
+    "on_job_solution_start",
+    Form[[], object],
+    BROADCAST,
+    None,
+    ABSTAIN,
+    go="OnJobSolutionStartFn",
+    signature="() -> None",
+    origin="KAI",
+    contract="Told before victims are looked for on behalf of a job that may reclaim.",
+)
+SCENARIO_GENERATOR: Point[[Any], Any, list[Any]] = Point(
+    "scenario_generator",
+    Form[[Any], Any],
+    COLLECT,
+    [],
+    ABSTAIN,
+    go="ScenarioGeneratorFn",
+    signature="(context) -> iterator of scenarios",
+    origin="KAI",
+    otherwise="nobody is evicted",
+    contract="Which sets of victims are tried, in turn? Generators are tried one after the other.",
 )
 OVERUSED = Point(
     "overused",

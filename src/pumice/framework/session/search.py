@@ -64,15 +64,21 @@ class Search:
             self._evaluator = self._make_evaluator()
         return self._evaluator
 
-    def _make_evaluator(self) -> Evaluator:
+    def filters(self) -> list[Filter]:
+        """Who may object to nodes, in the order of being asked."""
         ssn = self._ssn
         asked = [(p, c) for p in (t.PREDICATE, t.BATCH_PREDICATE) for tier in ssn.chain(p.name) for c in tier]
         position = {plugin: n for n, plugin in enumerate(self._plugins([c.plugin for _, c in asked]))}
         asked.sort(key=lambda pair: position[pair[1].plugin])
-        filters: list[Filter] = [filter_of(p, c, position[c.plugin]) for p, c in asked]
-        scorers: list[Scorer] = [
-            scorer_of(p, c) for p in (t.NODE_ORDER, t.BATCH_NODE_ORDER) for tier in ssn.chain(p.name) for c in tier
-        ]
+        return [filter_of(p, c, position[c.plugin]) for p, c in asked]
+
+    def scorers(self) -> list[Scorer]:
+        """Who scores nodes."""
+        ssn = self._ssn
+        return [scorer_of(p, c) for p in (t.NODE_ORDER, t.BATCH_NODE_ORDER) for tier in ssn.chain(p.name) for c in tier]
+
+    def _make_evaluator(self) -> Evaluator:
+        ssn, filters, scorers = self._ssn, self.filters(), self.scorers()
         kept: list[object] = [(f.plugin, f.batch, f.scope) for f in filters]
         kept += [(s.plugin, s.batch, s.scope) for s in scorers]
         cache = ssn.runtime.cache

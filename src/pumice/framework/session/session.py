@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pumice.engine.hypernodes import HyperNode, HyperNodeTree, tree_of
 from pumice.engine.scope import Scope
@@ -44,6 +44,7 @@ from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
 S = TaskStatus
+V = TypeVar("V")
 
 
 @dataclass(slots=True)
@@ -112,6 +113,7 @@ class Session(Registration, Questions):
         self._opened: list[tuple[str, Any]] = []
         self._preemptive: dict[Hashable, Verdict] = {}
         self._preemptive_at = -1
+        self._views: dict[Callable[[Session], Any], Any] = {}
         state.refresh()
         self._changed: dict[str, Job] = dict(state.changed_jobs)
         self._begin_asking(stands)
@@ -435,6 +437,7 @@ class Session(Registration, Questions):
         self._registered, self._chains, self._bound, self._keys, self._opened = {}, {}, {}, {}, []
         self.handlers = Handlers(self.failures, self.state, raising_objects=False)
         self.binds = Binds(self.failures)
+        self._views = {}
         self.outcome.release()
         self.failures.errors = []
         del self.orders, self.search
@@ -445,6 +448,13 @@ class Session(Registration, Questions):
         return [j for j in self._changed.values() if j.in_session]
 
     # -- deciding ---------------------------------------------------------------------------------------------------
+    def view(self, make: Callable[[Session], V]) -> V:
+        """What *make* makes of this session, made once: another way to look at the cluster, shared by who needs it."""
+        if make not in self._views:
+            self._views[make] = make(self)
+        found: V = self._views[make]
+        return found
+
     def statement(self) -> Statement:
         """A new, empty statement."""
         return Statement(self)

@@ -1,0 +1,166 @@
+"""KAI-Scheduler's conf: how it is told from Volcano's, its defaults, and what of it becomes of the settings here.
+
+Plugins and actions of one name in both worlds are two. In a conf of KAI a bare name is KAI's, in any other Volcano's;
+``kai/NAME`` and ``volcano/NAME`` name one from the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pumice.config.catalogue import Catalogue
+from pumice.config.durations import parse_duration
+from pumice.config.reading import Reading
+from pumice.config.schema import ActionConf, PluginConf, Tier
+from pumice.config.tree import Entry, Scalar, Sequence, Table, Tree, join, plain
+from pumice.errors import InvalidInput
+
+DIALECTS: Final = ("volcano", "kai")
+PREFIX: Final = "kai/"
+_VOLCANO: Final = "volcano/"
+OWN_KEYS: Final = ("queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets")
+"""Keys that only a conf of KAI has."""
+PARAMETERS_KEY: Final = "schedulerParams"
+KEYS: Final = (*OWN_KEYS, PARAMETERS_KEY)
+SETTINGS: Final = "kai"
+"""The entry of ``configurations`` that holds what is set for all of KAI's actions."""
+_TELLING_ACTIONS: Final = ("consolidation", "stalegangeviction")
+_TELLING_PLUGINS: Final = (
+    *("elastic", "kubeflow", "ray", "nodeavailability", "gpusharingorder", "resourcetype", "subgrouporder"),
+    *("taskorder", "nominatednode", "dynamicresources", "nodeplacement", "minruntime", "snapshot"),
+    *("sg-nodelocalgreedy", "sg-multinodegang", "reflectjoborder"),
+)
+DEFAULT_ACTIONS: Final = "allocate, consolidation, reclaim, preempt, stalegangeviction"
+DEFAULT_PLUGINS: Final = (
+    *("predicates", "proportion", "priority", "elastic", "kubeflow", "ray", "nodeavailability", "gpusharingorder"),
+    *("gpupack", "resourcetype", "subgrouporder", "taskorder", "nominatednode", "dynamicresources", "nodeplacement"),
+    *("minruntime", "topology", "snapshot", "sg-nodelocalgreedy", "sg-multinodegang"),
+)
+"""KAI's list of plugins where a conf has none."""
+WITHOUT_EFFECT: Final = {
+    "snapshot": "decides nothing; `pumice cycle save` saves a cycle",
+    "reflectjoborder": "decides nothing; `pumice explain` tells the order",
+}
+PARAMETERS: Final[dict[str, type]] = {
+    "maxNumberConsolidationPreemptees": int,
+    "allowConsolidatingReclaim": bool,
+    "useSchedulingSignatures": bool,
+    "globalDefaultStalenessGracePeriod": str,
+    "fullHierarchyFairness": bool,
+    "restrictSchedulingNodes": bool,
+    "scheduleCSIStorage": bool,
+    "detailedFitErrors": bool,
+    "queueLabelKey": str,
+    "schedulerName": str,
+}
+"""What KAI takes as flags; here they may stand in the conf."""
+
+
+def dialect_of(top: Table, given: str) -> str:
+    """Whose conf it is: as it says, else as what only KAI has tells."""
+    if given:
+        return given
+    if any(key in top.entries for key in (*OWN_KEYS, PARAMETERS_KEY)):
+        return "kai"
+    actions = top.entries.get("actions")
+    if actions is not None and isinstance(actions.value, Scalar):
+        names = [name.strip() for name in actions.value.text.split(",")]
+        if any(name in _TELLING_ACTIONS for name in names):
+            return "kai"
+    return "kai" if any(name in _TELLING_PLUGINS for name in _plugin_names(top)) else "volcano"
+
+
+def _plugin_names(top: Table) -> list[str]:
+    tiers = top.entries.get("tiers")
+    found: list[str] = []
+    for tier in tiers.value.items if tiers is not None and isinstance(tiers.value, Sequence) else ():
+        plugins = tier.entries.get("plugins") if isinstance(tier, Table) else None
+        for plugin in plugins.value.items if plugins is not None and isinstance(plugins.value, Sequence) else ():
+            name = plugin.entries.get("name") if isinstance(plugin, Table) else None
+            if name is not None and isinstance(name.value, Scalar):
+                found.append(name.value.text)
+    return found
+
+
+def resolve(name: str, dialect: str, known: Mapping[str, object]) -> str:
+    """The name under which the plugin or action that a conf of a dialect means is known."""
+    if name.startswith(_VOLCANO):
+        return name[len(_VOLCANO) :]
+    if dialect == "kai" and PREFIX + name in known:
+        return PREFIX + name
+    return name
+
+
+def default_tier(catalogue: Catalogue) -> Tier:
+    """KAI's own list of plugins, as far as they exist here."""
+    names = [PREFIX + name for name in DEFAULT_PLUGINS if PREFIX + name in catalogue.plugins]
+    return Tier(tuple(PluginConf(name, {}, {}, None, catalogue.flags) for name in names))
+
+
+def missing(name: str, dialect: str) -> str:
+    """What is said of a plugin of KAI that a conf of it lists and that is not there; nothing for any other."""
+    if dialect != "kai" or name not in (*DEFAULT_PLUGINS, "numa", "podaffinity", "reflectjoborder"):
+        return ""
+    return f"plugin {name!r} of KAI-Scheduler {WITHOUT_EFFECT.get(name, 'does not exist here, so it is passed by')}"
+
+
+def warn_of_switch(reading: Reading, key: str, entry: Entry, path: str) -> bool:
+    """Warn of a switch that KAI reads and ignores; False for another key."""
+    if not key.casefold().startswith("disable"):
+        return False
+    reading.warn("ignored-switch", f"{key!r} is a switch that KAI ignores, and so does this", path, entry.key_position)
+    return True
+
+
+def settings(reading: Reading, top: Table) -> ActionConf | None:
+    """What a conf of KAI sets for all its actions, or None if it sets nothing."""
+    found: dict[str, object] = {}
+    for key in (PARAMETERS_KEY, "queueDepthPerAction"):
+        entry = top.entries.get(key)
+        if entry is not None:
+            table = reading.table(entry.value, key)
+            found[key] = {k: plain(e.value) for k, e in table.entries.items()}
+            if key == PARAMETERS_KEY:
+                _check_parameters(reading, table)
+            else:
+                _check_depths(reading, table)
+    for key, why in (
+        ("usageDBConfig", "past use is not read from a database; every queue counts as having used nothing"),
+        ("scenarioSearchBudgets", "the search for victims is not cut off by time, so that it can be replayed"),
+    ):
+        if key in top.entries:
+            reading.table(top.entries[key].value, key)
+            reading.warn("unused-key", f"{key!r} is read and not used: {why}", key, top.entries[key].key_position)
+    return ActionConf(SETTINGS, found) if found else None
+
+
+def _check_parameters(reading: Reading, table: Table) -> None:
+    reading.warn_of_unknown_keys(table, PARAMETERS_KEY, PARAMETERS)
+    for key, entry in table.entries.items():
+        wanted = PARAMETERS.get(key)
+        if wanted is None:
+            continue
+        path = join(PARAMETERS_KEY, key)
+        value = entry.value.value if isinstance(entry.value, Scalar) else None
+        if wanted is bool and not isinstance(value, bool):
+            reading.wrong_type(entry.value, path, "true or false")
+        elif wanted is int and (not isinstance(value, int) or isinstance(value, bool)):
+            reading.wrong_type(entry.value, path, "a whole number")
+        elif key == "globalDefaultStalenessGracePeriod":
+            try:
+                parse_duration(reading.text(entry.value, path), days=True)
+            except InvalidInput as exc:
+                reading.error("wrong-value", str(exc), path, entry.value.position)
+
+
+def _check_depths(reading: Reading, table: Table) -> None:
+    for key, entry in table.entries.items():
+        value = entry.value.value if isinstance(entry.value, Scalar) else None
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            reading.wrong_type(entry.value, join("queueDepthPerAction", key), "a whole number of at least 0")
+
+
+def is_nothing(tree: Tree | None) -> bool:
+    """Is nothing written there?"""
+    return tree is None or (isinstance(tree, Scalar) and tree.value is None)

@@ -1,0 +1,1 @@
+"""KAI's actions: one module each; they do not know each other."""

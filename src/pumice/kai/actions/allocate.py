@@ -1,0 +1,52 @@
+"""allocate: the next piece of every waiting job, queue by queue, on room that is free or being freed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pumice.framework.plugin import Action
+from pumice.framework.session.session import Session
+from pumice.kai.search import ordering, placing
+from pumice.kai.search.helping import waiting
+from pumice.kai.search.ordering import WorkOrder
+from pumice.kai.search.placing import Placer
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.stage import ALLOCATED, Stage
+from pumice.kai.view.statement import Plan
+from pumice.kai.view.world import world_of
+
+
+class Allocate(Action):
+    """Places jobs in pieces: the gang first, then one pod or sub-group at a time, in the order of the queues."""
+
+    name = "allocate"
+    asks: ClassVar = (*ordering.ASKS, *placing.ASKS)
+    arguments_read: ClassVar[Sequence[str]] = ()
+
+    def execute(self, ssn: Session) -> None:
+        """Serve every job that waits, until nobody can be served."""
+        world, placer = world_of(ssn), Placer(ssn)
+        order = WorkOrder(world, waiting(world, evicting=False), depth=world.settings.depth.get(self.name))
+        while order:
+            job = order.pop()
+            plan = Plan(world)
+            held = job.holds
+            if not placer.place(plan, world.nodes.there, job, promises=False):
+                plan.discard()
+                continue
+            if _waits_in_part(job):
+                plan.convert_to_pipelined(job)
+            if not plan.commit():
+                continue
+            if not held and not any(t.stage is Stage.PIPELINED for t in job.tasks.values()):
+                job.last_start = world.now
+            if job.pending:
+                order.push(job)
+
+
+def _waits_in_part(job: JobView) -> bool:
+    """Would a pod set start with less than its minimum?"""
+    return any(
+        any(t.stage is Stage.PIPELINED for t in p.tasks) and p.count(ALLOCATED) < p.minimum for p in job.pod_sets()
+    )

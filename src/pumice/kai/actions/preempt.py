@@ -1,0 +1,48 @@
+"""preempt: work of higher priority gets the place of work of lower priority in the same queue."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.framework.plugin import Action
+from pumice.framework.points import table as t
+from pumice.framework.session.session import Session
+from pumice.kai.search import helping
+from pumice.kai.search.helping import help_in_turn, victims_among
+from pumice.kai.search.scenario import Scenario
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.world import world_of
+
+
+class Preempt(Action):
+    """Evicts or moves work of the same queue and a lower priority."""
+
+    name = "preempt"
+    asks: ClassVar = (
+        *helping.ASKS,
+        *(t.JOB_WITHIN_QUOTA, t.PREEMPT_VICTIM_FILTER, t.PREEMPT_SCENARIO_VALIDATOR),
+        *(t.VICTIM_FILTER, t.SCENARIO_VALIDATOR),
+    )
+
+    def execute(self, ssn: Session) -> None:
+        """Help every waiting job whose queue has work of lower priority."""
+        world = world_of(ssn)
+
+        def eligible(job: JobView) -> bool:
+            return bool(ssn.job_within_quota(job, world.chunk(job, real=False)))  # type: ignore[arg-type]
+
+        def victims(job: JobView) -> list[JobView]:
+            return victims_among(
+                world.jobs.values(),
+                lambda v: (
+                    v.queue is job.queue
+                    and v.priority < job.priority
+                    and bool(ssn.preempt_victim_filter(job, v))  # type: ignore[arg-type]
+                    and bool(ssn.victim_filter(job, v))  # type: ignore[arg-type]
+                ),
+            )
+
+        def valid(scenario: Scenario) -> bool:
+            return bool(ssn.preempt_scenario_validator(scenario)) and bool(ssn.scenario_validator(scenario))
+
+        help_in_turn(ssn, self.name, eligible=eligible, victims=victims, valid=valid)

@@ -1,0 +1,51 @@
+"""reclaim: a queue below its share gets what other queues hold beyond theirs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.framework.plugin import Action
+from pumice.framework.points import table as t
+from pumice.framework.session.session import Session
+from pumice.kai.search import helping
+from pumice.kai.search.helping import help_in_turn, victims_among
+from pumice.kai.search.scenario import Scenario
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.world import world_of
+
+
+class Reclaim(Action):
+    """Evicts or moves work of other queues, where the plugins find the whole of it legal."""
+
+    name = "reclaim"
+    asks: ClassVar = (
+        *helping.ASKS,
+        *(t.CAN_RECLAIM_RESOURCES, t.ON_JOB_SOLUTION_START, t.RECLAIM_VICTIM_FILTER, t.RECLAIM_SCENARIO_VALIDATOR),
+        *(t.VICTIM_FILTER, t.SCENARIO_VALIDATOR),
+    )
+
+    def execute(self, ssn: Session) -> None:
+        """Help every waiting job whose queue may reclaim."""
+        world = world_of(ssn)
+
+        def victims(job: JobView) -> list[JobView]:
+            return victims_among(
+                world.jobs.values(),
+                lambda v: (
+                    v.queue is not job.queue
+                    and bool(ssn.reclaim_victim_filter(job, v))  # type: ignore[arg-type]
+                    and bool(ssn.victim_filter(job, v))  # type: ignore[arg-type]
+                ),
+            )
+
+        def valid(scenario: Scenario) -> bool:
+            return bool(ssn.reclaim_scenario_validator(scenario)) and bool(ssn.scenario_validator(scenario))
+
+        help_in_turn(
+            ssn,
+            self.name,
+            eligible=lambda job: bool(ssn.can_reclaim_resources(job)),  # type: ignore[arg-type]
+            victims=victims,
+            valid=valid,
+            start=ssn.on_job_solution_start,
+        )

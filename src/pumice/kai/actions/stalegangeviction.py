@@ -1,0 +1,43 @@
+"""stalegangeviction: what is left of a gang that lost too many members goes, once it had its time to recover."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pumice.framework.plugin import Action
+from pumice.framework.session.session import Session
+from pumice.kai.view.stage import ACTIVE
+from pumice.kai.view.statement import Plan
+from pumice.kai.view.world import world_of
+
+
+class StaleGangEviction(Action):
+    """Evicts gangs that run in vain."""
+
+    name = "stalegangeviction"
+    asks: ClassVar = ()
+
+    def execute(self, ssn: Session) -> None:
+        """Look at every job."""
+        world = world_of(ssn)
+        memory = ssn.memory_of("kai/stalegangeviction")
+        since: dict[str, float] = memory.setdefault("since", {})
+        for job in list(world.jobs.values()):
+            uid = job.job.uid
+            if not job.stale:
+                job.stale_since = None
+                since.pop(uid, None)
+                continue
+            grace = job.grace if job.grace is not None else world.settings.staleness_grace
+            if job.stale_since is None:
+                job.stale_since = since.setdefault(uid, world.now)
+            if grace < 0 or world.now - job.stale_since < grace:
+                continue
+            plan = Plan(world)
+            kept = job.last_eviction
+            for task in [t for t in job.tasks.values() if t.stage in ACTIVE]:
+                plan.evict(task, self.name)
+            plan.commit()
+            job.last_eviction = kept  # this is not held against who waits for its delay
+        for uid in [u for u in since if u not in world.jobs]:
+            del since[uid]

@@ -1,0 +1,1 @@
+"""KAI's plugins: one module or package each; they do not know each other."""

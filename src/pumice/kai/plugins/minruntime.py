@@ -1,0 +1,110 @@
+"""minruntime: what has just begun is left alone for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pumice.config.durations import parse_duration
+from pumice.errors import InvalidInput
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
+from pumice.kai.search.scenario import Scenario
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.queues import QueueView, diverge
+from pumice.kai.view.stage import ACTIVE
+from pumice.kai.view.world import World, world_of
+from pumice.model.kai import KaiQueueSpec
+
+LCA, QUEUE = "lca", "queue"
+
+
+class MinRuntime(Plugin):
+    """Jobs that started too short a time ago are not evicted below their minimum.
+
+    How long is too short is said by queues, nearest first, or by ``defaultPreemptMinRuntime`` and
+    ``defaultReclaimMinRuntime``. ``reclaimResolveMethod``: where to begin looking, at the queue where the two parties
+    part (``lca``) or at the victim's own (``queue``).
+    """
+
+    name = "minruntime"
+    arguments_read: ClassVar[Sequence[str]] = (
+        "defaultPreemptMinRuntime",
+        "defaultReclaimMinRuntime",
+        "reclaimResolveMethod",
+    )
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._preempt = _seconds(arguments, "defaultPreemptMinRuntime")
+        self._reclaim = _seconds(arguments, "defaultReclaimMinRuntime")
+        self._method = arguments.str("reclaimResolveMethod", LCA)
+        if self._method not in (LCA, QUEUE):
+            raise InvalidInput(f"minruntime: reclaimResolveMethod: must be lca or queue, got {self._method!r}")
+
+    def on_session_open(self, ssn: Session) -> None:
+        """Protect victims of both actions."""
+        self._world: World = world_of(ssn)
+        ssn.add_reclaim_victim_filter_fn(self.name, self._may_be_reclaimed)
+        ssn.add_preempt_victim_filter_fn(self.name, self._may_be_preempted)
+        ssn.add_reclaim_scenario_validator_fn(self.name, self._reclaim_valid)
+        ssn.add_preempt_scenario_validator_fn(self.name, self._preempt_valid)
+
+    def preempt_time(self, victim: QueueView) -> float:
+        """Seconds for which work of a queue is not preempted."""
+        return _nearest(victim, "preempt_min_runtime", self._preempt)
+
+    def reclaim_time(self, reclaimer: QueueView, victim: QueueView) -> float:
+        """Seconds for which work of one queue is not reclaimed by another."""
+        return _nearest(start_of(self._method, reclaimer, victim), "reclaim_min_runtime", self._reclaim)
+
+    def _protected(self, victim: JobView, seconds: float) -> bool:
+        start = victim.last_start
+        return start is not None and self._world.now < start + seconds
+
+    def _may_be_reclaimed(self, job: JobView, victim: JobView) -> bool:
+        return victim.elastic or not self._protected(victim, self.reclaim_time(job.queue, victim.queue))
+
+    def _may_be_preempted(self, job: JobView, victim: JobView) -> bool:
+        return victim.elastic or not self._protected(victim, self.preempt_time(victim.queue))
+
+    def _reclaim_valid(self, scenario: Scenario) -> bool:
+        mine = scenario.job.queue
+        return all(self._keeps(v, self.reclaim_time(mine, v.queue)) for v, _ in scenario.by_job())
+
+    def _preempt_valid(self, scenario: Scenario) -> bool:
+        return all(self._keeps(v, self.preempt_time(v.queue)) for v, _ in scenario.by_job())
+
+    def _keeps(self, victim: JobView, seconds: float) -> bool:
+        """Does a protected job keep its minimum?"""
+        if not self._protected(victim, seconds):
+            return True
+        return all(p.count(ACTIVE) >= p.minimum for p in victim.whole.pod_sets())
+
+
+def start_of(method: str, reclaimer: QueueView, victim: QueueView) -> QueueView:
+    """The queue from which on the time is looked for, upwards."""
+    return diverge(reclaimer, victim)[1] if method == LCA else victim
+
+
+def _nearest(queue: QueueView, field: str, default: float) -> float:
+    for each in queue.chain():
+        spec = each.queue.object.spec
+        text = getattr(spec, field) if isinstance(spec, KaiQueueSpec) else ""
+        if text:
+            try:
+                return parse_duration(text, days=True) / 1e9
+            except InvalidInput:
+                continue
+    return default
+
+
+def _seconds(arguments: Arguments, key: str) -> float:
+    text = arguments.get(key, "0s")
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        return float(text)
+    try:
+        return parse_duration(str(text), days=True) / 1e9
+    except InvalidInput as exc:
+        raise InvalidInput(f"minruntime: argument {key}: {exc}") from exc

@@ -1,0 +1,108 @@
+"""KAI's orders of jobs, sub-groups and tasks."""
+
+from __future__ import annotations
+
+from pumice.framework.plugin import Plugin
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.subgroups import GroupSet, Member
+from pumice.kai.view.tasks import TaskView
+
+TASK_PRIORITY_LABEL = "kai.scheduler/task-priority"
+
+
+class Priority(Plugin):
+    """Jobs of higher priority go first."""
+
+    name = "priority"
+
+    def job_order(self, left: JobView, right: JobView) -> int:
+        """By priority."""
+        return (right.priority > left.priority) - (right.priority < left.priority)
+
+
+class Elastic(Plugin):
+    """Jobs below their minimum go first, then those at it, then those above."""
+
+    name = "elastic"
+
+    def job_order(self, left: JobView, right: JobView) -> int:
+        """By how far the minimum is reached."""
+        a, b = _reached(left), _reached(right)
+        return (a > b) - (a < b)
+
+
+def _reached(job: JobView) -> int:
+    above = False
+    for podset in job.pod_sets():
+        active = podset.active
+        if active < podset.minimum:
+            return 0
+        above = above or active > podset.minimum
+    return 2 if above else 1
+
+
+class SubGroupOrder(Plugin):
+    """Sub-groups below what they need go first, then those that are less beyond it."""
+
+    name = "subgrouporder"
+
+    def sub_group_order(self, left: Member, right: Member) -> int:
+        """By how far what is needed is reached."""
+        a, need_a = _standing(left)
+        b, need_b = _standing(right)
+        below_a, below_b = a < need_a, b < need_b
+        if below_a or below_b:
+            return below_b - below_a
+        if (need_a > 0) != (need_b > 0):
+            return -1 if need_a > 0 else 1
+        one, two = (a, b) if need_a == 0 else (a * need_b, b * need_a)
+        return (one > two) - (one < two)
+
+
+def _standing(member: Member) -> tuple[int, int]:
+    if isinstance(member, GroupSet):
+        return member.satisfied_members, member.need
+    return member.active, member.minimum
+
+
+class TaskOrder(Plugin):
+    """Tasks with a larger number in their task-priority label go first, those without one last."""
+
+    name = "taskorder"
+
+    def task_order(self, left: TaskView, right: TaskView) -> int:
+        """By the label."""
+        a, b = _rank(left), _rank(right)
+        return (a > b) - (a < b)
+
+
+def _rank(task: TaskView) -> tuple[int, int]:
+    text = task.task.labels.get(TASK_PRIORITY_LABEL)
+    if text is None:
+        return 1, 0
+    try:
+        return 0, -int(text)
+    except ValueError:
+        return 2, 0
+
+
+class Kubeflow(Plugin):
+    """Masters and launchers of Kubeflow's jobs go before workers."""
+
+    name = "kubeflow"
+
+    def task_order(self, left: TaskView, right: TaskView) -> int:
+        """By the role."""
+        key, leads = "training.kubeflow.org/job-role", ("master", "launcher")
+        return (right.task.labels.get(key) in leads) - (left.task.labels.get(key) in leads)
+
+
+class Ray(Plugin):
+    """Heads of Ray's clusters go before workers."""
+
+    name = "ray"
+
+    def task_order(self, left: TaskView, right: TaskView) -> int:
+        """By the kind of node."""
+        key = "ray.io/node-type"
+        return (right.task.labels.get(key) == "head") - (left.task.labels.get(key) == "head")

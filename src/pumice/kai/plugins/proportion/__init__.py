@@ -1,0 +1,5 @@
+"""KAI's fair share of queues: its division, the order that follows from it, and what may be reclaimed."""
+
+from pumice.kai.plugins.proportion.plugin import Proportion
+
+__all__ = ["Proportion"]

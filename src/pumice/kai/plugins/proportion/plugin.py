@@ -1,0 +1,150 @@
+"""The plugin: fair shares of the tree of queues, and the points that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
+from pumice.kai.plugins.proportion.division import Share, divide
+from pumice.kai.plugins.proportion.legality import may_be_victim, reclaim_is_legal
+from pumice.kai.plugins.proportion.standing import Standing
+from pumice.kai.search.scenario import Scenario
+from pumice.kai.view.amounts import NAMES, Amounts, finite, plus, total, within
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.queues import QueueView
+from pumice.kai.view.stage import Stage
+from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.world import World, world_of
+from pumice.model.codes import ReasonCode
+from pumice.model.node import Node
+from pumice.model.reason import PASS, Verdict, reject
+
+
+class Proportion(Plugin):
+    """Queues get their quota, and what is left by priority, weight and past use; reclaim goes by these shares.
+
+    ``kValue`` is the weight of past use, ``relcaimerSaturationMultiplier`` (spelt as in KAI) how much less saturated
+    a queue must stay than the one it reclaims from.
+    """
+
+    name = "proportion"
+    arguments_read: ClassVar[Sequence[str]] = ("kValue", "relcaimerSaturationMultiplier")
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._k = max(arguments.float("kValue", 1.0), 0.0)
+        self._multiplier = max(arguments.float("relcaimerSaturationMultiplier", 1.0), 1.0)
+        self._standings: dict[str, tuple[Amounts, Amounts]] = {}
+
+    def on_session_open(self, ssn: Session) -> None:
+        """Divide, and answer by the result."""
+        self._world: World = world_of(ssn)
+        offered = self._world.total()
+        roots = [q for q in self._world.queues.values() if q.parent is None]
+        share_out(offered, roots, self._k)
+        standing = Standing(self._world, offered)
+        ssn.add_queue_claim_order_fn(self.name, standing.compare)
+        ssn.add_can_reclaim_resources_fn(self.name, self._can_reclaim)
+        ssn.add_on_job_solution_start_fn(self.name, self._remember)
+        ssn.add_reclaim_victim_filter_fn(self.name, self._may_be_victim)
+        ssn.add_reclaim_scenario_validator_fn(self.name, self._is_legal)
+        ssn.add_job_within_capacity_fn(self.name, self._job_within_capacity)
+        ssn.add_job_within_quota_fn(self.name, self._job_within_quota)
+        ssn.add_task_within_capacity_fn(self.name, self._task_within_capacity)
+
+    # -- capacity ---------------------------------------------------------------------------------------------------
+    def _job_within_capacity(self, job: JobView, tasks: Sequence[TaskView]) -> Verdict:
+        request = total(self._world.asked_at_least(t.request) for t in tasks)
+        return self._judge(job, request)
+
+    def _job_within_quota(self, job: JobView, tasks: Sequence[TaskView]) -> Verdict:
+        request = total(self._world.asked_at_least(t.request) for t in tasks)
+        said = self._over_quota(job, request)
+        return PASS if said is None else said
+
+    def _task_within_capacity(self, task: TaskView, node: Node) -> Verdict:
+        request = self._world.counted(task.request, node)
+        return self._judge(task.job, request)
+
+    def _judge(self, job: JobView, request: Amounts) -> Verdict:
+        said = self._over_limit(job, request)
+        if said is None:
+            said = self._over_quota(job, request)
+        return PASS if said is None else said
+
+    def _over_limit(self, job: JobView, request: Amounts) -> Verdict | None:
+        for queue in job.queue.chain():
+            name = _beyond(queue.allocated, request, queue.limit)
+            if name is not None:
+                return _no(queue, name, "limit", queue.limit, queue.allocated, request)
+        return None
+
+    def _over_quota(self, job: JobView, request: Amounts) -> Verdict | None:
+        if job.preemptible:
+            return None
+        for queue in job.queue.chain():
+            name = _beyond(queue.non_preemptible, request, queue.quota)
+            if name is not None:
+                return _no(queue, name, "quota", queue.quota, queue.non_preemptible, request)
+        return None
+
+    # -- reclaim ----------------------------------------------------------------------------------------------------
+    def _request(self, job: JobView) -> Amounts:
+        return total(self._world.asked(t.request) for t in self._world.chunk(job, real=False))
+
+    def _can_reclaim(self, job: JobView) -> bool:
+        queue, request = job.queue, self._request(job)
+        if not within(plus(queue.allocated, request), queue.fair_share):
+            return False
+        return job.preemptible or within(plus(queue.non_preemptible, request), queue.quota)
+
+    def _remember(self) -> None:
+        self._standings = {q.name: (q.allocated, q.non_preemptible) for q in self._world.queues.values()}
+
+    def _may_be_victim(self, job: JobView, victim: JobView) -> bool:
+        return may_be_victim(job, self._request(job), victim)
+
+    def _is_legal(self, scenario: Scenario) -> bool:
+        moved = self._world.settings.consolidating_reclaim
+        victims = []
+        for job, tasks in scenario.by_job():
+            gone = [t for t in tasks if t.stage is Stage.RELEASING or not moved]
+            if gone:
+                victims.append((job, gone))
+        return reclaim_is_legal(scenario.job, scenario.request, victims, self._standings, self._multiplier)
+
+
+def share_out(offered: Amounts, queues: Sequence[QueueView], k: float) -> None:
+    """Give every queue of a tree its fair share, from the top."""
+    fair: dict[str, list[float]] = {q.name: [0.0, 0.0, 0.0] for q in queues}
+    for n in range(3):
+        shares = [
+            Share(q.uid, q.quota[n], q.limit[n], q.weight[n], q.request[n], q.priority, q.creation, q.usage[n])
+            for q in queues
+        ]
+        divide(offered[n], shares, k)
+        for q, s in zip(queues, shares, strict=True):
+            fair[q.name][n] = s.fair
+    for q in queues:
+        cpu, memory, gpu = fair[q.name]
+        q.fair_share = (cpu, memory, gpu)
+        if q.children:
+            share_out(q.fair_share, q.children, k)
+
+
+def _beyond(held: Amounts, request: Amounts, limits: Amounts) -> int | None:
+    """The resource in which a request goes beyond a limit; what is not asked for is not looked at."""
+    for n in range(3):
+        if request[n] > 0 and held[n] + request[n] > finite(limits[n]) + 1e-9:
+            return n
+    return None
+
+
+def _no(queue: QueueView, n: int, kind: str, limits: Amounts, held: Amounts, request: Amounts) -> Verdict:
+    return reject(
+        f"queue {queue.name}: {kind} of {NAMES[n]} is {limits[n]:g}, held {held[n]:g}, asked for {request[n]:g}",
+        reason=ReasonCode.OVER_LIMIT if kind == "limit" else ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA,
+    )

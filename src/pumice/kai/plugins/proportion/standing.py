@@ -1,0 +1,79 @@
+"""Which queue goes first: who is below its share, within quota, of higher priority, and holds the smaller part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pumice.kai.search.claims import Claim
+from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, plus, total, within
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.queues import QueueView
+from pumice.kai.view.stage import ALLOCATED
+from pumice.kai.view.world import World
+
+_NO_SHARE = 1000.0
+"""What holding a unit counts where nothing may be held."""
+
+
+class Standing:
+    """Compares claims of queues."""
+
+    def __init__(self, world: World, offered: Amounts) -> None:
+        self._world, self._offered = world, offered
+
+    def compare(self, left: Claim, right: Claim) -> int:
+        """Below 0: the left one goes first."""
+        a, b = left.queue, right.queue
+        over = _over_share(a) - _over_share(b)
+        if over:
+            return over
+        job_a, job_b = self._request(left.job), self._request(right.job)
+        quota = within(plus(b.allocated, job_b), b.quota) - within(plus(a.allocated, job_a), a.quota)
+        if quota:
+            return quota
+        if a.priority != b.priority:
+            return -1 if a.priority > b.priority else 1
+        gone_a, gone_b = self._released(left.victims), self._released(right.victims)
+        with_a, with_b = minus(plus(a.allocated, job_a), gone_a), minus(plus(b.allocated, job_b), gone_b)
+        nothing = _uses_nothing_allowed(a, plus(a.allocated, job_a)) - _uses_nothing_allowed(
+            b, plus(b.allocated, job_b)
+        )
+        if nothing:
+            return nothing
+        for mine, other in ((with_a, with_b), (minus(a.allocated, gone_a), minus(b.allocated, gone_b))):
+            one, two = self._dominant(a, mine), self._dominant(b, other)
+            if one != two:
+                return -1 if one < two else 1
+        one_share, two_share = a.allocatable, b.allocatable
+        if one_share != two_share:
+            if within(one_share, two_share):
+                return -1
+            if within(two_share, one_share):
+                return 1
+        return 0
+
+    def _request(self, job: JobView | None) -> Amounts:
+        if job is None:
+            return NOTHING
+        chunk = self._world.chunk(job, real=False)
+        return total(self._world.asked(t.request) for t in chunk)
+
+    def _released(self, victims: Iterable[JobView]) -> Amounts:
+        return total(t.accepted for job in victims for t in job.tasks.values() if t.stage in ALLOCATED)
+
+    def _dominant(self, queue: QueueView, held: Amounts) -> float:
+        largest = 0.0
+        for amount, allowed, offered in zip(held, queue.allocatable, self._offered, strict=True):
+            most = offered if allowed == UNLIMITED or allowed == float("inf") else allowed
+            largest = max(largest, amount / most if most else amount * _NO_SHARE)
+        return largest
+
+
+def _over_share(queue: QueueView) -> bool:
+    """Does it hold more than its share of everything?"""
+    return all(share < held for share, held in zip(queue.fair_share, queue.allocated, strict=True))
+
+
+def _uses_nothing_allowed(queue: QueueView, held: Amounts) -> bool:
+    """Would it hold something of which it may hold nothing?"""
+    return any(amount > 0 and allowed == 0 for amount, allowed in zip(held, queue.allocatable, strict=True))

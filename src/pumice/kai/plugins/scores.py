@@ -1,0 +1,144 @@
+"""KAI's scores of nodes and GPUs, each in a band of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.errors import InvalidInput
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
+from pumice.kai.search.rows import WorldRows
+from pumice.kai.view.nodes import WHOLE_GPU
+from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.world import World, world_of
+from pumice.model.node import Node
+from pumice.model.resources import CPU
+
+Floats = npt.NDArray[np.float64]
+DENSITY: Final = 9.0
+RESOURCE_TYPE: Final = 10.0
+AVAILABILITY: Final = 1_000.0
+GPU_SHARING: Final = 10_000.0
+NOMINATED: Final = 10_000_000.0
+BINPACK, SPREAD = "binpack", "spread"
+
+
+class NodePlacement(Plugin):
+    """Packs tasks (``binpack``) or spreads them, by GPUs or, for tasks without any, by cpu."""
+
+    name = "nodeplacement"
+    arguments_read: ClassVar[Sequence[str]] = ("cpu", "gpu")
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._ways = {kind: arguments.str(kind, BINPACK) for kind in ("cpu", "gpu")}
+        for kind, way in self._ways.items():
+            if way not in (BINPACK, SPREAD):
+                raise InvalidInput(f"nodeplacement: argument {kind}: must be binpack or spread, got {way!r}")
+
+    def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
+        """More for a fuller or an emptier node."""
+        ledger, index = rows.ledger, rows.index
+        d, kind = (CPU, "cpu") if task.request.cpu_only else (ledger.gpu, "gpu")
+        free = (ledger.idle[d, index] + ledger.releasing[d, index]).astype(np.float64)
+        offered = ledger.allocatable[d, index].astype(np.float64)
+        has = offered > 0
+        if self._ways[kind] == SPREAD:
+            return np.asarray(np.divide(free, offered, out=np.zeros(len(index)), where=has))
+        if not has.any():
+            return np.zeros(len(index))
+        least, most = free[has].min(), free[has].max()
+        if least == most:
+            return np.where(has, DENSITY, 0.0)
+        return np.where(has, DENSITY * (1 - (free - least) / (most - least)), 0.0)
+
+
+class NodeAvailability(Plugin):
+    """Prefers nodes on which the task can start at once."""
+
+    name = "nodeavailability"
+
+    def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
+        """A fixed amount where there is room now."""
+        return np.where(rows.ledger.fits(task.request, now=True)[rows.index], AVAILABILITY, 0.0)
+
+
+class ResourceType(Plugin):
+    """Keeps tasks without GPUs on nodes without GPUs."""
+
+    name = "resourcetype"
+
+    def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
+        """A fixed amount for such tasks on such nodes."""
+        if not task.request.cpu_only:
+            return np.zeros(len(rows))
+        return np.where(rows.ledger.allocatable[rows.ledger.gpu, rows.index] == 0, RESOURCE_TYPE, 0.0)
+
+
+class GpuSharingOrder(Plugin):
+    """Prefers nodes with a GPU in use that can still take the request."""
+
+    name = "gpusharingorder"
+
+    def on_session_open(self, ssn: Session) -> None:
+        """Know whether tasks without GPUs count too."""
+        self._everybody = ssn.compat.kai_sharing_score
+
+    def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
+        """A fixed amount where such a GPU is."""
+        out = np.zeros(len(rows))
+        shared, ledger = task.request.shared, rows.ledger
+        if not ledger.shared or (shared is None and not (self._everybody and task.request.cpu_only)):
+            return out
+        for at, row in enumerate(rows.index.tolist()):
+            gpus = ledger.shared.get(row)
+            if gpus:
+                m, size = ledger.share(row, shared) if shared is not None else 0, int(ledger.memory[row])
+                if any(g.takes(m, size, now=False) for g in gpus.values()):
+                    out[at] = GPU_SHARING
+        return out
+
+
+class NominatedNode(Plugin):
+    """Prefers the node that the pod is nominated to."""
+
+    name = "nominatednode"
+
+    def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
+        """A large amount for that node."""
+        out = np.zeros(len(rows))
+        wanted = task.task.nominated_node
+        if wanted:
+            out[[n == wanted for n in rows.names]] = NOMINATED
+        return out
+
+
+class _GpuOrder(Plugin):
+    def on_session_open(self, ssn: Session) -> None:
+        """Look at the world."""
+        self._world: World = world_of(ssn)
+
+
+class GpuPack(_GpuOrder):
+    """Fills GPUs that are shared already."""
+
+    name = "gpupack"
+
+    def gpu_order(self, task: TaskView, node: Node, gpu: str) -> float:
+        """The fuller the better; a whole one last."""
+        return 0.0 if gpu == WHOLE_GPU else self._world.nodes.used_part(node.row, gpu)
+
+
+class GpuSpread(_GpuOrder):
+    """Spreads tasks over GPUs."""
+
+    name = "gpuspread"
+
+    def gpu_order(self, task: TaskView, node: Node, gpu: str) -> float:
+        """The emptier the better; a whole one first."""
+        return 1.0 if gpu == WHOLE_GPU else 1.0 - self._world.nodes.used_part(node.row, gpu)

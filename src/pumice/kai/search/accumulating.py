@@ -1,0 +1,85 @@
+"""Victims one after the other: the growing sets of which generators make their scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.kai.search.ordering import WorkOrder
+from pumice.kai.search.scenario import Scenario, distinct
+from pumice.kai.view.amounts import total
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.world import World
+
+Bools = npt.NDArray[np.bool_]
+Accept = Callable[["Accumulated"], bool]
+
+
+@dataclass(slots=True)
+class Context:
+    """What a generator of scenarios works on: a job of which some tasks are to be placed, and who may go."""
+
+    world: World
+    job: JobView
+    tasks: Sequence[TaskView]
+    recorded: Sequence[TaskView]
+    """Victims that were found to be needed for less."""
+    feasible: Bools
+    """Nodes that may take the tasks, victims' nodes aside."""
+    victims: Callable[[], WorkOrder]
+    """A fresh order of victims."""
+    accepts: Accept
+    """Could it be enough? Asked before a set of victims is tried."""
+
+    def scenario(self, victims: Sequence[TaskView]) -> Scenario:
+        """The scenario in which these go beside the recorded ones."""
+        world = self.world
+        request = total(world.asked(t.request) for t in self.tasks)
+        return Scenario(self.job, self.tasks, request, distinct([*self.recorded, *victims]))
+
+
+@dataclass(slots=True)
+class Accumulated:
+    """Victims so far, in the pieces in which they were taken."""
+
+    batches: list[list[TaskView]] = field(default_factory=list)
+    last: JobView | None = None
+    """The job of the last piece."""
+
+    def tasks(self) -> Iterator[TaskView]:
+        """Every victim."""
+        for batch in self.batches:
+            yield from batch
+
+
+def accumulate(context: Context) -> Iterator[Accumulated]:
+    """Growing sets of victims, worst first, those that could be enough."""
+    world = context.world
+    so_far = Accumulated()
+    recorded = {t.uid for t in context.recorded}
+    if context.accepts(so_far):
+        yield so_far
+    order = context.victims()
+    while order:
+        victim = order.pop()
+        tasks, more = world.to_evict(victim)
+        if not tasks:
+            continue
+        known = [t for t in tasks if t.uid in recorded]
+        if known:
+            rest = {u for u in victim.tasks if u not in recorded}
+            left = victim.part(rest)
+            if left.active_count:
+                order.push(left)
+            continue
+        if more:
+            gone = {t.uid for t in tasks}
+            order.push(victim.part({u for u in victim.tasks if u not in gone}))
+        so_far.batches.append(tasks)
+        so_far.last = victim
+        if context.accepts(so_far):
+            yield so_far

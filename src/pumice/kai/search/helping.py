@@ -1,0 +1,89 @@
+"""What consolidation, reclaim and preempt have in common: waiting jobs in order, each helped once if it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, cast
+
+from pumice.framework.points import table as t
+from pumice.framework.session.session import Session
+from pumice.kai.search import ordering, placing, solver
+from pumice.kai.search.ordering import WorkOrder
+from pumice.kai.search.scenario import Scenario
+from pumice.kai.search.signatures import Signatures
+from pumice.kai.search.solver import Solved, Solver
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.world import World, world_of
+from pumice.model.reason import Verdict
+
+ASKS: Final = (*ordering.ASKS, *placing.ASKS, *solver.ASKS, t.VICTIM_INVARIANT_PRE_PREDICATE)
+
+
+def waiting(world: World, *, evicting: bool, preemptible_only: bool = False) -> list[JobView]:
+    """Jobs that could be served now; *evicting*: for whom others may be evicted by now."""
+    return [
+        job
+        for job in world.jobs.values()
+        if job.pending
+        and job.ready
+        and not (preemptible_only and not job.preemptible)
+        and not (evicting and delayed(world, job))
+    ]
+
+
+def delayed(world: World, job: JobView) -> bool:
+    """Has nobody to make room for it yet?"""
+    delay = job.preemption_delay
+    if delay is None or delay <= 0:
+        return False
+    since = max(job.creation, job.last_eviction or 0.0)
+    if world.now < since + delay:
+        text = f"others are not evicted for it until {delay:g} s have passed since it was created or last evicted"
+        if text not in world.job_errors.get(job.job.uid, ()):
+            world.refuse(job, text)
+        return True
+    return False
+
+
+def victims_among(jobs: Iterable[JobView], admit: Callable[[JobView], bool]) -> list[JobView]:
+    """Jobs that may be evicted and have something to give."""
+    return [job for job in jobs if job.preemptible and job.active and admit(job)]
+
+
+def help_in_turn(
+    ssn: Session,
+    action: str,
+    *,
+    eligible: Callable[[JobView], bool],
+    victims: Callable[[JobView], Iterable[JobView]],
+    valid: Callable[[Scenario], bool],
+    one_table: bool = False,
+    preemptible_only: bool = False,
+    start: Callable[[], object] | None = None,
+) -> None:
+    """Look for victims on behalf of every waiting job that is *eligible*, and commit what is found."""
+    world = world_of(ssn)
+    finder = Solver(ssn, action, victims, valid)
+    signatures = Signatures(world, one_table)
+    invariant = cast(Callable[[TaskView], Verdict], ssn.victim_invariant_pre_predicate)
+    jobs = waiting(world, evicting=True, preemptible_only=preemptible_only)
+    order = WorkOrder(world, jobs, depth=world.settings.depth.get(action))
+    while order:
+        job = order.pop()
+        if not eligible(job):
+            continue
+        refused = next((said for x in world.chunk(job, real=False) if not (said := invariant(x))), None)
+        if refused is not None:
+            world.refuse(job, refused.text)
+            continue
+        if not signatures.worth_trying(job):
+            continue
+        if start is not None:
+            start()
+        result, plan = finder.solve(job)
+        if plan is not None:
+            plan.commit()
+        elif result is Solved.NO:
+            signatures.failed(job)
+    ssn.metrics.counter("pumice_kai_scenarios_total", finder.simulated, action=action)

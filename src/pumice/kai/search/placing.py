@@ -1,0 +1,189 @@
+"""Placing the next piece of a job: sub-groups in order, sets of nodes in turn, tasks on the best node of a set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.framework.points import table as t
+from pumice.framework.points.rows import RowGuard
+from pumice.framework.session.session import Session
+from pumice.kai.search.rows import WorldRows
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.nodes import WHOLE_GPU
+from pumice.kai.view.statement import Plan
+from pumice.kai.view.subgroups import GroupSet, Member, PodSet
+from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.world import World, world_of
+from pumice.model.node import Node
+from pumice.model.reason import Verdict
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+ASKS: Final = (
+    *(t.PRE_JOB_ALLOCATION, t.JOB_WITHIN_CAPACITY, t.TASK_WITHIN_CAPACITY, t.SUBSET_NODES, t.PRE_PREDICATE),
+    *(t.PREDICATE, t.BATCH_PREDICATE, t.NODE_ORDER, t.BATCH_NODE_ORDER, t.GPU_ORDER, t.BIND_REQUEST_MUTATE),
+)
+
+
+class Placer:
+    """Places jobs in a world, for real or (*promises*) only on room that is being released."""
+
+    def __init__(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._world: World = world_of(ssn)
+        self._guard = RowGuard(ssn.failures)
+        self._filters, self._scorers = ssn.search.filters(), ssn.search.scorers()
+        self._pre = cast(Callable[[TaskView], Verdict], ssn.pre_predicate)
+        self._capacity = cast(Callable[[TaskView, Node], Verdict], ssn.task_within_capacity)
+        self._subset = ssn.subset_nodes if ssn.anybody(t.SUBSET_NODES) else None
+
+    # -- jobs -------------------------------------------------------------------------------------------------------
+    def place(self, plan: Plan, nodes: Bools, job: JobView, *, promises: bool) -> bool:
+        """Place the next piece of a job within some nodes; False with the plan as it was where it cannot be."""
+        ssn, world = self._ssn, self._world
+        ssn.pre_job_allocation(job)  # type: ignore[arg-type]
+        chunk = world.chunk(job, real=not promises)
+        if not chunk:
+            return False
+        said = ssn.job_within_capacity(job, chunk)  # type: ignore[arg-type]
+        if not said:
+            if not promises:
+                world.refuse(job, said.text)
+            return False
+        mark = plan.checkpoint()
+        if self._member(plan, nodes, job, job.root, chunk, promises):
+            return True
+        plan.rollback(mark)
+        return False
+
+    def _member(
+        self, plan: Plan, nodes: Bools, job: JobView, member: Member, tasks: Sequence[TaskView], promises: bool
+    ) -> bool:
+        """Place the tasks that a sub-group has among *tasks*, in the first set of nodes that takes them all."""
+        own = {id(p) for p in member.pod_sets()}
+        mine = [task for task in tasks if id(self._set_of(job, task)) in own]
+        if not mine:
+            return True
+        for within in self._subsets(job, member, mine, nodes):
+            mark = plan.checkpoint()
+            if isinstance(member, GroupSet):
+                done = all(
+                    self._member(plan, within, job, m, mine, promises) for m in self._world.sort_members(member.members)
+                )
+            else:
+                done = all(self._task(plan, within, job, task, promises) for task in mine)
+            if done:
+                return True
+            plan.rollback(mark)
+        return False
+
+    def _set_of(self, job: JobView, task: TaskView) -> PodSet:
+        if job.whole is job:
+            return task.podset
+        return next(p for p in job.pod_sets() if any(t is task for t in p.tasks))
+
+    def _subsets(self, job: JobView, member: Member, tasks: Sequence[TaskView], nodes: Bools) -> Sequence[Bools]:
+        if self._subset is None:
+            return (nodes,)
+        table = self._world.state.table
+        listed = [n for n in (table.nodes[r] for r in np.flatnonzero(nodes).tolist()) if n is not None]
+        sets = self._subset(job, member, tasks, listed)  # type: ignore[arg-type]
+        if sets is None:
+            return (nodes,)
+        found = []
+        for one in sets:
+            mask = np.zeros(len(nodes), dtype=np.bool_)
+            mask[[n.row for n in one]] = True
+            found.append(mask)
+        return found
+
+    # -- tasks ------------------------------------------------------------------------------------------------------
+    def _task(self, plan: Plan, nodes: Bools, job: JobView, task: TaskView, promises: bool) -> bool:
+        world = self._world
+        if not self._pre(task):
+            return False
+        ledger = world.nodes
+        rows = WorldRows(ledger, nodes)
+        scores = self.scores(task, rows)
+        fits = ledger.fits(task.request, now=False)[rows.index]
+        for at in _best_first(scores, fits):
+            row = int(rows.index[at])
+            node = world.state.table.nodes[row]
+            if node is None or self.objects(task, node) or not self._capacity(task, node):
+                continue
+            if self._put(plan, task, node, promises):
+                return True
+        return False
+
+    def _put(self, plan: Plan, task: TaskView, node: Node, promises: bool) -> bool:
+        ledger = self._world.nodes
+        shared = task.request.shared
+        if shared is None:
+            if not promises and ledger.fits_on(node.row, task.request, now=True):
+                plan.allocate(task, node)
+            else:
+                plan.pipeline(task, node)
+            return True
+        picked, waits = self._pick_gpus(task, node, promises)
+        if picked is None:
+            return False
+        if waits or promises or not ledger.fits_on(node.row, task.request, now=True):
+            plan.pipeline(task, node, picked)
+        else:
+            plan.allocate(task, node, picked)
+        return True
+
+    def _pick_gpus(self, task: TaskView, node: Node, promises: bool) -> tuple[tuple[str, ...] | None, bool]:
+        """The GPUs that a task shares on a node, best first, and whether it has to wait for one of them."""
+        ledger, request = self._world.nodes, task.request.shared
+        assert request is not None
+        order = self._ssn.gpu_order
+        scored = []
+        for position, name in enumerate(ledger.fitting_gpus(node.row, request)):
+            score = order(task, node, name)  # type: ignore[arg-type]
+            if score is not None:
+                scored.append((-score, position, name))
+        picked: list[str] = []
+        waits = False
+        idle = ledger.idle_gpus(node.row)
+        for _, _, name in sorted(scored):
+            if len(picked) == request.devices:
+                break
+            if name == WHOLE_GPU:
+                if promises or idle < 1:
+                    waits = True
+                idle -= 1
+                picked.append(ledger.mint(node))
+            else:
+                waits = waits or not ledger.takes_at_once(node.row, name, request)
+                picked.append(name)
+        return (tuple(picked), waits) if len(picked) == request.devices else (None, False)
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+    def scores(self, task: TaskView, rows: WorldRows) -> Floats:
+        """What all plugins together say of the nodes."""
+        total: Floats = np.zeros(len(rows))
+        for s in self._scorers:
+            answer = self._guard.scores(s, task, rows, rows.nodes if not s.batch else ())  # type: ignore[arg-type]
+            total += self._guard.finite(s, task, answer)  # type: ignore[arg-type]
+        return total
+
+    def objects(self, task: TaskView, node: Node) -> bool:
+        """Has somebody an objection to the node (room aside)?"""
+        one = WorldRows(self._world.nodes, np.array([node.row], dtype=np.intp))
+        return any(
+            bool(self._guard.objections(f, task, one, [node])[0])  # type: ignore[arg-type]
+            for f in self._filters
+        )
+
+
+def _best_first(scores: Floats, fits: Bools) -> Sequence[int]:
+    """Positions of those that fit, highest score first, in their order among equals."""
+    found = np.flatnonzero(fits & np.isfinite(scores))
+    if len(found) < 2:
+        return cast(Sequence[int], found.tolist())
+    return cast(Sequence[int], found[np.argsort(-scores[found], kind="stable")].tolist())

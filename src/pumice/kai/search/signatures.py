@@ -1,0 +1,85 @@
+"""Jobs that are like one which could not be helped, and ask for no less, are not tried again in the same action."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.stage import Stage
+from pumice.kai.view.subgroups import GroupSet, Member
+from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.world import World
+
+_Amounts = dict[int, float]
+
+
+class Signatures:
+    """Remembers who could not be helped: per queue, or (*one_table*) for all of them together."""
+
+    def __init__(self, world: World, one_table: bool) -> None:
+        self._on, self._one_table = world.settings.signatures, one_table
+        self._known: dict[Hashable, list[_Amounts]] = {}
+
+    def _key(self, job: JobView) -> Hashable:
+        return ("" if self._one_table else job.queue.name, _signature(job.root, ()))
+
+    def worth_trying(self, job: JobView) -> bool:
+        """Is nobody like it known to have failed with as much or less?"""
+        if not self._on:
+            return True
+        known = self._known.get(self._key(job))
+        if known is None:
+            return True
+        mine = _requests(job)
+        if len(mine) < len(known):
+            return True
+        return any(_at_most(a, b) and a != b for a, b in zip(mine, known, strict=False))
+
+    def failed(self, job: JobView) -> None:
+        """It could not be helped: whoever is like it and asks for no less cannot be either."""
+        if not self._on:
+            return
+        key, mine = self._key(job), _requests(job)
+        known = self._known.get(key)
+        if known is None or (
+            len(mine) <= len(known) and all(_at_most(a, b) for a, b in zip(mine, known, strict=False))
+        ):
+            self._known[key] = mine
+
+
+def _requests(job: JobView) -> list[_Amounts]:
+    found = [_amounts(t) for t in job.tasks.values() if t.stage is Stage.PENDING]
+    return sorted(found, key=lambda a: sorted(a.items()))
+
+
+def _amounts(task: TaskView) -> _Amounts:
+    request = task.request
+    out: _Amounts = {d: float(v) for d, v in request.items}
+    out[-1] = request.quota[2]
+    if request.shared is not None:
+        out[-2] = float(request.shared.memory)
+    return out
+
+
+def _at_most(a: _Amounts, b: _Amounts) -> bool:
+    return all(v <= b.get(d, 0.0) for d, v in a.items())
+
+
+def _signature(member: Member, above: Sequence[Hashable]) -> Hashable:
+    constraint = member.topology
+    if isinstance(member, GroupSet):
+        return tuple(sorted(repr(_signature(m, (*above, constraint))) for m in member.members))
+    waiting = sorted(repr(_task_signature(t)) for t in member.tasks if t.stage is Stage.PENDING)
+    return (constraint, tuple(above), tuple(waiting)) if waiting else ()
+
+
+def _task_signature(task: TaskView) -> Hashable:
+    spec = task.task.klass.spec
+    ports = [(p.host_port, p.protocol, p.host_ip) for c in spec.containers or () for p in c.ports or () if p.host_port]
+    return repr(
+        (
+            *(spec.volumes, spec.node_selector, spec.affinity, spec.priority_class_name, spec.priority),
+            *([(t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()],),
+            *(spec.topology_spread_constraints, ports),
+        )
+    )

@@ -1,0 +1,224 @@
+"""The search for victims: how much of a job can be helped, and who has to go or move for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.framework.points import table as t
+from pumice.framework.points.guard import FAILS
+from pumice.framework.session.session import Session
+from pumice.kai.search.accumulating import Context
+from pumice.kai.search.ordering import WorkOrder
+from pumice.kai.search.placing import Placer
+from pumice.kai.search.scenario import Scenario
+from pumice.kai.search.sieves import Sieve
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.stage import ACTIVE, Stage
+from pumice.kai.view.statement import Plan
+from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.world import World, world_of
+
+Bools = npt.NDArray[np.bool_]
+ASKS: Final = (t.SCENARIO_GENERATOR,)
+
+
+class Solved(Enum):
+    """What became of a search."""
+
+    YES = "solved"
+    NO = "nobody's leaving helps"
+    NOTHING = "nothing to place"
+    UNASKED = "no plugin gives scenarios"
+
+
+class Solver:
+    """Looks for victims on behalf of jobs, for one action."""
+
+    def __init__(
+        self,
+        ssn: Session,
+        reason: str,
+        victims: Callable[[JobView], Iterable[JobView]],
+        valid: Callable[[Scenario], bool],
+    ) -> None:
+        self._ssn, self._reason = ssn, reason
+        self._world: World = world_of(ssn)
+        self._placer = Placer(ssn)
+        self._victims, self._valid = victims, valid
+        self.simulated = 0
+
+    def solve(self, job: JobView) -> tuple[Solved, Plan | None]:
+        """A plan that places the next piece of the job, not committed yet; None where there is none."""
+        world = self._world
+        chunk = world.chunk(job, real=False)
+        if not chunk:
+            return Solved.NOTHING, None
+        if not self._ssn.anybody(t.SCENARIO_GENERATOR):
+            return Solved.UNASKED, None
+        before = job.active_count
+        candidates = list(self._victims(job))
+        failed: set[object] = set()
+        number, known = 0, 1
+        while number < known:
+            search = _Search(self, job, chunk, candidates, failed, number)
+            plan = search.run()
+            if plan is not None:
+                if job.gang_satisfied and job.active_count > before:
+                    return Solved.YES, plan
+                plan.discard()
+            number, known = number + 1, search.generators
+        return Solved.NO, None
+
+    def scenarios(self, context: Context) -> list[Iterator[Scenario]]:
+        """Every generator's scenarios; nothing of them is made until it is asked for."""
+        given = self._ssn.each(t.SCENARIO_GENERATOR, context)
+        return [self._contained(plugin, scenarios) for plugin, scenarios in given if scenarios is not None]
+
+    def _contained(self, plugin: str, scenarios: Iterator[Scenario]) -> Iterator[Scenario]:
+        """The scenarios of a plugin, as far as it gives any."""
+        while True:
+            try:
+                scenario = next(scenarios, None)
+            except FAILS as exc:
+                self._ssn.contain(plugin, t.SCENARIO_GENERATOR.name, exc)
+                return
+            if scenario is None:
+                return
+            yield scenario
+
+    # -- trying -----------------------------------------------------------------------------------------------------
+    def simulate(self, scenario: Scenario, feasible: Bools) -> Plan | None:
+        """What the world would be like; None, with the world as it was, where it is not good enough."""
+        if not scenario.victims:
+            return None
+        self.simulated += 1
+        world = self._world
+        plan = Plan(world)
+        nodes = feasible.copy()
+        for task in scenario.victims:
+            if task.node is not None:
+                nodes[task.node.row] = True
+            plan.evict(task, self._reason, scenario.job.whole)
+        if self._replace(plan, scenario, nodes) and self._valid(scenario):
+            return plan
+        plan.discard()
+        return None
+
+    def _replace(self, plan: Plan, scenario: Scenario, nodes: Bools) -> bool:
+        """Place the job and, where there is room, its victims, in the order in which they would be served."""
+        victims = {job.job.uid: job for job, _ in scenario.by_job()}
+        mine = scenario.job.job.uid
+        order = self._order(scenario, victims.values())
+        while order:
+            job = order.pop()
+            uid = job.job.uid
+            if uid == mine:
+                if not self._placer.place(plan, nodes, scenario.job, promises=True):
+                    return False
+            elif uid in victims:
+                placed = self._placer.place(plan, nodes, job, promises=True)
+                if placed and any(x.stage is Stage.RELEASING and x.virtual for x in job.tasks.values()):
+                    order.push(job)
+        return True
+
+    def _order(self, scenario: Scenario, victims: Iterable[JobView]) -> WorkOrder:
+        mine = scenario.job.job.uid
+        taken = {mine, *(v.job.uid for v in victims)}
+        others = [j for j in self._world.jobs.values() if j.job.uid not in taken and j.pending and j.ready]
+        return WorkOrder(self._world, [*others, *victims, scenario.job])
+
+    def feasible(self, tasks: Sequence[TaskView]) -> Bools:
+        """The nodes that could take the tasks without anybody leaving."""
+        ledger = self._world.nodes
+        if any(x.request.cpu_only for x in tasks):
+            return ledger.there.copy()
+        free: Bools = ledger.idle[ledger.gpu] + ledger.releasing[ledger.gpu] > 0
+        for row, gpus in ledger.shared.items():
+            if gpus:
+                free[row] = True
+        return free & ledger.there
+
+
+class _Search:
+    """One generator's search on behalf of one job."""
+
+    def __init__(
+        self,
+        solver: Solver,
+        job: JobView,
+        chunk: list[TaskView],
+        candidates: list[JobView],
+        failed: set[object],
+        number: int,
+    ) -> None:
+        """*number*: whose scenarios are tried."""
+        self._solver, self._job, self._chunk = solver, job, chunk
+        self._candidates, self._failed, self._number = candidates, failed, number
+        self.generators = number + 1
+        """How many generators there are, as far as they have been asked."""
+        self._recorded: list[TaskView] = []
+        self._world = solver._world
+
+    def run(self) -> Plan | None:
+        """A plan for the whole piece, found by way of smaller ones."""
+        n = len(self._chunk)
+        reached = self._largest(n)
+        return self._probe(n) if reached else None
+
+    def _largest(self, n: int) -> int:
+        """The largest part that can be helped, looked for by doubling and halving; its victims are recorded."""
+        good, bad, k = 0, n + 1, 1
+        while True:
+            if self._try(k):
+                good = k
+                if k == n:
+                    return n
+                k = min(2 * k, n)
+            else:
+                bad = k
+                break
+        while bad - good > 1 and good:
+            k = (good + bad) // 2
+            if self._try(k):
+                good = k
+            else:
+                bad = k
+        return good
+
+    def _try(self, k: int) -> bool:
+        plan = self._probe(k)
+        if plan is None:
+            return False
+        plan.discard()
+        return True
+
+    def _probe(self, k: int) -> Plan | None:
+        tasks = self._chunk[:k]
+        uids = {x.uid for x in tasks} | {x.uid for x in self._job.tasks.values() if x.stage in ACTIVE}
+        part = self._job.part(uids, least=True)
+        feasible = self._solver.feasible(tasks)
+        for task in self._recorded:
+            if task.node is not None:
+                feasible[task.node.row] = True
+        sieve = Sieve(self._world, tasks, self._recorded, feasible)
+        context = Context(self._world, part, tasks, list(self._recorded), feasible, self._fresh_order, sieve.accepts)
+        given = self._solver.scenarios(context)
+        self.generators = len(given)
+        for scenario in given[self._number] if self._number < len(given) else ():
+            mark = scenario.mark
+            if mark in self._failed:
+                continue
+            plan = self._solver.simulate(scenario, feasible)
+            if plan is not None:
+                self._recorded = list(scenario.victims)
+                return plan
+            self._failed.add(mark)
+        return None
+
+    def _fresh_order(self) -> WorkOrder:
+        return WorkOrder(self._world, self._candidates, victims=True)

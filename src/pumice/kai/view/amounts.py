@@ -1,0 +1,51 @@
+"""What KAI's quotas count: cpu in thousandths, memory in bytes, GPUs in devices. -1 is without limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+Amounts: TypeAlias = tuple[float, float, float]
+"""(cpu, memory, gpu)."""
+NAMES: Final = ("cpu", "memory", "gpu")
+NOTHING: Final[Amounts] = (0.0, 0.0, 0.0)
+UNLIMITED: Final = -1.0
+GPU: Final = 2
+
+
+def plus(a: Amounts, b: Amounts) -> Amounts:
+    """The sum."""
+    return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+
+def minus(a: Amounts, b: Amounts) -> Amounts:
+    """The difference."""
+    return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
+
+
+def total(all_of: Iterable[Amounts]) -> Amounts:
+    """The sum of several."""
+    cpu = memory = gpu = 0.0
+    for a in all_of:
+        cpu, memory, gpu = cpu + a[0], memory + a[1], gpu + a[2]
+    return (cpu, memory, gpu)
+
+
+def finite(limit: float) -> float:
+    """A limit as a number to compare with."""
+    return math.inf if limit == UNLIMITED else limit
+
+
+_SLACK: Final = 1e-9
+"""Sums of fractions of a GPU are not exact."""
+
+
+def within(a: Amounts, limits: Amounts) -> bool:
+    """Is it at most the limits in every resource?"""
+    return all(x <= finite(y) + _SLACK for x, y in zip(a, limits, strict=True))
+
+
+def exceeds(a: Amounts, limits: Amounts) -> bool:
+    """Is it above the limits in some resource?"""
+    return not within(a, limits)

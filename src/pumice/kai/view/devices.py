@@ -1,0 +1,56 @@
+"""Shared GPUs of one node: who has how much of each, and what that leaves of whole ones."""
+
+from __future__ import annotations
+
+from pumice.kai.view.stage import Stage
+
+
+class SharedGpu:
+    """One physical GPU that tasks share, in MiB of its memory.
+
+    In the node's amounts it stands as a whole: taken while somebody is on it, being released when all who are on it
+    are on their way out and nobody waits for it, and owed by what is being released while only promises are on it.
+    """
+
+    __slots__ = ("holds",)
+
+    def __init__(self) -> None:
+        self.holds: dict[str, tuple[int, bool, bool]] = {}
+        """What is booked -> (MiB, is promised, is being released)."""
+
+    @property
+    def allocated(self) -> int:
+        """Held now."""
+        return sum(m for m, promised, _ in self.holds.values() if not promised)
+
+    @property
+    def releasing(self) -> int:
+        """Being given back, less what is promised of it."""
+        return sum(-m if promised else m for m, promised, leaving in self.holds.values() if promised or leaving)
+
+    @property
+    def used(self) -> int:
+        """Held or promised."""
+        return sum(m for m, _, _ in self.holds.values())
+
+    def whole(self) -> tuple[int, int]:
+        """What it takes from the node's idle GPUs, and adds to those being released."""
+        if not self.holds:
+            return 0, 0
+        held = [leaving for _, promised, leaving in self.holds.values() if not promised]
+        promised = len(held) < len(self.holds)
+        if not held:
+            return 0, -1
+        return -1, int(all(held) and not promised)
+
+    def takes(self, memory: int, size: int, *, now: bool) -> bool:
+        """Is there room for so much beside those who are on it, at once or when what is leaving has left?"""
+        if not self.holds or self.whole()[1] == 1:
+            return False
+        free = size - self.allocated
+        return free >= memory if now else free + self.releasing >= memory
+
+
+def booking_marks(stage: Stage) -> tuple[bool, bool]:
+    """(is promised, is being released) of what a task of a stage holds."""
+    return stage is Stage.PIPELINED, stage is Stage.RELEASING

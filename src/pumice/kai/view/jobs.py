@@ -1,0 +1,191 @@
+"""A job as a session of KAI sees it: its tree of sub-groups, its standing, and what of it is placed or goes next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from pumice.config.durations import parse_duration
+from pumice.errors import InvalidInput
+from pumice.kai.view.queues import QueueView
+from pumice.kai.view.stage import ACTIVE, ALLOCATED, USED, Stage
+from pumice.kai.view.subgroups import GroupSet, Member, PodSet
+from pumice.kai.view.tasks import SUBGROUP_LABEL, TaskView
+from pumice.model.job import Job
+from pumice.model.kai import LAST_EVICTION, LAST_START, STALE_SINCE, KaiPodGroupSpec
+
+DEFAULT_SET: Final = "default"
+NON_PREEMPTIBLE_FROM: Final = 100
+DEFAULT_PRIORITY: Final = 50
+
+
+class JobView:
+    """One job; whatever it does not have itself it has from the job that it is a view of.
+
+    A view of a part of a job (`part`) shares the tasks of the whole.
+    """
+
+    __slots__ = (
+        *("creation", "grace", "job", "last_eviction", "last_start", "preemptible", "preemption_delay", "priority"),
+        *("queue", "root", "stale_since", "tasks", "uid", "unknown", "whole"),
+    )
+
+    def __init__(self, job: Job, queue: QueueView, priority: int, tasks: Iterable[TaskView]) -> None:
+        self.job = job
+        group = job.group
+        self.uid = (group.metadata.uid if group is not None else "") or job.name
+        self.queue = queue
+        self.priority = priority
+        self.creation = job.creation
+        spec = group.spec if group is not None and isinstance(group.spec, KaiPodGroupSpec) else None
+        said = spec.preemptibility if spec is not None else ""
+        if said in ("preemptible", "non-preemptible"):
+            self.preemptible = said == "preemptible"
+        else:  # a PodGroup of Volcano's says it in its own words
+            self.preemptible = priority < NON_PREEMPTIBLE_FROM and (spec is not None or job.preemptible)
+        self.preemption_delay = _seconds(spec.preemption_delay) if spec is not None else None
+        self.grace = _seconds(spec.staleness_grace_period) if spec is not None else None
+        self.last_start = _time(job.annotations.get(LAST_START))
+        self.last_eviction = _time(job.annotations.get(LAST_EVICTION))
+        self.stale_since = _time(job.annotations.get(STALE_SINCE))
+        self.whole = self
+        self.unknown: list[TaskView] = []
+        """Tasks that name a sub-group which does not exist."""
+        self.root = _tree(spec, job.min_available)
+        self.tasks: dict[str, TaskView] = {}
+        sets = {p.name: p for p in self.root.pod_sets()}
+        for task in tasks:
+            wanted = task.task.labels.get(SUBGROUP_LABEL) or DEFAULT_SET
+            podset = sets.get(wanted)
+            task.job = self
+            if podset is None:
+                self.unknown.append(task)
+                continue
+            task.podset = podset
+            podset.tasks.append(task)
+            self.tasks[task.uid] = task
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "job"), name)
+
+    # -- what it is -------------------------------------------------------------------------------------------------
+    def pod_sets(self) -> Iterator[PodSet]:
+        """Every leaf of its tree."""
+        return self.root.pod_sets()
+
+    @property
+    def ready(self) -> bool:
+        """Could it run: are there pods enough?"""
+        return self.root.ready
+
+    @property
+    def pending(self) -> bool:
+        """Has it tasks that wait?"""
+        return any(t.stage is Stage.PENDING for t in self.tasks.values())
+
+    @property
+    def active(self) -> bool:
+        """Has it tasks with a place or a promised one?"""
+        return any(t.stage in ACTIVE for t in self.tasks.values())
+
+    @property
+    def active_count(self) -> int:
+        """Tasks with a place or a promised one."""
+        return sum(1 for t in self.tasks.values() if t.stage in ACTIVE)
+
+    @property
+    def holds(self) -> bool:
+        """Has it tasks that hold room now?"""
+        return any(t.stage in ALLOCATED for t in self.tasks.values())
+
+    @property
+    def gang_satisfied(self) -> bool:
+        """Has every pod set its minimum on nodes?"""
+        return all(p.gang_satisfied for p in self.pod_sets())
+
+    @property
+    def elastic(self) -> bool:
+        """Has a pod set more pods than its minimum?"""
+        return any(len(p.tasks) > p.minimum for p in self.pod_sets())
+
+    @property
+    def stale(self) -> bool:
+        """Do some of its tasks run in vain, because too few others do?"""
+        tasks = self.tasks.values()
+        if any(t.stage is Stage.SUCCEEDED for t in tasks) or not any(t.stage in USED for t in tasks):
+            return False
+        return not self.gang_satisfied
+
+    # -- parts ------------------------------------------------------------------------------------------------------
+    def part(self, uids: set[str], *, least: bool = False) -> JobView:
+        """The job with these of its tasks only. *least*: it wants no more than there is of it."""
+        other = object.__new__(JobView)
+        for name in JobView.__slots__:
+            if name not in ("root", "tasks"):
+                setattr(other, name, getattr(self, name))
+        other.root = _part(self.root, uids, least)
+        other.tasks = {u: t for u, t in self.tasks.items() if u in uids}
+        return other
+
+    def __repr__(self) -> str:
+        return f"<JobView {self.job.uid}>"
+
+
+def _part(group: GroupSet, uids: set[str], least: bool) -> GroupSet:
+    members: list[Member] = []
+    for m in group.members:
+        if isinstance(m, GroupSet):
+            inner = _part(m, uids, least)
+            if inner.members or not least:
+                members.append(inner)
+            continue
+        tasks = [t for t in m.tasks if t.uid in uids]
+        if not tasks and least:
+            continue
+        members.append(PodSet(m.name, min(m.minimum, len(tasks)) if least else m.minimum, m.topology, tasks))
+    needed = group.needed
+    if least and needed is not None:
+        needed = min(needed, len(members))
+    return GroupSet(group.name, needed, group.topology, members)
+
+
+def _tree(spec: KaiPodGroupSpec | None, minimum: int) -> GroupSet:
+    """The tree that a PodGroup describes; without sub-groups, one pod set below the root."""
+    root = GroupSet("", None, spec.topology_constraint if spec is not None else None)
+    groups = (spec.sub_groups if spec is not None else None) or ()
+    if not groups:
+        root.members.append(PodSet(DEFAULT_SET, minimum))
+        return root
+    assert spec is not None
+    root.needed = spec.min_sub_group
+    parents = {g.parent for g in groups if g.parent}
+    made: dict[str, Member] = {}
+    for g in groups:
+        if g.name in parents:
+            made[g.name] = GroupSet(g.name, g.min_sub_group, g.topology_constraint)
+        else:
+            made[g.name] = PodSet(g.name, g.min_member or 0, g.topology_constraint)
+    for g in groups:
+        parent = made.get(g.parent) if g.parent else root
+        if isinstance(parent, GroupSet):
+            parent.members.append(made[g.name])
+    return root
+
+
+def _seconds(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        return parse_duration(text, days=True) / 1e9
+    except InvalidInput:
+        return None
+
+
+def _time(text: str | None) -> float | None:
+    if not text:
+        return None
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None

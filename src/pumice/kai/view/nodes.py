@@ -1,0 +1,195 @@
+"""What is free on the nodes, now and when what is leaving has left, as a session changes it in its mind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.kai.view.devices import SharedGpu, booking_marks
+from pumice.kai.view.stage import Stage
+from pumice.kai.view.tasks import GPU_NAMES, Request, TaskView
+from pumice.model.gpu import WHOLE, GpuRequest
+from pumice.model.node import Node
+from pumice.model.resources import dim
+from pumice.state.table import NodeTable
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
+UNSYNCED: Final = 100
+"""MiB that a GPU counts as where no label tells; a request by memory is refused there."""
+WHOLE_GPU: Final = "whole"
+"""Stands for a GPU that nobody shares yet, where GPUs are put in order."""
+
+
+class NodeLedger:
+    """Amounts per node row: `idle` and `releasing`, and the shared GPUs of each node."""
+
+    def __init__(self, table: NodeTable) -> None:
+        self.table = table
+        size = table.size
+        self.gpu = dim(GPU_NAMES[0])
+        other = dim(GPU_NAMES[1])
+        table.ensure_width()
+        self.allocatable: Ints = table.allocatable[:, :size].copy()
+        self.idle: Ints = table.idle[:, :size].copy()
+        self.releasing: Ints = table.releasing[:, :size] - table.pipelined[:, :size]
+        for matrix in (self.allocatable, self.idle, self.releasing):
+            matrix[self.gpu] += matrix[other]
+            matrix[other] = 0
+        nothing = self.allocatable == 0
+        self.idle[nothing] = 0
+        self.releasing[nothing] = 0
+        self.memory: Ints = np.zeros(size, dtype=np.int64)
+        self.synced: Bools = np.zeros(size, dtype=np.bool_)
+        self.there: Bools = np.zeros(size, dtype=np.bool_)
+        self.shared: dict[int, dict[str, SharedGpu]] = {}
+        self.minted = 0
+        self.tasks: dict[int, dict[str, TaskView]] = {}
+        """Row -> who is on the node or promised a place there."""
+        for node in table.by_name.values():
+            self.there[node.row] = True
+            memory = gpu_memory(node)
+            self.synced[node.row] = memory is not None
+            self.memory[node.row] = memory if memory is not None else UNSYNCED
+        self.order = np.array([n.row for n in sorted(table.by_name.values(), key=lambda n: n.name)], dtype=np.intp)
+        """Rows by the names of their nodes."""
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+    def fits(self, request: Request, *, now: bool) -> Bools:
+        """Per row: is there room, at once or when what is leaving has left?"""
+        free = self.idle if now else self.idle + self.releasing
+        ok = self.there.copy()
+        for d, v in request.items:
+            ok &= free[d] >= v if d < len(free) else v <= 0
+        if request.gpus:
+            ok &= free[self.gpu] >= request.gpus
+        elif request.shared is not None:
+            wanted = request.devices
+            whole = free[self.gpu] // WHOLE
+            enough = (whole >= wanted) & (self.shares(request.shared) <= self.memory)
+            for row, gpus in self.shared.items():
+                if ok[row] and not enough[row]:
+                    m = self.share(row, request.shared)
+                    more = sum(1 for g in gpus.values() if g.takes(m, int(self.memory[row]), now=now))
+                    enough[row] = m <= self.memory[row] and whole[row] + more >= wanted
+            ok &= enough
+        return ok
+
+    def fits_on(self, row: int, request: Request, *, now: bool) -> bool:
+        """As `fits`, for one row."""
+        idle, releasing, width = self.idle, self.releasing, len(self.idle)
+        for d, v in request.items:
+            free = (int(idle[d, row]) + (0 if now else int(releasing[d, row]))) if d < width else 0
+            if free < v:
+                return False
+        if not request.devices:
+            return bool(self.there[row])
+        free = int(idle[self.gpu, row]) + (0 if now else int(releasing[self.gpu, row]))
+        if request.shared is None:
+            return free >= request.gpus
+        m, size = self.share(row, request.shared), int(self.memory[row])
+        more = sum(1 for g in self.shared.get(row, {}).values() if g.takes(m, size, now=now))
+        return m <= size and free // WHOLE + more >= request.devices
+
+    def share(self, row: int, request: GpuRequest) -> int:
+        """MiB of one device that a request comes to on a node."""
+        return request.memory or request.milli * int(self.memory[row]) // WHOLE
+
+    def shares(self, request: GpuRequest) -> Ints:
+        """As `share`, for every row."""
+        if request.memory:
+            return np.full(len(self.memory), request.memory, dtype=np.int64)
+        return request.milli * self.memory // WHOLE
+
+    def portion(self, row: int, request: GpuRequest) -> float:
+        """The part of one device that a request comes to on a node, in hundredths rounded up."""
+        if not request.memory:
+            return request.milli / WHOLE
+        size = int(self.memory[row])
+        return -(-request.memory * 100 // size) / 100 if size else 0.0
+
+    def fitting_gpus(self, row: int, request: GpuRequest) -> list[str]:
+        """The shared GPUs of a node that can take one more, and a mark for each whole one."""
+        m, size = self.share(row, request), int(self.memory[row])
+        found = [name for name, g in self.shared.get(row, {}).items() if g.takes(m, size, now=False)]
+        whole = max(int(self.idle[self.gpu, row] + self.releasing[self.gpu, row]), 0) // WHOLE
+        return sorted(found) + [WHOLE_GPU] * whole
+
+    def used_part(self, row: int, name: str) -> float:
+        """The part of a shared GPU that is taken."""
+        gpu = self.shared.get(row, {}).get(name)
+        return gpu.used / int(self.memory[row]) if gpu is not None else 0.0
+
+    def takes_at_once(self, row: int, name: str, request: GpuRequest) -> bool:
+        """Has a shared GPU room now?"""
+        return int(self.memory[row]) - self.shared[row][name].allocated >= self.share(row, request)
+
+    def idle_gpus(self, row: int) -> float:
+        """Whole GPUs that are free."""
+        return int(self.idle[self.gpu, row]) / WHOLE
+
+    def releasing_gpus(self, row: int) -> float:
+        """Whole GPUs that are being given back."""
+        return int(self.releasing[self.gpu, row]) / WHOLE
+
+    # -- booking ----------------------------------------------------------------------------------------------------
+    def book(self, task: TaskView, node: Node, stage: Stage, groups: tuple[str, ...], sign: int) -> None:
+        """Add (+1) or take away (-1) what a task of a stage has on a node."""
+        row, request = node.row, task.request
+        idle = 0 if stage is Stage.PIPELINED else -sign
+        releasing = sign if stage is Stage.RELEASING else -sign if stage is Stage.PIPELINED else 0
+        self._amounts(row, request.items, idle, releasing)
+        if request.gpus:
+            self._amounts(row, ((self.gpu, request.gpus),), idle, releasing)
+        elif request.shared is not None and groups:
+            self._share(row, task, request.shared, stage, groups, sign)
+
+    def _amounts(self, row: int, items: tuple[tuple[int, int], ...], idle: int, releasing: int) -> None:
+        for d, v in items:
+            if self.allocatable[d, row]:
+                if idle:
+                    self.idle[d, row] += idle * v
+                if releasing:
+                    self.releasing[d, row] += releasing * v
+
+    def _share(
+        self, row: int, task: TaskView, request: GpuRequest, stage: Stage, groups: tuple[str, ...], sign: int
+    ) -> None:
+        gpus = self.shared.setdefault(row, {})
+        m = self.share(row, request)
+        promised, leaving = booking_marks(stage)
+        key = f"{task.uid}/{promised:d}"  # a victim that is moved has its old place and its new one
+        for name in groups:
+            gpu = gpus.get(name)
+            if gpu is None:
+                gpu = gpus[name] = SharedGpu()
+            idle, releasing = gpu.whole()
+            if sign > 0:
+                gpu.holds[key] = (m, promised, leaving)
+            else:
+                gpu.holds.pop(key, None)
+            now_idle, now_releasing = gpu.whole()
+            self.idle[self.gpu, row] += (now_idle - idle) * WHOLE
+            self.releasing[self.gpu, row] += (now_releasing - releasing) * WHOLE
+            if not gpu.holds:
+                del gpus[name]
+
+    def mint(self, node: Node) -> str:
+        """A name for a GPU that is shared from now on."""
+        self.minted += 1
+        return f"{node.name}/{self.minted}"
+
+
+def gpu_memory(node: Node) -> int | None:
+    """MiB of each GPU of a node, as its label tells, in hundreds; None where none does."""
+    text = node.labels.get(MEMORY_LABEL, "")
+    if not (text.isascii() and text.isdigit()):
+        return None
+    memory = int(text)
+    if memory >= 2**30:  # bytes, by mistake
+        memory //= 2**20
+    return memory - memory % 100

@@ -1,0 +1,107 @@
+"""The tree of queues with what each is entitled to, asks for and holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, finite
+from pumice.kai.view.tasks import GPU_NAMES
+from pumice.model.gpu import WHOLE
+from pumice.model.kai import KaiQueueSpec, QueueResource, QueueResources
+from pumice.model.queue import Queue
+from pumice.model.resources import CPU, MEMORY, Resources, dim
+
+_MEGA: Final = 1_000_000
+_SAYS_NOTHING: Final = QueueResources()
+
+
+class QueueView:
+    """One queue: quota, limit and weight per resource (cpu, memory, gpu), and its sums over everything below it."""
+
+    __slots__ = (
+        *("allocated", "children", "creation", "fair_share", "limit", "name", "non_preemptible", "parent", "priority"),
+        *("queue", "quota", "request", "uid", "usage", "weight"),
+    )
+
+    def __init__(self, queue: Queue) -> None:
+        spec = queue.object.spec
+        self.queue = queue
+        self.name = queue.name
+        self.uid = queue.object.metadata.uid or queue.name
+        self.creation = queue.creation
+        self.parent: QueueView | None = None
+        self.children: list[QueueView] = []
+        self.priority = spec.priority
+        self.quota: Amounts
+        self.limit: Amounts
+        self.weight: Amounts
+        if isinstance(spec, KaiQueueSpec):
+            given = spec.resources or _SAYS_NOTHING
+            parts: tuple[QueueResource, ...] = (given.cpu, given.memory, given.gpu)
+            self.quota = _amounts(parts[0].quota, parts[1].quota, parts[2].quota)
+            self.limit = _amounts(parts[0].limit, parts[1].limit, parts[2].limit)
+            self.weight = (parts[0].over_quota_weight, parts[1].over_quota_weight, parts[2].over_quota_weight)
+        else:  # Volcano's: what is deserved is the quota, what it may hold at most the limit
+            self.quota = _of_resources(queue.deserved, 0.0)
+            self.limit = _of_resources(queue.capability, UNLIMITED)
+            self.weight = (float(queue.weight), float(queue.weight), float(queue.weight))
+        self.request: Amounts = NOTHING
+        self.allocated: Amounts = NOTHING
+        self.non_preemptible: Amounts = NOTHING
+        """The part of *allocated* that is held by work that cannot be evicted."""
+        self.usage: Amounts = NOTHING
+        """Its part of what the cluster could have given in the past, 0 to 1."""
+        self.fair_share: Amounts = NOTHING
+
+    @property
+    def is_leaf(self) -> bool:
+        """Has it no queue below it? Only then it has jobs."""
+        return not self.children
+
+    def chain(self) -> Iterator[QueueView]:
+        """Itself and every queue above, from the bottom."""
+        queue: QueueView | None = self
+        while queue is not None:
+            yield queue
+            queue = queue.parent
+
+    @property
+    def allocatable(self) -> Amounts:
+        """The most that it may hold without being reclaimed from."""
+        a, b, c = (
+            limit if quota == UNLIMITED else _least(limit, max(quota, share))
+            for limit, quota, share in zip(self.limit, self.quota, self.fair_share, strict=True)
+        )
+        return (a, b, c)
+
+    def __repr__(self) -> str:
+        return f"<QueueView {self.name}>"
+
+
+def _of_resources(resources: Resources, missing: float) -> Amounts:
+    """Amounts of a Volcano queue; *missing*: what holds for a name that it does not have."""
+    known = dict(resources.items())
+    gpus = [known[d] for d in (dim(name) for name in GPU_NAMES) if d in known]
+    return (
+        float(known.get(CPU, missing)),
+        float(known.get(MEMORY, missing)),
+        float(sum(gpus)) / WHOLE if gpus else missing,
+    )
+
+
+def _least(limit: float, amount: float) -> float:
+    return min(finite(limit), amount)
+
+
+def _amounts(cpu: float, memory: float, gpu: float) -> Amounts:
+    return (float(cpu), memory if memory == UNLIMITED else float(memory) * _MEGA, float(gpu))
+
+
+def diverge(one: QueueView, other: QueueView) -> tuple[QueueView, QueueView]:
+    """The two queues, above or at the given ones, at which their chains part."""
+    left, right = list(one.chain())[::-1], list(other.chain())[::-1]
+    for a, b in zip(left, right, strict=False):
+        if a is not b:
+            return a, b
+    return left[-1], right[-1]

@@ -1,0 +1,52 @@
+"""What KAI takes as flags of its scheduler, with its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pumice.config.durations import parse_duration
+from pumice.kai.view.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The parameters of a scheduler of KAI."""
+
+    max_consolidation_preemptees: int = 16
+    """Jobs that consolidation looks at as victims; 0 switches it off, -1 is without limit."""
+    consolidating_reclaim: bool = True
+    """Do victims of reclaim that get another place not count as reclaimed?"""
+    signatures: bool = True
+    """Are jobs passed by that are like one which could not be helped?"""
+    staleness_grace: float = 60.0
+    """Seconds after which a stale gang is evicted; below 0: never."""
+    restrict_nodes: bool = False
+    full_hierarchy: bool = True
+    """Is the tree of queues used as it is, or only its leaves?"""
+    depth: Mapping[str, int] = field(default_factory=dict)
+    """Action -> how many jobs of a queue it looks at."""
+    gpu_memory: tuple[int | None, int | None] | None = None
+    """The smallest and the largest GPU memory in MiB; None: as the nodes tell."""
+    initial: Mapping[str, tuple[Stage, str]] = field(default_factory=dict)
+    """Pod -> a stage and a node that no object can express."""
+
+
+def settings_of(conf: Mapping[str, Any], environment: Mapping[str, Any]) -> Settings:
+    """What a conf sets, and what the surroundings of a session say; KAI's defaults for the rest."""
+    given = conf.get("schedulerParams") or {}
+    found: dict[str, Any] = {name: given[key] for key, name in _FLAGS.items() if key in given}
+    if "globalDefaultStalenessGracePeriod" in given:
+        found["staleness_grace"] = parse_duration(str(given["globalDefaultStalenessGracePeriod"]), days=True) / 1e9
+    found["depth"] = conf.get("queueDepthPerAction") or {}
+    return Settings(**(found | (environment.get("kai") or {})))
+
+
+_FLAGS = {
+    "maxNumberConsolidationPreemptees": "max_consolidation_preemptees",
+    "allowConsolidatingReclaim": "consolidating_reclaim",
+    "useSchedulingSignatures": "signatures",
+    "restrictSchedulingNodes": "restrict_nodes",
+    "fullHierarchyFairness": "full_hierarchy",
+}

@@ -1,0 +1,33 @@
+"""Where a task stands, as KAI tells it, and the sets of stages that its rules speak of."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+
+class Stage(Enum):
+    """The status of a task in a session of KAI."""
+
+    PENDING = "Pending"
+    GATED = "Gated"
+    ALLOCATED = "Allocated"
+    PIPELINED = "Pipelined"
+    BINDING = "Binding"
+    BOUND = "Bound"
+    RUNNING = "Running"
+    RELEASING = "Releasing"
+    STUCK = "StuckInReleasing"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+ALLOCATED: Final = frozenset({Stage.ALLOCATED, Stage.BINDING, Stage.BOUND, Stage.RUNNING})
+"""Holds room now: counts in its queue."""
+ACTIVE: Final = ALLOCATED | {Stage.PIPELINED}
+"""Has a place or a promised one (active-allocated)."""
+USED: Final = ACTIVE | {Stage.RELEASING, Stage.STUCK}
+"""Is on a node, also on its way out (active-used)."""
+ALIVE: Final = ACTIVE | {Stage.PENDING, Stage.GATED}
+"""Runs or may still run."""

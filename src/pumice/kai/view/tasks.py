@@ -1,0 +1,147 @@
+"""A task as a session of KAI sees it: where it is in mind, and what it asks for in KAI's terms."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from pumice.kai.view.amounts import NOTHING, Amounts
+from pumice.kai.view.stage import Stage
+from pumice.model.gpu import WHOLE, GpuRequest
+from pumice.model.node import Node
+from pumice.model.resources import CPU, MEMORY, dim, dim_name
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task, TaskClass
+
+if TYPE_CHECKING:
+    from pumice.kai.view.jobs import JobView
+    from pumice.kai.view.subgroups import PodSet
+
+SUBGROUP_LABEL: Final = "kai.scheduler/subgroup-name"
+GROUP_LABEL: Final = "runai-gpu-group"
+STUCK_AFTER: Final = 120.0
+"""Seconds beyond its deletion time after which a running pod is taken to be stuck."""
+GPU_NAMES: Final = ("nvidia.com/gpu", "amd.com/gpu")
+_MIG: Final = re.compile(r"nvidia\.com/mig-(\d+)g\.\d+gb(.*)", re.ASCII)
+_STAGES: Final = {
+    TaskStatus.PENDING: Stage.PENDING,
+    TaskStatus.ALLOCATED: Stage.ALLOCATED,
+    TaskStatus.PIPELINED: Stage.PIPELINED,
+    TaskStatus.BINDING: Stage.BINDING,
+    TaskStatus.BOUND: Stage.BOUND,
+    TaskStatus.RUNNING: Stage.RUNNING,
+    TaskStatus.RELEASING: Stage.RELEASING,
+    TaskStatus.SUCCEEDED: Stage.SUCCEEDED,
+    TaskStatus.FAILED: Stage.FAILED,
+    TaskStatus.UNKNOWN: Stage.UNKNOWN,
+}
+
+
+class Request:
+    """What the tasks of one class ask for; equal tasks share one."""
+
+    __slots__ = ("cpu_only", "devices", "gpus", "items", "mig", "quota", "shared")
+
+    def __init__(self, klass: TaskClass) -> None:
+        gpu_dims = [dim(name) for name in GPU_NAMES]
+        self.items: tuple[tuple[int, int], ...] = tuple((d, v) for d, v in klass.items if d not in gpu_dims)
+        """Everything but GPUs, in ledger units."""
+        gpu = klass.gpu
+        self.shared: GpuRequest | None = gpu if gpu is not None and not gpu.whole else None
+        """A share of so many devices."""
+        self.gpus = gpu.devices * WHOLE if gpu is not None and gpu.whole else 0
+        """Whole devices, in thousandths."""
+        self.devices = gpu.devices if gpu is not None else 0
+        self.mig: tuple[tuple[int, int], ...] = tuple((d, v) for d, v in self.items if mig_slices(dim_name(d)))
+        slices = sum(mig_slices(dim_name(d)) * v / 1000 for d, v in self.mig)
+        share = self.shared.devices * self.shared.milli / WHOLE if self.shared is not None else 0.0
+        asked = dict(klass.items)
+        self.quota: Amounts = (
+            float(asked.get(CPU, 0)),
+            float(asked.get(MEMORY, 0)),
+            self.gpus / WHOLE + share + slices,
+        )
+        """What it counts in its queue; without GPU memory, which depends on the node."""
+        self.cpu_only = gpu is None and not self.mig
+
+
+def mig_slices(name: str) -> int:
+    """How many GPUs an instance of a MIG resource counts as in quotas; 0 for what is none."""
+    found = _MIG.fullmatch(name)
+    return int(found[1]) if found is not None and not found[2] else 0
+
+
+def request_of(klass: TaskClass) -> Request:
+    """What the tasks of a class ask for."""
+    known: Request | None = klass.memo.get("kai.request")
+    if known is None:
+        known = klass.memo["kai.request"] = Request(klass)
+    return known
+
+
+class TaskView:
+    """One task; whatever it does not have itself it has from the task that it is a view of."""
+
+    __slots__ = ("accepted", "groups", "job", "node", "podset", "request", "stage", "task", "uid", "virtual")
+
+    job: JobView
+    podset: PodSet
+
+    def __init__(self, task: Task, now: float) -> None:
+        self.task = task
+        self.uid = task.uid
+        self.request = request_of(task.klass)
+        self.stage = _stage_of(task, now)
+        self.node: Node | None = task.node
+        self.groups: tuple[str, ...] = gpu_groups(task) if task.node is not None else ()
+        """The shared GPUs that it has."""
+        self.virtual = False
+        """Is its stage of this session's making?"""
+        self.accepted: Amounts = NOTHING
+        """What it counts in its queue where it is."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "task"), name)
+
+    @property
+    def status(self) -> Stage:
+        """Where it stands."""
+        return self.stage
+
+    @property
+    def node_name(self) -> str:
+        """The node it is or will be on, or nothing."""
+        return self.node.name if self.node is not None else ""
+
+    def __repr__(self) -> str:
+        return f"<TaskView {self.task.key} {self.stage.value} {self.node_name}>"
+
+
+def _stage_of(task: Task, now: float) -> Stage:
+    stage = _STAGES[task.status]
+    if stage is Stage.PENDING and task.gates:
+        return Stage.GATED
+    if stage is Stage.RELEASING and task.pod.status.phase == "Running":
+        deleted = task.pod.metadata.deletion_timestamp
+        if deleted is not None and now - deleted.timestamp() > STUCK_AFTER:
+            return Stage.STUCK
+    return stage
+
+
+def gpu_groups(task: Task) -> tuple[str, ...]:
+    """The shared GPUs of a pod: as its labels or its bind say, else those that the ledger of devices has for it."""
+    for said in (task.labels, task.annotations):
+        many = sorted(value for key, value in said.items() if key.startswith(f"{GROUP_LABEL}/"))
+        if many:
+            return tuple(many)
+        one = said.get(GROUP_LABEL)
+        if one is not None:
+            return (one,)
+    return tuple(f"device-{d}" for d in task.devices)
+
+
+def group_notes(groups: tuple[str, ...]) -> dict[str, str]:
+    """What a bind says of the shared GPUs that a pod gets."""
+    if len(groups) == 1:
+        return {GROUP_LABEL: groups[0]}
+    return {f"{GROUP_LABEL}/{name}": name for name in groups}

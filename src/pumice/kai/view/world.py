@@ -1,0 +1,293 @@
+"""The cluster in the mind of one session of KAI: everything that its policies read and its statements change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pumice.kai.view.amounts import NOTHING, Amounts, minus, plus
+from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
+from pumice.kai.view.nodes import UNSYNCED, NodeLedger
+from pumice.kai.view.queues import QueueView
+from pumice.kai.view.settings import Settings, settings_of
+from pumice.kai.view.stage import ALLOCATED, USED, Stage
+from pumice.kai.view.subgroups import Member, chunk, piece_to_evict
+from pumice.kai.view.tasks import Request, TaskView, mig_slices
+from pumice.model.api import PriorityClass
+from pumice.model.gpu import WHOLE
+from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.resources import CPU, MEMORY, dim_count, dim_name
+from pumice.model.task import Task
+from pumice.state.cluster import ClusterState
+
+if TYPE_CHECKING:
+    from pumice.framework.session.session import Session
+
+RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
+
+
+@dataclass(slots=True)
+class Calls:
+    """What was committed: pods by what is done to them."""
+
+    bind: list[str]
+    evict: list[str]
+    pipeline: list[str]
+
+
+class World:
+    """Nodes, queues, jobs and tasks as of the session's opening, and as its statements change them."""
+
+    def __init__(self, ssn: Session) -> None:
+        self.ssn = ssn
+        state: ClusterState = ssn.state
+        self.state = state
+        self.now = ssn.now
+        self.settings: Settings = settings_of(ssn.action_arguments("kai"), ssn.environment)
+        self.nodes = NodeLedger(state.table)
+        self.calls = Calls([], [], [])
+        self.version = 0
+        """Grows with every change of a task."""
+        self.job_errors: dict[str, list[str]] = {}
+        """Job -> why it was not served, as KAI words it."""
+        self.others: list[TaskView] = []
+        """Pods of other schedulers."""
+        memories = [
+            int(self.nodes.memory[n.row])
+            for n in state.table.by_name.values()
+            if self.nodes.synced[n.row] and self.nodes.memory[n.row] > UNSYNCED
+        ]
+        given = self.settings.gpu_memory
+        self.least_memory: int | None = given[0] if given is not None else min(memories, default=None)
+        self.most_memory: int | None = given[1] if given is not None else max(memories, default=None)
+        self.queues = _queue_tree(state)
+        if not self.settings.full_hierarchy:
+            self.queues = _flattened(self.queues)
+        self.tasks: dict[str, TaskView] = {}
+        self.jobs: dict[str, JobView] = {}
+        self.queueless: list[Job] = []
+        self._take_in(state)
+        self._sum_up()
+
+    # -- building ---------------------------------------------------------------------------------------------------
+    def _take_in(self, state: ClusterState) -> None:
+        default = next(
+            (cast(PriorityClass, c).value for c in state.kind("PriorityClass").values() if _is_default(c)),
+            DEFAULT_PRIORITY,
+        )
+        classes = state.kind("PriorityClass")
+        for job in state.jobs.values():
+            if job.group is None:
+                continue
+            queue = self.queues.get(job.queue)
+            if queue is None:
+                self.queueless.append(job)
+                continue
+            named = classes.get(job.group.spec.priority_class_name)
+            priority = cast(PriorityClass, named).value if named is not None else default
+            tasks = [self._see(t) for t in job.tasks.values()]
+            self.jobs[job.uid] = JobView(job, queue, priority, tasks)
+        for task in state.tasks.values():
+            if task.uid not in self.tasks:
+                view = self._see(task)
+                self.others.append(view)
+
+    def _see(self, task: Task) -> TaskView:
+        view = TaskView(task, self.now)
+        self.tasks[task.uid] = view
+        initial = self.settings.initial.get(task.key)
+        if initial is not None:
+            self._begin_at(view, *initial)
+        node = view.node
+        if node is None:
+            return view
+        if view.stage in USED:
+            self.nodes.tasks.setdefault(node.row, {})[view.uid] = view
+        request = view.request
+        if request.shared is not None and view.stage in USED:
+            if not view.groups:
+                view.groups = tuple(f"{task.name}-gpu{i}" for i in range(request.devices))
+            self.nodes._share(node.row, view, request.shared, view.stage, view.groups, 1)
+        if view.stage is Stage.STUCK:
+            self.nodes._amounts(node.row, request.items, 0, -1)
+            if request.gpus:
+                self.nodes._amounts(node.row, ((self.nodes.gpu, request.gpus),), 0, -1)
+        if view.stage in ALLOCATED:
+            view.accepted = self.counted(request, node)
+        return view
+
+    def _begin_at(self, view: TaskView, stage: Stage, node: str) -> None:
+        found = self.state.table.by_name.get(node)
+        if found is None:
+            return
+        view.stage, view.node = stage, found
+        if view.request.shared is None:
+            self.nodes.book(view, found, stage, (), 1)
+
+    def _sum_up(self) -> None:
+        for job in self.jobs.values():
+            held = fixed = asked = NOTHING
+            for task in job.tasks.values():
+                if task.stage in ALLOCATED:
+                    held = plus(held, task.accepted)
+                    if not job.preemptible:
+                        fixed = plus(fixed, task.accepted)
+                elif task.stage is Stage.PENDING:
+                    asked = plus(asked, self.asked(task.request))
+            for queue in job.queue.chain():
+                queue.allocated = plus(queue.allocated, held)
+                queue.non_preemptible = plus(queue.non_preemptible, fixed)
+                queue.request = plus(queue.request, plus(held, asked))
+
+    # -- amounts ----------------------------------------------------------------------------------------------------
+    def counted(self, request: Request, node: Node) -> Amounts:
+        """What a task counts in its queue on a node."""
+        quota, shared = request.quota, request.shared
+        if shared is None or not shared.memory:
+            return quota
+        return (quota[0], quota[1], quota[2] + shared.devices * self.nodes.portion(node.row, shared))
+
+    def asked(self, request: Request) -> Amounts:
+        """What a waiting task counts in its queue: GPU memory as a part of the smallest GPU."""
+        return _with_memory(request, self.least_memory)
+
+    def asked_at_least(self, request: Request) -> Amounts:
+        """What a waiting task counts in its queue at least: GPU memory as a part of the largest GPU."""
+        return _with_memory(request, self.most_memory)
+
+    def total(self) -> Amounts:
+        """What the ready nodes offer, less what pods of other schedulers have."""
+        ledger = self.nodes
+        cpu = memory = gpu = 0.0
+        for node in self.state.table.by_name.values():
+            if not is_ready(node):
+                continue
+            row = node.row
+            cpu += int(ledger.allocatable[CPU, row])
+            memory += int(ledger.allocatable[MEMORY, row])
+            gpu += int(ledger.allocatable[ledger.gpu, row]) / WHOLE
+            for d in range(min(dim_count(), len(ledger.allocatable))):
+                if slices := mig_slices(dim_name(d)):
+                    gpu += slices * int(ledger.allocatable[d, row]) / 1000
+        offered: Amounts = (cpu, memory, gpu)
+        for task in self.others:
+            if task.stage in USED and task.node is not None and task.namespace != RESERVATION_NAMESPACE:
+                offered = minus(offered, task.request.quota)
+        return offered
+
+    # -- orders -----------------------------------------------------------------------------------------------------
+    def sort_members(self, members: Sequence[Member]) -> list[Member]:
+        """Sub-groups in order, as the plugins say, then by name."""
+        if len(members) < 2:
+            return list(members)
+        order = cast(Callable[[Member, Member], int], self.ssn.sub_group_order)
+
+        def compare(a: Member, b: Member) -> int:
+            return order(a, b) or (a.name > b.name) - (a.name < b.name)
+
+        return sorted(members, key=cmp_to_key(compare))
+
+    def sort_tasks(self, tasks: Sequence[TaskView]) -> list[TaskView]:
+        """Tasks in order, as the plugins say, then the older, then by UID."""
+        order = cast(Callable[[TaskView, TaskView], int], self.ssn.task_order)
+
+        def compare(a: TaskView, b: TaskView) -> int:
+            said = order(a, b)
+            if said:
+                return said
+            left, right = (a.task.creation, a.uid), (b.task.creation, b.uid)
+            return (left > right) - (left < right)
+
+        return sorted(tasks, key=cmp_to_key(compare))
+
+    def job_less(self) -> Callable[[JobView, JobView], bool]:
+        """The order of jobs, as the plugins say, then the older, then by UID."""
+        order = cast(Callable[[JobView, JobView], int], self.ssn.job_order)
+
+        def less(a: JobView, b: JobView) -> bool:
+            said = order(a, b)
+            return said < 0 if said else (a.creation, a.uid) < (b.creation, b.uid)
+
+        return less
+
+    def chunk(self, job: JobView, *, real: bool) -> list[TaskView]:
+        """The tasks of a job that one attempt places."""
+        return chunk(job.root, real, self.sort_members, self.sort_tasks)
+
+    def to_evict(self, job: JobView) -> tuple[list[TaskView], bool]:
+        """The tasks of a job that go next, and whether others stay."""
+        tasks = piece_to_evict(job.root, self.sort_members, self.sort_tasks)
+        return tasks, len(tasks) < job.active_count
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+    def count(self, task: TaskView, sign: int) -> None:
+        """Count (+1) or no longer count (-1) what a task has in its queues."""
+        job, change = task.job, task.accepted
+        fixed = not job.preemptible
+        add = plus if sign > 0 else minus
+        for queue in job.queue.chain():
+            queue.allocated = add(queue.allocated, change)
+            if fixed:
+                queue.non_preemptible = add(queue.non_preemptible, change)
+
+    def refuse(self, job: JobView, text: str) -> None:
+        """Remember why a job was not served."""
+        self.job_errors.setdefault(job.job.uid, []).append(text)
+
+
+def world_of(ssn: Session) -> World:
+    """The cluster as the KAI plugins and actions of a session see it."""
+    return ssn.view(World)
+
+
+def _with_memory(request: Request, size: int | None) -> Amounts:
+    quota, shared = request.quota, request.shared
+    if shared is None or not shared.memory or not size:
+        return quota
+    return (quota[0], quota[1], quota[2] + shared.devices * shared.memory / size)
+
+
+def _is_default(obj: Any) -> bool:
+    return bool(obj.global_default)
+
+
+def is_ready(node: Node) -> bool:
+    """Is the node up? One without conditions is taken to be."""
+    conditions = node.object.status.conditions
+    return not conditions or any(c.type == "Ready" and c.status == "True" for c in conditions)
+
+
+def _queue_tree(state: ClusterState) -> dict[str, QueueView]:
+    """Queues by name, each with those above and below it; a queue whose chain is broken is left out."""
+    found = {q.name: QueueView(q) for q in state.queues.values()}
+    parents = {name: view.queue.object.spec.parent for name, view in found.items()}
+    if "root" not in found:  # which Volcano means without there being one
+        parents = {name: "" if parent == "root" else parent for name, parent in parents.items()}
+
+    def whole(name: str) -> bool:
+        seen: set[str] = set()
+        while name:
+            if name in seen or name not in parents:
+                return False
+            seen.add(name)
+            name = parents[name]
+        return True
+
+    kept = {name: view for name, view in found.items() if whole(name)}
+    for name, view in kept.items():
+        parent = kept.get(parents[name])
+        view.parent = parent
+        if parent is not None:
+            parent.children.append(view)
+    return kept
+
+
+def _flattened(queues: Mapping[str, QueueView]) -> dict[str, QueueView]:
+    """Only the queues with jobs, side by side."""
+    leaves = {name: view for name, view in queues.items() if view.is_leaf}
+    for view in leaves.values():
+        view.parent = None
+    return leaves

@@ -1,0 +1,106 @@
+"""KAI-Scheduler's objects, the fields that a scheduler reads: PodGroups and Queues like any other, with more to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from pumice.model import api
+from pumice.model.mapping import frozen
+
+GROUPS: Final = ("scheduling.run.ai/", "kai.scheduler/")
+"""The API groups of KAI's kinds."""
+POD_GROUP_ANNOTATION: Final = "pod-group-name"
+LAST_START: Final = "kai.scheduler/last-start-timestamp"
+LAST_EVICTION: Final = "kai.scheduler/last-eviction-timestamp"
+STALE_SINCE: Final = "kai.scheduler/stale-podgroup-timestamp"
+NODE_POOL_LABEL: Final = "kai.scheduler/node-pool"
+
+
+class TopologyConstraint(api._Struct, frozen=True):
+    topology: str = ""
+    required_topology_level: str = ""
+    preferred_topology_level: str = ""
+
+
+class SubGroup(api._Struct, frozen=True):
+    name: str
+    parent: str | None = None
+    min_member: int | None = None
+    min_sub_group: int | None = None
+    topology_constraint: TopologyConstraint | None = None
+
+
+class KaiPodGroupSpec(api.PodGroupSpec, frozen=True):
+    min_member: int = 1
+    min_sub_group: int | None = None
+    sub_groups: tuple[SubGroup, ...] | None = None
+    topology_constraint: TopologyConstraint | None = None
+    preemptibility: str = ""
+    preemption_delay: str = ""
+    staleness_grace_period: str = ""
+    mark_unschedulable: bool = True
+    scheduling_backoff: int = -1
+
+
+class KaiPodGroup(api.PodGroup, frozen=True):
+    """A PodGroup of ``scheduling.run.ai``."""
+
+    api_version: str = ""
+    spec: KaiPodGroupSpec = msgspec.field(default_factory=KaiPodGroupSpec)
+
+
+class QueueResource(api._Struct, frozen=True):
+    """Quota, limit and weight of one resource; -1 is without limit."""
+
+    quota: float = 0
+    limit: float = 0
+    over_quota_weight: float = 0
+
+
+class QueueResources(api._Struct, frozen=True):
+    """cpu in thousandths, memory in millions of bytes, gpu in devices."""
+
+    cpu: QueueResource = msgspec.field(default_factory=QueueResource)
+    memory: QueueResource = msgspec.field(default_factory=QueueResource)
+    gpu: QueueResource = msgspec.field(default_factory=QueueResource)
+
+
+class KaiQueueSpec(api.QueueSpec, frozen=True):
+    parent: str = msgspec.field(default="", name="parentQueue")
+    priority: int = 100
+    display_name: str = ""
+    resources: QueueResources | None = None
+    preempt_min_runtime: str = ""
+    reclaim_min_runtime: str = ""
+
+    def __post_init__(self) -> None:
+        """Say in Volcano's words what can be said in them: quota is deserved, limit is capability."""
+        super().__post_init__()
+        given = self.resources or QueueResources()
+        parts = {"cpu": (given.cpu, 1000), "memory": (given.memory, 1e-6), "nvidia.com/gpu": (given.gpu, 1)}
+        for name, field in (("deserved", "quota"), ("capability", "limit")):
+            amounts = {key: getattr(part, field) / unit for key, (part, unit) in parts.items()}
+            force_setattr(self, name, frozen({key: amount for key, amount in amounts.items() if amount >= 0}))
+        weight = max(part.over_quota_weight for part, _ in parts.values())
+        force_setattr(self, "weight", max(int(weight), 0))
+
+
+class KaiQueueObject(api.QueueObject, frozen=True):
+    """A Queue of ``scheduling.run.ai``."""
+
+    api_version: str = ""
+    spec: KaiQueueSpec = msgspec.field(default_factory=KaiQueueSpec)
+
+
+KINDS: Final[dict[str, type[api._Object]]] = {"PodGroup": KaiPodGroup, "Queue": KaiQueueObject}
+"""Kind -> KAI's form of it."""
+
+
+def kind_of(kind: str, data: Mapping[str, Any]) -> type[api._Object] | None:
+    """KAI's form of a kind, if the data are of one of its API groups."""
+    version = data.get("apiVersion")
+    return KINDS.get(kind) if isinstance(version, str) and version.startswith(GROUPS) else None

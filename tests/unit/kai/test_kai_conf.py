@@ -1,0 +1,91 @@
+"""A conf of KAI's is recognised, has KAI's defaults, and tells what of it has no effect."""
+
+from __future__ import annotations
+
+import pytest
+
+from pumice.config import InvalidConf, Loaded, from_data, load
+from pumice.framework.registry import default_registry
+from pumice.scheduler.assembly import assemble, catalogue_of
+
+
+def loaded(text: str) -> Loaded:
+    return load(text, catalogue_of(default_registry()), "kai.conf")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dialect: kai\nactions: allocate\n",
+        "actions: allocate, consolidation\n",
+        "actions: allocate\nqueueDepthPerAction: {reclaim: 10}\n",
+        "actions: allocate\ntiers: [{plugins: [{name: proportion}, {name: nodeplacement}]}]\n",
+    ],
+)
+def test_what_only_kai_has_tells_its_conf(text: str) -> None:
+    conf = loaded(text).conf
+    assert conf.dialect == "kai"
+    assert conf.actions[0] == "kai/allocate"
+    assert {p.plugin.name for p in conf.listed()} >= {"kai/proportion", "kai/nodeplacement"}
+    assemble(conf, default_registry())
+
+
+def test_names_of_both_worlds_are_two() -> None:
+    volcano = loaded("actions: allocate\ntiers: [{plugins: [{name: proportion}, {name: kai/priority}]}]\n").conf
+    assert (volcano.dialect, volcano.actions) == ("volcano", ("allocate",))
+    assert [p.plugin.name for p in volcano.listed()] == ["proportion", "kai/priority"]
+    kai = loaded(
+        "dialect: kai\nactions: allocate\ntiers: [{plugins: [{name: priority}, {name: volcano/priority}]}]\n"
+    ).conf
+    assert [p.plugin.name for p in kai.listed()] == ["kai/priority", "priority"]
+
+
+def test_without_tiers_a_conf_of_kai_has_its_own_list() -> None:
+    names = [p.plugin.name for p in loaded("dialect: kai\nactions: allocate\n").conf.listed()]
+    assert names[:3] == ["kai/predicates", "kai/proportion", "kai/priority"]
+    assert names[-1] == "kai/sg-multinodegang"
+
+
+def test_a_conf_reads_back_as_it_was_written() -> None:
+    conf = loaded("dialect: kai\nactions: allocate\nqueueDepthPerAction: {reclaim: 3}\n").conf
+    again = from_data(conf.to_data(), catalogue_of(default_registry())).conf
+    assert (again, again.digest) == (conf, conf.digest)
+    assert again.action_arguments("kai") == {"queueDepthPerAction": {"reclaim": 3}}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("usageDBConfig: {clientType: prometheus}", "unused-key"),
+        ("scenarioSearchBudgets: {maxJobSearchDuration: 1m}", "unused-key"),
+        ("schedulerParams: {noSuchThing: 1}", "unknown-key"),
+        ("tiers: [{plugins: [{name: priority, disableJobOrder: true}]}]", "ignored-switch"),
+        ("tiers: [{plugins: [{name: snapshot}]}]", "missing-plugin"),
+        ("tiers: [{plugins: [{name: dynamicresources}]}]", "missing-plugin"),
+    ],
+)
+def test_what_has_no_effect_is_told(text: str, code: str) -> None:
+    assert [w.code for w in loaded(f"dialect: kai\nactions: allocate\n{text}\n").warnings] == [code]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "dialect: kay",
+        "queueDepthPerAction: {reclaim: many}",
+        "schedulerParams: {maxNumberConsolidationPreemptees: all}",
+        "schedulerParams: {useSchedulingSignatures: 1}",
+        "schedulerParams: {globalDefaultStalenessGracePeriod: soon}",
+    ],
+)
+def test_a_wrong_value_is_an_error(text: str) -> None:
+    with pytest.raises(InvalidConf):
+        loaded(f"actions: allocate, consolidation\n{text}\n")
+
+
+def test_the_depth_of_queues_bounds_what_an_action_looks_at() -> None:
+    from kai_cases import cluster, decided, job, node, queue
+
+    parts = (node("n1", gpu=4), queue("q"), *(job(f"j{n}", "q", minute=n) for n in range(3)))
+    got = decided(cluster(*parts, actions="allocate", conf={"queueDepthPerAction": {"allocate": 2}}))
+    assert got == {"j0-0": "Binding n1", "j1-0": "Binding n1", "j2-0": "Pending"}

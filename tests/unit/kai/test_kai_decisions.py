@@ -1,0 +1,208 @@
+"""What KAI's actions and plugins decide on small clusters."""
+
+from __future__ import annotations
+
+import pytest
+from kai_cases import cluster, decided, job, node, queue, seen
+
+
+def test_a_gang_is_placed_whole_or_not_at_all() -> None:
+    small = cluster(node("n1", gpu=3), queue("q"), job("gang", "q", pods=4))
+    assert set(decided(small).values()) == {"Pending"}
+    large = cluster(node("n1", gpu=4), queue("q"), job("gang", "q", pods=4))
+    assert set(decided(large).values()) == {"Binding n1"}
+
+
+def test_an_elastic_job_grows_as_far_as_there_is_room() -> None:
+    got = decided(cluster(node("n1", gpu=3), queue("q"), job("grows", "q", pods=5, least=1)))
+    assert sorted(got.values()) == ["Binding n1"] * 3 + ["Pending"] * 2
+
+
+def test_growth_goes_in_turns_between_equal_queues() -> None:
+    got = decided(
+        cluster(
+            *(node("n1", gpu=4), queue("a"), queue("b")),
+            *(job("one", "a", pods=4, least=1), job("two", "b", pods=4, least=1, minute=1)),
+        )
+    )
+    assert [sum(got[f"{name}-{n}"] == "Binding n1" for n in range(4)) for name in ("one", "two")] == [2, 2]
+
+
+def test_small_jobs_are_packed_onto_the_fuller_node() -> None:
+    got = decided(
+        cluster(
+            node("n1", gpu=4), node("n2", gpu=4), queue("q"), job("runs", "q", on=("n2",)), job("new", "q", minute=1)
+        )
+    )
+    assert got["new-0"] == "Binding n2"
+
+
+def test_a_queue_below_its_quota_reclaims_what_another_holds_beyond_its_own() -> None:
+    got = decided(
+        cluster(
+            *(node("n1", gpu=4), queue("a", quota=2), queue("b", quota=2)),
+            *(job(f"over{n}", "a", on=("n1",), minute=n) for n in range(4)),
+            job("claims", "b", minute=9),
+        )
+    )
+    assert (got["over3-0"], got["claims-0"]) == ("Releasing n1", "Pipelined n1")
+    assert [got[f"over{n}-0"] for n in range(3)] == ["Running n1"] * 3
+
+
+def test_nothing_is_reclaimed_from_a_queue_within_its_quota() -> None:
+    got = decided(
+        cluster(
+            *(node("n1", gpu=2), queue("a", quota=2), queue("b", quota=0)),
+            *(job("fair", "a", on=("n1", "n1"), pods=2), job("wants", "b", minute=1)),
+        )
+    )
+    assert set(got.values()) == {"Running n1", "Pending"}
+
+
+def test_higher_priority_preempts_lower_in_its_queue() -> None:
+    got = decided(
+        cluster(
+            *(node("n1", gpu=1), queue("q", quota=1)),
+            *(job("low", "q", on=("n1",), priority="low"), job("high", "q", minute=1)),
+        )
+    )
+    assert got == {"low-0": "Releasing n1", "high-0": "Pipelined n1"}
+
+
+def test_an_elastic_victim_gives_one_pod_and_keeps_its_minimum() -> None:
+    got = decided(
+        cluster(
+            *(node("n1", gpu=3), queue("a", quota=1), queue("b", quota=1)),
+            *(job("wide", "a", on=("n1",) * 3, pods=3, least=1), job("claims", "b", minute=1)),
+        )
+    )
+    assert sorted(got.values()) == ["Pipelined n1", "Releasing n1", "Running n1", "Running n1"]
+
+
+def test_consolidation_moves_work_so_that_a_whole_node_is_free() -> None:
+    got = decided(
+        cluster(
+            *(node("n1", gpu=2), node("n2", gpu=2), queue("q")),
+            *(job("a", "q", on=("n1",)), job("b", "q", on=("n2",), minute=1), job("big", "q", gpu="2", minute=2)),
+        )
+    )
+    assert got["big-0"].startswith("Pipelined")
+    assert sorted([got["a-0"].split()[0], got["b-0"].split()[0]]) == ["Pipelined", "Running"]
+
+
+def test_nobody_is_moved_who_would_lose_his_place() -> None:
+    got = decided(
+        cluster(
+            *(node("n1", gpu=2), node("n2", gpu=2), queue("q"), job("a", "q", on=("n1",), gpu="2")),
+            *(job("b", "q", on=("n2",), minute=1), job("big", "q", gpu="2", minute=2)),
+            actions="consolidation",
+        )
+    )
+    assert got == {"a-0": "Running n1", "b-0": "Running n2", "big-0": "Pending"}
+
+
+def test_what_is_left_of_a_gang_goes_after_its_time_of_grace() -> None:
+    parts = (node("n1", gpu=2), queue("q"), job("half", "q", on=("n1",), pods=2, gpu="2"))
+    assert decided(cluster(*parts, actions="stalegangeviction"))["half-0"] == "Releasing n1"
+    patient = cluster(*parts, actions="stalegangeviction", globalDefaultStalenessGracePeriod="60s")
+    assert decided(patient)["half-0"] == "Running n1"
+
+
+def test_work_that_cannot_be_evicted_stays_within_quota() -> None:
+    got = decided(cluster(node("n1", gpu=2), queue("q", quota=1), job("fixed", "q", pods=2, priority="build")))
+    assert set(got.values()) == {"Pending"}
+    assert decided(cluster(node("n1", gpu=2), queue("q", quota=1), job("free", "q", pods=2)))["free-1"] == "Binding n1"
+
+
+def test_a_queue_never_goes_beyond_its_limit_nor_that_of_its_parent() -> None:
+    parts = (node("n1", gpu=4), queue("top", limit=2), queue("q", parent="top"), job("wide", "q", pods=4, least=1))
+    assert sorted(decided(cluster(*parts)).values()) == ["Binding n1"] * 2 + ["Pending"] * 2
+
+
+def test_recently_started_work_is_protected() -> None:
+    def parts(**more: str) -> tuple[object, ...]:
+        started = {"kai.scheduler/last-start-timestamp": "2025-12-31T23:59:00Z"}
+        return (
+            *(node("n1", gpu=1), queue("a", quota=0, **more), queue("b", quota=1)),
+            *(job("young", "a", on=("n1",), notes=started), job("claims", "b", minute=1)),
+        )
+
+    assert decided(cluster(*parts()))["young-0"] == "Releasing n1"  # type: ignore[arg-type]
+    assert decided(cluster(*parts(reclaimMinRuntime="5m")))["young-0"] == "Running n1"  # type: ignore[arg-type]
+
+
+def test_nobody_is_evicted_for_a_job_before_its_delay_is_over() -> None:
+    parts = (node("n1", gpu=1), queue("a"), queue("b", quota=1), job("over", "a", on=("n1",)))
+    late = cluster(*parts, job("claims", "b", minute=58, spec={"preemptionDelay": "10m"}))
+    assert decided(late)["over-0"] == "Running n1"
+    due = cluster(*parts, job("claims", "b", minute=5, spec={"preemptionDelay": "10m"}))
+    assert decided(due)["over-0"] == "Releasing n1"
+
+
+def test_shares_of_gpus_are_packed_onto_one() -> None:
+    found = seen(cluster(node("n1", gpu=2), queue("q"), job("half", "q", pods=2, fraction="0.5")))
+    groups = [task["gpuGroups"] for task in found.tasks.values()]
+    assert groups[0] == groups[1]
+    assert found.nodes["n1"]["idleGpus"] == 1
+
+
+def test_shares_are_spread_where_the_conf_says_so() -> None:
+    conf = {"tiers": [{"plugins": [{"name": n} for n in ("predicates", "proportion", "priority", "gpuspread")]}]}
+    found = seen(cluster(node("n1", gpu=2), queue("q"), job("half", "q", pods=2, fraction="0.5"), conf=conf))
+    groups = [task["gpuGroups"] for task in found.tasks.values()]
+    assert groups[0] != groups[1]
+
+
+def test_a_job_stays_within_one_domain_of_the_required_level() -> None:
+    topology = {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "metadata": {"name": "t"},
+        "spec": {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname", "alias": "host"}]},
+    }
+    nodes = [node(f"n{n}", gpu=2, **{"rack": f"r{n // 2}", "kubernetes.io/hostname": f"n{n}"}) for n in range(4)]
+    want = {"topologyConstraint": {"topology": "t", "requiredTopologyLevel": "rack"}}
+    got = decided(cluster(*nodes, topology, queue("q"), job("gang", "q", pods=4, spec=want)))
+    assert {text.split()[1] for text in got.values()} in ({"n0", "n1"}, {"n2", "n3"})
+    alone = {"topologyConstraint": {"topology": "t", "requiredTopologyLevel": "host"}}
+    assert set(decided(cluster(*nodes, topology, queue("q"), job("gang", "q", pods=4, spec=alone))).values()) == {
+        "Pending"
+    }
+
+
+def test_sub_groups_that_are_not_needed_come_after_those_that_are() -> None:
+    spec = {
+        "minMember": 0,
+        "minSubGroup": 1,
+        "subGroups": [{"name": "a", "minMember": 2}, {"name": "b", "minMember": 2}],
+    }
+    labels = {n: {"kai.scheduler/subgroup-name": "a" if n < 2 else "b"} for n in range(4)}
+    got = decided(
+        cluster(node("n1", gpu=2), queue("q"), job("tree", "q", pods=4, spec=spec, labels=labels), actions="allocate")
+    )
+    assert [got[f"tree-{n}"] for n in range(4)] == ["Binding n1"] * 2 + ["Pending"] * 2
+
+
+@pytest.mark.parametrize(("compat", "lands"), [(None, "Binding cpu-node"), ("kai", "Binding gpu-node")])
+def test_tasks_without_gpus_are_drawn_to_shared_ones_only_as_in_kai(compat: str | None, lands: str) -> None:
+    case = cluster(
+        *(node("cpu-node"), node("gpu-node", gpu=2), queue("q")),
+        *(job("shares", "q", on=("gpu-node",), fraction="0.5"), job("plain", "q", gpu="0", minute=1)),
+    )
+    assert decided(case, compat)["plain-0"] == lands
+
+
+def test_a_pod_with_a_resource_claim_is_not_placed_as_if_it_had_none() -> None:
+    case = cluster(node("n1", gpu=1), queue("q"), job("claims", "q", gpu="0"))
+    case.data["objects"]["pods"][0]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
+    assert decided(case)["claims-0"] == "Pending"
+
+
+def test_a_queue_of_volcano_has_its_deserved_for_quota_and_no_limit_without_capability() -> None:
+    volcano = {"metadata": {"name": "v"}, "spec": {"weight": 1, "deserved": {"nvidia.com/gpu": 1}}}
+    got = decided(
+        cluster(
+            *(node("n1", gpu=2), volcano, queue("b", quota=1)),
+            *(job("wide", "v", on=("n1", "n1"), pods=2, least=1), job("claims", "b", minute=1)),
+        )
+    )
+    assert sorted(got.values()) == ["Pipelined n1", "Releasing n1", "Running n1"]
