@@ -1,8 +1,7 @@
 """What is answered, free of any dialect, and how an answer is read in whatever dialect it was given.
 
 As Go does it: the first JSON value counts, unknown fields are ignored, names match without regard to case, the later
-of two fields wins, ``null`` and a missing field leave the zero value. A value of the wrong type is an error that names
-verb, field and value. Only where the reader must tell them apart (scores, victims) do ``null`` and missing differ.
+of two fields wins, ``null`` and a missing field leave the zero value (scores and victims tell them apart).
 """
 
 from __future__ import annotations
@@ -46,10 +45,7 @@ class Acknowledged(Answer, frozen=True):
 
 
 class Refusal(Answer, frozen=True, kw_only=True):
-    """A reason against the node and a code (0 pass, 1 error, 2 unschedulable, 3 for good, 4 wait, 5 skip).
-
-    Both are kept as they came: what a code without a text means, is the reader's rule.
-    """
+    """A reason against the node and a code (0 pass, 1 error, 2 unschedulable, 3 for good, 4 wait, 5 skip)."""
 
     text: str = ""
     code: int = 0
@@ -125,28 +121,23 @@ class Refusals(Answer, frozen=True, kw_only=True):
 
 
 class Victims(Answer, frozen=True, kw_only=True):
-    """A vote (0 abstains; not read at victimTasks) and the victims by UID.
-
-    ``UNSET``: the field was missing; ``None``: it was null. To Volcano the tasks of the question are sent back as they
-    came (``echoed``), because it evicts what it reads here.
-    """
+    """A vote (0 abstains; not read at victimTasks) and the victims by UID (``UNSET``: missing; ``None``: null)."""
 
     status: int = 0
     uids: list[str] | UnsetType | None = UNSET
     echoed: list[msgspec.Raw] = []
+    """The victims as they came: Volcano evicts what it reads here."""
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        status, victims = fields.integer("status"), fields.items("victims")
-        if isinstance(victims, list):
-            return cls(status=status, uids=[victim.identity("uid") for victim in fields.objects("victims")])
-        return cls(status=status, uids=victims)
+        victims = fields.items("victims")
+        told = [one.identity("uid") for one in fields.objects("victims")] if isinstance(victims, list) else victims
+        return cls(status=fields.integer("status"), uids=told)
 
     def said(self) -> Json:
         if self.uids is UNSET:
             return {"status": self.status}
-        victims = [{"uid": uid} for uid in self.uids] if self.uids is not None else None
-        return {"status": self.status, "victims": victims}
+        return {"status": self.status, "victims": self.uids and [{"uid": uid} for uid in self.uids]}
 
     def in_go(self) -> Json:
         said = self.said()
@@ -176,8 +167,8 @@ class Verdict(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        message = fields.text("errorMessage")
-        return cls(status=fields.boolean("status"), reason=fields.text("reason"), message=message)
+        said = fields.text("reason"), fields.text("errorMessage")
+        return cls(status=fields.boolean("status"), reason=said[0], message=said[1])
 
     def said(self) -> Json:
         said: Json = {"status": self.status}
@@ -285,7 +276,7 @@ def of_value(verb: str, answer: type[A], value: Any) -> A:
 
 def host_priorities(verb: str, hosts: list[Any]) -> dict[str, float]:
     """The scores of kube-scheduler's HostPriorityList."""
-    entries = [Fields(verb, f"answer[{index}]", host) for index, host in enumerate(hosts)]
+    entries = (Fields(verb, f"answer[{at}]", host) for at, host in enumerate(hosts))
     return {entry.text("host"): entry.integer("score") for entry in entries}
 
 

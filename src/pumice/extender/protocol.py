@@ -1,7 +1,7 @@
 """Every question of the protocol, declared once: parts, answer, points, who asks it, and what a failed call means.
 
-Everything else follows from this table: how questions are written and read, which hook a verb becomes in a session,
-how a served policy answers it, the OpenAPI document, the check, the pages. A new verb is one row.
+How questions are written and read, which hook a verb becomes, how a served policy answers it, the OpenAPI document, the
+check and the pages follow from this table. A new verb is one row.
 """
 
 from __future__ import annotations
@@ -47,20 +47,15 @@ class Whose(Enum):
 
 
 class Outcome(Enum):
-    """What a call without a usable answer is taken for."""
+    """What a call without a usable answer is taken for. NO: refused, not ready, overused, nobody may go."""
 
     NO = "no"
-    """The decision fails: refused, not ready, overused, nobody may go."""
     YES = "yes"
     NEUTRAL = "no opinion"
 
 
-TASK, NODE, JOB, QUEUE = (
-    Part("task", Kind.TASK),
-    Part("node", Kind.NODE),
-    Part("job", Kind.JOB),
-    Part("queue", Kind.QUEUE),
-)
+TASK, NODE = Part("task", Kind.TASK), Part("node", Kind.NODE)
+JOB, QUEUE = Part("job", Kind.JOB), Part("queue", Kind.QUEUE)
 NODES, TASKS = Part("nodes", Kind.NODE, many=True), Part("tasks", Kind.TASK, many=True)
 EVICTOR, EVICTEES = Part("evictor", Kind.TASK), Part("evictees", Kind.TASK, many=True)
 
@@ -112,13 +107,7 @@ ON_SESSION_OPEN: Final = Verb(
     asked="once a cycle, with the whole cluster",
 )
 ON_SESSION_CLOSE: Final = Verb(
-    "onSessionClose",
-    "The session is over.",
-    (),
-    a.Acknowledged,
-    failed=_NEUTRAL,
-    once=True,
-    asked="once a cycle",
+    "onSessionClose", "The session is over.", (), a.Acknowledged, failed=_NEUTRAL, once=True, asked="once a cycle"
 )
 PREDICATE: Final = Verb(
     "predicate", "May the task go to the node?", (TASK, NODE), a.Refusal, _FILTER, asked="once per task and node"
@@ -189,13 +178,7 @@ JOB_READY: Final = Verb(
     asked="several times per job, with its tasks four times over",
 )
 ALLOCATE_FUNC: Final = Verb(
-    "allocateFunc",
-    "The task was placed, for now.",
-    (TASK,),
-    a.Error,
-    _EVENTS,
-    once=True,
-    asked="once per placement",
+    "allocateFunc", "The task was placed, for now.", (TASK,), a.Error, _EVENTS, once=True, asked="once per placement"
 )
 DEALLOCATE_FUNC: Final = Verb(
     "deallocateFunc",
@@ -273,13 +256,7 @@ JOB_ORDER: Final = Verb(
     failed=_NEUTRAL,
 )
 TASK_ORDER: Final = Verb(
-    "taskOrder",
-    "In which order do the tasks come?",
-    (TASKS,),
-    a.Ranks,
-    ("task_order",),
-    Whose.PUMICE,
-    failed=_NEUTRAL,
+    "taskOrder", "In which order do the tasks come?", (TASKS,), a.Ranks, ("task_order",), Whose.PUMICE, failed=_NEUTRAL
 )
 QUEUE_ORDER: Final = Verb(
     "queueOrder",
@@ -303,10 +280,8 @@ VERBS: Final[dict[str, Verb[Any]]] = dict(
     sorted((thing.name, thing) for key, thing in list(globals().items()) if key.isupper() and isinstance(thing, Verb))
 )
 """Every verb by its name."""
-
 VOLCANO_VERBS: Final = frozenset(name for name, verb in VERBS.items() if verb.whose is Whose.VOLCANO)
 """The twelve that a real Volcano asks."""
-
 ASKED: Final = tuple(name for name, verb in VERBS.items() if verb.whose is not Whose.KUBE)
 """Those that have an argument of their own: ``extender.<verb>Verb``."""
 
