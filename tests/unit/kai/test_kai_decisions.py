@@ -90,6 +90,17 @@ def test_consolidation_moves_work_so_that_a_whole_node_is_free() -> None:
     assert sorted([got["a-0"].split()[0], got["b-0"].split()[0]]) == ["Pipelined", "Running"]
 
 
+def test_a_victim_that_finds_its_own_place_again_is_left_alone() -> None:
+    found = seen(
+        cluster(
+            *(node("n1", gpu=2), node("n2", gpu=2), queue("q"), job("a", "q", on=("n1",))),
+            *(job("b", "q", on=("n2",), minute=1), job("big", "q", gpu="2", minute=2)),
+            actions="consolidation",
+        )
+    )
+    assert len(found.calls["evict"]) == 1
+
+
 def test_nobody_is_moved_who_would_lose_his_place() -> None:
     got = decided(
         cluster(

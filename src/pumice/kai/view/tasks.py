@@ -93,7 +93,8 @@ class TaskView:
         self.request = request_of(task.klass)
         self.stage = _stage_of(task, now)
         self.node: Node | None = task.node
-        self.groups: tuple[str, ...] = gpu_groups(task) if task.node is not None else ()
+        shares = task.node is not None and self.request.shared is not None
+        self.groups: tuple[str, ...] = gpu_groups(task) if shares else ()
         """The shared GPUs that it has."""
         self.virtual = False
         """Is its stage of this session's making?"""
