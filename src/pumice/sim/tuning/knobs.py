@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal
 
-import yaml
-
+from pumice import yamls
 from pumice.config import Catalogue, SchedulerConf, from_data
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
@@ -122,7 +121,7 @@ def _of_queues(name: str, said: str, queues: Mapping[str, int], text: str) -> li
 def _ranged(knob: Knob, said: str, text: str) -> Knob:
     found = _RANGE.fullmatch(said)
     if found is None:
-        values = tuple(yaml.safe_load(part) for part in said.split(","))
+        values = tuple(yamls.load(part, text) for part in said.split(","))
         return replace(knob, choices=_distinct(values, text))
     try:
         low, high = float(found[1]), float(found[2])
