@@ -43,6 +43,7 @@ workload:
   - {name: training, arrivals: {every: 20m, until: 9h, process: regular}, duration: 8h, gpu: 8, cpu: 1}
 configurations: {default: default, mine: mine.conf, tidy: mine.conf}
 """
+SHORT = DAY.replace("duration: 8h", "duration: 50m")
 JOBS = "cluster: {nodes: [{name: n, cpu: 4}]}\nworkload: {trace: {file: jobs.csv}}\n"
 JOB = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: %s}\nspec: {template: {spec: {containers: [{name: c}]}}}\n"
 
@@ -52,6 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the commands name."""
     home = tmp_path_factory.mktemp("home")
     (home / "day.yaml").write_text(DAY)
+    (home / "short.yaml").write_text(SHORT)
     (home / "jobs.yaml").write_text(JOBS)
     (home / "jobs.csv").write_text("job,submit_s,duration_s\n" + "".join(f"j{d},{86400 * d},60\n" for d in range(9)))
     (home / "mine.conf").write_text("actions: enqueue, allocate\ntiers: [{plugins: [{name: gang}, {name: binpack}]}]\n")

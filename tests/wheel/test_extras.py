@@ -14,6 +14,7 @@ KUBE = ("pumice.kube",)
 HTTP = (
     "pumice.extender.asking.client",
     "pumice.extender.answering.app",
+    "pumice.extender.answering.serving",
     "pumice.extender.server",
     "pumice.extender.tools",
 )

@@ -25,8 +25,8 @@ COMMANDS: Final = (
         "compare", "pumice.cli.simulate:compare_confs", "Run one scenario under several configurations, side by side."
     ),
     Entry("sweep", "pumice.cli.sweep:sweep", "Run a scenario for every value of an argument."),
-    Entry("tune", "pumice.cli.tune:tune", "Search a conf's arguments, and recommend what holds on days held out."),
-    Entry("plan", "pumice.cli.plan:plan", "Say how many nodes a goal needs, what load or failures would do."),
+    Entry("tune", "pumice.cli.tune:tune", "Search a conf's arguments for what holds on days held out."),
+    Entry("plan", "pumice.cli.plan:plan", "Say how many nodes a goal needs, and what failures would do."),
     Entry("report", "pumice.cli.report:report", "Make the page of runs that were recorded."),
     Entry("cycle", "pumice.cli.cycle:cycle", "Run one scheduling cycle over manifests or a saved cycle."),
     Entry("why", "pumice.cli.why:why", "Say what a job waits for, on one screen."),

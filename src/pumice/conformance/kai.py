@@ -19,7 +19,7 @@ from pumice.kai.view.tasks import GROUP_LABEL
 from pumice.kai.view.world import World, world_of
 from pumice.model import api
 from pumice.model.events import Seen
-from pumice.model.kai import LAST_START
+from pumice.model.keys import LAST_START, RECEIVED_TYPE
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.state.cluster import ClusterState
@@ -301,7 +301,7 @@ def _bound(pod: dict[str, Any], task: Mapping[str, Any]) -> None:
     meta = pod["metadata"]
     notes = dict(meta.get("annotations") or {})
     shares = "gpu-fraction" in notes or "gpu-memory" in notes
-    notes["received-resource-type"] = "Fraction" if shares else "Regular"
+    notes[RECEIVED_TYPE] = "Fraction" if shares else "Regular"
     meta["annotations"] = notes
     groups = list(task.get("gpuGroups") or ()) if shares else []
     labels = _without_groups(meta)
@@ -319,7 +319,7 @@ def _pending(pod: dict[str, Any]) -> None:
     meta.pop("deletionTimestamp", None)
     meta["labels"] = _without_groups(meta)
     notes = dict(meta.get("annotations") or {})
-    notes.pop("received-resource-type", None)
+    notes.pop(RECEIVED_TYPE, None)
     meta["annotations"] = notes
 
 

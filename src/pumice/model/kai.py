@@ -13,11 +13,6 @@ from pumice.model.mapping import frozen
 
 GROUPS: Final = ("scheduling.run.ai/", "kai.scheduler/")
 """The API groups of KAI's kinds."""
-POD_GROUP_ANNOTATION: Final = "pod-group-name"
-LAST_START: Final = "kai.scheduler/last-start-timestamp"
-LAST_EVICTION: Final = "kai.scheduler/last-eviction-timestamp"
-STALE_SINCE: Final = "kai.scheduler/stale-podgroup-timestamp"
-NODE_POOL_LABEL: Final = "kai.scheduler/node-pool"
 
 
 class TopologyConstraint(api._Struct, frozen=True):

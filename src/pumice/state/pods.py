@@ -8,7 +8,7 @@ from pumice.errors import InvalidInput
 from pumice.model.api import Metadata, Pod, PodSpec
 from pumice.model.events import EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
-from pumice.model.kai import POD_GROUP_ANNOTATION
+from pumice.model.keys import POD_GROUP_ANNOTATION
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus

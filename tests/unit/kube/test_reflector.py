@@ -24,6 +24,10 @@ def node(name: str, version: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "resourceVersion": version, "labels": labels}}
 
 
+def budget(name: str, version: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "team", "resourceVersion": version}}
+
+
 def said(events: list[ClusterEvent]) -> list[str]:
     return [f"-{e.key}" if isinstance(e, Gone) else e.object.key for e in events if isinstance(e, (Gone, Seen))]
 
@@ -183,13 +187,13 @@ def test_a_kind_that_was_there_is_not_forgotten_when_a_starting_server_refuses_i
     async def story() -> None:
         async with serving(tmp_path) as (api, client):
             budgets = RESOURCES["PodDisruptionBudget"].collection
-            first = {"metadata": {"resourceVersion": "5"}, "items": [node("a", "1")]}
-            again = {"metadata": {"resourceVersion": "9"}, "items": [node("a", "1"), node("b", "8")]}
+            first = {"metadata": {"resourceVersion": "5"}, "items": [budget("a", "1")]}
+            again = {"metadata": {"resourceVersion": "9"}, "items": [budget("a", "1"), budget("b", "8")]}
             api.answers["GET", budgets] = [(200, first), (403, {}), (404, {}), (200, again)]
             async with following(client, "PodDisruptionBudget") as (inbox, reflector):
-                assert await next_events(inbox) == ["a"]
+                assert await next_events(inbox) == ["team/a"]
                 api.watches[budgets].put_nowait({"type": "ERROR", "object": {"code": 410}})
-                assert await next_events(inbox) == ["b"]
+                assert await next_events(inbox) == ["team/b"]
                 assert reflector.lists == 2
 
     asyncio.run(story())
@@ -201,12 +205,12 @@ def test_a_kind_that_stays_refused_is_given_up(tmp_path: Path, monkeypatch: pyte
     async def story() -> None:
         async with serving(tmp_path) as (api, client):
             budgets = RESOURCES["PodDisruptionBudget"].collection
-            first = {"metadata": {"resourceVersion": "5"}, "items": [node("a", "1")]}
+            first = {"metadata": {"resourceVersion": "5"}, "items": [budget("a", "1")]}
             api.answers["GET", budgets] = [(200, first), (403, {})]
             async with following(client, "PodDisruptionBudget") as (inbox, _):
-                assert await next_events(inbox) == ["a"]
+                assert await next_events(inbox) == ["team/a"]
                 api.watches[budgets].put_nowait({"type": "ERROR", "object": {"code": 410}})
-                assert await next_events(inbox) == ["-a"]
+                assert await next_events(inbox) == ["-team/a"]
 
     asyncio.run(story())
 

@@ -6,8 +6,7 @@ from pumice.framework.plugin import Plugin
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.subgroups import GroupSet, Member
 from pumice.kai.view.tasks import TaskView
-
-TASK_PRIORITY_LABEL = "kai.scheduler/task-priority"
+from pumice.model import keys
 
 
 class Priority(Plugin):
@@ -77,7 +76,7 @@ class TaskOrder(Plugin):
 
 
 def _rank(task: TaskView) -> tuple[int, int]:
-    text = task.task.labels.get(TASK_PRIORITY_LABEL)
+    text = task.task.labels.get(keys.TASK_PRIORITY_LABEL)
     if text is None:
         return 1, 0
     try:
@@ -104,5 +103,5 @@ class Ray(Plugin):
 
     def task_order(self, left: TaskView, right: TaskView) -> int:
         """By the kind of node."""
-        key = "ray.io/node-type"
+        key = keys.RAY_NODE_TYPE
         return (right.task.labels.get(key) == "head") - (left.task.labels.get(key) == "head")

@@ -15,6 +15,7 @@ from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.stage import USED
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import World, is_ready, world_of
+from pumice.model import keys
 from pumice.model.api import PodAffinityTerm, PodSpec
 from pumice.model.gpu import WHOLE
 from pumice.model.node import Node
@@ -23,7 +24,6 @@ from pumice.model.resources import PODS, dim_name
 from pumice.model.selectors import label_selector_matches
 
 Bools = npt.NDArray[np.bool_]
-MIG_STRATEGY: Final = "nvidia.com/mig.strategy"
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
 
@@ -40,7 +40,7 @@ class Predicates(Plugin):
         self._usable = np.zeros(len(self._world.nodes.there), dtype=np.bool_)
         for node in nodes:
             self._usable[node.row] = _usable(node)
-        self._strategy = {n.row: n.labels.get(MIG_STRATEGY, "none") for n in nodes}
+        self._strategy = {n.row: n.labels.get(keys.MIG_STRATEGY, "none") for n in nodes}
         self._biggest: dict[int, int] = {}
         ssn.add_pre_predicate_fn(self.name, self._possible)
         ssn.add_victim_invariant_pre_predicate_fn(self.name, self._possible)
@@ -198,7 +198,7 @@ class Predicates(Plugin):
 
 def _legacy_mig(task: TaskView) -> bool:
     """Does it ask for MIG instances by annotation, so that nobody knows which of them it has?"""
-    return any(key.startswith("nvidia.com/mig-") for key in task.task.annotations)
+    return any(key.startswith(keys.MIG_ANNOTATIONS) for key in task.task.annotations)
 
 
 def _usable(node: Node) -> bool:

@@ -11,9 +11,10 @@ from pumice.errors import InvalidInput
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.stage import ACTIVE, ALLOCATED, USED, Stage
 from pumice.kai.view.subgroups import GroupSet, Member, PodSet
-from pumice.kai.view.tasks import SUBGROUP_LABEL, TaskView
+from pumice.kai.view.tasks import TaskView
 from pumice.model.job import Job
-from pumice.model.kai import LAST_EVICTION, LAST_START, STALE_SINCE, KaiPodGroupSpec
+from pumice.model.kai import KaiPodGroupSpec
+from pumice.model.keys import LAST_EVICTION, LAST_START, STALE_SINCE, SUBGROUP_LABEL
 
 DEFAULT_SET: Final = "default"
 NON_PREEMPTIBLE_FROM: Final = 100

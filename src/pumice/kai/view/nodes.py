@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pumice.kai.view.devices import SharedGpu, booking_marks
 from pumice.kai.view.stage import Stage
 from pumice.kai.view.tasks import GPU_NAMES, Request, TaskView
+from pumice.model import keys
 from pumice.model.gpu import WHOLE, GpuRequest
 from pumice.model.node import Node
 from pumice.model.resources import dim
@@ -18,7 +19,6 @@ from pumice.state.table import NodeTable
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 UNSYNCED: Final = 100
 """MiB that a GPU counts as where no label tells; a request by memory is refused there."""
 WHOLE_GPU: Final = "whole"
@@ -186,7 +186,7 @@ class NodeLedger:
 
 def gpu_memory(node: Node) -> int | None:
     """MiB of each GPU of a node, as its label tells, in hundreds; None where none does."""
-    text = node.labels.get(MEMORY_LABEL, "")
+    text = node.labels.get(keys.GPU_MEMORY_LABEL, "")
     if not (text.isascii() and text.isdigit()):
         return None
     memory = int(text)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pumice.kai.view.jobs import JobView
     from pumice.kai.view.subgroups import PodSet
 
-SUBGROUP_LABEL: Final = "kai.scheduler/subgroup-name"
 GROUP_LABEL: Final = "runai-gpu-group"
 STUCK_AFTER: Final = 120.0
 """Seconds beyond its deletion time after which a running pod is taken to be stuck."""

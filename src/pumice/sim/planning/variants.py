@@ -11,6 +11,7 @@ import msgspec
 
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput, PumiceError
+from pumice.model import keys
 from pumice.model.api import NodeObject
 from pumice.model.resources import Resources, dim
 from pumice.model.task import GPU_RESOURCES
@@ -18,8 +19,6 @@ from pumice.sim.draws import stream
 from pumice.sim.faults import PlannedFault
 from pumice.sim.scenario import Scenario
 from pumice.sim.study.playing import Played, Task, World, play, unpacked
-
-HOSTNAME = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ def with_nodes(scenario: Scenario, group: str, count: int) -> Scenario:
 
 
 def _renamed(node: NodeObject, name: str) -> NodeObject:
-    labels = {**(node.metadata.labels or {}), HOSTNAME: name}
+    labels = {**(node.metadata.labels or {}), keys.HOSTNAME: name}
     metadata = msgspec.structs.replace(node.metadata, name=name, uid=name, labels=labels)
     return msgspec.structs.replace(node, metadata=metadata)
 
