@@ -74,7 +74,8 @@ CONF = load(
     + "".join(
         f"  - name: {name}\n"
         for name in sorted(default_registry().plugins)
-        if name not in ("extender", "random", "capacity")  # calls a service; draws; excludes proportion
+        # calls a service; draws; excludes proportion; answer KAI's actions
+        if name not in ("extender", "random", "capacity") and not name.startswith("kai/")
     ),
     catalogue_of(default_registry()),
 ).conf

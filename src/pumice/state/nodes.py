@@ -71,7 +71,7 @@ def _allocatable(obj: NodeObject) -> Resources:
             continue
         try:
             extra[d] = extra.get(d, 0) + int(float(written))
-        except ValueError:
+        except (ValueError, OverflowError):
             raise InvalidInput(
                 f"node {obj.metadata.name!r}: annotation {key} must be a number, got {written!r}"
             ) from None

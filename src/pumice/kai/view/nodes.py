@@ -187,7 +187,7 @@ class NodeLedger:
 def gpu_memory(node: Node) -> int | None:
     """MiB of each GPU of a node, as its label tells, in hundreds; None where none does."""
     text = node.labels.get(keys.GPU_MEMORY_LABEL, "")
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
         return None
     memory = int(text)
     if memory >= 2**30:  # bytes, by mistake

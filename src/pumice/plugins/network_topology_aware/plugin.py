@@ -271,7 +271,7 @@ class NetworkTopologyAware(Plugin):
         total: Floats = np.zeros(len(rows))
         weights = 0.0
         for tier, places in domains.tiers():
-            share = self._fading ** (tier - 1)
+            share = self._fading ** min(max(tier - 1, 0), 1000)  # a tier is what somebody wrote
             total += share * scores[places[rows.index]]
             weights += share
         return total / weights if weights else total
