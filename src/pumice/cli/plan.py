@@ -50,7 +50,7 @@ def plan(
 ) -> None:
     """Find how many nodes a goal needs, or say what more load or failing nodes would do."""
     from pumice.cli.planning import Asked, go
-    from pumice.cli.playing import changed, chosen_confs
+    from pumice.cli.playing import changed, chosen_conf
     from pumice.cli.progress import terminable
     from pumice.scheduler.assembly import catalogue_of
     from pumice.sim.scenario import plugin_directory, read_scenario
@@ -59,10 +59,7 @@ def plan(
     plugins = plugins_dir or plugin_directory(scenario)
     catalogue = catalogue_of(registry_with(plugins))
     read = read_scenario(scenario, catalogue)
-    name, chosen = next(iter(read.configurations.items()))
-    if conf is not None:
-        known = {conf: read.configurations[conf]} if conf in read.configurations else chosen_confs([conf], catalogue)
-        name, chosen = next(iter(known.items()))
+    name, chosen = chosen_conf(read, conf, catalogue)
     world = World(changed(read.under({name: chosen}), horizon), plugins.resolve() if plugins else None)
     asked = Asked(goal, vary, between, load, fail, at, repair, seeds, jobs)
     with terminable():

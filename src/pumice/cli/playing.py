@@ -47,6 +47,14 @@ def chosen_confs(given: list[str], catalogue: Catalogue) -> dict[str, SchedulerC
     return chosen
 
 
+def chosen_conf(scenario: Scenario, conf: str | None, catalogue: Catalogue) -> tuple[str, SchedulerConf]:
+    """One configuration with its name: that of the command line (of the scenario, or a file), else the first."""
+    if conf is None:
+        return next(iter(scenario.configurations.items()))
+    known = scenario.configurations.get(conf)
+    return (conf, known) if known is not None else next(iter(chosen_confs([conf], catalogue).items()))
+
+
 def changed(scenario: Scenario, horizon: str | None) -> Scenario:
     """The scenario with another end, where the command line says one."""
     if horizon is None:

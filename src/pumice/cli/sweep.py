@@ -48,7 +48,7 @@ def sweep(
     json: JsonOption = False,
 ) -> None:
     """Vary arguments of a configuration, and say which values are better than those it has."""
-    from pumice.cli.playing import changed, chosen_confs
+    from pumice.cli.playing import changed, chosen_conf
     from pumice.cli.progress import terminable
     from pumice.cli.studies import Files, Wanted, play_study
     from pumice.scheduler.assembly import catalogue_of
@@ -59,10 +59,7 @@ def sweep(
     plugins = plugins_dir or plugin_directory(scenario)
     catalogue = catalogue_of(registry_with(plugins))
     read = read_scenario(scenario, catalogue)
-    base = next(iter(read.configurations.values()))
-    if conf is not None:
-        known = read.configurations.get(conf)
-        base = known if known is not None else next(iter(chosen_confs([conf], catalogue).values()))
+    _, base = chosen_conf(read, conf, catalogue)
     try:
         confs = grid(base, [parse_vary(text) for text in vary], catalogue)
     except InvalidInput as exc:

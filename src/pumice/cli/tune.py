@@ -61,7 +61,7 @@ def tune(
     json: JsonOption = False,
 ) -> None:
     """Search the arguments of a conf by simulation, and recommend what is better on days that had no part in it."""
-    from pumice.cli.playing import changed, chosen_confs
+    from pumice.cli.playing import changed, chosen_conf
     from pumice.cli.progress import terminable
     from pumice.cli.tuning import Asked, go
     from pumice.scheduler.assembly import catalogue_of
@@ -69,11 +69,9 @@ def tune(
 
     plugins = plugins_dir or plugin_directory(scenario)
     registry = registry_with(plugins)
-    read = read_scenario(scenario, catalogue_of(registry))
-    base = next(iter(read.configurations.values()))
-    if conf is not None:
-        known = read.configurations.get(conf)
-        base = known if known is not None else next(iter(chosen_confs([conf], catalogue_of(registry)).values()))
+    catalogue = catalogue_of(registry)
+    read = read_scenario(scenario, catalogue)
+    _, base = chosen_conf(read, conf, catalogue)
     asked = Asked(
         tuple(over or ()), tuple(objectives or ("wait.mean",)), runs, seeds, split, queue_loss, seed, study, write, jobs
     )
