@@ -56,6 +56,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "short.yaml").write_text(SHORT)
     (home / "jobs.yaml").write_text(JOBS)
     (home / "jobs.csv").write_text("job,submit_s,duration_s\n" + "".join(f"j{d},{86400 * d},60\n" for d in range(9)))
+    (home / "examples").symlink_to(ROOT / "examples")
+    (home / "DIR").mkdir()
+    for name, content in DATA.items():
+        (home / "DIR" / name).write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
     (home / "mine.conf").write_text("actions: enqueue, allocate\ntiers: [{plugins: [{name: gang}, {name: binpack}]}]\n")
     return home
 
@@ -69,6 +73,10 @@ def test_every_command_of_the_pages_works(command: str, home: Path, monkeypatch:
         assert all(option in ran.stdout for option in words if option.startswith("--"))
         return
     assert words[0] == "pumice"
+    if "past" in words and "--history" not in words and not (home / "past").exists():
+        CliRunner().invoke(app, ["simulate", "day.yaml", "--only", "mine", "--history", "past"])
+    if "week.yaml" in words and not (home / "week.yaml").exists():
+        CliRunner().invoke(app, ["trace", "from", "history", "past", "--write", "week.csv.gz"])
     result = CliRunner().invoke(app, words[1:])
     assert result.exit_code == 0, f"{result.stdout}{result.stderr}"
 
@@ -77,7 +85,11 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.filterwarnings("ignore:::distributed")
-@pytest.mark.parametrize("code", SNIPPETS, ids=["dask", "study", "plots", "parts"])
+@pytest.mark.parametrize(
+    "code",
+    [pytest.param(SNIPPETS[0], marks=pytest.mark.slow), *SNIPPETS[1:]],
+    ids=["dask", "study", "plots", "parts"],
+)
 def test_the_python_of_the_page_runs(code: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(home)
     exec(compile(code, "docs/simulator.md", "exec"), {"__name__": "page"})
@@ -147,18 +159,19 @@ DATA = {
 """A little of each format, under the names that the page gives them."""
 
 
-@pytest.mark.parametrize("text", re.findall(r"```yaml\n(.*?)```", TRACES, re.DOTALL), ids=["philly", "openb", "swf"])
-def test_every_scenario_of_the_page_about_traces_runs_to_its_end(text: str, tmp_path: Path) -> None:
-    for name, content in DATA.items():
-        packed = gzip.compress(content.encode()) if name.endswith(".gz") else content.encode()
-        (tmp_path / name).write_bytes(packed)
-    (tmp_path / "s.yaml").write_text(text)
-    result = CliRunner().invoke(app, ["simulate", str(tmp_path / "s.yaml"), "--json"])
+@pytest.mark.parametrize("name", ["philly", "openb", "swf"])
+def test_every_scenario_for_a_public_log_runs_at_once_where_the_data_is_given(name: str, home: Path) -> None:
+    file = ROOT / "examples" / "scenarios" / f"{name}.yaml"
+    assert f"simulate examples/scenarios/{name}.yaml --data DIR" in TRACES
+    result = CliRunner().invoke(app, ["simulate", str(file), "--data", str(home / "DIR"), "--json"])
     assert result.exit_code == 0, result.stderr
     for run in json.loads(result.stdout)["runs"]:
         assert run["total"]["jobs"] > 5
         assert run["total"]["unfinished"] == 0
     assert result.stderr == ""
+    missing = CliRunner().invoke(app, ["simulate", str(file)])
+    assert missing.exit_code == 1
+    assert "say with --data DIR where the data is" in missing.stderr
 
 
 def test_the_columns_and_formats_of_the_page_are_those_of_the_code(tmp_path: Path) -> None:

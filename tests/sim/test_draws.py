@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.sim.cluster import Delays
-from pumice.sim.draws import Choice, Constant, Exponential, Lognormal, Uniform, stream, uniform_of
+from pumice.sim.draws import Constant, Exponential, Lognormal, Uniform, WeightedChoice, stream, uniform_of
 from pumice.sim.faults import Faults
 from pumice.sim.shaking import Shake
 from pumice.sim.traces import TraceJob
@@ -25,8 +26,8 @@ BASE = Generator(
     name="g",
     arrivals=Arrivals(every_s=600, count=300),
     duration=Lognormal(600, 3600),
-    pods=Choice((1, 2, 4), (3, 2, 1)),
-    gpu=Choice((1, 8), (3, 1)),
+    pods=WeightedChoice((1, 2, 4), (3, 2, 1)),
+    gpu=WeightedChoice((1, 8), (3, 1)),
     users=7,
 )
 
@@ -53,7 +54,7 @@ def test_another_load_or_pattern_moves_the_jobs_and_changes_none(arrivals: Arriv
 
 @pytest.mark.parametrize("field", ["duration", "pods", "gpu"])
 def test_a_quantity_that_is_drawn_otherwise_leaves_the_others_as_they_were(field: str) -> None:
-    other = list(replace(BASE, **{field: Uniform(2, 9)}).jobs(1))
+    other = list(replace(BASE, **cast("Any", {field: Uniform(2, 9)})).jobs(1))
     for before, after in zip(BASE.jobs(1), other, strict=True):
         assert before.submit_s == after.submit_s
         assert field == "duration" or before.duration_s == after.duration_s
@@ -118,7 +119,7 @@ def test_a_pod_fails_at_the_same_age_whatever_other_pods_were_created_before() -
 
 
 def test_every_distribution_can_be_pickled_and_gives_the_same_again() -> None:
-    for draw in (Constant(3), Uniform(1, 2), Exponential(5), Lognormal(60, 600), Choice((1, 2), (1, 3))):
+    for draw in (Constant(3), Uniform(1, 2), Exponential(5), Lognormal(60, 600), WeightedChoice((1, 2), (1, 3))):
         again = pickle.loads(pickle.dumps(draw))
         assert again == draw
         assert again(stream(1, "x")) == draw(stream(1, "x"))

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice.sim.cluster import Delays
 from pumice.sim.faults import Faults, PlannedFault
 from pumice.sim.results import encode
 from pumice.sim.traces import TraceJob
 from pumice.state.invariants import violations
 from sim.worlds import by_name, job, nodes, simulation, specs
+
+pytestmark = pytest.mark.law
 
 PROCESSORS = 8
 
@@ -92,7 +95,7 @@ def conf(action: str, *plugins: str) -> dict[str, Any]:
     ],
 )
 @given(workload=workloads)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_policy_starts_every_job_when_the_simple_simulator_does(
     policy: str, settings_of: dict[str, Any], strategy: str, workload: Workload
 ) -> None:
@@ -100,7 +103,7 @@ def test_a_policy_starts_every_job_when_the_simple_simulator_does(
 
 
 @given(workload=workloads)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_backfilling_never_delays_the_first_job_that_waits(workload: Workload) -> None:
     """The head of the queue starts no later than if nobody had been let past it."""
     eased, strict = starts_of(workload, conf("easybackfill"), "traverse"), starts_of(workload, conf("allocate"), "fifo")

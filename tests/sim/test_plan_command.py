@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 from pumice.cli.app import app
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
-from pumice.sim.planning import Player, Variant, size
+from pumice.sim.planning import Variant, VariantPlayer, size
 from pumice.sim.planning.formula import demanded
-from pumice.sim.planning.variants import Failure
+from pumice.sim.planning.variants import NodeFailure
 from pumice.sim.results.gates import parse_gate
 from pumice.sim.results.pairs import typical
 from pumice.sim.scenario import read_scenario
-from pumice.sim.study.playing import World
+from pumice.sim.study.playing import StudyWorld
 
 DAY = """\
 name: day
@@ -51,7 +51,7 @@ def plan(*words: str, code: int = 0) -> Any:
 
 def test_the_answer_is_within_one_node_of_looking_everywhere(home: Path) -> None:
     scenario = read_scenario(home / "day.yaml", catalogue_of(default_registry()))
-    player = Player(World(scenario), "default", range(1, 4))
+    player = VariantPlayer(StudyWorld(scenario), "default", range(1, 4))
     found = size(player, Variant(), "n", parse_gate("wait.p95 < 10m"), 1, 6)
     waits = {}
     for count in range(1, 7):
@@ -90,7 +90,7 @@ def test_the_jobs_that_a_failure_hits_are_those_of_playing_it(home: Path) -> Non
     data = json.loads(plan("--fail", "1@n", "--at", "1h", "--seeds", "1", "-o", "json").stdout)
     [note] = [text for text in data["comparison"]["notes"] if "jobs are hit" in text]
     scenario = read_scenario(home / "day.yaml", catalogue_of(default_registry()))
-    [node] = Failure(1, "n", 3600).nodes(scenario, 1)
+    [node] = NodeFailure(1, "n", 3600).nodes(scenario, 1)
     (home / "day.yaml").write_text(f"{DAY}faults: {{planned: [{{at: 1h, fail: {node}}}]}}\n")
     ran = CliRunner().invoke(app, ["simulate", "day.yaml", "--seed", "1", "--record", "run.jsonl"])
     assert ran.exit_code == 0, ran.stderr
@@ -104,7 +104,7 @@ def agrees(tmp_path: Path, jobs: int, seeds: int) -> None:
     """Mean wait before four servers at 70 % load: simulated, and by Erlang's formula."""
     (tmp_path / "queue.yaml").write_text(QUEUE % jobs)
     scenario = read_scenario(tmp_path / "queue.yaml", catalogue_of(default_registry()))
-    player = Player(World(scenario), "plain", range(1, seeds + 1))
+    player = VariantPlayer(StudyWorld(scenario), "plain", range(1, seeds + 1))
     runs = player(Variant())
     means = [done.summary.total.wait.mean for done in runs.values() if done.summary.total.wait]
     found = typical(means, "difference")

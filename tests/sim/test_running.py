@@ -15,8 +15,9 @@ from pumice.model.node import Node
 from pumice.model.task import Task
 from pumice.sim.cluster import Delays
 from pumice.sim.faults import Faults, PlannedFault
-from pumice.sim.jobs import Reaction, Work
+from pumice.sim.jobs import Work
 from pumice.sim.parts import node
+from pumice.workloads.policies import Reaction
 from sim.worlds import by_name, job, nodes, simulation, specs, stays
 
 

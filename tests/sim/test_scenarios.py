@@ -12,7 +12,7 @@ from pumice.model.api import NodeObject, QueueObject
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.job_manifests import read_manifests
 from pumice.sim.recorder import MODEL_LABEL
-from pumice.sim.scenario import Scenario, plugin_directory, read_scenario
+from pumice.sim.scenario import SimScenario, plugin_directory, read_scenario
 
 SMALL = """\
 cluster:
@@ -23,7 +23,7 @@ workload:
 """
 
 
-def read(tmp_path: Path, text: str) -> Scenario:
+def read(tmp_path: Path, text: str) -> SimScenario:
     path = tmp_path / "s.yaml"
     path.write_text(text, encoding="utf-8")
     return read_scenario(path, catalogue_of(default_registry()))
@@ -92,7 +92,7 @@ def test_workloads_are_merged_in_the_order_of_submission(tmp_path: Path) -> None
         (SMALL, SMALL + "seed: 1\nseed: 2\n", "7:1", "the key 'seed' stands here a second time"),
         (SMALL, SMALL + "delays: {bindFailures: 2}\n", "6:9", "bindFailures must be a probability"),
         (SMALL, SMALL + "faults:\n  planned: [{at: 1h, fail: n9}]\n", "7:28", "node 'n9' is not in the cluster"),
-        (SMALL, SMALL + "faults:\n  planned: [{at: 1h}]\n", "7:13", "must have one of fail, drain, return, join"),
+        (SMALL, SMALL + "faults:\n  planned: [{at: 1h}]\n", "7:13", "must have one of fail, drain, cordon, return"),
         (SMALL, SMALL + "configurations: {}\n", "6:17", "needs at least one configuration"),
         (SMALL, "cluster: {\n", "2:1", "not YAML"),
     ],

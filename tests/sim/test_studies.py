@@ -27,7 +27,7 @@ from pumice.sim.results import decode, encode
 from pumice.sim.results.metrics import METRICS
 from pumice.sim.scenario import read_scenario
 from pumice.sim.study import LocalExecutor, Study, study
-from pumice.sim.study.playing import Task, World, registry_of
+from pumice.sim.study.playing import StudyRun, StudyWorld, registry_of
 from pumice.sim.study.running import run_all, seeds_from
 from pumice.sim.study.stopping import parse_seeds, parse_sure
 from pumice.sim.study.workers import WorkerLost
@@ -61,8 +61,8 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def world(scenario: Path) -> World:
-    return World(read_scenario(scenario, catalogue_of(registry_of(PLUGINS))), PLUGINS)
+def world(scenario: Path) -> StudyWorld:
+    return StudyWorld(read_scenario(scenario, catalogue_of(registry_of(PLUGINS))), PLUGINS)
 
 
 @pytest.fixture(scope="module")
@@ -154,16 +154,16 @@ def test_configurations_of_one_seed_see_the_same_jobs(eight: Study) -> None:
     assert set(eight.jobs.where(seed=1)["submit"]) != set(eight.jobs.where(seed=2)["submit"])
 
 
-def test_a_run_that_fails_is_lost_and_named_and_the_others_go_on(world: World, tmp_path: Path) -> None:
-    broken = World(world.scenario, tmp_path / "not-there")
+def test_a_run_that_fails_is_lost_and_named_and_the_others_go_on(world: StudyWorld, tmp_path: Path) -> None:
+    broken = StudyWorld(world.scenario, tmp_path / "not-there")
     runs = run_all(broken, [1])
     assert [(lost.task, "not a directory" in lost.why) for lost in runs.lost] == [
-        (Task("plain", 1), True), (Task("packed", 1), True),
+        (StudyRun("plain", 1), True), (StudyRun("packed", 1), True),
     ]  # fmt: skip
     assert runs.complete_seeds() == []
 
 
-def test_seeds_are_played_until_the_figures_are_sure_whatever_the_number_of_cores(world: World) -> None:
+def test_seeds_are_played_until_the_figures_are_sure_whatever_the_number_of_cores(world: StudyWorld) -> None:
     sure = parse_sure("utilisation.gpu 3%")
     found = []
     for count in (0, 3):

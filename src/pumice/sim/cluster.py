@@ -8,7 +8,7 @@ scheduler that promises the same room twice is found out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -126,6 +126,8 @@ class SimCluster:
         self.decisions = 0
         """Binds, evictions and admissions that were carried out."""
         self.owner: PodOwner | None = None
+        self.witness: Callable[[Sequence[ClusterEvent]], None] | None = None
+        """Is shown what happened as it is handed over."""
         self._watcher = watcher
         self._events: list[ClusterEvent] = []
         self._made = 0
@@ -140,6 +142,8 @@ class SimCluster:
     def drain(self) -> Iterable[ClusterEvent]:
         """Everything that happened since the last call, in order."""
         events, self._events = self._events, []
+        if self.witness is not None:
+            self.witness(events)
         return events
 
     def submit(self, intents: Sequence[Intent]) -> None:
@@ -209,6 +213,13 @@ class SimCluster:
         self.cordon(name, True)
         self.log.write(self.timeline.now, f"node {name} drains")
         for pod in list(node.pods.values()):
+            self._lose(pod, "PodEvicted", "restarted")
+
+    def take_pods(self, job: str, count: int) -> None:
+        """Somebody takes so many pods of a job that hold room, the last ones first; none of a job that is not there."""
+        held = [pod for pod in self.pods.values() if pod.job.spec.key == job and pod.node]
+        for pod in held[-count:]:
+            self.log.write(self.timeline.now, f"take {pod.key}")
             self._lose(pod, "PodEvicted", "restarted")
 
     def cordon(self, name: str, unschedulable: bool) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.model.api import AnyObject, NodeObject, QueueObject
-from pumice.sim.job_manifests import Manifests
+from pumice.sim.job_manifests import JobManifests
 from pumice.sim.jobs import SIM_RUN_ANNOTATION
 from pumice.sim.run import default_queue
 from pumice.sim.workload import Generator, TracePart
@@ -34,7 +34,7 @@ class Draft:
     """The parts of a scenario, as they are read."""
 
     objects: list[AnyObject] = field(default_factory=list)
-    manifests: list[Manifests] = field(default_factory=list)
+    manifests: list[JobManifests] = field(default_factory=list)
     generators: list[Generator] = field(default_factory=list)
     traces: list[TracePart] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -76,7 +76,7 @@ class Lognormal:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class WeightedChoice:
     """One of several numbers, by weight."""
 
     values: tuple[float, ...]

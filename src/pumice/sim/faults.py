@@ -1,4 +1,4 @@
-"""What goes wrong in a run: nodes that fail, drain, return or join, drawn from a seed or planned by the minute."""
+"""What goes wrong in a run: nodes that fail, drain, close, return or join, pods that are lost; drawn or planned."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from pumice.model.api import NodeObject
 from pumice.sim.cluster import SimCluster
 from pumice.sim.draws import stream
 
-FaultKind = Literal["fail", "drain", "return", "join"]
+FaultKind = Literal["fail", "drain", "cordon", "return", "join", "evict"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that happens to one node."""
+    """One thing that happens to one node, or to pods of one job."""
 
     time: float
     kind: FaultKind
     node: str
+    """… or the job, of those that lose pods."""
     object: NodeObject | None = None
     """The node as it joins or returns."""
+    pods: int = 0
 
     def happen(self, cluster: SimCluster) -> None:
         """Let it happen."""
@@ -31,6 +33,10 @@ class Fault:
                 cluster.fail(self.node)
             case "drain":
                 cluster.drain_node(self.node)
+            case "cordon":
+                cluster.cordon(self.node, True)
+            case "evict":
+                cluster.take_pods(self.node, self.pods)
             case _ if self.node in cluster.nodes:
                 cluster.log.write(cluster.timeline.now, f"node {self.node} returns")
                 cluster.cordon(self.node, False)
@@ -49,6 +55,8 @@ class PlannedFault:
     """How long until the node is back."""
     objects: tuple[NodeObject, ...] = ()
     """Nodes that join."""
+    losses: tuple[tuple[str, int], ...] = ()
+    """Jobs that lose pods, with how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +77,12 @@ class Faults:
 
     def plan(self, nodes: Sequence[NodeObject], seed: int, horizon_s: float) -> Iterator[Fault]:
         """Every fault of the run. Drawn ones need a horizon, or end after a year."""
-        by_name = {node.metadata.name: node for node in nodes}
+        by_name = {node.metadata.name: node for node in (*nodes, *self.joining)}
         for fault in self.planned:
             for obj in fault.objects:
                 yield Fault(fault.time, "join", obj.metadata.name, obj)
+            for job, pods in fault.losses:
+                yield Fault(fault.time, "evict", job, pods=pods)
             for name in fault.nodes:
                 yield Fault(fault.time, fault.kind, name, by_name.get(name))
                 if math.isfinite(fault.for_s):
@@ -80,7 +90,8 @@ class Faults:
         if not self.nodes_every_s:
             return
         end = horizon_s if math.isfinite(horizon_s) else 365 * 86_400.0
-        for name, node in by_name.items():
+        for node in nodes:
+            name = node.metadata.name
             rng = stream(seed, "node", name)
             time = 0.0
             while True:

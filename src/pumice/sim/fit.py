@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from pumice.model.api import NodeObject
+from pumice.model.quantity import bytes_text
 from pumice.model.resources import MEMORY, PODS, Resources, dim, dim_name, unit
 from pumice.model.task import GPU_RESOURCES
 from pumice.sim.jobs import GPU_MILLI, Demand, JobSpec, PodKind
-from pumice.sim.traces.quantity import memory_text
 
 Amounts = tuple[tuple[int, int], ...]
 
@@ -90,5 +90,5 @@ def _asks(d: int, value: int) -> str:
 
 def _amount(d: int, value: int) -> str:
     if d == MEMORY:
-        return memory_text(value)
+        return bytes_text(value)
     return f"{value / (1000 if d == GPU_MILLI else unit(d)):g}"

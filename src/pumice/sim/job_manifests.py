@@ -30,7 +30,7 @@ from pumice.sim.jobs import (
     Work,
     demand_of,
 )
-from pumice.workloads.grouping import Part, least_members, least_resources, pod_queue
+from pumice.workloads.grouping import EqualPods, least_members, least_resources, pod_queue
 from pumice.workloads.pods import identity_labels
 from pumice.workloads.policies import Answers, answers_of
 from pumice.workloads.vcjob import Template, VcJobSpec, minimum_of, pod_name, roles_of, template_of
@@ -52,7 +52,7 @@ class _Job(msgspec.Struct, rename="camel", kw_only=True):
 
 
 @dataclass(slots=True)
-class Manifests:
+class JobManifests:
     """What manifests say: objects that are simply there, and jobs."""
 
     objects: list[api.AnyObject] = field(default_factory=list)
@@ -61,13 +61,13 @@ class Manifests:
     """Kinds that nothing here reads."""
 
 
-def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None) -> Manifests:
+def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None) -> JobManifests:
     """Everything in a file of manifests. *run_s*: how long pods run that do not say.
 
     :raises InvalidInput: the file cannot be read, or a document breaks a rule; names file and line.
     """
     there = manifests.read([path])
-    found = Manifests(unread=there.unread)
+    found = JobManifests(unread=there.unread)
     groups: dict[str, api.PodGroup] = {}
     pods: dict[str, list[tuple[api.Pod, str]]] = {}
     for obj, place in there.objects:
@@ -285,7 +285,7 @@ def _shared(spec: api.PodSpec, notes: Mapping[str, str] | None) -> int | None:
 def _minimum(kinds: list[PodKind], least: int, roles: Mapping[str, int]) -> api.ResourceList:
     """What the first *least* pods ask for together."""
     parts = [
-        Part(len(k.names), min(roles.get(k.role, len(k.names)), len(k.names)), Resources(dict(k.demand.items)))
+        EqualPods(len(k.names), min(roles.get(k.role, len(k.names)), len(k.names)), Resources(dict(k.demand.items)))
         for k in kinds
     ]
     return {name: v for name, v in least_resources(parts, least).as_written().items() if name != "pods" and v}

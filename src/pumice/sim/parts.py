@@ -11,7 +11,7 @@ import msgspec
 
 from pumice.model import keys
 from pumice.model.api import Metadata, NodeObject, NodeSpec, NodeStatus, QueueObject, QueueSpec, QueueStatus, Taint
-from pumice.sim.draws import Choice, Constant, Draw, Exponential, Lognormal, Uniform
+from pumice.sim.draws import Constant, Draw, Exponential, Lognormal, Uniform, WeightedChoice
 from pumice.sim.faults import FaultKind, Faults, PlannedFault
 from pumice.sim.reading import Section, Value
 from pumice.sim.recorder import MODEL_LABEL
@@ -170,7 +170,7 @@ def _draw(value: Value, one: Callable[[Value], float]) -> Draw:
             weights = {one(given.key(k)): v.number() for k, v in given.pairs()}
             if not any(weights.values()):
                 raise given.error("at least one weight must be above 0")
-            return Choice(tuple(weights), tuple(weights.values()))
+            return WeightedChoice(tuple(weights), tuple(weights.values()))
         case "uniform":
             ends = [one(item) for item in given.items()]
             if len(ends) != 2 or ends[0] > ends[1]:
@@ -187,10 +187,11 @@ def _draw(value: Value, one: Callable[[Value], float]) -> Draw:
     raise value.error(f"must have one key: choice, uniform, exponential or lognormal, got {kind!r}")
 
 
-def read_trace(value: Value, base: Path) -> TracePart:
-    """A trace, and how its jobs are submitted."""
+def read_trace(value: Value, folder: Callable[[Value], Path]) -> TracePart:
+    """A trace, and how its jobs are submitted; *folder* says where a file is."""
     with value.section() as s:
-        path = base / s.need("file").text()
+        file = s.need("file")
+        path = folder(file) / file.text()
         known = found.one_of(FORMATS) if (found := s.get("format")) else None
         window = s.get("window")
         ends = [item.duration() for item in window.items()] if window is not None else []
@@ -270,13 +271,14 @@ def read_faults(value: Value | None, nodes: Sequence[NodeObject]) -> Faults:
 
 
 def _planned(value: Value, names: set[str]) -> PlannedFault:
-    kinds: tuple[FaultKind, ...] = ("fail", "drain", "return", "join")
+    kinds: tuple[FaultKind, ...] = ("fail", "drain", "cordon", "return", "join", "evict")
     with value.section() as s:
         at = s.need("at").duration()
         length = s.duration("for", math.inf)
         what: FaultKind | None = None
         affected: list[str] = []
         objects: list[NodeObject] = []
+        losses: list[tuple[str, int]] = []
         for kind in kinds:
             found = s.get(kind)
             if found is None:
@@ -286,6 +288,9 @@ def _planned(value: Value, names: set[str]) -> PlannedFault:
             what = kind
             if kind == "join":
                 objects = read_nodes_of(found, Path())
+                names |= {obj.metadata.name for obj in objects}
+            elif kind == "evict":
+                losses = [(job if "/" in job else f"default/{job}", pods.integer(1)) for job, pods in found.pairs()]
             else:
                 affected = found.texts()
                 unknown = next((n for n in affected if n not in names), None)
@@ -293,7 +298,7 @@ def _planned(value: Value, names: set[str]) -> PlannedFault:
                     raise found.error(f"node {unknown!r} is not in the cluster")
         if what is None:
             raise value.error(f"must have one of {', '.join(kinds)}")
-    return PlannedFault(at, what, tuple(affected), length, tuple(objects))
+    return PlannedFault(at, what, tuple(affected), length, tuple(objects), tuple(losses))
 
 
 __all__ = ["Section", "node", "read_faults", "read_generator", "read_nodes_of", "read_queues", "read_trace"]

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pumice.config.durations import SECOND, parse_duration
 from pumice.config.problems import nearest
 from pumice.config.schema import Position
-from pumice.config.tree import Scalar, Sequence, Table, Tree, TreeError, join, kind, plain
+from pumice.config.tree import ConfTable, Scalar, Sequence, Tree, TreeError, join, kind, plain
 from pumice.config.yaml_tree import parse
 from pumice.errors import InvalidInput
 from pumice.model import quantity
@@ -47,7 +47,7 @@ class Value:
 
     @property
     def is_section(self) -> bool:
-        return isinstance(self.tree, Table)
+        return isinstance(self.tree, ConfTable)
 
     @property
     def is_list(self) -> bool:
@@ -135,14 +135,14 @@ class Value:
 
     def pairs(self) -> list[tuple[str, Value]]:
         """The keys and values of a mapping."""
-        if not isinstance(self.tree, Table):
+        if not isinstance(self.tree, ConfTable):
             raise self.wrong("a mapping")
         return [(key, Value(e.value, join(self.path, key), self.source)) for key, e in self.tree.entries.items()]
 
     def key(self, key: str) -> Value:
         """A key of a mapping, read as a value that stands where the key stands."""
         written = read_tree(key, self.source).tree
-        entry = self.tree.entries.get(key) if isinstance(self.tree, Table) else None
+        entry = self.tree.entries.get(key) if isinstance(self.tree, ConfTable) else None
         if entry is not None and isinstance(written, Scalar):
             written = replace(written, position=entry.key_position)
         return Value(written, join(self.path, key), self.source)
@@ -153,7 +153,7 @@ class Value:
 
     def section(self) -> Section:
         """A mapping with known keys."""
-        if not isinstance(self.tree, Table):
+        if not isinstance(self.tree, ConfTable):
             raise self.wrong("a mapping")
         return Section(self.tree, self.path, self.source)
 
@@ -161,7 +161,7 @@ class Value:
 class Section:
     """A mapping whose keys are known. Leaving the block refuses every key that nobody asked for."""
 
-    def __init__(self, table: Table, path: str, source: str) -> None:
+    def __init__(self, table: ConfTable, path: str, source: str) -> None:
         self._table, self._path, self._source = table, path, source
         self._known: list[str] = []
 

@@ -26,7 +26,7 @@ from pumice.sim.results.records import (
     PodOutcome,
     PodRecord,
     QueueRecord,
-    Reason,
+    RecordedReason,
     Sample,
 )
 from pumice.state.cluster import ClusterState
@@ -50,6 +50,8 @@ class Recorder:
         self._wanted: Counter[int] = Counter()
         """How many pods asked for how much of GPUs: what is typical of the workload."""
         self._next_sample = 0.0
+        self.endings: dict[str, str] | None = None
+        """How jobs ended, for whoever writes a history."""
 
     # -- being told -------------------------------------------------------------------------------------------------
     def submitted(self, spec: JobSpec) -> None:
@@ -60,8 +62,10 @@ class Recorder:
 
     def job_over(self, job: SimJob, end: float, outcome: JobOutcome) -> None:
         self._jobs[job.number] = _job_record(job, end, outcome)
+        if self.endings is not None:
+            self.endings[job.spec.key] = outcome
 
-    def job_left(self, job: SimJob, reasons: tuple[Reason, ...]) -> None:
+    def job_left(self, job: SimJob, reasons: tuple[RecordedReason, ...]) -> None:
         """The run ends and the job has not."""
         running = job.running > 0
         self._jobs[job.number] = _job_record(job, None, "running" if running else "pending", () if running else reasons)
@@ -178,7 +182,9 @@ def _pod_record(pod: SimPod, end: float | None, outcome: PodOutcome, lost_s: flo
     )
 
 
-def _job_record(job: SimJob, end: float | None, outcome: JobOutcome, reasons: tuple[Reason, ...] = ()) -> JobRecord:
+def _job_record(
+    job: SimJob, end: float | None, outcome: JobOutcome, reasons: tuple[RecordedReason, ...] = ()
+) -> JobRecord:
     spec = job.spec
     demands = [(kind.demand, len(kind.names)) for kind in spec.kinds]
     return JobRecord(

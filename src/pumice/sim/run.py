@@ -13,6 +13,7 @@ from typing import TextIO
 
 from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.session.runtime import Runtime
+from pumice.history.historian import Historian, Paper
 from pumice.model.api import AnyObject, Metadata, NodeObject, PriorityClass, QueueObject, QueueSpec, QueueStatus
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.loop import Loop
@@ -25,8 +26,9 @@ from pumice.sim.fit import Room
 from pumice.sim.interrupts import Interrupted, noticed
 from pumice.sim.jobs import JobSpec
 from pumice.sim.log import EventLog
+from pumice.sim.measured import SimMeasuring
 from pumice.sim.recorder import SAMPLES, Recorder, queue_record
-from pumice.sim.results.records import Origin, Reason, RunRecord
+from pumice.sim.results.records import Origin, RecordedReason, RunRecord
 
 INTERRUPTED = "interrupted"
 """The failure of a run that the user ended."""
@@ -81,6 +83,7 @@ class Simulation:
         *,
         log: TextIO | None = None,
         progress: Callable[[Progress], None] | None = None,
+        history: Paper | None = None,
     ) -> None:
         self.setting = setting
         self.timeline = Timeline()
@@ -96,6 +99,10 @@ class Simulation:
             pod_failures_every_s=setting.faults.pods_every_s,
         )
         self.loop = Loop(self.cluster, self.cluster, assembly, self.timeline.clock, runtime=Runtime(seed=setting.seed))
+        if history is not None:
+            historian = Historian(self.loop.state, history, strict=True)
+            self.loop.witness, self.recorder.endings = historian, historian.endings
+        self._measuring = SimMeasuring(assembly.conf)
         self.cycles = 0
         self.failure = ""
         """Why the run was stopped before its end, or nothing."""
@@ -204,6 +211,7 @@ class Simulation:
                     self._wake_later(force=True)
 
     def _cycle(self) -> None:
+        self.loop.environment = self._measuring.environment(self.cluster, self.timeline.now)
         report = self.loop.step()
         self._last = report
         self.cycles += 1
@@ -269,21 +277,21 @@ class Simulation:
         rest = [f"and {more:,} more job{'' if more == 1 else 's'} that can never fit"] if more > 0 else []
         return [*self.never_fit[:MOST_NAMED], *rest]
 
-    def _reasons(self, key: str) -> tuple[Reason, ...]:
+    def _reasons(self, key: str) -> tuple[RecordedReason, ...]:
         """Why a job waited in the last cycle."""
         report = self._last
         if report is None:
             return ()
         for error in report.fit_errors.get(key, {}).values():
-            said = tuple(Reason(text=r.text, plugin=r.plugin, nodes=n) for r, n in error.reasons())
+            said = tuple(RecordedReason(text=r.text, plugin=r.plugin, nodes=n) for r, n in error.reasons())
             if said:
                 return said
         refusal = report.refusals.get(key)
         if refusal is None:
             return ()
         if refusal.error is not None and refusal.error.reasons():
-            return tuple(Reason(text=r.text, plugin=r.plugin, nodes=n) for r, n in refusal.error.reasons())
-        return (Reason(text=refusal.text, plugin=refusal.plugin),)
+            return tuple(RecordedReason(text=r.text, plugin=r.plugin, nodes=n) for r, n in refusal.error.reasons())
+        return (RecordedReason(text=refusal.text, plugin=refusal.plugin),)
 
 
 def default_queue(name: str = "default") -> QueueObject:

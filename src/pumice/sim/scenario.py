@@ -11,14 +11,14 @@ from pathlib import Path
 import msgspec
 import numpy
 
-from pumice.config import DEFAULT_CONF, HELM_CONF, Catalogue, Loaded, SchedulerConf, from_data, load
+from pumice.config import DEFAULT_CONF, HELM_CONF, Catalogue, LoadedConf, SchedulerConf, from_data, load
 from pumice.errors import InvalidInput
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model.api import NodeObject
 from pumice.sim.cluster import Delays
 from pumice.sim.draft import Draft, check_queues, digest_of, leave_out_orphans, without_end
 from pumice.sim.faults import Faults
-from pumice.sim.job_manifests import Manifests, read_manifests
+from pumice.sim.job_manifests import JobManifests, read_manifests
 from pumice.sim.jobs import JobSpec
 from pumice.sim.parts import read_faults, read_generator, read_nodes_of, read_queues, read_trace
 from pumice.sim.reading import ScenarioError, Section, Value, read_tree
@@ -33,14 +33,14 @@ BUILT_IN = {"default": DEFAULT_CONF, "helm": HELM_CONF}
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class SimScenario:
     """A scenario as read: everything checked, nothing run."""
 
     name: str
     source: str
     setting: Setting
     configurations: dict[str, SchedulerConf]
-    manifests: tuple[Manifests, ...] = ()
+    manifests: tuple[JobManifests, ...] = ()
     generators: tuple[Generator, ...] = ()
     traces: tuple[TracePart, ...] = ()
     checkpoint_s: float = 0.0
@@ -91,11 +91,11 @@ class Scenario:
             )
         )
 
-    def with_seed(self, seed: int) -> Scenario:
+    def with_seed(self, seed: int) -> SimScenario:
         """The same scenario with other random draws."""
         return replace(self, setting=replace(self.setting, seed=seed))
 
-    def drawn(self, seed: int) -> Scenario:
+    def drawn(self, seed: int) -> SimScenario:
         """One of many scenarios like this one: other draws, and traces that are shaken."""
         parts = [part for part in self.traces if part.shake]
         notes = [f"trace {part.trace.path.name} is shaken by the seed: {part.shake.in_words()}" for part in parts]
@@ -109,17 +109,17 @@ class Scenario:
         by_chance = (setting.faults.nodes_every_s, setting.faults.pods_every_s, setting.delays.bind_failures)
         return bool(self.generators or any(part.shake for part in self.traces) or any(by_chance))
 
-    def with_input(self, name: str, path: Path) -> Scenario:
+    def with_input(self, name: str, path: Path) -> SimScenario:
         """The same scenario, which also depends on a file or directory."""
         origin = self.setting.origin
         origin = msgspec.structs.replace(origin, inputs={**origin.inputs, name: digest_of(path)})
         return replace(self, setting=replace(self.setting, origin=origin))
 
-    def with_horizon(self, seconds: float) -> Scenario:
+    def with_horizon(self, seconds: float) -> SimScenario:
         """The same scenario, ended earlier or later."""
         return replace(self, setting=replace(self.setting, horizon_s=seconds))
 
-    def under(self, configurations: dict[str, SchedulerConf]) -> Scenario:
+    def under(self, configurations: dict[str, SchedulerConf]) -> SimScenario:
         """The same scenario under other configurations."""
         return replace(self, configurations=configurations)
 
@@ -154,8 +154,10 @@ def _open(path: Path) -> Section:
     return read_tree(text, str(path)).section()
 
 
-def read_scenario(path: Path, catalogue: Catalogue) -> Scenario:
+def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) -> SimScenario:
     """The scenario in a file. Paths in it are relative to the file; *catalogue* is what configurations may name.
+
+    Traces and lists of nodes are looked for in *data* first, if it is given.
 
     :raises InvalidInput: a key, value, manifest, trace or configuration that breaks a rule; names file and line.
     """
@@ -165,13 +167,13 @@ def read_scenario(path: Path, catalogue: Catalogue) -> Scenario:
         seed, horizon = top.integer("seed", 0), top.duration("horizon", math.inf)
         top.get("pluginsDir")
         checkpoint = top.duration("checkpoint", 0.0)
-        _cluster(top.need("cluster"), path.parent, draft)
+        _cluster(top.need("cluster"), path.parent, data, draft)
         queues = top.get("queues")
         if queues is not None:
             draft.objects += read_queues(queues)
         workload = top.get("workload") if draft.manifests else top.need("workload")
         if workload is not None:
-            _workload(workload, path.parent, draft)
+            _workload(workload, path.parent, data, draft)
         check_queues(draft)
         leave_out_orphans(draft)
         delays = _delays(top.get("delays"))
@@ -203,7 +205,7 @@ def read_scenario(path: Path, catalogue: Catalogue) -> Scenario:
             numpy=numpy.__version__,
         ),
     )
-    return Scenario(
+    return SimScenario(
         name,
         str(path),
         setting,
@@ -215,13 +217,25 @@ def read_scenario(path: Path, catalogue: Catalogue) -> Scenario:
     )
 
 
-def _cluster(value: Value, base: Path, draft: Draft) -> None:
+def _folder(value: Value, base: Path, data: Path | None) -> Path:
+    """Where a file of data is: in the folder that was given, or beside the scenario."""
+    name = value.text()
+    for folder in (base,) if data is None else (data, base):
+        if (folder / name).is_file():
+            return folder
+    where = "beside the scenario" if data is None else f"in {str(data)!r}, nor beside the scenario"
+    raise value.error(f"{name!r} is not {where}; say with --data DIR where the data is")
+
+
+def _cluster(value: Value, base: Path, data: Path | None, draft: Draft) -> None:
     with value.section() as section:
         nodes = section.get("nodes")
         if nodes is not None:
+            where = base
             if not nodes.is_list and not nodes.is_section:
-                draft.read(base, nodes.text())
-            draft.objects += read_nodes_of(nodes, base)
+                where = _folder(nodes, base, data)
+                draft.read(where, nodes.text())
+            draft.objects += read_nodes_of(nodes, where)
         files = section.get("manifests")
         if files is not None:
             for file in files.texts():
@@ -234,7 +248,7 @@ def _cluster(value: Value, base: Path, draft: Draft) -> None:
         raise value.error(f"node {twice!r} is there twice")
 
 
-def _take(found: Manifests, draft: Draft) -> None:
+def _take(found: JobManifests, draft: Draft) -> None:
     draft.objects += found.objects
     if found.jobs:
         draft.manifests.append(found)
@@ -242,7 +256,7 @@ def _take(found: Manifests, draft: Draft) -> None:
         draft.warnings.append(f"manifests: kinds that are not read: {', '.join(sorted(found.unread))}")
 
 
-def _workload(value: Value, base: Path, draft: Draft) -> None:
+def _workload(value: Value, base: Path, data: Path | None, draft: Draft) -> None:
     before = len(draft.manifests)
     with value.section() as section:
         files = section.get("manifests")
@@ -259,7 +273,7 @@ def _workload(value: Value, base: Path, draft: Draft) -> None:
             draft.generators += [read_generator(item) for item in generators.items()]
         trace = section.get("trace")
         for item in trace.items() if trace is not None and trace.is_list else [trace] if trace is not None else []:
-            part = read_trace(item, base)
+            part = read_trace(item, lambda file: _folder(file, base, data))
             draft.traces.append(part)
             draft.notes += part.trace.notes
             draft.read(part.trace.path.parent, part.trace.path.name)
@@ -307,7 +321,7 @@ def _configurations(value: Value | None, base: Path, catalogue: Catalogue, draft
     return confs
 
 
-def load_conf_file(path: Path, catalogue: Catalogue) -> Loaded:
+def load_conf_file(path: Path, catalogue: Catalogue) -> LoadedConf:
     """A configuration from a file.
 
     :raises InvalidInput: the file cannot be read.
@@ -327,4 +341,4 @@ def _in_words(name: str, draft: Draft) -> str:
     return f"{name}: {', '.join(parts)}"
 
 
-__all__ = ["BUILT_IN", "Scenario", "ScenarioError", "TracePart", "plugin_directory", "read_scenario"]
+__all__ = ["BUILT_IN", "ScenarioError", "SimScenario", "TracePart", "plugin_directory", "read_scenario"]

@@ -16,15 +16,15 @@ from pumice.sim.planning.variants import Variant, nodes_of, play_variant, units_
 from pumice.sim.results.gates import Gate
 from pumice.sim.results.pairs import Interval, typical
 from pumice.sim.results.summary import Summary
-from pumice.sim.scenario import Scenario
-from pumice.sim.study.playing import Played, Task, World
+from pumice.sim.scenario import SimScenario
+from pumice.sim.study.playing import Played, StudyRun, StudyWorld
 
 
 @dataclass(slots=True)
-class Player:
+class VariantPlayer:
     """Plays variants of a scenario on the same seeds; each variant once."""
 
-    world: World
+    world: StudyWorld
     configuration: str
     seeds: Sequence[int]
     executor: Executor | None = None
@@ -38,7 +38,7 @@ class Player:
         :raises PumiceError: a run was stopped.
         """
         if variant not in self.known:
-            tasks = [Task(self.configuration, seed) for seed in self.seeds]
+            tasks = [StudyRun(self.configuration, seed) for seed in self.seeds]
             if self.executor is None:
                 self.known[variant] = {
                     t.seed: self._told(play_variant(self.world, variant, t, keep=self.keep)) for t in tasks
@@ -61,7 +61,7 @@ class Player:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedSize:
     """One number of nodes: the figure there, and whether it meets the goal."""
 
     count: int
@@ -84,12 +84,12 @@ class Sized:
     group: str
     now: int
     found: Found
-    tried: tuple[Tried, ...]
+    tried: tuple[TriedSize, ...]
     by_formula: int | None
     """The smallest number by the closed formula; None where it has none to say."""
 
 
-def size(player: Player, base: Variant, group: str, goal: Gate, low: int, high: int) -> Sized:
+def size(player: VariantPlayer, base: Variant, group: str, goal: Gate, low: int, high: int) -> Sized:
     """Return the smallest number of nodes of a group with which a goal is met.
 
     :raises InvalidInput: there is no such group.
@@ -97,7 +97,7 @@ def size(player: Player, base: Variant, group: str, goal: Gate, low: int, high: 
     """
     scenario = player.world.scenario
     now = len(nodes_of(scenario, group))
-    seen: dict[int, Tried] = {}
+    seen: dict[int, TriedSize] = {}
     asked = _demanded(scenario, base, player.seeds)
 
     def meets(count: int) -> bool:
@@ -113,31 +113,31 @@ def size(player: Player, base: Variant, group: str, goal: Gate, low: int, high: 
     return Sized(group, now, found, tuple(seen[count] for count in found.tried), closed)
 
 
-def _tried(count: int, runs: Mapping[int, Played], goal: Gate, formula: float | None) -> Tried:
+def _tried(count: int, runs: Mapping[int, Played], goal: Gate, formula: float | None) -> TriedSize:
     summaries: list[Summary] = [done.summary for done in runs.values()]
     values = [known for one in summaries if (known := goal.metric.of(one)) is not None]
     at_least = any(goal.metric.at_least(one) for one in summaries)
     never = tuple(dict.fromkeys(text for done in runs.values() for text in done.never_fit))
     if not values:
-        return Tried(count, None, at_least, never, False, True, formula)
+        return TriedSize(count, None, at_least, never, False, True, formula)
     value = typical(values, "ratio" if goal.metric.as_ratio else "difference")
     good = bool(goal.holds(value.estimate, value.estimate)) and not at_least and not never
     ends = (value.low, value.high)
     whole = None if ends[0] is None or ends[1] is None else goal.holds(ends[0], ends[1])
-    return Tried(count, value, at_least, never, good, whole is not None and whole == good, formula)
+    return TriedSize(count, value, at_least, never, good, whole is not None and whole == good, formula)
 
 
-def _demanded(scenario: Scenario, base: Variant, seeds: Sequence[int]) -> Demanded | None:
+def _demanded(scenario: SimScenario, base: Variant, seeds: Sequence[int]) -> Demanded | None:
     loaded = Variant(load=base.load)
     drawn = [list(loaded.of(scenario, seed).drawn(seed).workload()) for seed in seeds]
     return demanded(drawn, gpus=units_of(scenario, gpus=True) > 0)
 
 
-def _formula(scenario: Scenario, asked: Demanded | None, goal: Gate) -> float | None:
+def _formula(scenario: SimScenario, asked: Demanded | None, goal: Gate) -> float | None:
     if asked is None:
         return None
     waits = asked.waits(units_of(scenario, gpus=asked.resource == "gpu"))
     return None if waits is None else waits.figure(goal.metric.key)
 
 
-__all__ = ["Player", "Sized", "Tried", "Variant", "size"]
+__all__ = ["Sized", "TriedSize", "Variant", "VariantPlayer", "size"]

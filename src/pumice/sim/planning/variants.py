@@ -17,12 +17,12 @@ from pumice.model.resources import Resources, dim
 from pumice.model.task import GPU_RESOURCES
 from pumice.sim.draws import stream
 from pumice.sim.faults import PlannedFault
-from pumice.sim.scenario import Scenario
-from pumice.sim.study.playing import Played, Task, World, play, unpacked
+from pumice.sim.scenario import SimScenario
+from pumice.sim.study.playing import Played, StudyRun, StudyWorld, play, unpacked
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class NodeFailure:
     """So many nodes of a group fail at an instant; which ones is drawn from the seed."""
 
     count: int
@@ -30,7 +30,7 @@ class Failure:
     at_s: float
     for_s: float = math.inf
 
-    def nodes(self, scenario: Scenario, seed: int) -> tuple[str, ...]:
+    def nodes(self, scenario: SimScenario, seed: int) -> tuple[str, ...]:
         """Return who fails.
 
         :raises InvalidInput: the group has fewer nodes.
@@ -48,9 +48,9 @@ class Variant:
     group: str = ""
     count: int = 0
     load: float = 1.0
-    failure: Failure | None = None
+    failure: NodeFailure | None = None
 
-    def of(self, scenario: Scenario, seed: int) -> Scenario:
+    def of(self, scenario: SimScenario, seed: int) -> SimScenario:
         """Return the scenario with the changes made.
 
         :raises InvalidInput: it has no such nodes.
@@ -68,20 +68,20 @@ class Variant:
         )
 
 
-def play_variant(world: World | bytes, variant: Variant, task: Task, *, keep: bool = False) -> Played:
+def play_variant(world: StudyWorld | bytes, variant: Variant, task: StudyRun, *, keep: bool = False) -> Played:
     """Play a variant once.
 
     :raises PumiceError: the run was stopped.
     """
     given = unpacked(world) if isinstance(world, bytes) else world
-    done = play(World(variant.of(given.scenario, task.seed), given.plugins), task, keep=keep)
+    done = play(StudyWorld(variant.of(given.scenario, task.seed), given.plugins), task, keep=keep)
     if done.failure:
         raise PumiceError(f"{task}: {done.failure}")
     return done
 
 
 # -- nodes ----------------------------------------------------------------------------------------------------------
-def groups_of(scenario: Scenario) -> dict[str, int]:
+def groups_of(scenario: SimScenario) -> dict[str, int]:
     """Return the groups of equal nodes by name, and how many each has."""
     found: dict[str, int] = {}
     for node in _nodes(scenario):
@@ -90,7 +90,7 @@ def groups_of(scenario: Scenario) -> dict[str, int]:
     return found
 
 
-def nodes_of(scenario: Scenario, group: str) -> list[NodeObject]:
+def nodes_of(scenario: SimScenario, group: str) -> list[NodeObject]:
     """Return the nodes of a group: ``a100-0``, ``a100-1``, …, or the one of that name.
 
     :raises InvalidInput: there are none.
@@ -105,18 +105,18 @@ def nodes_of(scenario: Scenario, group: str) -> list[NodeObject]:
     return found
 
 
-def _nodes(scenario: Scenario) -> list[NodeObject]:
+def _nodes(scenario: SimScenario) -> list[NodeObject]:
     return [o for o in scenario.setting.objects if isinstance(o, NodeObject)]
 
 
-def units_of(scenario: Scenario, *, gpus: bool) -> float:
+def units_of(scenario: SimScenario, *, gpus: bool) -> float:
     """Return how many GPUs, or CPUs, all nodes together offer."""
     names = GPU_RESOURCES if gpus else ("cpu",)
     offered = [Resources.parse(node.status.allocatable) for node in _nodes(scenario)]
     return sum(int(one.get(dim(name))) for one in offered for name in names) / 1000
 
 
-def with_nodes(scenario: Scenario, group: str, count: int) -> Scenario:
+def with_nodes(scenario: SimScenario, group: str, count: int) -> SimScenario:
     """Return the scenario with another number of nodes in a group, as if its file said that ``count``.
 
     :raises InvalidInput: there is no such group, or something names one of its nodes.
@@ -145,7 +145,7 @@ def _renamed(node: NodeObject, name: str) -> NodeObject:
 
 
 # -- load -----------------------------------------------------------------------------------------------------------
-def with_load(scenario: Scenario, factor: float) -> Scenario:
+def with_load(scenario: SimScenario, factor: float) -> SimScenario:
     """Return the scenario with jobs that arrive so many times as often; where they are counted, as many more of them.
 
     :raises InvalidInput: nothing in it arrives by a generator or from a trace.

@@ -104,9 +104,9 @@ def html(runs: Sequence[RunRecord], comparison: Comparison | None = None, *, tit
     return _page(heading, navigation, body)
 
 
-def plain_page(title: str, parts: Sequence[Markup]) -> str:
-    """Return a page of these parts, in the dress of a report."""
-    return _page(title, _links([]), parts)
+def plain_page(title: str, parts: Sequence[Markup], *, kind: str = "simulation report") -> str:
+    """Return a page of these parts, in the dress of a report; *kind*: what it is called."""
+    return _page(title, _links([]), parts, kind)
 
 
 def html_seeds(
@@ -128,21 +128,21 @@ def html_seeds(
     return _page(title or "A study", _links(links, tabs=True), [tag("div", *tabs, class_="tabs")])
 
 
-def _page(title: str, navigation: Markup, body: Sequence[Markup]) -> str:
+def _page(title: str, navigation: Markup, body: Sequence[Markup], kind: str = "simulation report") -> str:
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{title} · Pumice simulation report"),
+        tag("title", f"{title} · Pumice {kind}"),
         tag("style", _asset("report.css")),
     )
     button = tag("button", "Theme", type="button", id="theme", title="Light or dark")
-    brand = tag("span", tag("i", class_="logo"), "Pumice", tag("small", "simulation report"), class_="brand")
+    brand = tag("span", tag("i", class_="logo"), "Pumice", tag("small", kind), class_="brand")
     content = tag(
         "body",
         tag("header", brand, navigation, button),
-        tag("main", tag("h1", title), *body, _definitions()),
+        tag("main", tag("h1", title), *body, *([_definitions()] if kind == "simulation report" else [])),
         tag("div", id="tip", role="status"),
         tag("script", _asset("report.js")),
     )

@@ -6,10 +6,10 @@ from pumice.sim.report import tables
 from pumice.sim.report.markup import Markup, tag
 from pumice.sim.report.page import html_seeds, plain_page
 from pumice.sim.report.sections import card
-from pumice.sim.tuning.told import Told
+from pumice.sim.tuning.told import TuningAccount
 
 
-def html_tuning(told: Told, *, title: str = "") -> str:
+def html_tuning(told: TuningAccount, *, title: str = "") -> str:
     """Return the report of a tuning. The same tuning gives the same page."""
     parts = [
         tag("p", told.verdict(), class_="lead"),
@@ -28,11 +28,11 @@ def html_tuning(told: Told, *, title: str = "") -> str:
     return html_seeds(told.tuning.comparison, title=heading, before=parts)
 
 
-def _changes(told: Told) -> Markup:
+def _changes(told: TuningAccount) -> Markup:
     return tables.table(["Knob", "As it is", "Tuned", "Searched"], [list(row) for row in told.changes()])
 
 
-def _finalists(told: Told) -> Markup:
+def _finalists(told: TuningAccount) -> Markup:
     figures = [figure.label for figure in told.wanted.figures]
     head = ["Sets", *(f"{name}, search" for name in figures), *(f"{name}, choosing" for name in figures)]
     return tables.table(head, [[sets, *search, *choose] for sets, search, choose in told.finalists()])

@@ -15,7 +15,7 @@ JobOutcome = Literal["completed", "running", "pending", "failed"]
 PodOutcome = Literal["completed", "running", "evicted", "restarted", "failed"]
 
 
-class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordedReason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why something waits: one reason, as the scheduler gave it."""
 
     text: str
@@ -67,7 +67,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stood: bool = False
     """It ran already when the run began, so that nothing is known of its wait."""
     outcome: JobOutcome
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[RecordedReason, ...] = ()
     """Why it waits at the end of the run; for jobs that are pending."""
 
     def __post_init__(self) -> None:

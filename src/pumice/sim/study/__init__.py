@@ -21,9 +21,9 @@ from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.report import html_seeds
 from pumice.sim.results.records import RunRecord, encode
 from pumice.sim.results.seeds import SeedComparison, compare_seeds
-from pumice.sim.scenario import BUILT_IN, Scenario, load_conf_file, plugin_directory, read_scenario
-from pumice.sim.study.columns import Table, effects_table, jobs_table, runs_table
-from pumice.sim.study.playing import Played, Task, World, registry_of
+from pumice.sim.scenario import BUILT_IN, SimScenario, load_conf_file, plugin_directory, read_scenario
+from pumice.sim.study.columns import ColumnTable, effects_table, jobs_table, runs_table
+from pumice.sim.study.playing import Played, StudyRun, StudyWorld, registry_of
 from pumice.sim.study.plots import Plots
 from pumice.sim.study.running import Lost, Runs, run_all
 from pumice.sim.study.workers import LocalExecutor
@@ -49,12 +49,12 @@ class Study:
         return self.results.lost
 
     @cached_property
-    def runs(self) -> Table:
+    def runs(self) -> ColumnTable:
         """One row for each run: configuration, seed and every figure by its name."""
         return runs_table(done.summary for done in self._ordered())
 
     @cached_property
-    def jobs(self) -> Table:
+    def jobs(self) -> ColumnTable:
         """One row for each job of each run.
 
         :raises InvalidInput: the study kept no records.
@@ -70,7 +70,7 @@ class Study:
             raise InvalidInput("study: was played with keep_records=False, so only figures are there")
         return [done.record() for done in self._ordered()]
 
-    def compare(self, *figures: str) -> Table:
+    def compare(self, *figures: str) -> ColumnTable:
         """Return what each configuration changes about the named figures (``wait.mean``, …), or about all of them.
 
         :raises InvalidInput: there is no such figure.
@@ -136,7 +136,7 @@ def study(
         read = read.with_horizon(parse_duration(horizon, days=True) / SECOND)
     if plugins is not None:
         read = read.with_input("plugins", plugins)
-    world = World(read, plugins.resolve() if plugins else None)
+    world = StudyWorld(read, plugins.resolve() if plugins else None)
     own = LocalExecutor(processes) if executor is None and processes is not None and processes > 1 else None
     try:
         runs = run_all(world, seeds, executor=executor or own, keep=lambda task: keep_records)
@@ -147,7 +147,7 @@ def study(
 
 
 def confs_of(
-    given: Sequence[str | Path] | Mapping[str, Conf], scenario: Scenario, catalogue: Catalogue
+    given: Sequence[str | Path] | Mapping[str, Conf], scenario: SimScenario, catalogue: Catalogue
 ) -> dict[str, SchedulerConf]:
     """Return configurations by name, whatever they were given as.
 
@@ -163,7 +163,7 @@ def confs_of(
     return {name: _conf(conf, scenario, catalogue) for name, conf in given.items()}
 
 
-def _conf(conf: Conf, scenario: Scenario, catalogue: Catalogue) -> SchedulerConf:
+def _conf(conf: Conf, scenario: SimScenario, catalogue: Catalogue) -> SchedulerConf:
     if isinstance(conf, SchedulerConf):
         return conf
     if isinstance(conf, Mapping):
@@ -176,4 +176,4 @@ def _conf(conf: Conf, scenario: Scenario, catalogue: Catalogue) -> SchedulerConf
     return load_conf_file(Path(conf), catalogue).conf
 
 
-__all__ = ["Conf", "LocalExecutor", "Played", "Study", "Table", "Task", "World", "confs_of", "study"]
+__all__ = ["ColumnTable", "Conf", "LocalExecutor", "Played", "Study", "StudyRun", "StudyWorld", "confs_of", "study"]

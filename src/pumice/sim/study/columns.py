@@ -21,7 +21,7 @@ from pumice.sim.results.summary import Summary
 Column = npt.NDArray[Any]
 
 
-class Table(dict[str, Column]):
+class ColumnTable(dict[str, Column]):
     """Columns of equal length, by name. ``pandas.DataFrame(table)``, ``polars.DataFrame(table)`` and
     ``pyarrow.table(table)`` work as they are. Numbers that are missing are NaN."""
 
@@ -30,7 +30,7 @@ class Table(dict[str, Column]):
         """How many rows there are."""
         return len(next(iter(self.values()), ()))
 
-    def where(self, **equal: object) -> Table:
+    def where(self, **equal: object) -> ColumnTable:
         """Return the rows in which every named column has that value.
 
         :raises InvalidInput: there is no such column.
@@ -40,7 +40,7 @@ class Table(dict[str, Column]):
             if name not in self:
                 raise InvalidInput(f"column {name!r}: there are {', '.join(self)}")
             chosen &= self[name] == value
-        return Table({name: column[chosen] for name, column in self.items()})
+        return ColumnTable({name: column[chosen] for name, column in self.items()})
 
     def to_csv(self, path: Path | str) -> None:
         """Write the table as CSV with a header; what is missing is left empty."""
@@ -61,10 +61,10 @@ def _cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Table:
+def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> ColumnTable:
     """Return the table of these rows; a number that is None becomes NaN."""
     listed = list(rows)
-    made = Table()
+    made = ColumnTable()
     for name in names:
         values = [row[name] for row in listed]
         if any(value is None for value in values):
@@ -73,7 +73,7 @@ def table(rows: Iterable[Mapping[str, Any]], names: Iterable[str]) -> Table:
     return made
 
 
-def runs_table(summaries: Iterable[Summary]) -> Table:
+def runs_table(summaries: Iterable[Summary]) -> ColumnTable:
     """Return one row for each run: configuration, seed, every figure by its name, and whether it is a lower bound."""
     open_ = [key for key, metric in METRICS.items() if metric.open]
     fixed = ("configuration", "seed", "conf_digest", "version", "jobs", "span")
@@ -100,7 +100,7 @@ _JOB_COLUMNS = (
 )
 
 
-def jobs_table(records: Iterable[RunRecord]) -> Table:
+def jobs_table(records: Iterable[RunRecord]) -> ColumnTable:
     """Return one row for each job of each run. Times are seconds; a wait that never ended is its lower bound."""
     rows: list[dict[str, Any]] = []
     for run in records:
@@ -132,7 +132,7 @@ def jobs_table(records: Iterable[RunRecord]) -> Table:
     return table(rows, _JOB_COLUMNS)
 
 
-def effects_table(comparison: SeedComparison, keys: Iterable[str]) -> Table:
+def effects_table(comparison: SeedComparison, keys: Iterable[str]) -> ColumnTable:
     """Return what each configuration changes about figures: the change, its interval, seeds won, the verdict."""
     rows: list[dict[str, Any]] = []
     for key in keys:

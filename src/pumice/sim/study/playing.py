@@ -13,14 +13,14 @@ from pumice.scheduler.assembly import assemble
 from pumice.sim.results.records import RunRecord, decode, encode
 from pumice.sim.results.summary import Summary, summarise
 from pumice.sim.run import Simulation
-from pumice.sim.scenario import Scenario
+from pumice.sim.scenario import SimScenario
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class StudyWorld:
     """What all runs of a study share. It can be pickled; plugins are loaded where it is played."""
 
-    scenario: Scenario
+    scenario: SimScenario
     plugins: Path | None = None
     """The directory of plugins, which must be there on every machine that plays."""
 
@@ -30,7 +30,7 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class StudyRun:
     """One run to be played: a configuration and a seed."""
 
     configuration: str
@@ -44,7 +44,7 @@ class Task:
 class Played:
     """One run that was played to its end, or stopped: then `failure` says why."""
 
-    task: Task
+    task: StudyRun
     summary: Summary
     failure: str = ""
     never_fit: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Played:
 
 
 def play(
-    world: World | bytes, task: Task, *, keep: bool = False, shake: bool = True, log: TextIO | None = None
+    world: StudyWorld | bytes, task: StudyRun, *, keep: bool = False, shake: bool = True, log: TextIO | None = None
 ) -> Played:
     """Play one run and return its figures; *keep* its record too. The same world and task give the same.
 
@@ -72,14 +72,14 @@ def play(
     return played_of(simulation, task, simulation.run(scenario.workload()), keep=keep)
 
 
-def simulation_of(scenario: Scenario, plugins: Path | None, task: Task, **options: object) -> Simulation:
+def simulation_of(scenario: SimScenario, plugins: Path | None, task: StudyRun, **options: object) -> Simulation:
     """Return the run of a scenario that is drawn already, ready to start."""
     conf = scenario.configurations[task.configuration]
     setting = scenario.setting_of(task.configuration)
     return Simulation(setting, assemble(conf, registry_of(plugins)), **options)  # type: ignore[arg-type]
 
 
-def played_of(simulation: Simulation, task: Task, record: RunRecord, *, keep: bool) -> Played:
+def played_of(simulation: Simulation, task: StudyRun, record: RunRecord, *, keep: bool) -> Played:
     """Return what is told of a run that is over."""
     return Played(
         task,
@@ -91,10 +91,10 @@ def played_of(simulation: Simulation, task: Task, record: RunRecord, *, keep: bo
 
 
 @lru_cache(maxsize=2)
-def unpacked(world: bytes) -> World:
+def unpacked(world: bytes) -> StudyWorld:
     """Return the world of these bytes; the last ones are remembered."""
     found = pickle.loads(world)
-    assert isinstance(found, World)
+    assert isinstance(found, StudyWorld)
     return found
 
 

@@ -10,7 +10,7 @@ from itertools import count
 from pumice.sim.results.pairs import FEWEST
 from pumice.sim.results.summary import Summary
 from pumice.sim.run import INTERRUPTED
-from pumice.sim.study.playing import Played, Task, World, play
+from pumice.sim.study.playing import Played, StudyRun, StudyWorld, play
 
 AHEAD = 64
 """Runs that are handed to an executor before their turn."""
@@ -20,7 +20,7 @@ AHEAD = 64
 class Lost:
     """A run that gave no result, and why."""
 
-    task: Task
+    task: StudyRun
     why: str
 
 
@@ -29,7 +29,7 @@ class Runs:
     """What a study has so far."""
 
     configurations: tuple[str, ...]
-    played: dict[Task, Played] = field(default_factory=dict)
+    played: dict[StudyRun, Played] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
     interrupted: bool = False
     seeds_wanted: int | None = None
@@ -54,11 +54,11 @@ Enough = Callable[[dict[str, dict[int, Summary]]], bool]
 
 
 def run_all(
-    world: World,
+    world: StudyWorld,
     seeds: Iterable[int],
     *,
     executor: Executor | None = None,
-    keep: Callable[[Task], bool] = lambda task: False,
+    keep: Callable[[StudyRun], bool] = lambda task: False,
     watch: Watch = lambda done: None,
     enough: Enough | None = None,
     most: int | None = None,
@@ -100,14 +100,14 @@ def seeds_from(first: int) -> Iterator[int]:
     return count(first)
 
 
-def _tasks(seeds: Iterator[int], configurations: tuple[str, ...], most: int | None) -> Iterator[Task]:
+def _tasks(seeds: Iterator[int], configurations: tuple[str, ...], most: int | None) -> Iterator[StudyRun]:
     for number, seed in enumerate(seeds):
         if most is not None and number >= most:
             return
-        yield from (Task(name, seed) for name in configurations)
+        yield from (StudyRun(name, seed) for name in configurations)
 
 
-def _here(world: World, task: Task, keep: bool) -> Played | Lost:
+def _here(world: StudyWorld, task: StudyRun, keep: bool) -> Played | Lost:
     try:
         return play(world, task, keep=keep)
     except Exception as exc:
@@ -115,16 +115,16 @@ def _here(world: World, task: Task, keep: bool) -> Played | Lost:
 
 
 def _scatter(
-    world: World,
-    tasks: Iterator[Task],
+    world: StudyWorld,
+    tasks: Iterator[StudyRun],
     executor: Executor,
-    keep: Callable[[Task], bool],
+    keep: Callable[[StudyRun], bool],
     watch: Watch,
     runs: Runs,
     judge: _Prefix,
 ) -> None:
     packed = world.packed()
-    pending: dict[Future[Played], Task] = {}
+    pending: dict[Future[Played], StudyRun] = {}
     try:
         while True:
             while len(pending) < AHEAD and (task := next(tasks, None)) is not None:
@@ -141,7 +141,7 @@ def _scatter(
             future.cancel()
 
 
-def _answer(future: Future[Played], task: Task) -> Played | Lost:
+def _answer(future: Future[Played], task: StudyRun) -> Played | Lost:
     try:
         return future.result()
     except CancelledError:

@@ -10,7 +10,7 @@ from pumice.sim.traces.model import Trace, TraceJob, TraceNode, TracePod
 from pumice.sim.traces.native import write
 from pumice.sim.traces.openb import OpenbOptions, read_nodes
 from pumice.sim.traces.philly import PhillyOptions
-from pumice.sim.traces.reading import FORMATS, Format, read, recognise
+from pumice.sim.traces.recognising import FORMATS, Format, read, recognise
 from pumice.sim.traces.swf import SwfOptions
 
 __all__ = [

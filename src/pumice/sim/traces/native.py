@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TextIO
 
 from pumice.errors import InvalidInput
-from pumice.sim.traces import quantity
+from pumice.model import quantity
+from pumice.model.resources import LIMIT
 from pumice.sim.traces.model import TraceJob, TracePod
 from pumice.sim.traces.source import Row, number_of, rows
 
@@ -98,8 +99,8 @@ def _pod(row: Row) -> TracePod:
         raise row.error("gpu", "must be at least 1, or empty, where gpu_fraction is given")
     return TracePod(
         count=row.integer("tasks", least=1, most=MOST_TASKS, default=1),
-        cpu_milli=_quantity(row, "cpu", quantity.cpu_milli),
-        memory_bytes=_quantity(row, "memory", quantity.memory_bytes),
+        cpu_milli=_quantity(row, "cpu", quantity.milli),
+        memory_bytes=_quantity(row, "memory", quantity.value),
         gpu_milli=0 if devices == 0 else fraction or 1000,
         gpu_devices=devices,
         gpu_models=tuple(model.strip() for model in row.text("gpu_models").split("|") if model.strip()),
@@ -123,9 +124,12 @@ def _quantity(row: Row, column: str, parse: Callable[[str], int]) -> int:
     if not row.has(column):
         return 0
     try:
-        return parse(row.text(column))
-    except ValueError as error:
-        raise row.error(column, "must be a Kubernetes quantity of at least 0, such as 500m, 2 or 4Gi") from error
+        amount = parse(row.text(column))
+    except InvalidInput:
+        amount = -1
+    if not 0 <= amount < LIMIT:
+        raise row.error(column, "must be a Kubernetes quantity of at least 0, such as 500m, 2 or 4Gi")
+    return amount
 
 
 def write(jobs: Iterable[TraceJob], stream: TextIO) -> None:
@@ -161,8 +165,8 @@ def _job_cells(job: TraceJob) -> dict[str, object]:
 def _pod_cells(pod: TracePod) -> dict[str, object]:
     return {
         "tasks": pod.count,
-        "cpu": quantity.cpu_text(pod.cpu_milli),
-        "memory": quantity.memory_text(pod.memory_bytes),
+        "cpu": quantity.milli_text(pod.cpu_milli),
+        "memory": quantity.bytes_text(pod.memory_bytes),
         "gpu": pod.gpu_devices,
         "gpu_fraction": "" if pod.gpu_milli in (0, 1000) else f"{pod.gpu_milli / 1000:.3f}",
         "gpu_models": "|".join(pod.gpu_models),

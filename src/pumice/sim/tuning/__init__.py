@@ -15,9 +15,9 @@ from pumice.sim.results.seeds import SeedComparison, compare_seeds
 from pumice.sim.results.summary import Summary
 from pumice.sim.tuning.evaluations import Evaluate
 from pumice.sim.tuning.knobs import Candidate, Knob, Point
-from pumice.sim.tuning.objectives import Score, Wanted, queue_losses, score
+from pumice.sim.tuning.objectives import Objectives, Score, queue_losses, score
 from pumice.sim.tuning.occasions import Occasion, Split
-from pumice.sim.tuning.racing import Race, Tried, race
+from pumice.sim.tuning.racing import Race, TriedConf, race
 
 FINALISTS = 4
 BASE, TUNED = "as it is", "tuned"
@@ -27,7 +27,7 @@ BASE, TUNED = "as it is", "tuned"
 class Finalist:
     """A candidate that came through the search, and what it did on the occasions to choose on."""
 
-    tried: Tried
+    tried: TriedConf
     chosen_on: Score
 
 
@@ -58,7 +58,7 @@ def tune(
     make: Callable[[Point], Candidate],
     base: Candidate,
     split: Split,
-    wanted: Wanted,
+    wanted: Objectives,
     evaluate: Evaluate,
     *,
     runs: int = 200,
@@ -109,7 +109,7 @@ def _runs(one: Candidate, on: Sequence[Occasion], results: dict[tuple[str, int],
 
 
 def _chosen(
-    best: Sequence[Tried], base: Candidate, on: Sequence[Occasion], wanted: Wanted, evaluate: Evaluate
+    best: Sequence[TriedConf], base: Candidate, on: Sequence[Occasion], wanted: Objectives, evaluate: Evaluate
 ) -> tuple[Finalist, ...]:
     """The finalists and what they did on fresh occasions, the best first: of several figures, the knee of the front."""
     results = evaluate([(one, occasion) for one in [base, *(t.candidate for t in best)] for occasion in on])
@@ -125,7 +125,7 @@ def _chosen(
     return tuple(sorted(found, key=rank))
 
 
-def _objection(comparison: SeedComparison, losses: dict[str, float], wanted: Wanted) -> str:
+def _objection(comparison: SeedComparison, losses: dict[str, float], wanted: Objectives) -> str:
     """Why the winner is not recommended after all; nothing if it is."""
     verdicts: dict[str, Effect | None] = {
         figure.key: comparison.row(figure.key).effects[1] for figure in wanted.figures

@@ -13,8 +13,8 @@ import msgspec
 from pumice.errors import InvalidInput, PumiceError
 from pumice.model.api import QueueObject
 from pumice.sim.results.summary import Summary
-from pumice.sim.scenario import Scenario
-from pumice.sim.study.playing import Task, World, play, unpacked
+from pumice.sim.scenario import SimScenario
+from pumice.sim.study.playing import StudyRun, StudyWorld, play, unpacked
 from pumice.sim.tuning.knobs import Candidate
 from pumice.sim.tuning.occasions import Occasion
 
@@ -29,7 +29,7 @@ class Evaluate(Protocol):
         """Return the figures by the candidate's key and the occasion's number."""
 
 
-def weighted(scenario: Scenario, weights: Mapping[str, int]) -> Scenario:
+def weighted(scenario: SimScenario, weights: Mapping[str, int]) -> SimScenario:
     """Return the scenario with other weights of queues."""
     if not weights:
         return scenario
@@ -42,14 +42,14 @@ def weighted(scenario: Scenario, weights: Mapping[str, int]) -> Scenario:
     return replace(scenario, setting=replace(scenario.setting, objects=objects))
 
 
-def play_candidate(world: bytes | World, candidate: Candidate, occasion: Occasion, name: str = _NAME) -> Summary:
+def play_candidate(world: bytes | StudyWorld, candidate: Candidate, occasion: Occasion, name: str = _NAME) -> Summary:
     """Play a candidate once.
 
     :raises PumiceError: the run was stopped.
     """
     given = unpacked(world) if isinstance(world, bytes) else world
     scenario = weighted(given.scenario, dict(candidate.weights)).under({name: candidate.conf})
-    done = play(World(scenario, given.plugins), Task(name, occasion.seed), shake=occasion.part is None)
+    done = play(StudyWorld(scenario, given.plugins), StudyRun(name, occasion.seed), shake=occasion.part is None)
     if done.failure:
         raise PumiceError(f"{name} on {occasion.number}: {done.failure}")
     return done.summary
@@ -67,7 +67,7 @@ class Evaluations:
 
     def __init__(
         self,
-        worlds: Mapping[int | None, World],
+        worlds: Mapping[int | None, StudyWorld],
         *,
         executor: Executor | None = None,
         path: Path | None = None,

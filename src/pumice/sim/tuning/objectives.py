@@ -17,7 +17,7 @@ SHORT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Objectives:
     """The figures to improve, the most important first, and what no queue may lose."""
 
     figures: tuple[Metric[Summary], ...]
@@ -54,7 +54,7 @@ class Score:
         return self.excess <= 0
 
 
-def score(base: Sequence[Summary], other: Sequence[Summary], wanted: Wanted) -> Score:
+def score(base: Sequence[Summary], other: Sequence[Summary], wanted: Objectives) -> Score:
     """Return what a candidate did, from runs in pairs.
 
     :raises InvalidInput: no pair has the figures.

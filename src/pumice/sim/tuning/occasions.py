@@ -9,7 +9,7 @@ from typing import Final
 
 from pumice.errors import InvalidInput
 from pumice.sim.results.pairs import FEWEST
-from pumice.sim.scenario import Scenario
+from pumice.sim.scenario import SimScenario
 from pumice.sim.traces import TraceJob
 
 FEWEST_OCCASIONS: Final = FEWEST + 3
@@ -58,7 +58,7 @@ def by_seed(seeds: Sequence[int]) -> Split:
     return Split.of([Occasion(seed, seed) for seed in seeds], "seed")
 
 
-def by_time(scenario: Scenario, length_s: float, seed: int) -> tuple[Split, dict[int | None, Scenario]]:
+def by_time(scenario: SimScenario, length_s: float, seed: int) -> tuple[Split, dict[int | None, SimScenario]]:
     """Return the parts of a scenario's traces as occasions, and the scenario of each.
 
     Every part begins with an empty cluster and ends when its jobs are done. Parts without jobs are left out.
@@ -70,7 +70,7 @@ def by_time(scenario: Scenario, length_s: float, seed: int) -> tuple[Split, dict
     submits = [job.submit_s for part in scenario.traces for job in part.trace]
     first, last = min(submits), max(submits)
     count = math.floor((last - first) / length_s) + 1
-    worlds: dict[int | None, Scenario] = {}
+    worlds: dict[int | None, SimScenario] = {}
     occasions: list[Occasion] = []
     for at in range(count):
         begin, end = first + at * length_s, first + (at + 1) * length_s

@@ -16,7 +16,7 @@ from pumice.errors import InvalidInput, MissingExtra
 from pumice.sim.results.summary import Summary
 from pumice.sim.tuning.evaluations import Evaluate
 from pumice.sim.tuning.knobs import Candidate, Knob, Point
-from pumice.sim.tuning.objectives import Score, Wanted, score
+from pumice.sim.tuning.objectives import Objectives, Score, score
 from pumice.sim.tuning.occasions import Occasion
 
 BATCH: Final = 8
@@ -30,7 +30,7 @@ _STALE: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedConf:
     """A candidate and what it did in the search."""
 
     candidate: Candidate
@@ -42,19 +42,19 @@ class Tried:
 class Race:
     """What a search found."""
 
-    tried: dict[str, Tried] = field(default_factory=dict)
+    tried: dict[str, TriedConf] = field(default_factory=dict)
     """By the candidate's key, in the order in which they were proposed."""
     runs: int = 0
     """Runs of candidates, without those of the base."""
 
-    def best(self, most: int, occasions: int) -> list[Tried]:
+    def best(self, most: int, occasions: int) -> list[TriedConf]:
         """Return those that saw all occasions, gained, and let no queue lose; the best first."""
         whole = [one for one in self.tried.values() if one.occasions == occasions]
         good = [one for one in whole if one.score.feasible and one.score.steps[0] < 0]
         return ranked(good)[:most]
 
 
-def ranked(tried: Sequence[Tried]) -> list[Tried]:
+def ranked(tried: Sequence[TriedConf]) -> list[TriedConf]:
     """Return candidates in order: who lets a queue lose comes last, then by the sum of ranks in all figures."""
     ranks = [0.0] * len(tried)
     for figure in range(len(tried[0].score.steps)) if tried else ():
@@ -73,7 +73,7 @@ def race(
     make: Callable[[Point], Candidate],
     base: Candidate,
     occasions: Sequence[Occasion],
-    wanted: Wanted,
+    wanted: Objectives,
     evaluate: Evaluate,
     *,
     runs: int,
@@ -108,7 +108,7 @@ def _heat(
     racing: list[Candidate],
     base: Candidate,
     occasions: Sequence[Occasion],
-    wanted: Wanted,
+    wanted: Objectives,
     evaluate: Evaluate,
     found: Race,
     runs: int,
@@ -120,7 +120,7 @@ def _heat(
         results = evaluate([(one, occasion) for one in [base, *racing] for occasion in on])
         found.runs += len(racing) * (count - before)
         reference = _of(base, on, results)
-        tried = [Tried(one, score(reference, _of(one, on, results), wanted), count) for one in racing]
+        tried = [TriedConf(one, score(reference, _of(one, on, results), wanted), count) for one in racing]
         found.tried.update((one.candidate.key, one) for one in tried)
         if count == len(occasions):
             return
@@ -133,7 +133,7 @@ def _of(one: Candidate, on: Sequence[Occasion], results: dict[tuple[str, int], S
     return [results[one.key, occasion.number] for occasion in on]
 
 
-def _hopeless(one: Tried) -> bool:
+def _hopeless(one: TriedConf) -> bool:
     """Whether it was worse in the first figure, every time."""
     return one.occasions >= HOPELESS and all(steps[0] > 0 for steps in one.score.by_occasion)
 
@@ -179,7 +179,7 @@ def _suggested(trial: Any, knobs: Sequence[Knob]) -> dict[str, Any]:
 
 
 def _tell(
-    optuna: Any, study: Any, trial: Any, one: Candidate | None, base: Candidate, found: Race, wanted: Wanted
+    optuna: Any, study: Any, trial: Any, one: Candidate | None, base: Candidate, found: Race, wanted: Objectives
 ) -> None:
     done = found.tried.get(one.key) if one is not None else None
     if done is not None:

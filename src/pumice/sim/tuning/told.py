@@ -14,12 +14,12 @@ from pumice.config import SchedulerConf
 from pumice.sim.report import effects, units
 from pumice.sim.tuning import Tuning
 from pumice.sim.tuning.knobs import Candidate, Knob, worded
-from pumice.sim.tuning.objectives import Score, Wanted
+from pumice.sim.tuning.objectives import Objectives, Score
 from pumice.sim.tuning.occasions import Split
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TuningAccount:
     """Everything that is said about a tuning, for the terminal, for the page and for programs."""
 
     tuning: Tuning
@@ -27,7 +27,7 @@ class Told:
     base: Candidate
     queues: Mapping[str, int]
     split: Split
-    wanted: Wanted
+    wanted: Objectives
     runs: int
     """All runs, those of the base included."""
     core_seconds: float = 0.0
