@@ -28,12 +28,14 @@ class Overcommit(Plugin):
     """
 
     name = "overcommit"
+    steady = True
     arguments_read = ("overcommit-factor",)
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
         factor = arguments.float("overcommit-factor", _DEFAULT_FACTOR)
         self._factor = factor if factor >= 1 else _DEFAULT_FACTOR
+        self._seen: dict[int, Number] | None = None
 
     def on_session_open(self, ssn: Session) -> None:
         self.on_session_reopen(ssn)
@@ -43,9 +45,11 @@ class Overcommit(Plugin):
     def on_session_reopen(self, ssn: Session) -> bool:
         self._ssn = ssn
         self._inqueue: dict[int, Number] | None = None
-        self._used = used = dict(ssn.state.used_total)
-        self._budget = {d: v * self._factor for d, v in ssn.state.total.items()}
-        self._idle: dict[int, Number] = {d: v - used.get(d, 0) for d, v in self._budget.items()}
+        self._used = dict(ssn.state.used_total)
+        if self._seen != ssn.state.total:
+            self._seen = dict(ssn.state.total)
+            self._budget = {d: v * self._factor for d, v in self._seen.items()}
+        self._idle: dict[int, Number] | None = None
         self._twice = ssn.keep_sum("admitted", _admitted_twice) if ssn.compat.overcommit_double_count else None
         self._admission = Admission(ssn)
         return True
@@ -65,6 +69,8 @@ class Overcommit(Plugin):
     def _enqueueable(self, job: Job) -> Verdict | bool:
         if job.min_resources is None:
             return True
+        if self._idle is None:
+            self._idle = {d: v - self._used.get(d, 0) for d, v in self._budget.items()}
         if fits(self._idle, self._admitted(), job.min_resources.items()):
             return True
         used = dict(self._used)

@@ -32,7 +32,7 @@ _SELF_APART, _TOGETHER, _SELF_TOGETHER, _APART = 4, 3, 2, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class RoleAffinities:
     """What a job's annotations say about its roles."""
 
     together: Pairs
@@ -92,10 +92,10 @@ class Bucket:
             self.size += _size(task)
 
 
-class Plan:
+class BucketPlan:
     """The buckets of one job."""
 
-    def __init__(self, topology: Topology, tasks: Iterable[Task], rows: Mapping[str, int]) -> None:
+    def __init__(self, topology: RoleAffinities, tasks: Iterable[Task], rows: Mapping[str, int]) -> None:
         """*rows*: where nodes stand, by name; a task that has ended still counts on its node."""
         self.topology = topology
         self.buckets: list[Bucket] = []
@@ -161,7 +161,7 @@ class TaskTopology(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
-        self._plans: dict[str, Plan | None] = {}
+        self._plans: dict[str, BucketPlan | None] = {}
         ssn.add_task_order_key_fn(self.name, self._turn)
         ssn.add_batch_node_order_fn(self.name, self._score, applies=self._bucketed)
         ssn.add_event_handler(
@@ -173,7 +173,7 @@ class TaskTopology(Plugin):
             )
         )
 
-    def _plan(self, job: Job | None) -> Plan | None:
+    def _plan(self, job: Job | None) -> BucketPlan | None:
         """The buckets of a job, made when first asked for; None if it has no such annotations or nothing waits."""
         if job is None:
             return None
@@ -182,7 +182,7 @@ class TaskTopology(Plugin):
             self._plans[job.uid] = None
             if topology is not None:
                 rows = {n: node.row for t in job.tasks.values() if (node := self._ssn.nodes.get(n := _node_name(t)))}
-                self._plans[job.uid] = Plan(topology, job.tasks.values(), rows)
+                self._plans[job.uid] = BucketPlan(topology, job.tasks.values(), rows)
         return self._plans[job.uid]
 
     def _count(self, tasks: Sequence[Task], sign: int) -> None:
@@ -247,7 +247,7 @@ def _size(task: Task) -> float:
 
 
 # -- annotations ----------------------------------------------------------------------------------------------------
-def read(job: Job) -> Topology | None:
+def read(job: Job) -> RoleAffinities | None:
     """What the annotations of a job say; None if they say nothing, or name a role twice, or one that it has not."""
     notes = job.annotations
     if not any(key in notes for key in (AFFINITY, ANTI_AFFINITY, TASK_ORDER)):
@@ -264,7 +264,7 @@ def read(job: Job) -> Topology | None:
             for role in group:
                 weight[role] = max(weight.get(role, 0), alone if len(group) == 1 else joined)
     places = {role: len(order) - n for n, role in enumerate(order)}
-    return Topology(_pairs(near), _pairs(far), weight, places)
+    return RoleAffinities(_pairs(near), _pairs(far), weight, places)
 
 
 def _groups(text: str | None) -> list[list[str]]:

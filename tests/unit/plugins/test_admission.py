@@ -16,6 +16,7 @@ from pumice.plugins.resourcequota import ResourceQuotas
 from pumice.plugins.sla import Sla
 from pumice.testing import Scenario
 from pumice.testing.builders import job, node, pod
+from pumice.testing.scenario import Plugins
 
 
 def _waiting(name: str, cpu: int, **options: Any) -> list[Any]:
@@ -78,7 +79,7 @@ def test_jobs_with_a_deadline_go_first_and_the_earliest_deadline_ahead() -> None
 
 def test_a_job_that_waited_long_enough_is_let_in_over_a_later_tiers_reject() -> None:
     scenario = Scenario(node("n", cpu=1), _dated("x", 0), _waiting("big", 50, annotations={"sla-waiting-time": "10m"}))
-    tiers = [[("sla", {"sla-waiting-time": "1h"})], ["overcommit"]]
+    tiers: Plugins = [[("sla", {"sla-waiting-time": "1h"})], ["overcommit"]]
     scenario.advance(60).run(actions=["enqueue"], plugins=tiers)
     assert scenario.job_of("big").phase == "Pending"
     scenario.advance(600).run()

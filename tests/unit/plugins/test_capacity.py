@@ -13,7 +13,7 @@ from pumice.framework.plugin import Arguments
 from pumice.framework.session.session import Session
 from pumice.model.resources import CPU, MEMORY, Resources, dim
 from pumice.plugins.capacity import Capacity
-from pumice.plugins.capacity.tree import Tree
+from pumice.plugins.capacity.tree import QueueTree
 from pumice.testing import Scenario
 from pumice.testing.builders import job, node
 from pumice.testing.sessions import task_of
@@ -47,7 +47,7 @@ def test_deserved_is_kept_between_guarantee_and_limit() -> None:
         queue("b", deserved={"cpu": 1}, guarantee={"cpu": 2}),
         node("n", cpu=8),
     )
-    tree = Tree(ssn.state.queues, ssn.state.total, hierarchy=False)
+    tree = QueueTree(ssn.state.queues, ssn.state.total, hierarchy=False)
     assert tree.branches["a"].deserved == Resources.of(cpu=4, gpu=2)
     assert tree.branches["b"].deserved == Resources.of(cpu=2)
     assert tree.branches["a"].limit[CPU] == 4000
@@ -180,12 +180,12 @@ def test_bounds_of_flat_queues_hold(total: int, specs: list[tuple[int, int, int 
             f"q{n}",
             guarantee={"cpu": guarantee},
             deserved={"cpu": deserved},
-            **({} if capability is None else {"capability": {"cpu": capability}}),
+            capability=None if capability is None else {"cpu": capability},
         )
         for n, (guarantee, deserved, capability) in enumerate(specs)
     ]
     ssn = _world(*objects, node("n", cpu=total, memory="1Gi"))
-    tree = Tree(ssn.state.queues, ssn.state.total, hierarchy=False)
+    tree = QueueTree(ssn.state.queues, ssn.state.total, hierarchy=False)
     guaranteed = sum(g for g, _, _ in specs)
     for n, (guarantee, deserved, capability) in enumerate(specs):
         branch = tree.branches[f"q{n}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from queue_worlds import opened, queue
@@ -100,7 +100,7 @@ def test_a_class_without_a_limit_is_not_limited() -> None:
 @pytest.mark.parametrize(("written", "allowed"), [("false", True), ("true", False)])
 def test_devices_are_counted_only_when_wanted(written: str, allowed: bool) -> None:
     ssn = _world(queue("a", capability=LIMITED), _claim("c", 3), _group("x", "c"),
-                 **{"capacity.DynamicResourceAllocationEnable": written})  # fmt: skip
+                 **cast("Any", {"capacity.DynamicResourceAllocationEnable": written}))  # fmt: skip
     assert bool(ssn.allocatable(ssn.queues["a"], task_of(ssn, "x-0"))) is allowed
 
 

@@ -12,10 +12,11 @@ from queue_worlds import opened, queue
 
 from pumice.framework.plugin import Arguments
 from pumice.framework.session.session import Session
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 from pumice.model.resources import CPU
 from pumice.plugins.capacity import Capacity
-from pumice.plugins.capacity.tree import Tree, common_level
+from pumice.plugins.capacity.tree import QueueTree, common_level
 from pumice.testing import Scenario
 from pumice.testing.builders import job, node
 from pumice.testing.sessions import task_of
@@ -45,7 +46,7 @@ def test_a_parent_limits_all_its_children_together() -> None:
 
 def test_a_missing_capability_is_inherited_from_the_parent() -> None:
     ssn = _world(*_family(capability={"cpu": 3, "nvidia.com/gpu": 2}), node("n", cpu=16, gpu=8))
-    limit = Tree(ssn.state.queues, ssn.state.total, hierarchy=True).branches["left"].limit
+    limit = QueueTree(ssn.state.queues, ssn.state.total, hierarchy=True).branches["left"].limit
     assert (limit[CPU], limit.get(1)) == (3000, float("inf"))
 
 
@@ -53,7 +54,7 @@ def test_a_child_may_use_what_its_siblings_are_not_guaranteed() -> None:
     queues = [queue("root"), queue("top", capability={"cpu": 10}), queue("left", parent="top", guarantee={"cpu": 4}),
               queue("right", parent="top", guarantee={"cpu": 1})]  # fmt: skip
     ssn = _world(*queues, node("n", cpu=16))
-    branches = Tree(ssn.state.queues, ssn.state.total, hierarchy=True).branches
+    branches = QueueTree(ssn.state.queues, ssn.state.total, hierarchy=True).branches
     assert branches["left"].limit[CPU] == 9000
     assert branches["right"].limit[CPU] == 6000
     assert branches["root"].guarantee.milli_cpu == 0
@@ -97,7 +98,7 @@ def test_victims_come_first_from_the_queue_that_is_nearest() -> None:
     of = ssn.queues
     assert ssn.orders.victim_queue_less(of["right"], of["other"], of["left"])
     assert not ssn.orders.victim_queue_less(of["other"], of["right"], of["left"])
-    branches = Tree(of, ssn.state.total, hierarchy=True).branches
+    branches = QueueTree(of, ssn.state.total, hierarchy=True).branches
     assert common_level(branches["left"], branches["right"]) == 1
     assert common_level(branches["left"], branches["other"]) == 0
 
@@ -124,7 +125,7 @@ def test_a_bad_queue_stops_itself_alone(bad: list[Any], text: str) -> None:
     cycle = scenario.run(plugins=PLUGINS)
     scenario.assert_bound("fine")
     scenario.assert_pending("j", because=text)
-    assert Note("Queue", "x", "Warning", "InvalidQueue", text) in cycle.updates
+    assert Note("Queue", "x", "Warning", ReasonCode.INVALID_QUEUE, text) in cycle.updates
     assert not [u for u in scenario.run().updates if isinstance(u, Note)]
 
 

@@ -14,7 +14,8 @@ from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.intents import Bind, DeviceChoice
 from pumice.plugins.predicates import Predicates
-from pumice.plugins.predicates.cel import Device, compile_selector, version_key
+from pumice.plugins.predicates.cel import Device, compile_selector
+from pumice.plugins.predicates.cel_values import version_key
 from pumice.plugins.predicates.devices import Devices
 from pumice.state.cluster import ClusterState
 
@@ -171,16 +172,55 @@ A100 = Device(
         (f'!(device.attributes["{DRIVER}"].lost == "x" && device.driver == "x")', True),
         (f'!(device.attributes["{DRIVER}"].lost == "x")', False),
         (f'has(device.attributes["{DRIVER}"].lost) || (device.driver != "x" && true)', True),
+        (f'device.attributes["{DRIVER}"].mig ? device.driver == "x" : device.driver == "{DRIVER}"', True),
+        (f'(device.attributes["{DRIVER}"].lost == "x" ? true : true) || false', False),
+        (f'["H100", "A100"].exists(m, m == device.attributes["{DRIVER}"].model)', True),
+        (f'["A1", "A10"].all(m, device.attributes["{DRIVER}"].model.startsWith(m))', True),
+        (f'["A1", "H"].all(m, device.attributes["{DRIVER}"].model.startsWith(m))', False),
+        (f'["A", "H"].exists_one(m, device.attributes["{DRIVER}"].model.startsWith(m))', True),
+        ("[1, 2, 3].filter(n, n % 2 == 1).map(n, n * 10) == [10, 30]", True),
+        ("[1, 2, 3].map(n, n > 1, n + 1) == [3, 4]", True),
+        (f'size(device.attributes["{DRIVER}"].model) == 4 && "abc".size() == 3', True),
+        (f'"model" in device.attributes["{DRIVER}"] && !("lost" in device.attributes["{DRIVER}"])', True),
+        ('"model" in device.attributes["elsewhere"]', False),
+        ('!("model" in device.attributes["elsewhere"])', True),
+        ("2 + 3 * 4 - 6 / 2 == 11 && 7 % 3 == 1 && -7 / 2 == -3", True),
+        ("1 / 0 == 0 || true", True),
+        ("1 / 0 == 0", False),
+        ("9223372036854775807 + 1 > 0", False),
+        ('1 == 1.0 && 1 != "1" && true != 1', True),
+        ('1 < "2"', False),
+        (f'device.capacity["{DRIVER}"].memory.sub(quantity("10Gi")).compareTo(quantity("30Gi")) == 0', True),
+        (f'device.capacity["{DRIVER}"].memory.asInteger() / 1024 / 1024 / 1024 == 40', True),
+        (f'device.attributes["{DRIVER}"].firmware.minor() >= 10', True),
+        ('isQuantity("8Gi") && !isQuantity("much") && isSemver("1.2.3")', True),
+        (f'device.attributes["{DRIVER}"].model.matches("^A[0-9]+$")', True),
+        (f'device.attributes["{DRIVER}"].model.lowerAscii() + "-x" == "a100-x"', True),
+        (f'cel.bind(a, device.attributes["{DRIVER}"], a.model == "A100" && !a.mig)', True),
+        ('{"A100": 1, "H100": 2}[device.attributes["' + DRIVER + '"].model] == 1', True),
+        ("device.driver.split('.')[0] == '" + DRIVER.split(".")[0] + "'", True),
+        ("'it\\'s' == \"it's\" && r'\\d' == '\\\\d'", True),
+        ("device.driver", False),
     ],
 )
 def test_a_selector_is_read_as_cel_reads_it(text: str, answer: bool) -> None:
     assert compile_selector(text)(A100) is answer
 
 
-@pytest.mark.parametrize("text", ["", "device.", "device.driver ==", "device.driver ~ 'x'", "now()", "true true"])
+@pytest.mark.parametrize(
+    "text", ["", "device.", "device.driver ==", "device.driver ~ 'x'", "now()", "true true", "[1].exists(n)", "x == 1"]
+)
 def test_a_selector_that_is_not_understood_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(InvalidInput, match="device selector"):
         compile_selector(text)
+
+
+def test_an_expression_that_costs_too_much_or_is_too_deep_is_bounded() -> None:
+    many = "[" + ",".join("1" * 1 for _ in range(200)) + "]"
+    assert compile_selector(f"{many}.all(a, {many}.all(b, {many}.all(c, a + b + c > 0)))")(A100) is False
+    for text in ("(" * 3000 + "true" + ")" * 3000, "true || " * 3000 + "true", 'device.driver.matches("(")'):
+        with pytest.raises(InvalidInput):
+            compile_selector(text)
 
 
 def slices(on: str, listed: list[Json], **more: Any) -> Json:

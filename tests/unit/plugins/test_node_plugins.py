@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pumice.errors import InvalidInput
-from pumice.framework.compat import VOLCANO
+from pumice.framework.compat import VOLCANO, Compat
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.session.session import Session
 from pumice.model import api
@@ -28,7 +28,7 @@ OFF = {
 }
 
 
-def node(name: str, taints: list[Json] | None = None, images: list[Json] | None = None, **amounts: str) -> Json:
+def node(name: str, taints: list[Json] | None = None, images: list[Json] | None = None, **amounts: Any) -> Json:
     allocatable = {"cpu": "8", "memory": "8Gi", "pods": "110", **amounts}
     return {
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
@@ -60,6 +60,10 @@ def opened(plugin: type[Plugin], arguments: Json, nodes: list[Json], pods: list[
     return ssn
 
 
+def _as(compat: Compat | None) -> dict[str, Any]:
+    return {"compat": compat} if compat else {}
+
+
 def scores(ssn: Session, name: str) -> dict[str, float]:
     return ssn.batch_node_order(ssn.state.tasks[name], [n for _, n in sorted(ssn.nodes.items())])
 
@@ -68,7 +72,7 @@ def scores(ssn: Session, name: str) -> dict[str, float]:
 def test_binpack_weighs_further_resources_by_their_own_weight() -> None:
     arguments = {"binpack.weight": "2", "binpack.resources": GPU, f"binpack.resources.{GPU}": "3"}
     wanted = {"cpu": "4", "memory": "2Gi", GPU: "2"}
-    ssn = opened(Binpack, arguments, [node("a", **{GPU: "8"}), node("b")], [pod("p", requests=wanted)])
+    ssn = opened(Binpack, arguments, [node("a", None, None, **{GPU: "8"}), node("b")], [pod("p", requests=wanted)])
     assert scores(ssn, "p") == {
         "a": pytest.approx(200 * (0.5 + 0.25 + 3 * 0.25) / 5),
         "b": pytest.approx(200 * (0.5 + 0.25) / 5),
@@ -94,7 +98,7 @@ def test_a_weight_that_is_no_number_is_an_error_that_names_it() -> None:
 
 # -- nodeorder ------------------------------------------------------------------------------------------------------
 def test_balance_looks_at_gpus_only_when_they_are_asked_for() -> None:
-    nodes = [node("a", **{GPU: "2"}), node("b", **{GPU: "4"})]
+    nodes = [node("a", None, None, **{GPU: "2"}), node("b", None, None, **{GPU: "4"})]
     arguments = {**OFF, "balancedresource.weight": 1}
     with_gpu = pod("p", requests={"cpu": "4", "memory": "4Gi", GPU: "2"})
     assert scores(opened(NodeOrder, arguments, nodes, [with_gpu]), "p") == {"a": 63.0, "b": 75.0}
@@ -119,7 +123,7 @@ def test_images_on_more_nodes_score_higher_and_untagged_means_latest() -> None:
 def test_under_compat_scores_without_predicates_do_not_see_placements_of_the_cycle() -> None:
     objects = [node("a")], [pod("p"), pod("q")]
     for compat, seen in ((None, True), (VOLCANO, False)):
-        ssn = opened(NodeOrder, {}, *objects, **({"compat": compat} if compat else {}))
+        ssn = opened(NodeOrder, {}, *objects, **_as(compat))
         before = scores(ssn, "q")
         ssn.statement().allocate(ssn.state.tasks["p"], ssn.nodes["a"])
         assert (scores(ssn, "q") != before) is seen
@@ -161,7 +165,7 @@ def test_anti_affinity_of_a_pod_placed_in_this_cycle_keeps_others_away_but_not_u
     for compat, kept_away in ((None, True), (VOLCANO, False)):
         ssn = opened(
             *(Predicates, {}, [node("a")], [hostile("p"), pod("q", labels={"app": "x"})]),
-            **({"compat": compat} if compat else {}),
+            **_as(compat),
         )
         ssn.statement().allocate(ssn.state.tasks["p"], ssn.nodes["a"])
         reason = ssn.search.objection(ssn.state.tasks["q"], ssn.nodes["a"])
@@ -178,7 +182,9 @@ def test_the_longest_prefix_decides_unless_the_whole_name_is_listed() -> None:
     wanted = {"nvidia.com/gpu": "1", "nvidia.com/mig": "1"}
     arguments = {"resourceStrategyFitWeight": 1, "resources": {**resources, "pods": {"weight": 0}}}
     ssn = opened(
-        ResourceStrategyFit, arguments, [node("a", **{GPU: "4", "nvidia.com/mig": "4"})], [pod("p", requests=wanted)]
+        *(ResourceStrategyFit, arguments),
+        [node("a", None, None, **{GPU: "4", "nvidia.com/mig": "4"})],
+        [pod("p", requests=wanted)],
     )
     assert scores(ssn, "p") == {"a": pytest.approx(100 * (0.25 + 0.75) / 2)}
 
@@ -197,14 +203,14 @@ def test_a_pod_chooses_its_own_strategy_by_annotations() -> None:
 def test_tasks_that_ask_for_no_scarce_resource_prefer_nodes_without_it() -> None:
     sra = {"enable": True, "resources": GPU, "weight": 2, "resourceWeight": {GPU: 5}}
     arguments = {"resourceStrategyFitWeight": 0, "sra": sra}
-    ssn = opened(ResourceStrategyFit, arguments, [node("a", **{GPU: "4"}), node("b")], [pod("p")])
+    ssn = opened(ResourceStrategyFit, arguments, [node("a", None, None, **{GPU: "4"}), node("b")], [pod("p")])
     assert scores(ssn, "p") == {"a": 0.0, "b": 200.0}
 
 
 def test_cpu_and_memory_are_kept_for_idle_devices() -> None:
     rates = {f"{GPU}.cpu": 1, f"{GPU}.memory": 1}
     arguments = {"proportional": {"enable": True, "resources": GPU, "resourceProportion": rates}}
-    nodes = [node("a", **{GPU: "7"}), node("b", **{GPU: "8"}), node("c")]
+    nodes = [node("a", None, None, **{GPU: "7"}), node("b", None, None, **{GPU: "8"}), node("c")]
     ssn = opened(ResourceStrategyFit, arguments, nodes, [pod("p"), pod("g", requests={"cpu": "8", GPU: "1"})])
     reasons = {n: ssn.search.objection(ssn.state.tasks["p"], found) for n, found in sorted(ssn.nodes.items())}
     assert reasons["a"] is None and reasons["c"] is None

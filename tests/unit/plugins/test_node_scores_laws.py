@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 from kube_rules import Json
 from random_clusters import Board, clusters, moves
 
+from effort import examples
 from pumice.plugins.binpack import Binpack
 from pumice.plugins.nodeorder import NodeOrder
 from pumice.plugins.resource_strategy_fit import ResourceStrategyFit
+
+pytestmark = pytest.mark.law
 
 Cluster = tuple[list[Json], list[Json]]
 Steps = list[tuple[str, int, int]]
@@ -43,7 +46,7 @@ def assert_scores_follow_the_rules(board: Board, ssn: Any, weights: dict[str, in
         assert list(scores.values()) == expected(board, board.pods[task.name], weights), task
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(clusters(), moves, st.fixed_dictionaries({name: st.integers(0, 3) for name in SCORES}))
 def test_every_score_of_nodeorder_agrees_with_the_kubernetes_rules_after_placements_and_undo(
     cluster: Cluster, steps: Steps, weights: dict[str, int]
@@ -55,7 +58,7 @@ def test_every_score_of_nodeorder_agrees_with_the_kubernetes_rules_after_placeme
     assert_scores_follow_the_rules(board, ssn, weights)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters(), moves, st.integers(1, 5), st.integers(0, 3), st.integers(0, 3))
 def test_binpack_gives_the_weighted_used_part_of_each_node(
     cluster: Cluster, steps: Steps, weight: int, cpu: int, memory: int
@@ -70,7 +73,7 @@ def test_binpack_gives_the_weighted_used_part_of_each_node(
         assert list(ssn.batch_node_order(task, board.in_order()).values()) == pytest.approx(want, rel=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters(), moves, st.integers(1, 5))
 def test_filling_up_by_strategy_is_binpack_and_keeping_room_is_what_is_left_of_it(
     cluster: Cluster, steps: Steps, weight: int

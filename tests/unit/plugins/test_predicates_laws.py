@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kube_rules import Json, objection
 from random_clusters import Board, clusters, moves, nodes
 
-from pumice.engine.choose import Choice
+from effort import examples
+from pumice.engine.choose import NodeChoice
 from pumice.engine.terms import terms_of
 from pumice.framework.session.session import Session
 from pumice.plugins.predicates import Predicates
+
+pytestmark = pytest.mark.law
 
 Cluster = tuple[list[Json], list[Json]]
 Steps = list[tuple[str, int, int]]
@@ -24,11 +28,11 @@ def assert_filters_follow_the_rules(board: Board, ssn: Session) -> None:
         assert {name: reason.text if reason else None for name, reason in said.items()} == expected
         view = ssn.search.evaluator.view(task)
         rows = ssn.search.chooser.feasible(view, task, np.asarray(view.code == 0))
-        kept = {board.state.table.nodes[row].name for row in rows.tolist()}  # type: ignore[union-attr]
+        kept = {n.name for n in board.in_order() if n.row in rows.tolist()}
         assert kept == {name for name, text in expected.items() if text is None}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(clusters(), moves, moves)
 def test_every_filter_agrees_with_the_kubernetes_rules_after_placements_and_undo(
     cluster: Cluster, first: Steps, second: Steps
@@ -42,7 +46,7 @@ def test_every_filter_agrees_with_the_kubernetes_rules_after_placements_and_undo
     assert_filters_follow_the_rules(board, ssn)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters(), moves, st.integers(0, 4).flatmap(lambda i: nodes(f"n{i}")), st.booleans())
 def test_filters_follow_nodes_that_change_and_go_between_sessions(
     cluster: Cluster, steps: Steps, node: Json, lose: bool
@@ -59,7 +63,7 @@ def test_filters_follow_nodes_that_change_and_go_between_sessions(
     assert_filters_follow_the_rules(board, board.open(Predicates))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(clusters(), st.integers(2, 5), st.integers(0, 2))
 def test_equal_tasks_placed_in_a_row_get_the_places_that_choosing_one_by_one_gives(
     cluster: Cluster, count: int, which: int
@@ -76,7 +80,7 @@ def test_equal_tasks_placed_in_a_row_get_the_places_that_choosing_one_by_one_giv
     for name in sorted(t["metadata"]["uid"] for t in twins):
         task = board.state.tasks[name]
         found = ssn.search.chooser.choose(task)
-        if not isinstance(found, Choice):
+        if not isinstance(found, NodeChoice):
             break
         ssn.statement().allocate(task, found.node)
         chosen.append(found.node)

@@ -131,9 +131,9 @@ def test_figures_of_queues_are_published() -> None:
 def test_room_agrees_with_placing_one_by_one(
     weights: tuple[int, int], capability: int | None, running: int, cpu: str
 ) -> None:
-    spec = {} if capability is None else {"capability": {"cpu": capability}}
+    limit = None if capability is None else {"cpu": capability}
     ssn = _world(
-        *(queue("a", weight=weights[0], **spec), queue("b", weight=weights[1]), node("n", cpu=12, memory=0)),
+        *(queue("a", weight=weights[0], capability=limit), queue("b", weight=weights[1]), node("n", cpu=12, memory=0)),
         *(job("held", tasks=running, on="n", queue="a"), job("other", tasks=12, queue="b")),
         job("x", tasks=12, queue="a", cpu=cpu),
     )

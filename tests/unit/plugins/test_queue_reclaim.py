@@ -20,8 +20,9 @@ def _held(scenario: Scenario, name: str) -> float:
 
 @pytest.mark.parametrize("plugin", ["capacity", "proportion", TREE])
 def test_a_queue_gets_back_what_it_deserves_and_then_nothing_moves(plugin: Any) -> None:
-    half = {"deserved": {"cpu": 4}}
-    scenario = Scenario(queue("root"), queue("a", **half), queue("b", **half), node("n", cpu=8, pods=8), recreate=True)
+    half = {"cpu": 4}
+    queues = [queue(name, deserved=half) for name in ("a", "b")]
+    scenario = Scenario(queue("root"), *queues, node("n", cpu=8, pods=8), recreate=True)
     for n in range(8):
         scenario.add(job(f"x{n}", on="n", queue="a"))
     for n in range(6):

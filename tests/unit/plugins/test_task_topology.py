@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pumice.plugins.task_topology import AFFINITY, ANTI_AFFINITY, TASK_ORDER, Plan, read
+from pumice.plugins.task_topology import AFFINITY, ANTI_AFFINITY, TASK_ORDER, BucketPlan, read
 from pumice.testing import Scenario
 
 
@@ -28,7 +28,7 @@ def buckets(scenario: Scenario) -> list[str]:
     topology = read(job)
     assert topology is not None
     rows = {name: node.row for name, node in scenario.state.nodes.items()}
-    plan = Plan(topology, job.tasks.values(), rows)
+    plan = BucketPlan(topology, job.tasks.values(), rows)
     return ["".join(sorted(role * count for role, count in b.roles.items())) for b in plan.buckets]
 
 
@@ -113,7 +113,7 @@ def test_what_was_taken_back_waits_in_its_bucket_again(scenario: Scenario) -> No
     job = scenario.state.jobs["default/j"]
     topology = read(job)
     assert topology is not None
-    plan = Plan(topology, job.tasks.values(), {})
+    plan = BucketPlan(topology, job.tasks.values(), {})
     (bucket,) = plan.buckets
     before = (dict(bucket.waiting), bucket.size)
     task = scenario.task("j-a-0")

@@ -72,7 +72,7 @@ class Branch:
             yield from child.leaves()
 
 
-class Tree:
+class QueueTree:
     """All queues with their bounds. *problems* says what is wrong with which queue."""
 
     def __init__(self, queues: Mapping[str, Queue], total: Mapping[int, Number], *, hierarchy: bool) -> None:

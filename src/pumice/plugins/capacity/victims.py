@@ -9,13 +9,13 @@ from pumice.framework.evicting.victims import victim_order
 from pumice.framework.session.session import Session
 from pumice.model.resources import PODS, TOLERANCE, Number, Resources
 from pumice.model.task import Task
-from pumice.plugins.capacity.tree import Branch, Tree
+from pumice.plugins.capacity.tree import Branch, QueueTree
 
 
-class Reclaim:
+class CapacityVictims:
     """The search for victims. *level*: how many levels of parents take part (0: none)."""
 
-    def __init__(self, ssn: Session, tree: Tree, level: int, sync: Callable[[], None]) -> None:
+    def __init__(self, ssn: Session, tree: QueueTree, level: int, sync: Callable[[], None]) -> None:
         self._ssn, self._tree, self._level, self._sync = ssn, tree, level, sync
 
     def victims(self, reclaimer: Task, candidates: Sequence[Task]) -> list[Task]:

@@ -1,5 +1,5 @@
 """nodeorder: kube-scheduler's scores, weighted and added up."""
 
-from pumice.plugins.nodeorder.plugin import NodeOrder
+from pumice.plugins.nodeorder.nodeorder import NodeOrder
 
 __all__ = ["NodeOrder"]

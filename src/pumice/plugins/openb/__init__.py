@@ -5,7 +5,7 @@ node, for tasks that ask for a part of one.
 """
 
 from pumice.plugins.openb.fgd import Fgd
-from pumice.plugins.openb.packing import GpuClustering, GpuPacking
+from pumice.plugins.openb.gpu_packing import GpuClustering, GpuPacking
 from pumice.plugins.openb.vectors import BestFit, DotProd, RandomNode
 
 __all__ = ["BestFit", "DotProd", "Fgd", "GpuClustering", "GpuPacking", "RandomNode"]

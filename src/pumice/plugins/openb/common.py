@@ -22,7 +22,7 @@ Score = Callable[[Task, NodeRows], Floats]
 Normalize = Callable[[Floats, npt.NDArray[np.bool_]], Floats]
 
 
-class Request(NamedTuple):
+class OpenbRequest(NamedTuple):
     """What a task asks for: CPU in thousandths, devices, and thousandths of each."""
 
     cpu: int
@@ -35,11 +35,11 @@ class Request(NamedTuple):
         return self.devices * self.milli
 
 
-def request_of(task: Task) -> Request:
+def request_of(task: Task) -> OpenbRequest:
     """What a task asks for. Requests by GPU memory count as whole devices here."""
     gpu = task.klass.gpu
     cpu = int(task.klass.requests.get(CPU))
-    return Request(cpu, 0, 0) if gpu is None else Request(cpu, gpu.devices, gpu.milli or WHOLE)
+    return OpenbRequest(cpu, 0, 0) if gpu is None else OpenbRequest(cpu, gpu.devices, gpu.milli or WHOLE)
 
 
 def free_devices(ssn: Session, rows: NodeRows) -> Ints:

@@ -20,7 +20,7 @@ from pumice.model.gpu import WHOLE
 from pumice.model.node import Node
 from pumice.model.resources import CPU
 from pumice.model.task import Task, TaskClass
-from pumice.plugins.openb.common import Floats, Ints, Request, add_score, free_devices, request_of
+from pumice.plugins.openb.common import Floats, Ints, OpenbRequest, add_score, free_devices, request_of
 
 Bools = npt.NDArray[np.bool_]
 MODEL_LABEL = keys.GPU_MODEL
@@ -96,7 +96,7 @@ class Fgd(Plugin):
             out[part] = best.max(axis=1)
         return out * self._weight
 
-    def _by_device(self, asked: Request, cpu: Ints, free: Ints, models: Bools) -> Floats:
+    def _by_device(self, asked: OpenbRequest, cpu: Ints, free: Ints, models: Bools) -> Floats:
         """Scores per row and device for a part of a device; in one column where there is nothing to choose."""
         fragments = self._fragments
         before = fragments.expected(cpu, free, models)

@@ -1,5 +1,5 @@
 """predicates: kube-scheduler's filters."""
 
-from pumice.plugins.predicates.plugin import Predicates
+from pumice.plugins.predicates.predicates import Predicates
 
 __all__ = ["Predicates"]

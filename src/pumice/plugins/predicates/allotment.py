@@ -21,7 +21,7 @@ TRIES: Final = 10_000
 
 
 @dataclass(slots=True)
-class Wanted:
+class WantedDevices:
     """One way to serve a request: how many devices (all that match, if *every*) that pass."""
 
     name: str
@@ -45,22 +45,22 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Asked:
+class AskedDevices:
     """What a claim asks for: per request the ways to serve it, best first."""
 
     claim: ResourceClaim
-    requests: Sequence[Sequence[Wanted]]
+    requests: Sequence[Sequence[WantedDevices]]
 
 
 class Given(NamedTuple):
     """A device that serves a request."""
 
-    request: Wanted
+    request: WantedDevices
     device: Device
 
 
 def choose(
-    asked: Sequence[Asked], devices: Sequence[Device], taken: set[Key], counters: Counters
+    asked: Sequence[AskedDevices], devices: Sequence[Device], taken: set[Key], counters: Counters
 ) -> dict[str, tuple[Given, ...]] | None:
     """Free devices for every request of every claim, the first that pass; None when there is no way to serve all.
 
@@ -93,14 +93,14 @@ class _Filling:
 
     def __init__(
         self,
-        ways: Sequence[tuple[int, Wanted]],
+        ways: Sequence[tuple[int, WantedDevices]],
         devices: Sequence[Device],
         used: set[Key],
         left: Counters,
         same: Sequence[Sequence[tuple[set[str], tuple[str, str]]]],
     ) -> None:
         self._devices, self._left, self._same = devices, left, same
-        self._slots: list[tuple[int, Wanted]] = []
+        self._slots: list[tuple[int, WantedDevices]] = []
         self._passing: list[list[int]] = []
         """Per slot the places of the devices that pass and are free."""
         self._still: list[int] = []
@@ -146,7 +146,7 @@ class _Filling:
             self._at.pop()
         return False
 
-    def _agrees(self, owner: int, slot: Wanted, device: Device) -> bool:
+    def _agrees(self, owner: int, slot: WantedDevices, device: Device) -> bool:
         """Has the device the attributes of those that it must be equal to?"""
         for names, key in self._same[owner]:
             if not _named(slot, names):
@@ -160,7 +160,7 @@ class _Filling:
         return True
 
 
-def _named(slot: Wanted, names: set[str]) -> bool:
+def _named(slot: WantedDevices, names: set[str]) -> bool:
     """Is the request of a slot among *names*? No names mean all."""
     return not names or slot.name in names or slot.name.partition("/")[0] in names
 

@@ -11,7 +11,7 @@ from pumice.engine.rows import NodeRows
 from pumice.model.api import CSINode, PersistentVolume
 from pumice.model.reason import reason_id
 from pumice.model.task import Task
-from pumice.plugins.predicates import claims as c
+from pumice.plugins.predicates import task_claims as c
 from pumice.state.cluster import ClusterState
 
 Reasons = npt.NDArray[np.int32]

@@ -17,7 +17,7 @@ from pumice.model.api import DeviceClass, NodeSelector, PodResourceClaim, Resour
 from pumice.model.intents import DeviceChoice
 from pumice.model.reason import Code, Unfit, reason_id
 from pumice.model.task import Task
-from pumice.plugins.predicates.allotment import Asked, Key, Wanted, allocation_of, choose, counters_left
+from pumice.plugins.predicates.allotment import AskedDevices, Key, WantedDevices, allocation_of, choose, counters_left
 from pumice.plugins.predicates.cel import Device, compile_selector
 from pumice.plugins.predicates.slices import Slices, selected
 from pumice.plugins.predicates.taken import FreeRows, Taken
@@ -94,7 +94,7 @@ class Devices:
             out.append(found)
         return out
 
-    def _asked(self, claim: ResourceClaim) -> Asked:
+    def _asked(self, claim: ResourceClaim) -> AskedDevices:
         """What a claim asks for.
 
         :raises Unfit: a device class does not exist, or a selector cannot be read; no node will do.
@@ -107,9 +107,9 @@ class Devices:
                 requests.append([self._wanted(f"{name}/{way.get('name')}", way) for way in either])
             else:
                 requests.append([self._wanted(name, request.get("exactly") or request)])
-        return Asked(claim, requests)
+        return AskedDevices(claim, requests)
 
-    def _wanted(self, name: str, exact: Mapping[str, Any]) -> Wanted:
+    def _wanted(self, name: str, exact: Mapping[str, Any]) -> WantedDevices:
         class_name = str(exact.get("deviceClassName") or "")
         known = self._state.kind("DeviceClass").get(class_name)
         if not isinstance(known, DeviceClass):
@@ -119,7 +119,7 @@ class Devices:
             passes = self._passes(tuple(str((s.get("cel") or {}).get("expression", "")) for s in lines))
         except InvalidInput as exc:
             raise Unfit(str(exc), code=Code.ERROR) from exc
-        return Wanted(
+        return WantedDevices(
             name,
             int(exact.get("count") or 1),
             exact.get("allocationMode") == "All",
@@ -165,8 +165,8 @@ class Devices:
         A claim that is left over from a bind of this task that failed may give its devices back for others.
         """
         out = np.zeros(len(rows), dtype=np.int32)
-        waiting: list[Asked] = []
-        movable: list[tuple[Asked, npt.NDArray[np.bool_]]] = []
+        waiting: list[AskedDevices] = []
+        movable: list[tuple[AskedDevices, npt.NDArray[np.bool_]]] = []
         taken = self._taken()
         for claim in self.claims(task):
             promise = self.promised.get(claim.key)
@@ -193,7 +193,7 @@ class Devices:
                 out[at] = NONE_FREE
         return out
 
-    def _choose(self, asked: Sequence[Asked], devices: Sequence[Device], taken: set[Key]) -> Any:
+    def _choose(self, asked: Sequence[AskedDevices], devices: Sequence[Device], taken: set[Key]) -> Any:
         slices = self._slices
         shares = any(d.consumes for d in devices)
         users = [slices.by_key[key] for key in taken if key in slices.by_key] if shares else []

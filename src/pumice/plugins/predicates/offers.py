@@ -12,8 +12,8 @@ import numpy.typing as npt
 from pumice.engine import matching
 from pumice.engine.rows import NodeRows
 from pumice.model.api import PersistentVolume, Requirement
-from pumice.plugins.predicates import claims as c
-from pumice.plugins.predicates.claims import Claim
+from pumice.plugins.predicates import task_claims as c
+from pumice.plugins.predicates.task_claims import TaskClaim
 from pumice.state.cluster import ClusterState
 
 Bools = npt.NDArray[np.bool_]
@@ -44,7 +44,7 @@ class Offer:
         return next((name for name in found if name not in taken), "")
 
 
-class Offers:
+class VolumeOffers:
     """What is found out about volumes and storage classes, until a volume, a class or a node's labels change.
 
     Columns have an entry for each row of the node table: take the rows' part with ``rows.take``.
@@ -55,7 +55,7 @@ class Offers:
         self._cached_for: tuple[int, ...] = ()
         self._cached: dict[Hashable, Any] = {}
 
-    def volumes_for(self, claim: Claim) -> Offer:
+    def volumes_for(self, claim: TaskClaim) -> Offer:
         """The volumes that suit a claim, wherever they are."""
         cache = self._fresh()
         by_class, held = self._sorted_volumes()
@@ -95,7 +95,7 @@ class Offers:
         """Per row of the node table: can a volume be used there?"""
         return self._column(("reach", name), lambda rows: self._reach(name, rows))
 
-    def made(self, claim: Claim) -> Bools:
+    def made(self, claim: TaskClaim) -> Bools:
         """Per row of the node table: would the claim's storage class make a volume there?"""
         return self._column(("made", claim.class_name), lambda rows: self._made(claim, rows))
 
@@ -108,7 +108,7 @@ class Offers:
             return np.ones(len(rows), dtype=np.bool_)
         return _any([matching.term_matches(term, rows) for term in terms], rows)
 
-    def _made(self, claim: Claim, rows: NodeRows) -> Bools:
+    def _made(self, claim: TaskClaim, rows: NodeRows) -> Bools:
         storage = c.storage_class(self._state, claim)
         if storage is None or not storage.provisioner or storage.provisioner == c.NO_PROVISIONER:
             return np.zeros(len(rows), dtype=np.bool_)

@@ -53,18 +53,18 @@ class HardSpread:
         """How it goes on while tasks like this one are placed."""
         return Evenness(self._levels(task), self._index.table.size)
 
-    def _levels(self, task: Task) -> list[Level]:
+    def _levels(self, task: Task) -> list[SpreadCounts]:
         index = self._index
         index.sync()
         kin = index.kin(task)
         constraints = spreads(task, _WHEN)
         return [
-            Level(c, tally_of(index, task.klass, c, constraints), index.matches((c.selector,), kin))
+            SpreadCounts(c, tally_of(index, task.klass, c, constraints), index.matches((c.selector,), kin))
             for c in constraints
         ]
 
 
-class Level:
+class SpreadCounts:
     """One constraint with the counts of its domains."""
 
     def __init__(self, spread: Spread, tally: Tally, counts_itself: bool) -> None:
@@ -83,7 +83,7 @@ class Level:
 class Evenness:
     """Equal tasks that must be spread evenly."""
 
-    def __init__(self, levels: Sequence[Level], size: int) -> None:
+    def __init__(self, levels: Sequence[SpreadCounts], size: int) -> None:
         self._levels = levels
         self._codes = [level.tally.codes[:size] for level in levels]
         self._within = [_open(level) for level in levels]
@@ -112,7 +112,7 @@ class Evenness:
             self.allowed = self._join()
 
 
-def _open(level: Level) -> Bools:
+def _open(level: SpreadCounts) -> Bools:
     within = level.within()
     within[0] = False
     return within

@@ -16,12 +16,12 @@ from pumice.model.intents import VolumeChoice
 from pumice.model.node import Node
 from pumice.model.reason import Code, Unfit, reason_id
 from pumice.model.task import Task
-from pumice.plugins.predicates import claims as c
+from pumice.plugins.predicates import task_claims as c
 from pumice.plugins.predicates.attachments import Attachments
-from pumice.plugins.predicates.claims import Claim
-from pumice.plugins.predicates.offers import Offers
+from pumice.plugins.predicates.offers import VolumeOffers
 from pumice.plugins.predicates.once_pod import OncePod
 from pumice.plugins.predicates.storage import StorageRoom
+from pumice.plugins.predicates.task_claims import TaskClaim
 from pumice.state.cluster import ClusterState
 
 Bools = npt.NDArray[np.bool_]
@@ -45,7 +45,7 @@ class Volumes:
         self.attachments = Attachments(state)
         self.once_pod = OncePod(state)
         self._room = StorageRoom(state)
-        self._offers = Offers(state)
+        self._offers = VolumeOffers(state)
         self.promised: dict[str, tuple[str, str, str]] = {}
         """Claim -> (volume, node, task); no volume where one will be made for the node. Saved with a cycle."""
         self.within = 600.0
@@ -96,7 +96,7 @@ class Volumes:
         """Bound volumes can be used on the node; the other claims find a volume there or have one made."""
         self.can_be_bound(task)
         out = np.zeros(len(rows), dtype=np.int32)
-        waiting: list[Claim] = []
+        waiting: list[TaskClaim] = []
         for claim in c.claims_of(self._state, task):
             volume, node, _ = self.promised.get(claim.key, (claim.volume, claim.selected_node, ""))
             if volume:
@@ -122,11 +122,11 @@ class Volumes:
         """Volumes that were promised."""
         return {volume for volume, _, _ in self.promised.values() if volume}
 
-    def choice(self, waiting: Sequence[Claim], node: Node, promised: set[str]) -> dict[str, str] | None:
+    def choice(self, waiting: Sequence[TaskClaim], node: Node, promised: set[str]) -> dict[str, str] | None:
         """A volume for each claim on a node, the smallest that suits; no name where one will be made. None: no way."""
         taken = set(promised)
         chosen: dict[str, str] = {}
-        beside: list[Claim] = []
+        beside: list[TaskClaim] = []
         for claim in sorted(waiting, key=lambda x: (x.size, x.key)):
             found = self._offers.volumes_for(claim).first(node.row, taken)
             if not found:
@@ -137,10 +137,10 @@ class Volumes:
             taken.add(found)
         return chosen
 
-    def _class_of(self, claim: Claim) -> StorageClass | None:
+    def _class_of(self, claim: TaskClaim) -> StorageClass | None:
         return c.storage_class(self._state, claim)
 
-    def _has_room(self, claim: Claim, node: Node, beside: Sequence[Claim]) -> bool:
+    def _has_room(self, claim: TaskClaim, node: Node, beside: Sequence[TaskClaim]) -> bool:
         """Is there storage for a new volume near the node, beside those that were promised and *beside*?"""
         storage = self._class_of(claim)
         if storage is None or not self._room.is_told(storage):
@@ -150,7 +150,7 @@ class Volumes:
         for key, (volume, where, _) in self.promised.items():
             found = known.get(key)
             if not volume and key != claim.key and isinstance(found, PersistentVolumeClaim):
-                other = Claim(key, found)
+                other = TaskClaim(key, found)
                 if other.class_name == claim.class_name:
                     others.append((where, other.size))
         return self._room.suffices(storage, claim.size, node, others)

@@ -65,8 +65,11 @@ class Filling:
         self._queues: list[Queue] = []
         self._rows: dict[str, int] = {}
         self._deserved: Matrix | None = None
+        self._last: Matrix | None = None
         self._ledgers: dict[str, dict[int, Number]] = {}
         self.limits: dict[str, dict[int, Number]] = {}
+        self.version = 0
+        """Grows when limits or weights change."""
         self.guaranteed = EMPTY
         """Guaranteed to all queues together."""
         self.problems: dict[str, str] = {}
@@ -94,6 +97,7 @@ class Filling:
 
     def _rebuild(self, queues: Mapping[str, Queue], active: list[Queue]) -> None:
         width = self._width = dim_count()
+        self.version += 1
         guaranteed = Resources()
         for queue in queues.values():
             guaranteed = guaranteed + queue.guarantee
@@ -102,6 +106,7 @@ class Filling:
         self.problems, self.limits = {}, {}
         self._ordered = active
         self._rows = {q.name: row for row, q in enumerate(active)}
+        self._last = None
         self._versions = [q.version for q in active]
         self._weight = np.array([max(q.weight, 1) for q in active], dtype=np.float64)
         self._limit, self._guarantee = np.zeros((len(active), width)), np.zeros((len(active), width))
@@ -128,11 +133,18 @@ class Filling:
                 for d, v in wanted.items():
                     request[row, d] = v
             self._deserved = pour(total, self._weight, request, self._limit, self._guarantee)
-            self._ledgers = {}
+            before, self._last = self._last, self._deserved
+            if before is None or before.shape != self._last.shape:
+                self._ledgers = {}
+            else:  # the same rows: what a queue deserved is kept where that did not change
+                for row in np.flatnonzero((before != self._last).any(axis=1)).tolist():
+                    self._ledgers.pop(self._ordered[row].name, None)
         return self._deserved
 
     def deserved(self, queue: Queue) -> dict[int, Number]:
         """What a queue deserves, in ledger units; nothing for a queue without jobs."""
+        if len(self._rows) == 1:
+            return self._alone() if queue.name in self._rows else {}
         poured = self._poured()
         known = self._ledgers.get(queue.name)
         if known is None:
@@ -140,6 +152,21 @@ class Filling:
             values = poured[row].tolist() if row is not None else []
             known = self._ledgers[queue.name] = {d: v for d, v in enumerate(values) if v}
         return known
+
+    def _alone(self) -> dict[int, Number]:
+        """What the only queue deserves: as `pour`, without matrices."""
+        (name,) = self._rows
+        if self._deserved is None:
+            wanted, limit, total = self._requests[0], self.limits[name], self._total
+            guaranteed = {d: v for d, v in enumerate(self._guarantee[0].tolist()) if v}
+            known: dict[int, Number] = {}
+            for d in sorted({*wanted, *guaranteed}):
+                most = min(float(total.get(d, 0)), float(limit.get(d, 0)), float(wanted.get(d, 0)))
+                if v := max(most, guaranteed.get(d, 0.0)):
+                    known[d] = v
+            self._ledgers = {name: known}
+            self._deserved = self._guarantee
+        return self._ledgers[name]
 
     def weight(self, queue: Queue) -> tuple[float, float]:
         """The weight of a queue with jobs, and that of all such queues together."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pumice.framework import quota
 from pumice.framework.evicting.victims import victim_order
@@ -24,7 +24,10 @@ class Drf(Plugin):
     """
 
     name = "drf"
+    steady = True
     arguments_read = ()
+    _seen: Mapping[int, Number] | None = None
+    """What the cluster offered when the total was last put in order."""
 
     def on_session_open(self, ssn: Session) -> None:
         self._begin(ssn)
@@ -43,7 +46,9 @@ class Drf(Plugin):
 
     def _begin(self, ssn: Session) -> None:
         self._ssn = ssn
-        self._total = [(d, v) for d, v in sorted(ssn.state.total.items()) if v >= TOLERANCE]
+        if self._seen != ssn.state.total:
+            self._seen = dict(ssn.state.total)
+            self._total = [(d, v) for d, v in sorted(self._seen.items()) if v >= TOLERANCE]
         memory = ssn.memory
         if memory.get("_total") != self._total:
             memory["_total"] = self._total

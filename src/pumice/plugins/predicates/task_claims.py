@@ -20,7 +20,7 @@ NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 
 
 @dataclass(slots=True)
-class Claim:
+class TaskClaim:
     """A claim of a task. *volume* is the bound one; there is no *object* where the claim does not exist."""
 
     key: str
@@ -77,14 +77,14 @@ def has_claims(task: Task) -> bool:
     return any(v.persistent_volume_claim or v.ephemeral for v in task.klass.spec.volumes or ())
 
 
-def claims_of(state: ClusterState, task: Task) -> list[Claim]:
+def claims_of(state: ClusterState, task: Task) -> list[TaskClaim]:
     """The task's claims, each with the volume it is bound to."""
     known = state.kind("PersistentVolumeClaim")
     out = []
     for name, is_own in claim_names(task):
         key = f"{task.namespace}/{name}"
         found = known.get(key)
-        claim = Claim(key, found if isinstance(found, PersistentVolumeClaim) else None)
+        claim = TaskClaim(key, found if isinstance(found, PersistentVolumeClaim) else None)
         if isinstance(found, PersistentVolumeClaim):
             volume = str(found.spec.get("volumeName") or "")
             settled = _BOUND_NOTE in (found.metadata.annotations or {}) or found.status.get("phase") == "Bound"
@@ -95,14 +95,14 @@ def claims_of(state: ClusterState, task: Task) -> list[Claim]:
     return out
 
 
-def waits_for_consumer(state: ClusterState, claim: Claim) -> bool:
+def waits_for_consumer(state: ClusterState, claim: TaskClaim) -> bool:
     """Is the claim to be bound only when a pod that uses it has a node? Not where its owner named a volume."""
     storage = storage_class(state, claim)
     late = storage is not None and storage.volume_binding_mode == "WaitForFirstConsumer"
     return late and not claim.spec.get("volumeName")
 
 
-def storage_class(state: ClusterState, claim: Claim) -> StorageClass | None:
+def storage_class(state: ClusterState, claim: TaskClaim) -> StorageClass | None:
     """The storage class of a claim."""
     found = state.kind("StorageClass").get(claim.class_name)
     return found if isinstance(found, StorageClass) else None
@@ -116,7 +116,7 @@ def node_terms(volume: PersistentVolume) -> Sequence[NodeSelectorTerm] | None:
     return [msgspec.convert(t, NodeSelectorTerm) for t in required.get("nodeSelectorTerms") or ()]
 
 
-def suits(volume: PersistentVolume, claim: Claim) -> bool:
+def suits(volume: PersistentVolume, claim: TaskClaim) -> bool:
     """Could the claim be bound to the volume, wherever it is?"""
     spec, wanted = volume.spec, claim.spec
     holder = spec.get("claimRef")

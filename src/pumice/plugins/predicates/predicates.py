@@ -19,12 +19,12 @@ from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
 from pumice.model.reason import reason_id
 from pumice.model.task import Task
-from pumice.plugins.predicates import fixed
-from pumice.plugins.predicates.claims import has_claims
+from pumice.plugins.predicates import fixed_filters as fixed
+from pumice.plugins.predicates.affinity_filter import PodAffinityFilter
 from pumice.plugins.predicates.devices import Devices, wants_devices
-from pumice.plugins.predicates.neighbours import PodAffinity
 from pumice.plugins.predicates.ports import HostPorts, has_ports
 from pumice.plugins.predicates.spread import HardSpread, has_hard_spread
+from pumice.plugins.predicates.task_claims import has_claims
 from pumice.plugins.predicates.volumes import Volumes
 from pumice.state.classes import Feature
 
@@ -43,6 +43,7 @@ class Predicates(Plugin):
     """Keeps tasks off nodes as kube-scheduler does (resources are the actions' business)."""
 
     name = "predicates"
+    steady = True
     arguments_read = (
         *(f"predicate.{name}Enable" for name in _SWITCHES),
         "predicate.DynamicResourceAllocationEnable",
@@ -122,7 +123,7 @@ class Predicates(Plugin):
             index.live()
         add = ssn.add_batch_predicate_fn
         if self._on["PodAffinity"]:
-            affinity = PodAffinity(index)
+            affinity = PodAffinityFilter(index)
             add(
                 *(self.name, affinity.filter),
                 key=affinity.unwelcome,

@@ -24,7 +24,7 @@ TOO_NEAR: Final = reason_id(PLUGIN, "node(s) didn't match pod anti-affinity rule
 UNWELCOME: Final = reason_id(PLUGIN, "node(s) didn't satisfy existing pods anti-affinity rules")
 
 
-class PodAffinity:
+class PodAffinityFilter:
     """The filter, over an index of who is where."""
 
     def __init__(self, index: Neighbours) -> None:

@@ -12,7 +12,7 @@ from pumice.model.api import ResourceList
 from pumice.model.job import Job
 from pumice.model.status import IS_HELD, TaskStatus
 from pumice.model.task import Task
-from pumice.plugins.capacity.tree import Branch, Tree
+from pumice.plugins.capacity.tree import Branch, QueueTree
 
 Amounts: TypeAlias = dict[tuple[str, str], int]
 """(device class, dimension) -> amount; the dimension of a plain count is empty. Dimensions in thousandths."""
@@ -27,7 +27,7 @@ class Claims:
     A claim that several tasks of a queue share counts once.
     """
 
-    def __init__(self, ssn: Session, tree: Tree, limits: Mapping[str, Amounts], *, capacity: bool) -> None:
+    def __init__(self, ssn: Session, tree: QueueTree, limits: Mapping[str, Amounts], *, capacity: bool) -> None:
         self._ssn, self._tree, self._limits, self._capacity = ssn, tree, limits, capacity
         self._holders: dict[str, dict[str, int]] = {}
         """Per limited branch: claim -> how many of its tasks hold it."""
@@ -142,7 +142,7 @@ class Claims:
         return keys
 
 
-def device_limits(tree: Tree) -> dict[str, Amounts]:
+def device_limits(tree: QueueTree) -> dict[str, Amounts]:
     """The queues with limits on devices, and these limits."""
     found = {b.name: _limits(b.queue.object.spec.capability) for b in tree.branches.values() if b.queue is not None}
     return {name: limits for name, limits in found.items() if limits}

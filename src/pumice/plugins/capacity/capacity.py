@@ -18,9 +18,9 @@ from pumice.model.queue import Queue
 from pumice.model.reason import PASS, Verdict, reject
 from pumice.model.resources import PODS, Number, Resources
 from pumice.model.task import Task
-from pumice.plugins.capacity.claims import Amounts, Claims, device_limits
-from pumice.plugins.capacity.tree import Branch, Tree, common_level, rivals
-from pumice.plugins.capacity.victims import Reclaim
+from pumice.plugins.capacity.claim_quota import Amounts, Claims, device_limits
+from pumice.plugins.capacity.tree import Branch, QueueTree, common_level, rivals
+from pumice.plugins.capacity.victims import CapacityVictims
 
 _LEVEL = "ancestorReclaimLevel"
 _DRA = "capacity.DynamicResourceAllocationEnable"
@@ -61,7 +61,7 @@ class Capacity(Plugin):
             self._frozen = {b.name: _share(b) for b in tree.inner}
         limits = self._device_limits if self._dra else {}
         self._claims = Claims(ssn, tree, limits, capacity=self._dra_capacity) if limits else None
-        self._reclaim = Reclaim(ssn, tree, self._level if self._hierarchy else 0, self._sync)
+        self._reclaim = CapacityVictims(ssn, tree, self._level if self._hierarchy else 0, self._sync)
         if tree.inner or self._claims is not None:
             ssn.add_event_handler(
                 EventHandler(allocate_many=self._changed, deallocate_many=self._changed, plugin=self.name)
@@ -80,14 +80,14 @@ class Capacity(Plugin):
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=lasting)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
-    def _current_tree(self, ssn: Session) -> Tree:
+    def _current_tree(self, ssn: Session) -> QueueTree:
         state, memory = ssn.state, ssn.memory
-        known: tuple[object, Tree, dict[str, Amounts]] | None = memory.get("_tree")
+        known: tuple[object, QueueTree, dict[str, Amounts]] | None = memory.get("_tree")
         signature = (id(state), state.queue_version, dict(state.total), self._hierarchy)
         if known is not None and known[0] == signature:
             self._device_limits = known[2]
             return known[1]
-        tree = Tree(state.queues, state.total, hierarchy=self._hierarchy)
+        tree = QueueTree(state.queues, state.total, hierarchy=self._hierarchy)
         ssn.outcome.intents.extend(quota.queue_notes(known[1].problems if known is not None else {}, tree.problems))
         self._device_limits = device_limits(tree)
         memory["_tree"] = signature, tree, self._device_limits

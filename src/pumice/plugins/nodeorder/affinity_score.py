@@ -14,7 +14,7 @@ from pumice.engine.spreading import spreads, tally_of
 from pumice.engine.terms import Term, TermKind
 from pumice.model import keys
 from pumice.model.task import Task
-from pumice.plugins.nodeorder.fixed import MAX, Normalize
+from pumice.plugins.nodeorder.fixed_scores import MAX, Normalize
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

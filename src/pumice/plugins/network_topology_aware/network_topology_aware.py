@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.hypernodes import HyperNode, places_of
+from pumice.engine.hypernodes import TopologyDomain, places_of
 from pumice.engine.rows import NodeRows
 from pumice.framework.arguments import Arguments
 from pumice.framework.placing.domains import Domains, domains_of, needed_of, waits_of
@@ -18,13 +18,13 @@ from pumice.model.job import Job, SubJob
 from pumice.model.node import Node
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
-from pumice.plugins.network_topology_aware.packing import PACKING_ARGUMENTS, Packing, request_of, weight
+from pumice.plugins.network_topology_aware.domain_packing import PACKING_ARGUMENTS, Packing, request_of, weight
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Reasons = npt.NDArray[np.int32]
-Gradient = list[list[HyperNode]]
+Gradient = list[list[TopologyDomain]]
 
 _NORMAL_PODS: Final = "hypernode.binpack.normal-pod"
 _MOST_EVICTED: Final = "hypernode.gradient.evict.max-hypernodes"
@@ -79,27 +79,27 @@ class NetworkTopologyAware(Plugin):
             ssn.add_batch_predicate_fn(self.name, self._confine, key=self._kind, applies=self._limited)
 
     # -- which domains are tried --------------------------------------------------------------------------------------
-    def _for_job(self, job: Job, inside: HyperNode, purpose: str) -> Gradient:
+    def _for_job(self, job: Job, inside: TopologyDomain, purpose: str) -> Gradient:
         """Hyper-nodes for the whole job: those of the lowest tier first; to make room, those of the highest."""
         limit = self._tree.job_limit(job)
         if limit is None:
             return [[inside]]
         return self._gradient(job, inside, limit, purpose)
 
-    def _for_sub_job(self, sub_job: SubJob, inside: HyperNode, purpose: str) -> Gradient:
+    def _for_sub_job(self, sub_job: SubJob, inside: TopologyDomain, purpose: str) -> Gradient:
         limit = self._tree.sub_job_limit(sub_job)
         if limit is None:
             return [[inside]]
         return self._gradient(sub_job, inside, limit, purpose)
 
-    def _gradient(self, group: Job | SubJob, inside: HyperNode, limit: int, purpose: str) -> Gradient:
+    def _gradient(self, group: Job | SubJob, inside: TopologyDomain, limit: int, purpose: str) -> Gradient:
         tree = self._tree
         placed = places_of(group.tasks.values())
         usable = [h for h in tree.below(inside) if h.tier <= limit]
         if placed:
             near = {h.name for one in tree.holders(placed, limit) for h in tree.below(one)}
             usable = [h for h in usable if h.name in near]
-        tiers: dict[int, list[HyperNode]] = {}
+        tiers: dict[int, list[TopologyDomain]] = {}
         if usable:
             place = domains_of(self._ssn).place
             roomy = self._roomy(group, bool(placed), purpose)
@@ -182,7 +182,7 @@ class NetworkTopologyAware(Plugin):
     def _limited(self, task: Task) -> bool:
         return bool(self._kind(task) & _CONFINED)
 
-    def _keeps(self, task: Task, job: Job, domain: HyperNode) -> bool:
+    def _keeps(self, task: Task, job: Job, domain: TopologyDomain) -> bool:
         """Does whoever stays in the domain keep to what the task's job and sub-job ask for?"""
         key = (job.uid, job.version, task.sub_job, domain.name)
         if self._kept[0] != key:

@@ -17,7 +17,14 @@ from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.model.task import Task
-from pumice.plugins.nodeorder.fixed import (
+from pumice.plugins.nodeorder.affinity_score import (
+    PreferredCompany,
+    SoftSpread,
+    fewest_is_best,
+    has_soft_spread,
+    stretched,
+)
+from pumice.plugins.nodeorder.fixed_scores import (
     avoided_taints,
     has_preferred_nodes,
     least_is_best,
@@ -25,13 +32,6 @@ from pumice.plugins.nodeorder.fixed import (
     preferred_nodes,
 )
 from pumice.plugins.nodeorder.images import Images
-from pumice.plugins.nodeorder.neighbours import (
-    PreferredCompany,
-    SoftSpread,
-    fewest_is_best,
-    has_soft_spread,
-    stretched,
-)
 from pumice.plugins.nodeorder.requests import Frozen, RequestScores
 from pumice.state.classes import Feature
 
@@ -63,6 +63,7 @@ class NodeOrder(Plugin):
     """
 
     name = "nodeorder"
+    steady = True
     arguments_read = tuple(f"{name}.weight" for name in _WEIGHTS)
 
     def __init__(self, arguments: Arguments) -> None:

@@ -1,0 +1,209 @@
+"""One ledger per card: who has which part of it, by what pods say they got and by what was promised since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from pumice.errors import InvalidInput
+from pumice.model import keys
+from pumice.model.node import Node
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+from pumice.plugins.deviceshare.cards import (
+    ALL_CORES,
+    Card,
+    CardRequest,
+    Part,
+    asked_of,
+    read_cards,
+    read_parts,
+    wants_kind,
+    write_parts,
+)
+from pumice.state.cluster import ClusterState
+
+Promise: TypeAlias = tuple[str, str]
+"""Node, and the parts as the annotation will say them."""
+Rules: TypeAlias = Sequence[Mapping[str, str]]
+Chosen: TypeAlias = tuple[list[list[Part]], float]
+"""The parts of each container, and the score of the cards."""
+MIG: Final = "mig"
+_BEING_PLACED: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+
+
+def binpack(card: Card) -> tuple[float, int]:
+    """The fullest first."""
+    return -card.used_memory, 0
+
+
+def spread(card: Card) -> tuple[float, int]:
+    """That with the fewest users first."""
+    return card.used, 0
+
+
+def no_policy(_: Card) -> tuple[float, int]:
+    """The last first."""
+    return 0.0, 0
+
+
+class CardLedger:
+    """The cards of all nodes. Rows are read again when the log of the node table says that they changed."""
+
+    def __init__(self, state: ClusterState, memory: dict[str, Any], rules: Rules) -> None:
+        self._state, self._rules = state, rules
+        self._promises: dict[str, Promise] = memory.setdefault("cards", {})
+        self._position = -1
+        self._rows: dict[int, _Holding] = {}
+        self.changed: list[int] = []
+        """Rows that were read again, in order."""
+        for uid, (node, _) in list(self._promises.items()):
+            task = state.tasks.get(uid)
+            if task is None or task.node_name != node or task.annotations.get(keys.VGPU_IDS):
+                del self._promises[uid]
+
+    def sync(self) -> None:
+        """Bring the rows up to date that changed since the last time."""
+        table = self._state.table
+        if table.touched.position == self._position:
+            return
+        rows = table.touched.since(self._position) if self._position >= 0 else None
+        self._position = table.touched.position
+        for row in range(table.size) if rows is None else sorted(rows):
+            node = table.nodes[row]
+            self._rows.pop(row, None)
+            if node is not None and keys.VGPU_REGISTER in node.annotations:
+                self._rows[row] = _Holding(node, self._parts_of, self._rules)
+            self.changed.append(row)
+
+    def on(self, node: Node) -> _Holding | None:
+        """The cards of a node; None where it registered none."""
+        self.sync()
+        return self._rows.get(node.row)
+
+    def _parts_of(self, task: Task, node: Node) -> list[Part] | None:
+        """What a task has of a node's cards; None where that is not known."""
+        promise = self._promises.get(task.uid)
+        if promise is not None and promise[0] == node.name:
+            return [*read_parts(promise[1])]
+        told = task.annotations.get(keys.VGPU_IDS)
+        return [*read_parts(told)] if told else None
+
+    def promise(self, task: Task, node: Node, parts: Sequence[Sequence[Part]]) -> None:
+        """Let a task have these parts."""
+        self._promises[task.uid] = (node.name, write_parts(parts))
+        self._read_again(node)
+
+    def withdraw(self, task: Task) -> None:
+        """Let a task have nothing of what was promised."""
+        promise = self._promises.pop(task.uid, None)
+        node = self._state.nodes.get(promise[0]) if promise is not None else None
+        if node is not None:
+            self._read_again(node)
+
+    def promised(self, task: Task) -> str:
+        """What a task was promised, as the annotation says it."""
+        return self._promises.get(task.uid, ("", ""))[1]
+
+    def _read_again(self, node: Node) -> None:
+        self.sync()
+        if node.row in self._rows:
+            self._rows[node.row] = _Holding(node, self._parts_of, self._rules)
+            self.changed.append(node.row)
+
+
+class _Holding:
+    """The cards of one node and who is on them: all, and all but those that this session evicts."""
+
+    def __init__(self, node: Node, parts_of: Callable[[Task, Node], list[Part] | None], rules: Rules) -> None:
+        self._rules = rules
+        self.problem = ""
+        try:
+            self.cards = read_cards(node)
+        except InvalidInput as exc:
+            self.cards, self.problem = (), str(exc)
+        self._bare = self.cards
+        place = {card.uuid: n for n, card in enumerate(self.cards)}
+        self._labels: list[list[tuple[Task, bool]]] = [[] for _ in self.cards]
+        all_cards, staying = list(self.cards), list(self.cards)
+        unknown: list[Task] = []
+        for task in sorted(node.tasks.values(), key=lambda t: t.uid):
+            if not asked_of(task.klass):
+                continue
+            parts = parts_of(task, node)
+            if parts is None:
+                if task.status not in _BEING_PLACED:
+                    unknown.append(task)
+                continue
+            for part in parts:
+                at = place.get(part.uuid)
+                if at is not None:
+                    all_cards[at] = all_cards[at].with_part(part)
+                    self._labels[at].append((task, task.evicted))
+                    if not task.evicted:
+                        staying[at] = staying[at].with_part(part)
+        self.cards, self.staying = tuple(all_cards), tuple(staying)
+        for task in unknown:  # somebody else put it there and did not say where: it has what it would get
+            chosen = self.choose(task, no_policy, future=False)
+            for part in (p for parts in chosen[0] for p in parts) if chosen is not None else ():
+                at = place[part.uuid]
+                self._labels[at].append((task, task.evicted))
+                self.cards = (*self.cards[:at], self.cards[at].with_part(part), *self.cards[at + 1 :])
+                if not task.evicted:
+                    self.staying = (*self.staying[:at], self.staying[at].with_part(part), *self.staying[at + 1 :])
+
+    def choose(
+        self, task: Task, order: Callable[[Card], tuple[float, int]], *, future: bool, score: str = ""
+    ) -> Chosen | None:
+        """Cards for every container of a task, or None; *future*: once those are gone that this session evicts."""
+        cards = list(self.staying if future else self.cards)
+        chosen: list[list[Part]] = []
+        total = 0.0
+        for asked in asked_of(task.klass):
+            parts: list[Part] = []
+            for at in sorted(range(len(cards)), key=lambda n: (*order(cards[n]), -n)):
+                if len(parts) == asked.cards:
+                    break
+                card = cards[at]
+                if not fits(card, asked) or not wants_kind(task, card.kind) or self._excluded(task, at, future):
+                    continue
+                part = Part(card.uuid, asked.memory_of(card), asked.cores)
+                cards[at] = card.with_part(part)
+                parts.append(part)
+                if score == "binpack":
+                    total += 100.0 * cards[at].used_memory / max(card.memory, 1)
+                elif score == "spread":
+                    total += 100.0 if cards[at].used == 1 else 0.0
+            if len(parts) < asked.cards:
+                return None
+            chosen.append(parts)
+        return chosen, total
+
+    def _excluded(self, task: Task, at: int, future: bool) -> bool:
+        """Is somebody on the card who matches a rule that the task matches too?"""
+        for rule in self._rules:
+            if _matches(task, rule):
+                for other, evicted in self._labels[at]:
+                    if other is not task and not (future and evicted) and _matches(other, rule):
+                        return True
+        return False
+
+    def roomiest(self) -> tuple[int, int]:
+        """(MiB, percent of the cores) that are free on the card with most free memory."""
+        free = [(c.memory - c.used_memory, ALL_CORES - c.used_cores) for c in self.staying if c.used < c.users]
+        return max(free, default=(0, 0))
+
+
+def fits(card: Card, asked: CardRequest) -> bool:
+    """Is there room on a card for one container's part?"""
+    if not card.healthy or card.mode == MIG or card.used >= card.users:
+        return False
+    if card.memory - card.used_memory < asked.memory_of(card) or card.used_cores + asked.cores > ALL_CORES:
+        return False
+    if asked.cores >= ALL_CORES and card.used:
+        return False  # all cores are the card for oneself
+    return not (card.used_cores >= ALL_CORES and asked.cores == 0)
+
+
+def _matches(task: Task, rule: Mapping[str, str]) -> bool:
+    return all(task.labels.get(key) == value for key, value in rule.items())

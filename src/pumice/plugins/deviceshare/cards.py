@@ -1,0 +1,144 @@
+"""The cards of a node that are shared, what containers ask of them, and both as annotations write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from pumice.errors import InvalidInput, shown
+from pumice.model import keys
+from pumice.model.api import Container, Quantity
+from pumice.model.node import Node
+from pumice.model.quantity import value
+from pumice.model.task import Task, TaskClass
+
+ALL_CORES: Final = 100
+_NUMBER, _MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
+_PERCENT, _CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
+_MOST: Final = 1024
+"""A node has at most so many cards: what anybody writes costs no more."""
+_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One card, and how much of it is taken."""
+
+    uuid: str
+    users: int
+    """How many tasks may share it."""
+    memory: int
+    """MiB."""
+    kind: str
+    healthy: bool
+    mode: str
+    used: int = 0
+    used_memory: int = 0
+    used_cores: int = 0
+
+    def with_part(self, part: Part, sign: int = 1) -> Card:
+        """The card with one more user, or one less."""
+        return replace(
+            self,
+            used=self.used + sign,
+            used_memory=self.used_memory + sign * part.memory,
+            used_cores=self.used_cores + sign * part.cores,
+        )
+
+
+class Part(NamedTuple):
+    """A part of a card that a container has."""
+
+    uuid: str
+    memory: int
+    cores: int
+
+
+class CardRequest(NamedTuple):
+    """What one container asks for: so many cards, and of each so much."""
+
+    cards: int
+    memory: int
+    """MiB; 0 where *percent* says it."""
+    percent: int
+    cores: int
+    """Percent; 100 means the card for itself alone."""
+
+    def memory_of(self, card: Card) -> int:
+        """MiB of this card."""
+        return self.memory or card.memory * self.percent // 100
+
+
+def read_cards(node: Node) -> tuple[Card, ...]:
+    """The cards that a node registered; none where it did not, or has taken them back.
+
+    :raises InvalidInput: a card cannot be read.
+    """
+    text = node.annotations.get(keys.VGPU_REGISTER, "")
+    if not text or "Deleted" in node.annotations.get(keys.VGPU_HANDSHAKE, ""):
+        return ()
+    cards: list[Card] = []
+    for part in text.split(":"):
+        fields = part.split(",")
+        if not part.strip():
+            continue
+        if len(fields) < 5 or len(cards) == _MOST:
+            raise InvalidInput(f"{keys.VGPU_REGISTER}: must be uuid,count,memory,type,health,mode, got {shown(part)}")
+        mode = fields[5] if len(fields) > 5 else ""
+        healthy = fields[4].strip().lower() in ("true", "1", "t")
+        cards.append(Card(fields[0], _whole(fields[1]), _whole(fields[2]), fields[3], healthy, mode))
+    return tuple(cards)
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        raise InvalidInput(f"{keys.VGPU_REGISTER}: must be a whole number, got {shown(text)}")
+    return int(text)
+
+
+def asked_of(klass: TaskClass) -> tuple[CardRequest, ...]:
+    """What the containers of a class ask for, those that ask for nothing left out; read once."""
+    known: tuple[CardRequest, ...] | None = klass.memo.get("deviceshare")
+    if known is None:
+        found = (_asked(container) for container in klass.spec.containers or ())
+        known = klass.memo["deviceshare"] = tuple(one for one in found if one is not None)
+    return known
+
+
+def _asked(container: Container) -> CardRequest | None:
+    resources = container.resources
+    limits = (resources.limits if resources is not None else None) or {}
+    requests = (resources.requests if resources is not None else None) or {}
+    if _NUMBER not in limits and _MEMORY not in limits:
+        return None
+    amounts: Mapping[str, Quantity] = {**requests, **limits}
+    memory, percent = value(amounts.get(_MEMORY, 0)), value(amounts.get(_PERCENT, 0))
+    return CardRequest(
+        value(limits[_NUMBER]) if _NUMBER in limits else 1,
+        memory,
+        percent or (0 if memory else 100),
+        value(amounts.get(_CORES, 0)),
+    )
+
+
+def wants_kind(task: Task, kind: str) -> bool:
+    """Is a card of this kind one that the task's annotations allow?"""
+    kind = kind.upper()
+    use, avoid = task.annotations.get(keys.USE_GPU_TYPE), task.annotations.get(keys.NO_USE_GPU_TYPE)
+    if use is not None:
+        return any(word.upper() in kind for word in use.split(","))
+    return avoid is None or not any(word.upper() in kind for word in avoid.split(","))
+
+
+def write_parts(containers: Sequence[Sequence[Part]]) -> str:
+    """What containers got, as the device plugin reads it."""
+    return ";".join("".join(f"{p.uuid},NVIDIA,{p.memory},{p.cores}:" for p in parts) for parts in containers)
+
+
+def read_parts(text: str) -> Iterator[Part]:
+    """What an annotation says that containers got; what cannot be read is left out."""
+    for part in text.replace(";", ":").split(":"):
+        fields = part.split(",")
+        if len(fields) == 4 and all(n.isascii() and n.isdigit() and len(n) <= _DIGITS for n in fields[2:]):
+            yield Part(fields[0], int(fields[2]), int(fields[3]))
