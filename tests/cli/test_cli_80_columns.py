@@ -49,14 +49,20 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
     (folder / "cluster.yaml").write_text("---\n".join(objects))
     (folder / "scheduler.conf").write_text(CONF)
+    queues = ("research-and-development-department", "research-and-development-laboratory")
+    (folder / "jobs.csv").write_text(
+        "job,submit_s,duration_s,gpu,queue\n"
+        + "".join(f"j{n},{n * 999},{n**6},{n},{queues[n % 2]}\n" for n in range(12))
+    )
     (folder / "other.conf").write_text("actions: enqueue\ntiers: [{plugins: [{name: gang}]}]\n")
     Pumice()("cycle", folder / "cluster.yaml", "--conf", folder / "scheduler.conf", "--save", folder / "now.cycle")
     return folder
 
 
+EXPLAIN: list[object] = ["explain"]
 COMMANDS: list[list[object]] = [
     ["cycle", DEMO, "--conf", DEMO_CONF],
-    *(["explain", job, DEMO, "--conf", DEMO_CONF] for job in ("llama", "sweep", "cleanup", "probe", "detector")),
+    *([*EXPLAIN, job, DEMO, "--conf", DEMO_CONF] for job in ("llama", "sweep", "cleanup", "probe", "detector")),
     ["job", "list", DEMO],
     ["job", "view", "llama", DEMO],
     ["queue", "list", DEMO],
@@ -75,6 +81,7 @@ COMMANDS: list[list[object]] = [
     ["job", "view", JOB.format(0), "{cluster.yaml}"],
     ["queue", "list", "{cluster.yaml}"],
     ["queue", "get", "research-and-development-department", "{cluster.yaml}"],
+    ["trace", "info", "{jobs.csv}"],
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cli_runs import Pumice
 
-from pumice.conformance.runner import Outcome
+from pumice.conformance.runner import CaseOutcome
 from pumice.conformance.suite import differs, parse_differs, run_suite
 from pumice.errors import InvalidInput
 from pumice.framework.registry import default_registry
@@ -113,14 +113,14 @@ def test_a_case_that_cannot_be_run_fails_alone(
 def test_a_listed_case_that_differs_is_counted_apart(tmp_path: Path) -> None:
     suite = run_suite([write(tmp_path / "c.jsonl", BAD)], default_registry(), listed={"bad": "row 9"})
     [result] = suite.results
-    assert result.outcome is Outcome.DIFFERS
+    assert result.outcome is CaseOutcome.DIFFERS
     assert result.details[0] == "docs/differences.md, row 9"
 
 
 def test_a_listed_case_that_passes_is_an_error(tmp_path: Path) -> None:
     suite = run_suite([write(tmp_path / "c.jsonl", GOOD)], default_registry(), listed={"good": "row 9"})
     [result] = suite.results
-    assert result.outcome is Outcome.FAILED
+    assert result.outcome is CaseOutcome.FAILED
     assert "take it off the list" in result.details[0]
 
 

@@ -49,15 +49,6 @@ ALL = sorted(leaves(typer.main.get_command(app)))
 COMPLETIONS = [("pumice ", "1"), ("pumice sim", "1"), ("pumice cycle --re", "2"), ("pumice conf ", "2")]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Bytecode is kept from process to process, and not beside the source."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
-        yield
-
-
 def cpu(*words: str, **environment: str) -> float:
     """CPU seconds of a process that must end well."""
     with subprocess.Popen(

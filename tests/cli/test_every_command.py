@@ -29,7 +29,7 @@ from pumice.cli.app import app
 pytestmark = pytest.mark.timeout(300)  # some twenty processes, on a machine that may be busy
 
 GUIDE = ROOT / "examples" / "scenarios" / "guide.yaml"
-SERVERS = {"run", "controllers", "extender serve", "extender record"}
+SERVERS = {"run", "controllers", "dashboard", "extender serve", "extender record"}
 """They run until they are stopped, and have no result to print."""
 FORGIVING = {"run", "controllers"}
 """They take Volcano's command line, and pass over flags that mean nothing here."""
@@ -73,15 +73,28 @@ RUNS: dict[str, tuple[list[object], Check]] = {
         [GUIDE, "--vary", "gpu-a100", "--for", "wait.p95 < 1h", "--between", "1..3", "--seeds", "1"],
         lambda d: d["answer"] is not None,
     ),
+    "trace from": (
+        ["native", "{jobs.csv}", "--redact", "--write", "{out.csv}"],
+        lambda d: d["jobs"] == 1 and d["redacted"] is True,
+    ),
+    "trace info": (["{jobs.csv}"], lambda d: d["format"] == "native" and d["total"][1] == 1),
     "report": (["{runs.jsonl}"], lambda d: d["runs"][0]["total"]["completed"] == 1),
     "cycle": ([DEMO, "--conf", DEMO_CONF], lambda d: bool(d["binds"]) and bool(d["waiting"])),
     "why": (
         ["research/llama", DEMO, "--conf", DEMO_CONF],
         lambda d: d["explanation"]["code"] == "NoNodeFits" and bool(d["standing"]["shares"]) and d["unseen"] == [],
     ),
+    "when": (
+        ["research/llama", DEMO, "--conf", DEMO_CONF],
+        lambda d: d["job"] == "research/llama" and d["place"] >= 1 and bool(d["assumes"]),
+    ),
     "try": (
         ["-f", "{job.yaml}", DEMO, "--conf", DEMO_CONF],
         lambda d: d["jobs"][0]["starts"] is True and len(d["jobs"][0]["placed"]) == 2 and d["evicted"] == [],
+    ),
+    "shadow": (
+        [GUIDE, "--conf", "{other.conf}"],
+        lambda d: d["total"]["jobs"]["later"] == 1 and d["recent"][0]["candidate_says"],
     ),
     "explain": (["research/llama", DEMO, "--conf", DEMO_CONF], lambda d: d["stage"] == "nodes"),
     "replay": (["{demo.cycle}", "--conf", "{other.conf}"], lambda d: d["same"] is False and bool(d["differences"])),
@@ -115,15 +128,6 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]
 COMMANDS = dict(leaves(typer.main.get_command(app)))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Bytecode is kept from process to process, and not beside the source."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
-        yield
-
-
 def process(*words: object, cwd: Path | None = None, **environment: str) -> Ran:
     """Run ``pumice WORDS...`` as a process of its own."""
     command = [str(PUMICE), *(str(word) for word in words)]
@@ -139,6 +143,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     (home / "other.conf").write_text('actions: "allocate"\ntiers:\n- plugins: [{name: gang}, {name: binpack}]\n')
     (home / "case.json").write_text(json.dumps(CASE))
     (home / "job.yaml").write_text(JOB)
+    (home / "jobs.csv").write_text("job,submit_s,duration_s\na,1,2\n")
     saved = process("cycle", DEMO, "--conf", DEMO_CONF, "--save", home / "demo.cycle")
     assert saved.code == 0, saved.err
     recorded = process("simulate", GUIDE, "--record", home / "runs.jsonl")

@@ -10,10 +10,10 @@ from typing import Any
 
 from pumice.answers.candidates import candidates
 from pumice.answers.finding import find_job, find_queue
-from pumice.answers.sight import Names
+from pumice.answers.sight import VisibleNames
 from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
-from pumice.answers.tried import Effect, Evicted, Tried, TriedJob
-from pumice.answers.why import Source, Why
+from pumice.answers.tried import Evicted, QueueEffect, TriedJob, TryAnswer
+from pumice.answers.why import Source, WhyAnswer
 from pumice.errors import InvalidInput
 from pumice.framework.explaining.explain import Explanation, Stage, explain
 from pumice.framework.registry import Registry
@@ -55,7 +55,7 @@ class Desk:
         return cls(*found, source=source)
 
     # -- questions --------------------------------------------------------------------------------------------------
-    def why(self, name: str, namespace: str = "") -> Why:
+    def why(self, name: str, namespace: str = "") -> WhyAnswer:
         """Why a job waits.
 
         :raises NoSuchThing: there is no such job.
@@ -70,7 +70,7 @@ class Desk:
                 taken.append(snapshot_of(ssn.queues[job.queue]))
 
         report = self._dry(inspect=inspect)
-        return Why(
+        return WhyAnswer(
             explanation=found[0],
             now=self.state.now,
             since=job.creation or None,
@@ -88,7 +88,7 @@ class Desk:
         report = self._dry(inspect=lambda ssn: taken.extend(snapshot_of(ssn.queues[name]) for name in wanted))
         return [standing_of(snapshot, report.gauges) for snapshot in taken]
 
-    def attempt(self, objects: Sequence[AnyObject]) -> Tried:
+    def attempt(self, objects: Sequence[AnyObject]) -> TryAnswer:
         """What would become of jobs that are not there yet, in the next cycle, if nothing else happened.
 
         :raises InvalidInput: objects that cannot be tried; names the object, and the rule.
@@ -123,7 +123,7 @@ class Desk:
                 found[intent.job].placed[intent.pod] = intent.node
         for key in keys:
             found[key].promised.update(report.pipelined.get(key, {}))
-        return Tried(
+        return TryAnswer(
             jobs=[found[key] for key in keys],
             evicted=[
                 Evicted(
@@ -137,18 +137,23 @@ class Desk:
                 if isinstance(i, Evict) and i.beneficiary in found
             ],
             queues=[
-                Effect(after=standing_of(taken[name], report.gauges), by_them=by_them[name]) for name in sorted(taken)
+                QueueEffect(after=standing_of(taken[name], report.gauges), by_them=by_them[name])
+                for name in sorted(taken)
             ],
             now=self.state.now,
             source=self.source,
             milliseconds=round((time.perf_counter() - begun) * 1000, 1),
         )
 
-    def names(self) -> Names:
+    def look(self, inspect: Callable[[Session], None]) -> CycleReport:
+        """What the next cycle would decide; *inspect* is shown its session, and must only read."""
+        return self._dry(inspect=inspect)
+
+    def names(self) -> VisibleNames:
         """What there is in the cluster that not everybody may know of."""
         state = self.state
         namespaces = {*state.kind("Namespace"), *state.namespaces, *(job.namespace for job in state.jobs.values())}
-        return Names(frozenset(namespaces), frozenset(state.nodes))
+        return VisibleNames(frozenset(namespaces), frozenset(state.nodes))
 
     def _dry(self, added: Sequence[AnyObject] = (), inspect: Callable[[Session], None] | None = None) -> CycleReport:
         with self.watchdog.cycle() if self.watchdog is not None else nullcontext():

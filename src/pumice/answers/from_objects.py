@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pumice.answers.standing import Snapshot, Standing, standing_of
-from pumice.answers.why import Why
+from pumice.answers.why import WhyAnswer
 from pumice.framework.explaining.explain import Explanation, waits
 from pumice.framework.session.refusals import Stage
 from pumice.model.api import Condition
@@ -25,7 +25,7 @@ NOT_KNOWN: Final = ("its place in the queue", "what would let it start sooner")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldEvent:
     """An event about the job or one of its pods."""
 
     about: str
@@ -34,11 +34,13 @@ class Told:
     warning: bool = True
 
 
-def why_of_objects(state: ClusterState, job: Job, *, events: Sequence[Told] = (), unseen: Iterable[str] = ()) -> Why:
+def why_of_objects(
+    state: ClusterState, job: Job, *, events: Sequence[ToldEvent] = (), unseen: Iterable[str] = ()
+) -> WhyAnswer:
     """What the objects of a job, the events about them (the newest last) and the status of its queue say."""
     stage, code, text = _said(job, events)
     queue = state.queues.get(job.queue)
-    return Why(
+    return WhyAnswer(
         explanation=Explanation(
             job=job.uid,
             queue=job.queue,
@@ -69,7 +71,7 @@ def standing_of_object(queue: Queue) -> Standing:
     return standing_of(Snapshot(queue=queue, waiting=waiting, allocated=allocated, asked=asked), {})
 
 
-def _said(job: Job, events: Sequence[Told]) -> tuple[Stage, str, str]:
+def _said(job: Job, events: Sequence[ToldEvent]) -> tuple[Stage, str, str]:
     """How far it came, the word and the text; the newest and most telling of what its objects say."""
     if job.group is None:
         return Stage.ABSENT, ReasonCode.NO_POD_GROUP, "it has no PodGroup"

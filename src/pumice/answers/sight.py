@@ -20,7 +20,7 @@ _WORDS: Final = re.compile(rf"(?<![-a-zA-Z0-9./])(?:({_NAME})/)?({_NAME})(?![-a-
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class VisibleNames:
     """What there is in the cluster."""
 
     namespaces: frozenset[str] = frozenset()
@@ -42,7 +42,7 @@ _STANDINGS: Final[dict[str, list[Any] | None]] = {"standing": None, "standings":
 """Fields that add up what all namespaces hold, and what stands there for who may not see it."""
 
 
-def seen(answer: Any, sight: Sight, names: Names) -> Any:
+def seen(answer: Any, sight: Sight, names: VisibleNames) -> Any:
     """An answer as plain data, without what is not to be seen; that something was left out is told in ``unseen``."""
     data = msgspec.to_builtins(answer)
     if sight == EVERYTHING:
@@ -63,7 +63,7 @@ def seen(answer: Any, sight: Sight, names: Names) -> Any:
 class _Hidden:
     """Replaces names, and remembers of which kinds."""
 
-    def __init__(self, sight: Sight, names: Names) -> None:
+    def __init__(self, sight: Sight, names: VisibleNames) -> None:
         self._sight, self._names = sight, names
         allowed = sight.namespaces
         self._foreign = names.namespaces - allowed if allowed is not None else frozenset()

@@ -38,7 +38,7 @@ class Evicted(msgspec.Struct, frozen=True, kw_only=True):
     """The job for whose good it would be."""
 
 
-class Effect(msgspec.Struct, frozen=True, kw_only=True):
+class QueueEffect(msgspec.Struct, frozen=True, kw_only=True):
     """A queue after the cycle, and how much of what it holds these jobs would hold."""
 
     after: Standing
@@ -46,13 +46,13 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """Resource -> amount."""
 
 
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
+class TryAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What would be decided if these jobs were there and nothing else happened."""
 
     jobs: list[TriedJob]
     evicted: list[Evicted]
     """For the good of these jobs."""
-    queues: list[Effect]
+    queues: list[QueueEffect]
     """Those of these jobs."""
     now: float
     source: Source = "scheduler"

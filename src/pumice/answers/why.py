@@ -13,7 +13,7 @@ Source = Literal["scheduler", "cycle", "manifests", "objects"]
 """Who answered: the running scheduler, a saved cycle, manifests, or what the objects in the cluster say."""
 
 
-class Why(msgspec.Struct, frozen=True, kw_only=True):
+class WhyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job waits, where it stands, and what would let it start sooner."""
 
     explanation: Explanation

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pumice.answers.standing import Share, Standing
-from pumice.answers.tried import Effect, Tried, TriedJob
-from pumice.answers.why import Why
+from pumice.answers.tried import QueueEffect, TriedJob, TryAnswer
+from pumice.answers.why import WhyAnswer
 from pumice.cli import outcome, render
 from pumice.cli.explanation import place
 from pumice.framework.explaining.explain import Explanation, Stage
@@ -24,7 +24,7 @@ FROM = {
 }
 
 
-def show_why(answer: Why) -> None:
+def show_why(answer: WhyAnswer) -> None:
     """Print why a job waits: one screen."""
     why = answer.explanation
     served = why.stage is Stage.SERVED
@@ -87,7 +87,7 @@ def _share(share: Share) -> tuple[str, ...]:
     )
 
 
-def show_tried(tried: Tried) -> None:
+def show_tried(tried: TryAnswer) -> None:
     """Print what jobs would do."""
     for job in tried.jobs:
         _tried(job)
@@ -129,7 +129,7 @@ def _reasons(why: Explanation) -> None:
         render.paragraph(hint, indent=2, lead="→ ")
 
 
-def _effect(effect: Effect) -> None:
+def _effect(effect: QueueEffect) -> None:
     rows = []
     for share in effect.after.shares:
         name, told = share.resource, _share(share)

@@ -23,7 +23,7 @@ from pumice.errors import PluginLoadError
 from pumice.words import counted
 
 if TYPE_CHECKING:
-    from pumice.config import Loaded
+    from pumice.config import LoadedConf
     from pumice.framework.registry import Registry
 
 app = typer.Typer(help="Check, explain and lint a scheduler conf.", no_args_is_help=True)
@@ -121,7 +121,7 @@ def lint(
         raise typer.Exit(1)
 
 
-def _load(file: Path | None, plugins_dir: Path | None) -> tuple[Loaded, Registry]:
+def _load(file: Path | None, plugins_dir: Path | None) -> tuple[LoadedConf, Registry]:
     from pumice.config import DEFAULT_CONF, load
     from pumice.scheduler.assembly import catalogue_of
 
@@ -144,7 +144,7 @@ def _problem(problem: object) -> dict[str, object]:
     }
 
 
-def _size(loaded: Loaded) -> str:
+def _size(loaded: LoadedConf) -> str:
     conf = loaded.conf
     plugins = counted(sum(1 for _ in conf.listed()), "plugin")
     return f"{counted(len(conf.actions), 'action')}, {plugins} in {counted(len(conf.tiers), 'tier')}"

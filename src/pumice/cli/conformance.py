@@ -42,7 +42,7 @@ def run(
     json: JsonOption = False,
 ) -> None:
     """Run every case below the paths; exit code 0 only if none failed."""
-    from pumice.conformance.runner import Outcome
+    from pumice.conformance.runner import CaseOutcome
     from pumice.conformance.suite import run_suite
 
     suite = run_suite(
@@ -57,19 +57,19 @@ def run(
         render.data(as_data(suite))
     else:
         _print(suite, verbose)
-    if suite.counts[Outcome.FAILED]:
+    if suite.counts[CaseOutcome.FAILED]:
         raise typer.Exit(1)
 
 
 def as_data(suite: Suite) -> dict[str, object]:
     """The results for programs."""
-    from pumice.conformance.runner import Outcome
+    from pumice.conformance.runner import CaseOutcome
 
     return {
-        "passed": suite.counts[Outcome.PASSED],
-        "failed": suite.counts[Outcome.FAILED],
-        "skipped": suite.counts[Outcome.SKIPPED],
-        "differ": suite.counts[Outcome.DIFFERS],
+        "passed": suite.counts[CaseOutcome.PASSED],
+        "failed": suite.counts[CaseOutcome.FAILED],
+        "skipped": suite.counts[CaseOutcome.SKIPPED],
+        "differ": suite.counts[CaseOutcome.DIFFERS],
         "missing": dict(suite.missing),
         **({"observed": dict(zip(("agree", "of"), suite.observed, strict=True))} if suite.observed[1] else {}),
         "results": [
@@ -86,7 +86,7 @@ def as_data(suite: Suite) -> dict[str, object]:
 
 
 def _print(suite: Suite, verbose: bool) -> None:
-    from pumice.conformance.runner import Outcome
+    from pumice.conformance.runner import CaseOutcome
 
     for result in suite.results:
         if verbose:
@@ -95,7 +95,7 @@ def _print(suite: Suite, verbose: bool) -> None:
                 render.line(f"        observed: {deviation}")
             for detail in [*result.details, *([f"needs {result.missing}"] if result.missing else [])]:
                 render.line(f"        {detail}")
-        elif result.outcome is Outcome.FAILED:
+        elif result.outcome is CaseOutcome.FAILED:
             render.line(f"FAILED {result.id}: {_short(result)}", style="red")
     if suite.missing:
         names = ", ".join(f"{name} ({n})" for name, n in sorted(suite.missing.items()))

@@ -86,7 +86,7 @@ def controllers(
     import asyncio
     from concurrent.futures import ThreadPoolExecutor, wait
 
-    from pumice.kube.controllers.service import Controllers, Settings
+    from pumice.kube.controllers.running import Controllers, ControllerSettings
     from pumice.kube.credentials import Credentials
     from pumice.kube.serving import Answers, health_routes, listening, serve
 
@@ -100,7 +100,7 @@ def controllers(
     beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
     made = Controllers(
         Credentials(kubeconfig, context, master),
-        Settings(schedulers=scheduler_name or ["pumice"], enabled=enabled, election=election),
+        ControllerSettings(schedulers=scheduler_name or ["pumice"], enabled=enabled, election=election),
         beside=beside,
     )
     if enable_healthz:

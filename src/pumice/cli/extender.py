@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ from pumice.words import counted
 
 if TYPE_CHECKING:
     from pumice.extender.answering.policies import PolicyServer
-    from pumice.extender.tools.check import Verdict
+    from pumice.extender.tools.check import VerbCheck
 
 app = typer.Typer(help="Policies over HTTP, and tools for those who write them.", no_args_is_help=True)
 
@@ -56,6 +57,16 @@ def serve(
     ] = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that answer.")] = 1,
     max_body: Annotated[int, typer.Option("--max-body", min=1, help="MiB of a question, at most.")] = 256,
+    max_in_flight: Annotated[
+        int, typer.Option("--max-in-flight", min=1, help="MiB of all questions at one time; beyond it: 503.")
+    ] = 512,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", min=1, help="Connections at one time; others are closed.")
+    ] = 1024,
+    body_timeout: Annotated[
+        float,
+        typer.Option("--body-timeout", metavar="SECONDS", min=0.001, help="Seconds for a question to come whole."),
+    ] = 30.0,
     follow: Annotated[
         bool, typer.Option("--follow", help="Follow a cluster: questions need only name nodes, and bind binds.")
     ] = False,
@@ -68,10 +79,10 @@ def serve(
 ) -> None:
     """Serve any Plugin as an HTTP extender that Volcano, kube-scheduler or Pumice can call."""
     from pumice.cli.policies import address, answer, listening_on, pairs, policy_builders, supervise
-    from pumice.extender.answering.options import Options
+    from pumice.extender.answering.intake import Options
     from pumice.extender.answering.policies import PolicyServer
-    from pumice.extender.answering.serving import settings as serving
 
+    import_module("pumice.extender.answering.app")  # where the extra is missing that is said before anything else
     if dialect:
         _known_dialect(dialect)
     tls = _tls(tls_cert, tls_key, client_ca)
@@ -80,6 +91,9 @@ def serve(
         paths=pairs("--verb", verb or []),
         dialect=dialect,
         max_body=max_body * 2**20,
+        max_in_flight=max_in_flight * 2**20,
+        max_connections=max_connections,
+        body_timeout=body_timeout,
         token_file=token_file,
         compat=compat,
     )
@@ -90,7 +104,7 @@ def serve(
 
         for line in advice(served):
             render.note(line)
-    settings = serving(host=host, port=port, log_level="warning", access_log=False, **tls)
+    settings = {"host": host, "port": port, "log_level": "warning", "access_log": False, **tls}
     whom = None
     if follow or kubeconfig or context:
         from pumice.kube.credentials import Credentials
@@ -158,7 +172,7 @@ def record(
 ) -> None:
     """Stand between a scheduler and its extender, and add every exchange to a cassette."""
     from pumice.cli.policies import address, listening_on, run_until_told
-    from pumice.extender.tools.proxy import recorder
+    from pumice.extender.tools.cassette import recorder
 
     with listening_on(host, port) as listening:
         render.note(f"passing {address(listening)} on to {url}, recording to {cassette}")
@@ -185,26 +199,23 @@ def replay(
     exchanges = cassettes.read(cassette)
     if against is None:
         from pumice.cli.policies import address, listening_on, run_until_told
-        from pumice.extender.tools.proxy import player
 
         with listening_on(host, port) as listening:
             render.note(f"answering {counted(len(exchanges), 'exchange')} of {cassette} on {address(listening)}")
-            run_until_told(player(exchanges, loose=loose), {"log_level": "warning"}, [listening])
+            run_until_told(cassettes.player(exchanges, loose=loose), {"log_level": "warning"}, [listening])
         return
-    from pumice.extender.tools.compare import differences
-
-    found = differences(exchanges, against)
+    found = cassettes.differences(exchanges, against)
     if as_json(output, json):
         render.data(
             {
                 "asked": len(exchanges),
-                "differ": [{"number": d.number, "path": d.path, "then": d.then, "now": d.now} for d in found],
+                "differ": [difference._asdict() for difference in found],
             }
         )
     else:
         render.table(
             ["#", "PATH", "THEN", "NOW"],
-            [(d.number, d.path, d.then, d.now) for d in found],
+            found,
             wrap=["THEN", "NOW"],
             names=["PATH"],
         )
@@ -241,7 +252,7 @@ def _tls(cert: Path | None, key: Path | None, client_ca: Path | None) -> dict[st
     return found
 
 
-def _show_verdicts(verdicts: list[Verdict]) -> None:
+def _show_verdicts(verdicts: list[VerbCheck]) -> None:
     unreached = [
         one for one in verdicts if one.outcome == "failed" and any("cannot be reached" in n for n in one.notes)
     ]
@@ -253,7 +264,7 @@ def _show_verdicts(verdicts: list[Verdict]) -> None:
         render.table(["VERB", "VERDICT", "MS", "NOTES"], rows, wrap=["NOTES"])
 
 
-def _verdict_data(verdict: Verdict) -> dict[str, Any]:
+def _verdict_data(verdict: VerbCheck) -> dict[str, Any]:
     return {
         "verb": verdict.verb,
         "verdict": verdict.outcome,

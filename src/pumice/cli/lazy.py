@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Final
 
@@ -15,7 +16,7 @@ SUMMARY: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """A command, or a group of commands, and where it is."""
 
     name: str
@@ -27,23 +28,28 @@ class Entry:
     """The attribute with the class of the command, if it has one of its own."""
 
     def load(self) -> Any:
-        """The command itself."""
-        module_name, _, attribute = self.where.partition(":")
-        module = import_module(module_name)
-        found = getattr(module, attribute)
-        around = typer.Typer(add_completion=False, rich_markup_mode=None)
-        around.callback()(lambda: None)
-        if isinstance(found, typer.Typer):
-            around.add_typer(found, name=self.name)
-        else:
-            around.command(self.name, cls=getattr(module, self.cls) if self.cls else None)(found)
-        return typer.main.get_command(around).commands[self.name]  # type: ignore[attr-defined]
+        """The command itself, made once."""
+        return _made(self)
 
 
-class Loaded(Mapping[str, Any]):
+@cache
+def _made(entry: CommandEntry) -> Any:
+    module_name, _, attribute = entry.where.partition(":")
+    module = import_module(module_name)
+    found = getattr(module, attribute)
+    around = typer.Typer(add_completion=False, rich_markup_mode=None)
+    around.callback()(lambda: None)
+    if isinstance(found, typer.Typer):
+        around.add_typer(found, name=entry.name)
+    else:
+        around.command(entry.name, cls=getattr(module, entry.cls) if entry.cls else None)(found)
+    return typer.main.get_command(around).commands[entry.name]  # type: ignore[attr-defined]
+
+
+class LazyCommands(Mapping[str, Any]):
     """The commands of a group by name. Looking at one loads it; counting and listing names do not."""
 
-    def __init__(self, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, entries: Mapping[str, CommandEntry]) -> None:
         self._entries = entries
 
     def __getitem__(self, name: str) -> Any:
@@ -59,11 +65,11 @@ class Loaded(Mapping[str, Any]):
 class LazyGroup(TyperGroup):
     """A group that loads the one command which is called. Help and completion need only names and summaries."""
 
-    entries: ClassVar[dict[str, Entry]] = {}
+    entries: ClassVar[dict[str, CommandEntry]] = {}
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = Loaded(self.entries)  # type: ignore[assignment]  # nobody adds a command later
+        self.commands = LazyCommands(self.entries)  # type: ignore[assignment]  # nobody adds a command later
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.entries)

@@ -9,7 +9,7 @@ import msgspec
 
 from pumice import manifests
 from pumice.errors import InvalidInput
-from pumice.manifests import Document
+from pumice.manifests import ManifestDocument
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.sim.expand import expanded
@@ -35,7 +35,7 @@ def read_objects(paths: Sequence[Path]) -> tuple[list[api.AnyObject], list[str]]
     return found, sorted(there.unread)
 
 
-def _created(document: Document) -> float:
+def _created(document: ManifestDocument) -> float:
     """When an object was created, in seconds; 0 where it does not say."""
     try:
         meta = msgspec.convert(document.data.get("metadata") or {}, api.Metadata)

@@ -199,7 +199,11 @@ def _nodes(state: ClusterState) -> None:
 
 
 def _of(used: float, whole: float, per: int, suffix: str = "") -> str:
-    return f"{used / per:.4g}/{whole / per:.4g}{suffix}" if whole else "-"
+    return f"{_short(used / per)}/{_short(whole / per)}{suffix}" if whole else "-"
+
+
+def _short(number: float) -> str:
+    return f"{number:.0f}" if abs(number) >= 1000 else f"{number:.4g}"
 
 
 def _bar(used: float, whole: float) -> str:

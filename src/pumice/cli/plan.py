@@ -7,7 +7,14 @@ from typing import Annotated
 import typer
 
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
-from pumice.cli.play_options import DirectoryOption, HorizonOption, JobsOption, ReportOption, ScenarioArgument
+from pumice.cli.play_options import (
+    DataOption,
+    DirectoryOption,
+    HorizonOption,
+    JobsOption,
+    ReportOption,
+    ScenarioArgument,
+)
 
 
 def plan(
@@ -45,22 +52,23 @@ def plan(
     horizon: HorizonOption = None,
     report: ReportOption = None,
     plugins_dir: DirectoryOption = None,
+    data: DataOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
     """Find how many nodes a goal needs, or say what more load or failing nodes would do."""
-    from pumice.cli.planning import Asked, go
+    from pumice.cli.planning import PlanOptions, go
     from pumice.cli.playing import changed, chosen_conf
     from pumice.cli.progress import terminable
     from pumice.scheduler.assembly import catalogue_of
     from pumice.sim.scenario import plugin_directory, read_scenario
-    from pumice.sim.study.playing import World
+    from pumice.sim.study.playing import StudyWorld
 
     plugins = plugins_dir or plugin_directory(scenario)
     catalogue = catalogue_of(registry_with(plugins))
-    read = read_scenario(scenario, catalogue)
+    read = read_scenario(scenario, catalogue, data)
     name, chosen = chosen_conf(read, conf, catalogue)
-    world = World(changed(read.under({name: chosen}), horizon), plugins.resolve() if plugins else None)
-    asked = Asked(goal, vary, between, load, fail, at, repair, seeds, jobs)
+    world = StudyWorld(changed(read.under({name: chosen}), horizon), plugins.resolve() if plugins else None)
+    asked = PlanOptions(goal, vary, between, load, fail, at, repair, seeds, jobs)
     with terminable():
         go(world, name, asked, report, as_json(output, json))

@@ -17,14 +17,14 @@ from pumice.cli.progress import study_bar
 from pumice.cli.studies import Files, executor_of, say_warnings, show_seeds
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
-from pumice.sim.planning import Player, Sized, Tried, Variant, size
-from pumice.sim.planning.variants import Failure, groups_of, nodes_of, struck, with_load
+from pumice.sim.planning import Sized, TriedSize, Variant, VariantPlayer, size
+from pumice.sim.planning.variants import NodeFailure, groups_of, nodes_of, struck, with_load
 from pumice.sim.report import effects, html_seeds, units
 from pumice.sim.results.gates import Gate, judge_seeds, parse_gate
 from pumice.sim.results.pairs import FEWEST
 from pumice.sim.results.seeds import compare_seeds
-from pumice.sim.scenario import Scenario
-from pumice.sim.study.playing import World
+from pumice.sim.scenario import SimScenario
+from pumice.sim.study.playing import StudyWorld
 from pumice.sim.study.stopping import parse_seeds
 from pumice.sim.study.workers import usable_cores
 
@@ -35,7 +35,7 @@ _FAIL = re.compile(r"(\d+)@(.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanOptions:
     """What the command line says."""
 
     goal: str | None
@@ -78,7 +78,7 @@ class Asked:
             )
         return int(found[1]), int(found[2])
 
-    def variant(self, scenario: Scenario) -> Variant:
+    def variant(self, scenario: SimScenario) -> Variant:
         """What is changed."""
         if not (math.isfinite(self.load) and self.load > 0):
             raise typer.BadParameter(f"must be above 0, got {self.load!r}", param_hint="--load")
@@ -97,7 +97,8 @@ class Asked:
         at = amid(with_load(scenario, self.load) if self.load != 1 else scenario) if self.at is None else 0.0
         at = _seconds(self.at, "--at", at)
         return Variant(
-            load=self.load, failure=Failure(int(found[1]), found[2], at, _seconds(self.repair, "--repair", math.inf))
+            load=self.load,
+            failure=NodeFailure(int(found[1]), found[2], at, _seconds(self.repair, "--repair", math.inf)),
         )
 
 
@@ -110,13 +111,13 @@ def _seconds(text: str | None, option: str, default: float) -> float:
         raise typer.BadParameter(str(exc), param_hint=option) from exc
 
 
-def amid(scenario: Scenario) -> float:
+def amid(scenario: SimScenario) -> float:
     """The middle of the submissions, in whole seconds."""
     submits = [job.submit_s for job in scenario.workload()]
     return float(round((min(submits) + max(submits)) / 2)) if submits else 0.0
 
 
-def go(world: World, configuration: str, asked: Asked, report: Path | None, as_data: bool) -> None:
+def go(world: StudyWorld, configuration: str, asked: PlanOptions, report: Path | None, as_data: bool) -> None:
     """Answer what is asked."""
     goal, seeds = asked.gate(), asked.numbers()
     scenario = world.scenario
@@ -137,7 +138,7 @@ def go(world: World, configuration: str, asked: Asked, report: Path | None, as_d
     Files(report=report).prepare(1)
     say_warnings(scenario)
     with study_bar(None) as tell, executor_of(asked.jobs or usable_cores()) as executor:
-        player = Player(world, configuration, seeds, executor, tell, keep=variant.failure is not None)
+        player = VariantPlayer(world, configuration, seeds, executor, tell, keep=variant.failure is not None)
         if asked.vary is not None:
             assert goal is not None
             low, high = asked.limits(len(nodes_of(scenario, asked.vary)))
@@ -192,7 +193,7 @@ def _worded(variant: Variant) -> str:
     return ", ".join(parts)
 
 
-def _struck(scenario: Scenario, failure: Failure, runs: Any) -> list[str]:
+def _struck(scenario: SimScenario, failure: NodeFailure, runs: Any) -> list[str]:
     """Which jobs the failure hits."""
     hit = {seed: struck(done, failure.nodes(scenario, seed), failure.at_s) for seed, done in runs.items()}
     seed, jobs = next(iter(hit.items()))
@@ -227,7 +228,7 @@ def _show_size(sized: Sized, goal: Gate, title: str, seeds: Sequence[int], varia
         render.warning(text)
 
 
-def _row(one: Tried, goal: Gate) -> list[str]:
+def _row(one: TriedSize, goal: Gate) -> list[str]:
     unit = goal.metric.unit
     value = units.amount(None if one.value is None else one.value.estimate, unit, at_least=one.at_least)
     limits = units.NOTHING if one.value is None else effects.value_limits(one.value, unit)

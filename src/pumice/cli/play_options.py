@@ -18,6 +18,10 @@ SaveOption = Annotated[
     Path | None,
     typer.Option("--save", metavar="FILE", help="Save the cluster at the end of the run, for explain and replay."),
 ]
+HistoryOption = Annotated[
+    Path | None,
+    typer.Option("--history", metavar="DIR", help="Write what happened to every job, as `pumice run` does."),
+]
 LogOption = Annotated[
     Path | None,
     typer.Option("--log", metavar="FILE", help="Write what happened, line by line; several runs follow each other."),
@@ -53,4 +57,8 @@ FailIfOption = Annotated[
 DirectoryOption = Annotated[
     Path | None,
     typer.Option("--plugins-dir", metavar="DIR", help="Load plugins from here; else from the scenario's pluginsDir."),
+]
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Where the traces and node lists are that the scenario names."),
 ]

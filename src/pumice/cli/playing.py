@@ -13,11 +13,12 @@ import typer
 from pumice import saved
 from pumice.cli import render
 from pumice.cli.progress import progress_bar, terminable
-from pumice.cli.studies import Files, Wanted, play_study, say_gate, say_warnings
+from pumice.cli.studies import Files, StudyOptions, play_study, say_gate, say_warnings
 from pumice.config import Catalogue, SchedulerConf, load
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
+from pumice.history.files import Folder
 from pumice.scheduler.assembly import assemble
 from pumice.scheduler.recording import record as begun
 from pumice.scheduler.recording import replay
@@ -26,8 +27,8 @@ from pumice.sim.report import html, render_comparison, render_summary, units
 from pumice.sim.results import Comparison, RunRecord, compare, encode, summarise
 from pumice.sim.results.gates import judge
 from pumice.sim.run import INTERRUPTED
-from pumice.sim.scenario import BUILT_IN, Scenario, load_conf_file
-from pumice.sim.study.playing import World
+from pumice.sim.scenario import BUILT_IN, SimScenario, load_conf_file
+from pumice.sim.study.playing import StudyWorld
 
 
 def chosen_confs(given: list[str], catalogue: Catalogue) -> dict[str, SchedulerConf]:
@@ -47,7 +48,7 @@ def chosen_confs(given: list[str], catalogue: Catalogue) -> dict[str, SchedulerC
     return chosen
 
 
-def chosen_conf(scenario: Scenario, conf: str | None, catalogue: Catalogue) -> tuple[str, SchedulerConf]:
+def chosen_conf(scenario: SimScenario, conf: str | None, catalogue: Catalogue) -> tuple[str, SchedulerConf]:
     """One configuration with its name: that of the command line (of the scenario, or a file), else the first."""
     if conf is None:
         return next(iter(scenario.configurations.items()))
@@ -55,7 +56,7 @@ def chosen_conf(scenario: Scenario, conf: str | None, catalogue: Catalogue) -> t
     return (conf, known) if known is not None else next(iter(chosen_confs([conf], catalogue).items()))
 
 
-def changed(scenario: Scenario, horizon: str | None) -> Scenario:
+def changed(scenario: SimScenario, horizon: str | None) -> SimScenario:
     """The scenario with another end, where the command line says one."""
     if horizon is None:
         return scenario
@@ -66,21 +67,21 @@ def changed(scenario: Scenario, horizon: str | None) -> Scenario:
 
 
 def go(
-    scenario: Scenario, registry: Registry, plugins: Path | None, files: Files, wanted: Wanted, as_data: bool
+    scenario: SimScenario, registry: Registry, plugins: Path | None, files: Files, wanted: StudyOptions, as_data: bool
 ) -> None:
     """Play the scenario once under each configuration, or many times as a study."""
     if plugins is not None:
         scenario = scenario.with_input("plugins", plugins)
     with terminable():
         if wanted.many:
-            play_study(World(scenario, plugins.resolve() if plugins else None), files, wanted, as_data)
+            play_study(StudyWorld(scenario, plugins.resolve() if plugins else None), files, wanted, as_data)
         else:
             _play(
                 scenario if wanted.seed is None else scenario.with_seed(wanted.seed), registry, files, wanted, as_data
             )
 
 
-def _play(scenario: Scenario, registry: Registry, files: Files, wanted: Wanted, as_data: bool) -> None:
+def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: StudyOptions, as_data: bool) -> None:
     """Run everything once, print and write the results; exit code 1 if a run was stopped or a job can never fit."""
     gates = wanted.gates()
     files.prepare(len(scenario.configurations))
@@ -89,9 +90,14 @@ def _play(scenario: Scenario, registry: Registry, files: Files, wanted: Wanted, 
     wrong = False
     with files.log.open("w", encoding="utf-8") if files.log is not None else nullcontext() as stream:
         for name, conf in scenario.configurations.items():
+            paper = None if files.history is None else Folder(files.history, "simulated", packs=False)
             with progress_bar(name, scenario) as tell:
-                run = sim.Simulation(scenario.setting_of(name), assemble(conf, registry), log=stream, progress=tell)
+                run = sim.Simulation(
+                    scenario.setting_of(name), assemble(conf, registry), log=stream, progress=tell, history=paper
+                )
                 records.append(run.run(scenario.workload()))
+            if paper is not None:
+                paper.close()
             wrong |= _say_what_failed(name, run)
             if files.save is not None:
                 _save(files.save, run, registry)

@@ -25,7 +25,7 @@ from pumice.framework.session.opened import PluginEntry
 from pumice.sockets import tcp_listener
 
 if TYPE_CHECKING:
-    from pumice.extender.answering.options import Options
+    from pumice.extender.answering.intake import Options
     from pumice.kube.credentials import Credentials
 
 
@@ -70,6 +70,7 @@ def answer(
 ) -> None:
     """Answer until told to stop; follow the cluster that *whom* leads to."""
     from pumice.extender.answering.app import app as make_app
+    from pumice.extender.answering.serving import settings as serving
 
     cluster = None
     if whom is not None:
@@ -78,7 +79,7 @@ def answer(
         cluster = FollowedCluster(whom)
         cluster.start()
     try:
-        run_until_told(make_app(builders, options, cluster), settings, sockets)
+        run_until_told(make_app(builders, options, cluster), serving(options.max_connections, **settings), sockets)
     finally:
         if cluster is not None:
             cluster.stop()

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pumice.cli import render
 from pumice.sim import run as sim
 from pumice.sim.report import units
-from pumice.sim.scenario import Scenario
+from pumice.sim.scenario import SimScenario
 
 SHOWN_AFTER_S = 1.0
 REFRESHED_EVERY_S = 0.2
 
 
-def part_done(scenario: Scenario, state: sim.Progress) -> float:
+def part_done(scenario: SimScenario, state: sim.Progress) -> float:
     """How much of a run is over, from 0 to 1: by time where it has a horizon, else by jobs."""
     horizon = scenario.setting.horizon_s
     if math.isfinite(horizon):
@@ -28,7 +28,7 @@ def part_done(scenario: Scenario, state: sim.Progress) -> float:
 
 
 @contextmanager
-def progress_bar(name: str, scenario: Scenario) -> Iterator[Callable[[sim.Progress], None]]:
+def progress_bar(name: str, scenario: SimScenario) -> Iterator[Callable[[sim.Progress], None]]:
     """A bar with simulated time, speed-up and ETA, for runs that take longer than a second."""
     names = list(scenario.configurations)
     bar = render.Bar(f"{name} ({names.index(name) + 1} of {len(names)})" if len(names) > 1 else name)

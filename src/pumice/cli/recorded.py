@@ -11,7 +11,7 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.playing import show_comparison
-from pumice.cli.studies import Files, Wanted, say_gate, show_seeds
+from pumice.cli.studies import Files, StudyOptions, say_gate, show_seeds
 from pumice.errors import InvalidInput
 from pumice.sim.report import html, html_seeds
 from pumice.sim.results import RunRecord, Summary, compare, compare_seeds, decode, summarise
@@ -22,7 +22,7 @@ def compare_recorded(
     records: list[Path], page: Path | None, first: str | None, title: str, rules: tuple[str, ...], as_data: bool
 ) -> None:
     """Compare recorded runs, print and write what they say; exit code 1 if a rule is broken."""
-    gates = Wanted(fail_if=rules).gates()
+    gates = StudyOptions(fail_if=rules).gates()
     Files(report=page).prepare(1)
     runs = _named([(path, run) for path in records for run in read_records(path)])
     if first is not None:

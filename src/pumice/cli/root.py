@@ -42,7 +42,7 @@ def missing_extra(command: str, exc: ModuleNotFoundError) -> MissingExtra | None
     extras = extras_with(exc.name or "")
     if not extras:
         return None
-    own = "extender" if command == "extender" else "kube"
+    own = command if command in ("extender", "dashboard") else "kube"
     return MissingExtra(f"pumice {command}", exc.name or "", own if own in extras else extras[0])
 
 
@@ -63,7 +63,7 @@ def one_line(exc: PumiceError) -> str:
     return text
 
 
-class Level(StrEnum):
+class LogLevel(StrEnum):
     """How much is logged."""
 
     DEBUG = "debug"
@@ -104,8 +104,8 @@ def _print_version(wanted: bool) -> None:
 
 def common(
     log_level: Annotated[
-        Level, typer.Option("--log-level", metavar="LEVEL", help="Log to stderr: debug, info, warning or error.")
-    ] = Level.WARNING,
+        LogLevel, typer.Option("--log-level", metavar="LEVEL", help="Log to stderr: debug, info, warning or error.")
+    ] = LogLevel.WARNING,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
     ] = False,

@@ -32,9 +32,17 @@ from pumice.cli.options import CompatOption, load_conf
 from pumice.cli.usage import WrongUsage, reading
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.routing import BaseRoute
+
     from pumice.config.reload import Readable
+    from pumice.history.files import Folder
     from pumice.kube.lease import Election
+    from pumice.kube.reviews import Reviews
+    from pumice.kube.service import Service
     from pumice.ports import Binder
+    from pumice.scheduler.loop import Loop
 
 _SEARCH = "every node is looked at: it costs little here"
 _INFORMERS = "watches need no such setting here"
@@ -143,6 +151,17 @@ def run(
     answers_key: Annotated[
         str | None, typer.Option("--answers-tls-private-key-file", metavar="FILE", help="Its key.")
     ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option("--history", metavar="DIR", help="Write what happens to every job here, for `pumice trace`."),
+    ] = None,
+    history_keep: Annotated[
+        str | None,
+        typer.Option("--history-keep", metavar="DURATION", help="Remove files of --history that are older: 90d."),
+    ] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard/--no-dashboard", help="Serve pages too, below /dashboard of --answers-address.")
+    ] = False,
     half_gang_timeout: Annotated[
         str,
         typer.Option(
@@ -161,9 +180,10 @@ def run(
     from pumice.config import DEFAULT_CONF, InvalidConf
     from pumice.config.reload import ConfSource
     from pumice.framework.registry import default_registry
-    from pumice.kube.backend import KubeBackend, Settings
+    from pumice.kube.backend import BackendSettings, KubeBackend
     from pumice.kube.confmap import ConfMap
     from pumice.kube.credentials import Credentials
+    from pumice.kube.measuring import Measuring
     from pumice.kube.service import Service
     from pumice.kube.serving import health_routes, listening, metrics_routes, serve
     from pumice.scheduler.assembly import assemble, catalogue_of
@@ -206,7 +226,7 @@ def run(
     election = None
     if leader_elect:
         election = election_of(lease_name or names[0], lease_namespace, (lease_duration, renew_deadline, retry_period))
-    settings = Settings(
+    settings = BackendSettings(
         in_flight=binds_in_flight,
         node_labels=[_label(text) for text in node_selector or ()],
         election=election,
@@ -218,13 +238,19 @@ def run(
     beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
     backend = KubeBackend(Credentials(kubeconfig, context, master), settings, binders=binders, beside=beside)
     state = ClusterState(default_queue=default_queue, scheduler_names=names)
+    clock = SystemClock()
+    loop = Loop(backend, backend, assembly, clock, state=state)
+    measuring = Measuring(lambda: loop.assembly.conf.metrics, Credentials(kubeconfig, context, master), clock.now)
+    beside.append(measuring.run)
     service = Service(
         backend,
-        Loop(backend, backend, assembly, SystemClock(), state=state),
+        loop,
         period=seconds("--schedule-period", schedule_period),
         follow=follow,
         binders=binders,
         half_gangs=0.0 if half_gang_timeout == "0" else seconds("--half-gang-timeout", half_gang_timeout),
+        history=_history(history, history_keep),
+        measured=measuring.environment,
     )
     answers = service.answers(debug=debug_endpoints)
     if enable_metrics or debug_endpoints:
@@ -233,18 +259,55 @@ def run(
         beside.append(partial(serve, listening(healthz_address), health_routes(answers)))
     if bool(answers_cert) != bool(answers_key):
         raise WrongUsage("--answers-tls-cert-file and --answers-tls-private-key-file: both must be given, or none")
+    if dashboard and answers_address is None:
+        raise WrongUsage("--dashboard: needs --answers-address, where it is served")
     if answers_address is not None:
         from pumice.kube.door import serve_door, tls_of
 
+        pages = _pages(service, loop) if dashboard else None
+
         tls = tls_of(answers_cert, answers_key) if answers_cert and answers_key else None
         credentials = Credentials(kubeconfig, context, master)
-        beside.append(partial(serve_door, listening(answers_address), service.ask, credentials, tls))
+        beside.append(partial(serve_door, listening(answers_address), service.ask, credentials, tls, pages))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
     raise typer.Exit(service.run())
 
 
-def seconds(option: str, text: str) -> float:
+def _pages(service: Service, loop: Loop) -> Callable[[Reviews], Sequence[BaseRoute]]:
+    """The pages over the scheduler, whose cycles they remember from now on."""
+    from pumice.dashboard.access import TokenDoor
+    from pumice.dashboard.chronicle import Chronicle
+    from pumice.dashboard.server import Dashboard
+
+    chronicle = Chronicle()
+    loop.after = lambda report: chronicle.after(loop.state, report)
+    return lambda reviews: Dashboard(service.ask, chronicle, TokenDoor(reviews), prefix="/dashboard").routes()
+
+
+def _history(path: Path | None, keep: str | None) -> Folder | None:
+    """Where the history goes, if one is wanted; several replicas may share the folder.
+
+    :raises WrongUsage: the folder cannot be made, or how long is said of a history that nobody wants.
+    """
+    from pumice.history.files import Folder
+
+    if path is None:
+        if keep is not None:
+            raise WrongUsage("--history-keep: needs --history DIR")
+        return None
+    host = os.environ.get("POD_NAME") or socket.gethostname()
+    try:
+        return Folder(
+            path,
+            f"{host}-{uuid.uuid4().hex[:6]}",
+            keep_s=None if keep is None else seconds("--history-keep", keep, days=True),
+        )
+    except OSError as exc:
+        raise WrongUsage(f"--history {str(path)!r}: {exc.strerror}") from exc
+
+
+def seconds(option: str, text: str, *, days: bool = False) -> float:
     """A duration above zero in seconds.
 
     :raises WrongUsage: it is none; names the option.
@@ -252,7 +315,7 @@ def seconds(option: str, text: str) -> float:
     from pumice.config.durations import SECOND, parse_duration
 
     with reading(f"{option} {text!r}"):
-        found = parse_duration(text) / SECOND
+        found = parse_duration(text, days=days) / SECOND
     if found <= 0:
         raise WrongUsage(f"{option} {text!r}: must be above zero")
     return found

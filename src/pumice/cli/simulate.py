@@ -9,8 +9,10 @@ import typer
 
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
 from pumice.cli.play_options import (
+    DataOption,
     DirectoryOption,
     FailIfOption,
+    HistoryOption,
     HorizonOption,
     JobsOption,
     LogOption,
@@ -40,26 +42,28 @@ def simulate(
     record: RecordOption = None,
     log: LogOption = None,
     save: SaveOption = None,
+    history: HistoryOption = None,
     plugins_dir: DirectoryOption = None,
+    data: DataOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
     """Run a scenario under each of its configurations, and compare them if there are several."""
     from pumice.cli.playing import changed, go
-    from pumice.cli.studies import Files, Wanted
+    from pumice.cli.studies import Files, StudyOptions
     from pumice.scheduler.assembly import catalogue_of
     from pumice.sim.scenario import plugin_directory, read_scenario
 
     plugins = plugins_dir or plugin_directory(scenario)
     registry = registry_with(plugins)
-    read = read_scenario(scenario, catalogue_of(registry))
+    read = read_scenario(scenario, catalogue_of(registry), data)
     if only:
         unknown = next((name for name in only if name not in read.configurations), None)
         if unknown is not None:
             raise typer.BadParameter(f"{unknown!r} is not one of {', '.join(read.configurations)}", param_hint="--only")
         read = read.under({name: read.configurations[name] for name in only})
-    files = Files(report, record, log, save)
-    wanted = Wanted(seed, seeds, until_sure, jobs, tuple(fail_if or ()))
+    files = Files(report, record, log, save, history)
+    wanted = StudyOptions(seed, seeds, until_sure, jobs, tuple(fail_if or ()))
     go(changed(read, horizon), registry, plugins, files, wanted, as_json(output, json))
 
 
@@ -79,20 +83,22 @@ def compare_confs(
     record: RecordOption = None,
     log: LogOption = None,
     save: SaveOption = None,
+    history: HistoryOption = None,
     plugins_dir: DirectoryOption = None,
+    data: DataOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
     """Run one scenario under several configurations, side by side."""
     from pumice.cli.playing import changed, chosen_confs, go
-    from pumice.cli.studies import Files, Wanted
+    from pumice.cli.studies import Files, StudyOptions
     from pumice.scheduler.assembly import catalogue_of
     from pumice.sim.scenario import plugin_directory, read_scenario
 
     plugins = plugins_dir or plugin_directory(scenario)
     registry = registry_with(plugins)
-    read = read_scenario(scenario, catalogue_of(registry))
+    read = read_scenario(scenario, catalogue_of(registry), data)
     read = read.under(chosen_confs(confs, catalogue_of(registry)))
-    files = Files(report, record, log, save)
-    wanted = Wanted(seed, seeds, until_sure, jobs, tuple(fail_if or ()))
+    files = Files(report, record, log, save, history)
+    wanted = StudyOptions(seed, seeds, until_sure, jobs, tuple(fail_if or ()))
     go(changed(read, horizon), registry, plugins, files, wanted, as_json(output, json))

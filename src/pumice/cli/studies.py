@@ -18,8 +18,8 @@ from pumice.sim.report import html_seeds, render_seeds, units
 from pumice.sim.report.effects import seeds as seeds_in_words
 from pumice.sim.results import SeedComparison, Summary, compare_seeds
 from pumice.sim.results.gates import Gate, Ruling, judge_seeds, parse_gate
-from pumice.sim.scenario import Scenario
-from pumice.sim.study.playing import Played, Task, World
+from pumice.sim.scenario import SimScenario
+from pumice.sim.study.playing import Played, StudyRun, StudyWorld
 from pumice.sim.study.running import Lost, Runs, run_all, seeds_from
 from pumice.sim.study.stopping import MOST_SEEDS, Sure, parse_seeds, parse_sure
 from pumice.sim.study.workers import LocalExecutor, usable_cores
@@ -33,6 +33,8 @@ class Files:
     record: Path | None = None
     log: Path | None = None
     save: Path | None = None
+    history: Path | None = None
+    """A folder."""
 
     def prepare(self, configurations: int) -> None:
         """Make sure, before a long run, that its results can be written.
@@ -41,11 +43,18 @@ class Files:
         """
         if self.save is not None and configurations > 1:
             raise InvalidInput(f"--save: must say with --only which of the {configurations} configurations is saved")
+        if self.history is not None and configurations > 1:
+            raise InvalidInput(f"--history: must say with --only whose of the {configurations} configurations it is")
         for field in fields(self):
             path: Path | None = getattr(self, field.name)
             if path is None:
                 continue
             try:
+                if path is self.history:
+                    path.mkdir(parents=True, exist_ok=True)
+                    if any(path.glob("*.jsonl*")):
+                        raise InvalidInput(f"--history {str(path)!r}: there is a history in it already")
+                    continue
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("ab"):
                     pass
@@ -54,7 +63,7 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StudyOptions:
     """What the command line says about seeds, processes and rules."""
 
     seed: int | None = None
@@ -92,7 +101,7 @@ class Wanted:
             raise typer.BadParameter(str(exc), param_hint="--until-sure") from exc
 
 
-def say_warnings(scenario: Scenario) -> None:
+def say_warnings(scenario: SimScenario) -> None:
     """Say what is doubtful about the runs, each thing once."""
     said = {text: None for name in scenario.configurations for text in scenario.setting_of(name).warnings}
     for text in said:
@@ -111,10 +120,10 @@ def say_gate(ruling: Ruling) -> bool:
     return bool(ruling.broken) or not ruling.sound
 
 
-def play_study(world: World, files: Files, wanted: Wanted, as_data: bool) -> None:
+def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: bool) -> None:
     """Play every configuration on many seeds; print and write what they say together."""
     seeds, sure, gates = wanted.numbers(), wanted.sure(), wanted.gates()
-    for name in ("log", "save"):
+    for name in ("log", "save", "history"):
         if getattr(files, name) is not None:
             raise typer.BadParameter("is for one seed; say --seed", param_hint=f"--{name}")
     files.prepare(1)
@@ -190,7 +199,7 @@ def say_what_failed(done: Played | Lost) -> None:
         render.error(f"{done.task}: {text}")
 
 
-def _ordered(runs: Runs) -> list[tuple[Task, Played]]:
+def _ordered(runs: Runs) -> list[tuple[StudyRun, Played]]:
     """The runs seed by seed, in the order of configurations."""
     order = {name: at for at, name in enumerate(runs.configurations)}
     return sorted(runs.played.items(), key=lambda item: (item[0].seed, order[item[0].configuration]))

@@ -8,6 +8,7 @@ import typer
 
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
 from pumice.cli.play_options import (
+    DataOption,
     DirectoryOption,
     FailIfOption,
     HorizonOption,
@@ -44,21 +45,22 @@ def sweep(
     report: ReportOption = None,
     record: RecordOption = None,
     plugins_dir: DirectoryOption = None,
+    data: DataOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
     """Vary arguments of a configuration, and say which values are better than those it has."""
     from pumice.cli.playing import changed, chosen_conf
     from pumice.cli.progress import terminable
-    from pumice.cli.studies import Files, Wanted, play_study
+    from pumice.cli.studies import Files, StudyOptions, play_study
     from pumice.scheduler.assembly import catalogue_of
     from pumice.sim.scenario import plugin_directory, read_scenario
-    from pumice.sim.study.playing import World
+    from pumice.sim.study.playing import StudyWorld
     from pumice.sim.study.sweeping import grid, parse_vary
 
     plugins = plugins_dir or plugin_directory(scenario)
     catalogue = catalogue_of(registry_with(plugins))
-    read = read_scenario(scenario, catalogue)
+    read = read_scenario(scenario, catalogue, data)
     _, base = chosen_conf(read, conf, catalogue)
     try:
         confs = grid(base, [parse_vary(text) for text in vary], catalogue)
@@ -69,7 +71,7 @@ def sweep(
     read = changed(read.under(confs), horizon)
     if plugins is not None:
         read = read.with_input("plugins", plugins)
-    wanted = Wanted(None, seeds, until_sure, jobs, tuple(fail_if or ()))
+    wanted = StudyOptions(None, seeds, until_sure, jobs, tuple(fail_if or ()))
     with terminable():
-        world = World(read, plugins.resolve() if plugins else None)
+        world = StudyWorld(read, plugins.resolve() if plugins else None)
         play_study(world, Files(report, record), wanted, as_json(output, json))

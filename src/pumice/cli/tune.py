@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
-from pumice.cli.play_options import DirectoryOption, HorizonOption, JobsOption, ReportOption, ScenarioArgument
+from pumice.cli.play_options import (
+    DataOption,
+    DirectoryOption,
+    HorizonOption,
+    JobsOption,
+    ReportOption,
+    ScenarioArgument,
+)
 
 
 def tune(
@@ -57,22 +64,23 @@ def tune(
     horizon: HorizonOption = None,
     report: ReportOption = None,
     plugins_dir: DirectoryOption = None,
+    data: DataOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
     """Search the arguments of a conf by simulation, and recommend what is better on days that had no part in it."""
     from pumice.cli.playing import changed, chosen_conf
     from pumice.cli.progress import terminable
-    from pumice.cli.tuning import Asked, go
+    from pumice.cli.tuning import TuneOptions, go
     from pumice.scheduler.assembly import catalogue_of
     from pumice.sim.scenario import plugin_directory, read_scenario
 
     plugins = plugins_dir or plugin_directory(scenario)
     registry = registry_with(plugins)
     catalogue = catalogue_of(registry)
-    read = read_scenario(scenario, catalogue)
+    read = read_scenario(scenario, catalogue, data)
     _, base = chosen_conf(read, conf, catalogue)
-    asked = Asked(
+    asked = TuneOptions(
         tuple(over or ()), tuple(objectives or ("wait.mean",)), runs, seeds, split, queue_loss, seed, study, write, jobs
     )
     with terminable():

@@ -23,23 +23,23 @@ from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.report import render_seeds
 from pumice.sim.report.tuned import html_tuning
 from pumice.sim.results.metrics import metric
-from pumice.sim.scenario import Scenario
-from pumice.sim.study.playing import World
+from pumice.sim.scenario import SimScenario
+from pumice.sim.study.playing import StudyWorld
 from pumice.sim.study.stopping import parse_seeds
 from pumice.sim.study.workers import usable_cores
 from pumice.sim.tuning import BASE, tune
 from pumice.sim.tuning.evaluations import Evaluations
 from pumice.sim.tuning.knobs import Candidate, Knob, knobs_of, made_of, parse_over
-from pumice.sim.tuning.objectives import Wanted
+from pumice.sim.tuning.objectives import Objectives
 from pumice.sim.tuning.occasions import Split, by_seed, by_time
-from pumice.sim.tuning.told import Told, conf_text, queue_manifests
+from pumice.sim.tuning.told import TuningAccount, conf_text, queue_manifests
 
 _SEEDS = "1..40"
 _SPLIT = "7d"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TuneOptions:
     """What the command line says."""
 
     over: tuple[str, ...]
@@ -53,13 +53,13 @@ class Asked:
     write: Path | None
     jobs: int | None
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> Objectives:
         """The figures, and what no queue may lose."""
         try:
             figures = tuple(metric(name) for name in dict.fromkeys(self.objectives))
         except InvalidInput as exc:
             raise typer.BadParameter(str(exc), param_hint="--for") from exc
-        return Wanted(figures, self._loss())
+        return Objectives(figures, self._loss())
 
     def _loss(self) -> float | None:
         if self.queue_loss == "any":
@@ -74,7 +74,7 @@ class Asked:
             )
         return part
 
-    def occasions(self, scenario: Scenario) -> tuple[Split, dict[int | None, Scenario]]:
+    def occasions(self, scenario: SimScenario) -> tuple[Split, dict[int | None, SimScenario]]:
         """What candidates are tried on, and what is played there."""
         traces = bool(scenario.traces) and not scenario.generators and not scenario.manifests
         if self.split is not None and self.seeds is not None:
@@ -94,11 +94,11 @@ class Asked:
 
 
 def go(
-    scenario: Scenario,
+    scenario: SimScenario,
     base: SchedulerConf,
     registry: Registry,
     plugins: Path | None,
-    asked: Asked,
+    asked: TuneOptions,
     report: Path | None,
     as_data: bool,
 ) -> None:
@@ -113,7 +113,7 @@ def go(
     catalogue = catalogue_of(registry)
     start = Candidate(base)
     where = plugins.resolve() if plugins else None
-    worlds = {part: World(world.under({BASE: base}), where) for part, world in parts.items()}
+    worlds = {part: StudyWorld(world.under({BASE: base}), where) for part, world in parts.items()}
     stamp = _stamp(scenario, start, knobs, split, wanted, asked)
     before = _cpu_s()
     with study_bar(None) as tell, executor_of(asked.jobs or usable_cores()) as executor:
@@ -135,7 +135,7 @@ def go(
             raise typer.Exit(1) from None
         finally:
             evaluate.close()
-    told = Told(tuning, tuple(knobs), start, queues, split, wanted, len(evaluate.known), _cpu_s() - before)
+    told = TuningAccount(tuning, tuple(knobs), start, queues, split, wanted, len(evaluate.known), _cpu_s() - before)
     _write(told, asked, report, scenario.name)
     if as_data:
         comparison = None if tuning.comparison is None else msgspec.to_builtins(tuning.comparison)
@@ -160,7 +160,9 @@ def _knobs(over: tuple[str, ...], base: SchedulerConf, queues: dict[str, int], r
     return knobs
 
 
-def _stamp(scenario: Scenario, base: Candidate, knobs: list[Knob], split: Split, wanted: Wanted, asked: Asked) -> str:
+def _stamp(
+    scenario: SimScenario, base: Candidate, knobs: list[Knob], split: Split, wanted: Objectives, asked: TuneOptions
+) -> str:
     """What a file of runs belongs to: the same scenario, conf, space, occasions and version."""
     origin = scenario.setting.origin
     parts = (
@@ -182,7 +184,7 @@ def _cpu_s() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def _write(told: Told, asked: Asked, report: Path | None, title: str) -> None:
+def _write(told: TuningAccount, asked: TuneOptions, report: Path | None, title: str) -> None:
     if report is not None:
         report.write_text(html_tuning(told, title=title), encoding="utf-8")
     if asked.write is None:
@@ -202,7 +204,7 @@ def queues_file(conf: Path) -> Path:
     return conf.with_name(f"{conf.stem}-queues.yaml")
 
 
-def _show(told: Told, title: str, write: Path | None) -> None:
+def _show(told: TuningAccount, title: str, write: Path | None) -> None:
     render.heading(title, told.searched())
     figures = [figure.label for figure in told.wanted.figures]
     if told.tuning.finalists:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from pumice.answers.candidates import candidates
 from pumice.answers.desk import Desk
 from pumice.answers.finding import NoSuchThing
-from pumice.answers.tried import Tried
-from pumice.answers.why import Why
+from pumice.answers.tried import TryAnswer
+from pumice.answers.why import WhyAnswer
 from pumice.errors import InvalidInput
 from pumice.framework.explaining.explain import Stage
 from pumice.model.api import AnyObject, Metadata, NodeObject, Pod, PodGroup, PodSpec
@@ -154,6 +154,17 @@ def test_what_cannot_be_tried_is_named_with_the_rule(objects: list[object], said
 def test_answers_can_be_written_and_read_again() -> None:
     at = desk(node("n1", cpu=4), job("a", tasks=9, cpu=1), job("b", tasks=9, cpu=1))
     why = at.why("a")
-    assert msgspec.json.decode(msgspec.json.encode(why), type=Why) == why
+    assert msgspec.json.decode(msgspec.json.encode(why), type=WhyAnswer) == why
     tried = at.attempt(flat([job("new", tasks=2, cpu=8)]))
-    assert msgspec.json.decode(msgspec.json.encode(tried), type=Tried) == tried
+    assert msgspec.json.decode(msgspec.json.encode(tried), type=TryAnswer) == tried
+
+
+def test_questions_are_answered_where_nothing_changes_from_cycle_to_cycle() -> None:
+    asked = desk(node("n1", cpu=2), job("big", tasks=4, cpu=1))
+    for _ in range(3):
+        run_cycle(asked.state, asked.assembly, asked.runtime)
+    assert asked.runtime.standing is not None, "the next cycle would not be run"
+    assert asked.why("big").explanation.stage is not Stage.SERVED
+    assert [standing.queue for standing in asked.standings()]
+    assert asked.attempt(flat([job("new", tasks=1, cpu=1)])).jobs[0].starts
+    assert asked.runtime.standing is not None

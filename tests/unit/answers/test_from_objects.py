@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pumice.answers.from_objects import Told, why_of_objects
-from pumice.answers.why import Why
+from pumice.answers.from_objects import ToldEvent, why_of_objects
+from pumice.answers.why import WhyAnswer
 from pumice.framework.explaining.explain import Stage
 from pumice.model.api import Condition, Pod, PodGroup, QueueStatus
 from pumice.model.events import Seen
@@ -17,13 +17,13 @@ from pumice.testing.world import flat
 def said(
     group: list[Condition] | None = None,
     pod: list[Condition] | None = None,
-    events: list[Told] | None = None,
+    events: list[ToldEvent] | None = None,
     on: str = "",
-) -> Why:
+) -> WhyAnswer:
     state = ClusterState()
     stands = queue("default", capability={"cpu": 8})
     state.apply(Seen(replace(stands, status=QueueStatus(state="Open", allocated={"cpu": "6"}))))
-    for obj in flat([job("j", tasks=2, cpu=1, **({"on": on} if on else {}))]):
+    for obj in flat([job("j", tasks=2, cpu=1, on=on or ())]):
         if isinstance(obj, PodGroup):
             obj = replace(obj, status=replace(obj.status, conditions=group))
         elif isinstance(obj, Pod):
@@ -53,7 +53,11 @@ def test_pods_say_what_stops_their_job() -> None:
 def test_else_the_group_or_the_newest_warning_says_it_and_else_nothing_does() -> None:
     why = said(group=condition("Unschedulable", "True", "NotEnoughResources", "2/2 tasks in gang unschedulable"))
     assert (why.explanation.stage, why.explanation.code) == (Stage.READY, "NotEnoughResources")
-    events = [Told("j", "Old", "long ago"), Told("j-1", "EvictionRefused", "the budget"), Told("j", "X", "y", False)]
+    events = [
+        ToldEvent("j", "Old", "long ago"),
+        ToldEvent("j-1", "EvictionRefused", "the budget"),
+        ToldEvent("j", "X", "y", False),
+    ]
     why = said(events=events)
     assert (why.explanation.code, why.explanation.text) == ("EvictionRefused", "j-1: the budget")
     assert said().explanation.text == "its objects do not say why"

@@ -1,0 +1,139 @@
+"""``pumice dashboard``: the pages over a cluster, a saved cycle, manifests or a simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pumice.cli import render
+from pumice.cli.cluster_options import Context, Kubeconfig
+from pumice.cli.live import MaybePaths
+from pumice.cli.options import CompatOption, ConfOption, PluginsDirOption, load_conf, registry_with
+from pumice.cli.usage import WrongUsage
+
+if TYPE_CHECKING:
+    from pumice.dashboard.alone import StateHolder
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def dashboard(
+    paths: MaybePaths = None,
+    scenario: Annotated[
+        Path | None, typer.Option("--simulate", metavar="SCENARIO", help="Play this scenario while one looks.")
+    ] = None,
+    running: Annotated[
+        str | None, typer.Option("--running", metavar="NAME", help="Its configuration; else the first.")
+    ] = None,
+    speed: Annotated[float, typer.Option("--speed", min=0.001, help="How many simulated seconds pass in one.")] = 60.0,
+    conf: ConfOption = None,
+    plugins_dir: PluginsDirOption = None,
+    compat: CompatOption = None,
+    scheduler_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scheduler-name", metavar="NAME", help="Whose pods are looked at (repeatable); else volcano and pumice."
+        ),
+    ] = None,
+    address: Annotated[
+        str, typer.Option("--address", metavar="HOST:PORT", help="Where the pages are served.")
+    ] = "127.0.0.1:8787",
+    cert: Annotated[
+        str | None, typer.Option("--tls-cert-file", metavar="FILE", help="The certificate of the pages.")
+    ] = None,
+    key: Annotated[str | None, typer.Option("--tls-private-key-file", metavar="FILE", help="Its key.")] = None,
+    login: Annotated[
+        bool, typer.Option("--login/--no-login", help="Ask for a token of the cluster; without, only for this machine.")
+    ] = True,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Serve pages over a cluster, a saved cycle, manifests or a simulation. Only reads.
+
+    Beside the scheduler itself `pumice run --answers-address ... --dashboard` serves them.
+    """
+    import asyncio
+    import signal
+
+    from pumice.dashboard.access import OpenDoor, TokenDoor
+    from pumice.dashboard.server import Dashboard
+    from pumice.kube.client import KubeClient
+    from pumice.kube.credentials import Credentials
+    from pumice.kube.door import tls_of
+    from pumice.kube.reviews import Reviews
+    from pumice.kube.serving import listening, serve
+
+    if paths and scenario is not None:
+        raise WrongUsage("PATH and --simulate: only one of them may be given")
+    if bool(cert) != bool(key):
+        raise WrongUsage("--tls-cert-file and --tls-private-key-file: both must be given, or none")
+    cluster = not paths and scenario is None
+    host = address.rpartition(":")[0].strip("[]")
+    if host not in _LOOPBACK and not (cluster and login and cert):
+        raise WrongUsage(
+            f"--address {address!r}: other machines are served a cluster only, with login and --tls-cert-file; "
+            "use 127.0.0.1"
+        )
+    tls = tls_of(cert, key) if cert and key else None
+    holder, title = _holder(
+        paths, scenario, running, speed, conf, plugins_dir, compat, scheduler_name, (kubeconfig, context)
+    )
+    with listening(address) as opened:
+        holder.start()
+
+        async def serving() -> None:
+            if cluster and login:
+                async with KubeClient(Credentials(kubeconfig, context), connections=16) as client:
+                    pages = Dashboard(holder.ask, holder.chronicle, TokenDoor(Reviews(client)), title=title)
+                    await serve(opened, pages.routes(), tls)
+            else:
+                await serve(opened, Dashboard(holder.ask, holder.chronicle, OpenDoor(), title=title).routes(), tls)
+
+        render.note(f"The pages are at {'https' if tls else 'http'}://{address}/")
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            asyncio.run(serving())
+        except KeyboardInterrupt:
+            pass
+        finally:
+            holder.stop()
+
+
+def _holder(
+    paths: list[Path] | None,
+    scenario: Path | None,
+    running: str | None,
+    speed: float,
+    conf: Path | None,
+    plugins_dir: Path | None,
+    compat: str | None,
+    names: list[str] | None,
+    cluster: tuple[str | None, str | None],
+) -> tuple[StateHolder, str]:
+    from pumice.dashboard.alone import ClusterHolder, SimulationHolder, StillHolder
+    from pumice.scheduler.assembly import assemble, catalogue_of
+
+    if paths:
+        from pumice.cli.why import desk_of
+
+        return StillHolder(desk_of(paths, conf, plugins_dir, compat)), paths[0].name
+    if scenario is not None:
+        from pumice.sim.scenario import plugin_directory, read_scenario
+
+        registry = registry_with(plugins_dir or plugin_directory(scenario))
+        read = read_scenario(scenario, catalogue_of(registry))
+        name = running or next(iter(read.configurations))
+        if name not in read.configurations:
+            raise WrongUsage(f"--running {name!r}: is not one of {', '.join(read.configurations)}")
+        return SimulationHolder(read, name, assemble(read.configurations[name], registry), speed), read.name
+    from pumice.kube.credentials import Credentials
+    from pumice.kube.watching import Watching
+    from pumice.state.cluster import ClusterState
+
+    registry = registry_with(plugins_dir)
+    state = ClusterState(scheduler_names=names or ["volcano", "pumice"])
+    return ClusterHolder(
+        Watching(Credentials(*cluster)), state, assemble(load_conf(conf, registry, compat), registry)
+    ), "cluster"

@@ -1,0 +1,185 @@
+"""Whose state the pages show where no scheduler of ours runs: a saved cycle, a simulation, a watched cluster."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from pumice.answers.desk import Desk
+from pumice.clock import SystemClock
+from pumice.dashboard.chronicle import Chronicle
+from pumice.errors import PumiceError
+from pumice.framework.session.runtime import Runtime
+from pumice.kube.watching import Watching
+from pumice.model.events import ClusterEvent
+from pumice.scheduler.assembly import Assembly
+from pumice.sim.run import Simulation
+from pumice.sim.scenario import SimScenario
+from pumice.state.cluster import ClusterState
+
+T = TypeVar("T")
+MOST_WAITING: Final = 200
+
+
+class NobodyAnswers(PumiceError):
+    """There is nobody who could be asked; says why."""
+
+
+class QuestionQueue:
+    """QuestionQueue of any thread, for the one that owns the state."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Callable[[Desk], Any], Future[Any]]] = deque()
+        self._came = threading.Event()
+        self.closed = ""
+        """Why nobody answers any more."""
+
+    def __call__(self, question: Callable[[Desk], T], /) -> Future[T]:
+        """The answer, once it was put.
+
+        :raises NobodyAnswers: too many wait, or it is over.
+        """
+        if self.closed or len(self._waiting) >= MOST_WAITING:
+            raise NobodyAnswers(self.closed or f"{MOST_WAITING} questions wait already")
+        answer: Future[T] = Future()
+        self._waiting.append((question, answer))
+        self._came.set()
+        return answer
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a question, for at most so long."""
+        self._came.wait(seconds)
+        self._came.clear()
+
+    def answer(self, desk: Desk) -> None:
+        """Put all that wait to a desk."""
+        while self._waiting:
+            question, answer = self._waiting.popleft()
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(question(desk))
+                except Exception as exc:
+                    answer.set_exception(exc)
+
+
+class StateHolder:
+    """A thread that owns a state, answers questions about it and keeps its chronicle."""
+
+    def __init__(self) -> None:
+        self.ask = QuestionQueue()
+        self.chronicle = Chronicle()
+        self.stopping = threading.Event()
+        self._thread = threading.Thread(target=self._guarded, name="pumice-dashboard", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self.stopping.set()
+        self._thread.join(20)
+
+    def _guarded(self) -> None:
+        try:
+            self.run()
+        except PumiceError as exc:
+            self.ask.closed = str(exc)
+        except Exception as exc:
+            self.ask.closed = f"{type(exc).__name__}: {exc}"
+            raise
+        finally:
+            self.ask.closed = self.ask.closed or "it is over"
+
+    def run(self) -> None:
+        """What the thread does until it is to stop."""
+        raise NotImplementedError
+
+
+class StillHolder(StateHolder):
+    """One instant: manifests or a saved cycle."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self._desk = desk
+
+    def run(self) -> None:
+        """Answer."""
+        self.chronicle.look(self._desk.state, self._desk.assembly.conf.digest)
+        while not self.stopping.is_set():
+            self.ask.answer(self._desk)
+            self.ask.wait(0.5)
+
+
+class SimulationHolder(StateHolder):
+    """A simulation that runs while one looks, *speed* times as fast as time passes; it stays at its end."""
+
+    def __init__(self, scenario: SimScenario, running: str, assembly: Assembly, speed: float) -> None:
+        super().__init__()
+        self._scenario, self._speed = scenario, speed
+        self._simulation = Simulation(scenario.setting_of(running), assembly)
+
+    def run(self) -> None:
+        """Play, and answer between cycles."""
+        simulation = self._simulation
+        loop = simulation.loop
+        loop.after = lambda report: self.chronicle.after(loop.state, report)
+        begun = time.monotonic()
+
+        def pace(_: Sequence[ClusterEvent]) -> None:
+            while not self.stopping.is_set():
+                self.ask.answer(Desk.of_loop(loop))
+                ahead = simulation.timeline.now / self._speed - (time.monotonic() - begun)
+                if ahead <= 0:
+                    return
+                self.ask.wait(min(ahead, 0.5))
+            raise KeyboardInterrupt
+
+        simulation.cluster.witness = pace
+        simulation.run(self._scenario.workload())
+        simulation.cluster.witness = None
+        loop.take_in()
+        while not self.stopping.is_set():
+            self.ask.answer(Desk.of_loop(loop))
+            self.ask.wait(0.5)
+
+
+class ClusterHolder(StateHolder):
+    """A cluster that is watched, in which somebody else decides: answers are what *assembly* would decide."""
+
+    def __init__(self, watching: Watching, state: ClusterState, assembly: Assembly) -> None:
+        super().__init__()
+        self._watching, self._desk = watching, Desk(state, assembly, Runtime())
+
+    def run(self) -> None:
+        """Watch, and answer."""
+        watching, desk, clock = self._watching, self._desk, SystemClock()
+        watching.start()
+        try:
+            while not watching.inbox.synced.is_set() and not self.stopping.is_set():
+                if not watching.alive:
+                    raise PumiceError(f"the cluster cannot be read: {watching.failure}")
+                self.stopping.wait(0.1)
+            first = True
+            while not self.stopping.is_set():
+                if not watching.alive:
+                    raise PumiceError(f"the cluster cannot be read any more: {watching.failure}")
+                desk.state.now = clock.now()
+                if first:
+                    gc.disable()
+                for event in watching.drain():
+                    desk.state.apply(event)
+                if first:
+                    gc.freeze()
+                    gc.enable()
+                    first = False
+                self.chronicle.look(desk.state, desk.assembly.conf.digest)
+                self.ask.answer(desk)
+                self.ask.wait(1.0)
+        finally:
+            watching.stop()

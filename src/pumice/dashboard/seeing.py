@@ -1,0 +1,125 @@
+"""What somebody may see of a survey: taken out before anything is added up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from pumice.answers.sight import A_NODE, OTHERS, Sight, VisibleNames, seen
+from pumice.answers.standing import Standing
+from pumice.dashboard.survey import Amounts, JobRow, NodeRow, PluginRow, Survey
+
+
+class Loan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a queue holds beyond what it deserves, and who leaves it to it."""
+
+    queue: str
+    resource: str
+    amount: float
+    lenders: dict[str, float]
+    """Queue -> what it deserves, and does not use: its part of the loan."""
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """A survey for one reader."""
+
+    now: float
+    source: str
+    jobs: list[JobRow]
+    """Those that he may see."""
+    own: dict[str, Amounts]
+    """Queue -> what these jobs hold."""
+    queues: list[Standing] | None
+    """None: he may not see how queues stand."""
+    nodes: list[NodeRow] | None
+    conf: str
+    actions: list[str]
+    plugins: list[PluginRow]
+    unseen: list[str]
+
+    @property
+    def waiting(self) -> list[JobRow]:
+        """Those who wait, the longest first."""
+        return sorted((row for row in self.jobs if row.waits), key=lambda row: (row.since, row.job))
+
+    def reasons(self) -> list[tuple[str, int]]:
+        """Why they wait, the most frequent first."""
+        return Counter(row.reason for row in self.jobs if row.waits and row.reason).most_common()
+
+    def loans(self) -> list[Loan]:
+        """Who borrows from whom, by resource; the largest first."""
+        return sorted(_loans(self.queues or ()), key=lambda loan: -loan.amount)
+
+
+def seen_by(survey: Survey, sight: Sight) -> View:
+    """What somebody may see. Rows that he may not see are not there, so nothing of them is in any sum."""
+    jobs = [row for row in survey.jobs if sight.namespaces is None or row.namespace in sight.namespaces]
+    own: dict[str, Amounts] = {}
+    for row in jobs:
+        into = own.setdefault(row.queue, {})
+        for resource, amount in row.holds.items():
+            into[resource] = into.get(resource, 0) + amount
+    unseen = []
+    if sight.namespaces is not None:
+        unseen.append("jobs of other namespaces: needs the right to list podgroups in the cluster")
+    if not sight.queues:
+        unseen.append("how queues stand: needs the right to get queues")
+    if not sight.nodes:
+        unseen.append("nodes: needs the right to list nodes")
+    return View(
+        now=survey.now,
+        source=survey.source,
+        jobs=jobs,
+        own=own,
+        queues=survey.queues if sight.queues else None,
+        nodes=survey.nodes if sight.nodes else None,
+        conf=survey.conf,
+        actions=survey.actions,
+        plugins=[_without_words(row) for row in survey.plugins] if sight.namespaces is not None else survey.plugins,
+        unseen=unseen,
+    )
+
+
+def shown_rows(rows: Iterable[JobRow], survey: Survey, sight: Sight) -> list[JobRow]:
+    """Rows as they are shown: names in their texts that are not to be seen are taken out."""
+    listed = list(rows)
+    if sight.namespaces is None and sight.nodes:
+        return listed
+    names = VisibleNames(frozenset(row.namespace for row in survey.jobs), frozenset(node.name for node in survey.nodes))
+    texts = seen([row.text for row in listed], sight, names)
+    return [msgspec.structs.replace(row, text=text) for row, text in zip(listed, texts, strict=True)]
+
+
+def _without_words(row: PluginRow) -> PluginRow:
+    """A failure names jobs and nodes: only who may see all of them reads it."""
+    return msgspec.structs.replace(row, last="")
+
+
+def _loans(queues: Iterable[Standing]) -> Iterable[Loan]:
+    listed = list(queues)
+    parents = {standing.parent for standing in listed}
+    leaves = [standing for standing in listed if standing.queue not in parents]
+    resources = {share.resource for standing in leaves for share in standing.shares}
+    for resource in sorted(resources):
+        borrowed, idle = {}, {}
+        for standing in leaves:
+            for share in standing.shares:
+                if share.resource != resource or share.deserved is None:
+                    continue
+                if share.borrowed > 0:
+                    borrowed[standing.queue] = share.borrowed
+                elif share.deserved > share.allocated:
+                    idle[standing.queue] = share.deserved - share.allocated
+        whole = sum(idle.values())
+        for queue, amount in borrowed.items():
+            lenders = {name: amount * part / whole for name, part in idle.items()} if whole else {}
+            yield Loan(queue=queue, resource=resource, amount=amount, lenders=_largest(lenders))
+
+
+def _largest(lenders: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(lenders.items(), key=lambda item: -item[1])[:5])
+
+
+__all__ = ["A_NODE", "OTHERS", "Loan", "View", "seen_by", "shown_rows"]

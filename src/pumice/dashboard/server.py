@@ -1,0 +1,342 @@
+"""The pages over HTTP: made here, filtered for who looks, refreshed by one stream of events."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
+from functools import partial
+from importlib import resources
+from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import parse_qs
+
+import jinja2
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from pumice.answers.desk import Desk
+from pumice.answers.sight import Sight, seen
+from pumice.dashboard.access import COOKIE, NotAllowed, PageDoor, Reader
+from pumice.dashboard.chronicle import Chronicle, changes_for
+from pumice.dashboard.drawing import FILTERS, bars, chart_of, gpu_cells, tree_of
+from pumice.dashboard.seeing import View, seen_by, shown_rows
+from pumice.dashboard.survey import Survey, take_survey
+from pumice.dashboard.trial import objects_in
+from pumice.errors import PumiceError
+
+T = TypeVar("T")
+FRESH: Final = 2.0
+"""Seconds for which a survey is shown to everybody who asks."""
+WAIT: Final = 15.0
+ROWS: Final = 100
+"""Rows of a page."""
+MOST_BYTES: Final = 1 << 20
+STREAMS: Final = 6
+"""Streams of one person, at most."""
+BEAT: Final = 15.0
+"""Seconds after which a stream says that it is alive, and looks whether its reader still may read."""
+_STATIC: Final = {
+    "htmx.min.js": "text/javascript",
+    "idiomorph-ext.min.js": "text/javascript",
+    "uPlot.iife.min.js": "text/javascript",
+    "uPlot.min.css": "text/css",
+    "dashboard.js": "text/javascript",
+    "dashboard.css": "text/css",
+    "LICENSES.txt": "text/plain",
+}
+_HEADERS: Final = {
+    "Content-Security-Policy": "; ".join(
+        (
+            "default-src 'self'",
+            "img-src 'self' data:",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+            "form-action 'self'",
+        )
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class Asks(Protocol):
+    """Puts a question to whoever owns the state."""
+
+    def __call__(self, question: Callable[[Desk], T], /) -> Future[T]: ...
+
+
+class Dashboard:
+    """The routes. Belongs to one event loop."""
+
+    def __init__(self, ask: Asks, chronicle: Chronicle, door: PageDoor, *, prefix: str = "", title: str = "") -> None:
+        self._ask, self._chronicle, self._door = ask, chronicle, door
+        self._prefix, self._title = prefix, title
+        self._taken: tuple[float, Survey] | None = None
+        self._taking = asyncio.Lock()
+        self._streams: Counter[str] = Counter()
+        self._jinja = jinja2.Environment(
+            loader=jinja2.PackageLoader("pumice.dashboard"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._jinja.filters.update(FILTERS)
+
+    def routes(self) -> list[BaseRoute]:
+        """Everything that can be opened."""
+        pages = {
+            "/": self._overview,
+            "/waiting": self._waiting,
+            "/job/{namespace}/{name}": self._job,
+            "/nodes": self._nodes,
+            "/changes": self._changes,
+            "/conf": self._conf,
+        }
+        at = self._prefix
+        return [
+            *(Route(at + path, partial(self._page, show)) for path, show in pages.items()),
+            Route(f"{at}/try", partial(self._page, self._try), methods=["GET", "POST"]),
+            Route(f"{at}/login", self._login, methods=["GET", "POST"]),
+            Route(f"{at}/logout", self._logout, methods=["POST"]),
+            Route(f"{at}/stream", self._stream),
+            Route(f"{at}/static/{{name}}", self._static),
+        ]
+
+    # -- around every page ------------------------------------------------------------------------------------------
+    async def _page(
+        self, show: Callable[[Request, Reader], Awaitable[tuple[str, dict[str, Any]]]], request: Request
+    ) -> Response:
+        reader = await self._reader(request)
+        if reader is None:
+            return RedirectResponse(f"{self._prefix}/login", 303)
+        status = 200
+        try:
+            async with asyncio.timeout(WAIT):
+                template, values = await show(request, reader)
+        except NotAllowed as no:
+            template, values, status = "problem.html", {"problem": str(no)}, 403
+        except TimeoutError:
+            template, values, status = "problem.html", {"problem": f"no answer within {WAIT:g} s"}, 503
+        except PumiceError as exc:
+            status = 404 if type(exc).__name__ == "NoSuchThing" else 503
+            template, values = "problem.html", {"problem": str(exc)}
+        return self._made(template, reader, status, **values)
+
+    def _made(self, template: str, reader: Reader | None, status: int = 200, **values: Any) -> Response:
+        known = {
+            "at": self._prefix,
+            "title": self._title or "cluster",
+            "reader": reader.name if reader is not None else "",
+            "signed_in": reader is not None and self._door.needs_token,
+        }
+        text = self._jinja.get_template(template).render(**known, **values)
+        return HTMLResponse(text, status, _HEADERS)
+
+    async def _reader(self, request: Request) -> Reader | None:
+        try:
+            return await self._door.reader(request.cookies.get(COOKIE, ""))
+        except PumiceError:
+            return None
+
+    async def _seen(self, reader: Reader) -> tuple[Survey, Sight, View]:
+        survey = await self._survey()
+        sight = await reader.sight({row.namespace for row in survey.jobs})
+        return survey, sight, seen_by(survey, sight)
+
+    async def _survey(self) -> Survey:
+        async with self._taking:
+            if self._taken is None or time.monotonic() - self._taken[0] > FRESH:
+                survey = await asyncio.wrap_future(self._ask(take_survey))
+                self._taken = time.monotonic(), survey
+            return self._taken[1]
+
+    # -- pages ------------------------------------------------------------------------------------------------------
+    async def _overview(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
+        survey, sight, view = await self._seen(reader)
+        waiting = view.waiting
+        return "overview.html", {
+            "page": "overview",
+            "view": view,
+            "tree": tree_of(view),
+            "loans": view.loans(),
+            "reasons": view.reasons(),
+            "waiting": len(waiting),
+            "longest": shown_rows(waiting[:8], survey, sight),
+            "use": bars(view.nodes) if view.nodes is not None else [],
+            "evictions": [c for c in changes_for(self._chronicle.changes, sight) if c.what == "evicted"][:8],
+        }
+
+    async def _waiting(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
+        survey, sight, view = await self._seen(reader)
+        asked = request.query_params
+        queue, reason, words = asked.get("queue", ""), asked.get("reason", ""), asked.get("q", "").strip().lower()
+        rows = [
+            row
+            for row in view.waiting
+            if queue in ("", row.queue) and reason in ("", row.reason) and (not words or words in row.job.lower())
+        ]
+        number = int(asked["page"]) if asked.get("page", "").isdigit() else 1
+        pages = max(1, -(-len(rows) // ROWS))
+        number = min(max(number, 1), pages)
+        return "waiting.html", {
+            "page": "waiting",
+            "view": view,
+            "rows": shown_rows(rows[(number - 1) * ROWS : number * ROWS], survey, sight),
+            "found": len(rows),
+            "number": number,
+            "pages": pages,
+            "queue": queue,
+            "reason": reason,
+            "q": asked.get("q", ""),
+            "queues": sorted({row.queue for row in view.jobs}),
+            "reasons": view.reasons(),
+        }
+
+    async def _job(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
+        survey, sight, _ = await self._seen(reader)
+        namespace, name = request.path_params["namespace"], request.path_params["name"]
+        if sight.namespaces is not None and namespace not in sight.namespaces:
+            raise NotAllowed(f"{reader.name} may not read jobs in namespace {namespace!r}")
+        names, answer = await asyncio.wrap_future(self._ask(lambda desk: (desk.names(), desk.why(name, namespace))))
+        told = seen(answer, sight, names)
+        events = [
+            c for c in changes_for(self._chronicle.changes, sight) if f"{namespace}/{name}" in (c.name, c.beneficiary)
+        ]
+        return "job.html", {"page": "waiting", "why": told, "now": survey.now, "events": events[:50]}
+
+    async def _nodes(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
+        _, _, view = await self._seen(reader)
+        only = request.query_params.get("q", "").strip().lower()
+        nodes = [n for n in view.nodes or () if not only or only in n.name.lower()]
+        return "nodes.html", {
+            "page": "nodes",
+            "view": view,
+            "use": bars(view.nodes or ()),
+            "cells": [(node, gpu_cells(node)) for node in nodes],
+            "q": request.query_params.get("q", ""),
+        }
+
+    async def _changes(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
+        _, sight, view = await self._seen(reader)
+        at = request.query_params.get("at", "").strip()
+        found = changes_for(self._chronicle.changes, sight)
+        minutes: dict[str, list[Any]] = {}
+        clock = FILTERS["minute"]
+        for change in found:
+            if not at or clock(change.at).endswith(at):
+                minutes.setdefault(clock(change.at), []).append(change)
+        counts = Counter(clock(change.at) for change in found)
+        return "changes.html", {
+            "page": "changes",
+            "view": view,
+            "at_time": at,
+            "minutes": [(m, changes[:ROWS], len(changes)) for m, changes in list(minutes.items())[:60]],
+            "all_minutes": list(counts.items())[:120],
+            "charts": chart_of(self._chronicle.samples) if sight.queues else None,
+            "samples": self._chronicle.samples[-12:] if sight.queues else [],
+        }
+
+    async def _conf(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
+        _, _, view = await self._seen(reader)
+        return "conf.html", {"page": "conf", "view": view}
+
+    async def _try(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
+        text, problem, tried = "", "", None
+        if request.method == "POST":
+            if not _same_origin(request):
+                raise NotAllowed("the form was sent by another site")
+            text = (await _form(request)).get("job", "")
+            try:
+                objects = objects_in(text)
+                await reader.must_submit(sorted({obj.metadata.namespace or "default" for obj in objects}))
+                sight = await reader.sight({obj.metadata.namespace or "default" for obj in objects})
+                names, answer = await asyncio.wrap_future(self._ask(lambda desk: (desk.names(), desk.attempt(objects))))
+                tried = seen(answer, sight, names)
+            except PumiceError as exc:
+                problem = str(exc)
+        return "try.html", {"page": "try", "text": text, "problem": problem, "tried": tried}
+
+    # -- coming and going -------------------------------------------------------------------------------------------
+    async def _login(self, request: Request) -> Response:
+        if not self._door.needs_token:
+            return RedirectResponse(f"{self._prefix}/", 303)
+        problem = ""
+        if request.method == "POST":
+            token = (await _form(request)).get("token", "").strip()
+            try:
+                cookie = await self._door.sign_in(token) if token and _same_origin(request) else ""
+            except PumiceError as exc:
+                cookie, problem = "", str(exc)
+            if cookie:
+                answer = RedirectResponse(f"{self._prefix}/", 303)
+                secure = request.url.scheme == "https"
+                answer.set_cookie(
+                    COOKIE, cookie, httponly=True, samesite="strict", secure=secure, path=self._prefix or "/"
+                )
+                return answer
+            problem = problem or "The API server does not know this token."
+        return self._made("login.html", None, 401 if problem else 200, problem=problem, page="login")
+
+    async def _logout(self, request: Request) -> Response:
+        if _same_origin(request):
+            self._door.sign_out(request.cookies.get(COOKIE, ""))
+        answer = RedirectResponse(f"{self._prefix}/login", 303)
+        answer.delete_cookie(COOKIE, path=self._prefix or "/")
+        return answer
+
+    async def _stream(self, request: Request) -> Response:
+        """Says when there is something new, and nothing of what it is: the page asks for that with its own rights."""
+        reader = await self._reader(request)
+        if reader is None:
+            return Response(status_code=401)
+        if self._streams[reader.name] >= STREAMS:
+            return Response(f"{STREAMS} streams are open already", 429)
+
+        async def lines() -> AsyncIterator[str]:
+            self._streams[reader.name] += 1
+            try:
+                yield "retry: 3000\n\n"
+                told, since = self._chronicle.number, time.monotonic()
+                while not await request.is_disconnected():
+                    if self._chronicle.number != told:
+                        told = self._chronicle.number
+                        yield f"id: {told}\nevent: cycle\ndata: {told}\n\n"
+                    if time.monotonic() - since > BEAT:
+                        since = time.monotonic()
+                        if await self._reader(request) is None:
+                            return
+                        yield ": alive\n\n"
+                    await asyncio.sleep(0.5)
+            finally:
+                self._streams[reader.name] -= 1
+
+        return StreamingResponse(lines(), media_type="text/event-stream", headers=_HEADERS)
+
+    async def _static(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in _STATIC:
+            return Response(status_code=404)
+        content = resources.files("pumice.dashboard").joinpath("static", name).read_bytes()
+        headers = {**_HEADERS, "Cache-Control": "max-age=3600"}
+        return Response(content, headers=headers, media_type=_STATIC[name])
+
+
+def _same_origin(request: Request) -> bool:
+    """Whether a form comes from our own page: browsers say where from."""
+    origin = request.headers.get("origin")
+    return origin is None or origin.partition("://")[2] == request.headers.get("host", "")
+
+
+async def _form(request: Request) -> dict[str, str]:
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > MOST_BYTES:
+            raise NotAllowed(f"the form is larger than {MOST_BYTES >> 20} MiB")
+    fields = parse_qs(content.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20)
+    return {name: values[0] for name, values in fields.items()}

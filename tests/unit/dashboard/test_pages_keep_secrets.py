@@ -1,0 +1,131 @@
+"""Who sees what on the pages: nobody without a token, and nothing of other namespaces, neither by name nor in a sum."""
+
+from __future__ import annotations
+
+import http.client
+import urllib.parse
+from collections.abc import Iterator
+
+import pytest
+from dashboard_worlds import Word, desk_over, served
+
+from pumice.dashboard.chronicle import Chronicle
+from pumice.testing import job, node, queue
+
+PAGES = ("/", "/waiting", "/nodes", "/changes", "/conf", "/try", "/job/mine/waits", "/job/secret/plan-x")
+ADMIN = [("list", "podgroups", ""), ("list", "nodes", ""), ("get", "queues", "")]
+WORD = Word({"alice": [("get", "podgroups", "mine")], "admin": ADMIN, "nobody": []})
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    desk = desk_over(
+        queue("default"),
+        node("hidden-node", cpu=8),
+        job("runs", namespace="mine", tasks=2, cpu=1, on="hidden-node"),
+        job("waits", namespace="mine", tasks=9, cpu=1),
+        job("plan-x", namespace="secret", tasks=3, cpu=1, on="hidden-node"),
+        job("plan-y", namespace="secret", tasks=50, cpu=1),
+    )
+    chronicle = Chronicle(every=0.0)
+    chronicle.look(desk.state, "one")
+    desk.state.now += 60
+    chronicle.look(desk.state, "two")
+    with served(desk, chronicle, WORD) as where:
+        yield where
+
+
+class Browser:
+    """Keeps a cookie."""
+
+    def __init__(self, address: str) -> None:
+        self.host = urllib.parse.urlsplit(address).netloc
+        self.cookie = ""
+
+    def open(self, path: str, form: dict[str, str] | None = None, **headers: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(self.host, timeout=20)
+        body = urllib.parse.urlencode(form) if form is not None else None
+        connection.request("POST" if form is not None else "GET", path, body, {"Cookie": self.cookie, **headers})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        if answer.headers.get("set-cookie"):
+            self.cookie = answer.headers["set-cookie"].partition(";")[0]
+        connection.close()
+        return answer.status, text
+
+    def sign_in(self, user: str) -> int:
+        return self.open("/login", {"token": f"{user}-token"})[0]
+
+
+def test_without_a_token_there_is_nothing_but_the_way_in(address: str) -> None:
+    browser = Browser(address)
+    for page in PAGES:
+        assert browser.open(page)[0] == 303
+    assert browser.open("/stream")[0] == 401
+    assert browser.open("/login", {"token": "made-up"})[0] == 401
+    browser.cookie = "pumice-session=made-up"
+    assert browser.open("/")[0] == 303
+
+
+def test_who_may_see_all_sees_all(address: str) -> None:
+    browser = Browser(address)
+    assert browser.sign_in("admin") == 303
+    whole = "".join(browser.open(page)[1] for page in PAGES)
+    for name in ("secret/plan-y", "mine/waits", "hidden-node"):
+        assert name in whole
+    assert "Not shown to you" not in whole
+    assert "of 4 jobs" in whole
+
+
+def test_nothing_of_other_namespaces_is_named_or_added_up(address: str) -> None:
+    browser = Browser(address)
+    browser.sign_in("alice")
+    texts = {page: browser.open(page) for page in PAGES}
+    assert texts.pop("/job/secret/plan-x")[0] == 403
+    for page, (status, text) in texts.items():
+        assert status == 200, page
+        for name in ("secret", "plan-", "hidden-node"):
+            assert name not in text, page
+    overview = texts["/"][1]
+    assert "of 2 jobs" in overview, "four are there, two are hers"
+    assert "2 cpu" in overview, "her pods hold 2 of the 5 that are held"
+    assert "5 cpu" not in overview
+    assert "how queues stand: needs the right to get queues" in overview
+    assert "mine/waits" in texts["/waiting"][1]
+
+
+def test_who_may_nothing_sees_no_jobs(address: str) -> None:
+    browser = Browser(address)
+    browser.sign_in("nobody")
+    whole = "".join(browser.open(page)[1] for page in PAGES[:6])
+    for name in ("plan-", "mine/runs", "hidden-node"):
+        assert name not in whole
+    assert "of 0 jobs" in whole
+
+
+def test_a_job_is_tried_by_who_may_submit_it_and_from_our_own_form(address: str) -> None:
+    manifest = "kind: PodGroup\nmetadata: {name: new, namespace: mine}\nspec: {minMember: 1}\n"
+    browser = Browser(address)
+    browser.sign_in("alice")
+    status, text = browser.open("/try", {"job": manifest})
+    assert status == 403
+    assert "may not create podgroups" in text
+    status, text = browser.open("/try", {"job": manifest}, Origin="http://elsewhere.example")
+    assert status == 403
+    assert "another site" in text
+    status, text = browser.open("/try", {"job": "{"})
+    assert status == 200
+    assert "job.yaml" in text
+
+
+def test_a_session_ends_when_one_signs_out(address: str) -> None:
+    browser = Browser(address)
+    browser.sign_in("admin")
+    cookie = browser.cookie
+    browser.open("/logout", {})
+    browser.cookie = cookie
+    assert browser.open("/")[0] == 303
+
+
+def test_only_reviews_are_asked_of_the_api_server(address: str) -> None:
+    assert {line.rpartition("/")[2] for line in WORD.asked} == {"tokenreviews", "subjectaccessreviews"}

@@ -1,0 +1,173 @@
+"""The pages of a cluster in a real browser (Debian's Chromium): three tasks of a user, and axe on every page.
+
+Run by ``make test-web``; not part of the plain tests.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from kube_bed import free_port
+from playwright.sync_api import Browser, Page, sync_playwright
+
+CLUSTER = """\
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: rich}
+spec: {weight: 1}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: poor}
+spec: {weight: 1}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "8", memory: 64Gi, pods: "110"}, conditions: [{type: Ready, status: "True"}]}
+"""
+JOB = """\
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {{name: {name}, namespace: team}}
+spec: {{minMember: 1, queue: {queue}}}
+status: {{phase: Inqueue}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}-0, namespace: team, annotations: {{scheduling.k8s.io/group-name: {name}}}}}
+spec:
+  schedulerName: volcano
+  {node}
+  containers: [{{name: c, image: none, resources: {{requests: {{cpu: "{cpu}"}}}}}}]
+status: {{phase: {phase}}}
+"""
+SCENARIO = """\
+name: busy
+cluster: {nodes: [{name: n, count: 2, cpu: 8, memory: 64Gi}]}
+workload:
+  generators:
+  - {name: work, arrivals: {every: 30s, count: 400}, duration: 5m, cpu: 2}
+configurations:
+  plain: {actions: "enqueue, allocate", tiers: [{plugins: [{name: gang}, {name: predicates}]}]}
+"""
+PAGES = ("", "waiting", "nodes", "changes", "try", "conf", "job/team/late")
+
+
+@contextmanager
+def served(*args: str) -> Iterator[str]:
+    """The pages, from a process of its own; where they are."""
+    port = free_port()
+    command = [str(Path(sys.executable).with_name("pumice")), "dashboard", *args, "--address", f"127.0.0.1:{port}"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            url, end = f"http://127.0.0.1:{port}", time.monotonic() + 60
+            while True:
+                try:
+                    urllib.request.urlopen(url, timeout=10).close()
+                    break
+                except OSError:
+                    assert time.monotonic() < end, "the pages are not served"
+                    assert process.poll() is None
+                    time.sleep(0.1)
+            yield url
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = shutil.which("chromium")
+    assert path, "chromium is not installed: apt-get install chromium"
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A node that queue rich holds nearly all of, while a job of queue poor waits."""
+    jobs = [("all", "rich", 7, True), ("some", "poor", 1, True), ("late", "poor", 3, False)]
+    text = CLUSTER + "".join(
+        JOB.format(
+            name=name, queue=queue, cpu=cpu, node="nodeName: n1" if runs else "", phase="Running" if runs else "Pending"
+        )
+        for name, queue, cpu, runs in jobs
+    )
+    path = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
+    path.write_text(text)
+    with served(str(path)) as url:
+        yield url
+
+
+def opened(browser: Browser, url: str) -> Page:
+    """A page that notes what it says, and whom it asks beside its own server."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: said.append(request.url) if not request.url.startswith(url) else None)
+    page.goto(url, wait_until="domcontentloaded")
+    page.said = said  # type: ignore[attr-defined]
+    return page
+
+
+def test_why_a_job_waits_is_one_click_away(browser: Browser, cluster: str) -> None:
+    page = opened(browser, cluster)
+    page.get_by_role("link", name="team/late").first.click()
+    answer = page.locator("section.answer")
+    answer.wait_for()
+    assert "Why it waits" in answer.inner_text()
+    assert "cpu" in answer.inner_text()
+    assert page.said == []  # type: ignore[attr-defined]
+    page.close()
+
+
+def test_which_queue_borrows_from_whom_is_on_the_first_page(browser: Browser, cluster: str) -> None:
+    page = opened(browser, cluster)
+    loans = page.locator("ul.loans").inner_text()
+    assert re.search(r"rich borrows 3 cpu from poor \(3\)", loans), loans
+    page.close()
+
+
+def test_what_changed_in_a_minute_is_two_clicks_away(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "busy.yaml").write_text(SCENARIO)
+    with served("--simulate", str(tmp_path / "busy.yaml"), "--speed", "120") as url:
+        page = opened(browser, url)
+        time.sleep(3)
+        page.get_by_role("link", name="Changes", exact=True).click()
+        minute = page.locator("nav.minutes a").first
+        minute.wait_for()
+        shown = minute.inner_text().split()[0]
+        minute.click()
+        page.locator("h3", has_text=shown).wait_for()
+        assert page.locator("section.card ul.rows li").count() > 0
+        assert page.said == []  # type: ignore[attr-defined]
+        page.close()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_window(
+    browser: Browser, cluster: str, scheme: str, width: int
+) -> None:
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})  # type: ignore[arg-type]
+    page = context.new_page()
+    for path in PAGES:
+        page.goto(f"{cluster}/{path}", wait_until="domcontentloaded")
+        found = Axe().run(page)
+        assert found.violations_count == 0, f"{path}: {found.generate_report()}"
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+    context.close()
