@@ -40,7 +40,7 @@ def binary(name: str) -> Path:
     folders = [*([Path(given)] if given else ()), *sorted(cache.glob("[0-9]*"), reverse=True)]
     for folder in folders:
         if (folder / name).exists():
-            return folder / name
+            return Path(folder / name)
     raise Missing(f"{name}: missing in {given or cache}; `make kube` builds it (Go 1.26 or newer is needed)")
 
 
@@ -167,7 +167,7 @@ class Bed:
             tail = (self.folder / "kube-apiserver.log").read_text()[-2000:]
             raise AssertionError(f"kube-apiserver ended with {self._server.returncode}:\n{tail}")
         try:
-            return self.call("GET", "/readyz", raw=True) == "ok"
+            return bool(self.call("GET", "/readyz", raw=True) == "ok")
         except (OSError, Refusal):
             return False
 

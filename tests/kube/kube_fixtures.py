@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from kube_bed import ROOT, Bed, Missing, Refusal, until
 from kube_world import World
-
-from pumice.kube.kinds import RESOURCES
 
 
 @pytest.fixture(scope="session")
@@ -23,12 +22,22 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         for path in sorted((ROOT / "deploy" / "crds").glob("*.yaml")):
             made.apply(path)
         made.apply(ROOT / "deploy" / "manifests" / "rbac.yaml")
-        for kind in ("PodGroup", "Queue", "HyperNode"):
-            path = RESOURCES[kind].collection
-            until(lambda path=path: _listed(made, path), 20, f"{path} can be listed")
+        for listed in _defined(made):
+            until(partial(_listed, made, listed), 20, f"{listed} can be listed")
         yield made
     finally:
         made.stop()
+
+
+def _defined(bed: Bed) -> list[str]:
+    """Where the objects of every kind are that the server was given a definition of."""
+    found = bed.call("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+    return [
+        f"/apis/{spec['group']}/{version['name']}/{spec['names']['plural']}"
+        for spec in (definition["spec"] for definition in found)
+        for version in spec["versions"]
+        if version["served"]
+    ]
 
 
 def _listed(bed: Bed, path: str) -> bool:

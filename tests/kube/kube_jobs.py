@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def grant_rights(bed: Bed) -> None:
         except Refusal as no:
             assert no.code == 409, no
     for path in (f"{JOBS}/jobs", f"{COMMANDS}/commands"):
-        until(lambda path=path: served(bed, path), 20, f"{path} can be listed")
+        until(partial(served, bed, path), 20, f"{path} can be listed")
 
 
 def served(bed: Bed, path: str) -> bool:

@@ -8,8 +8,10 @@ import pytest
 from kube_bed import until
 from kube_world import World
 
-from pumice.kube.backend import KubeBackend, Settings
+from pumice.kube.backend import BackendSettings, KubeBackend
 from pumice.kube.credentials import Credentials
+from pumice.model.api import Pod
+from pumice.model.codes import ReasonCode
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.intents import Bind, Evict, Nominate, Note, StatusUpdate
 
@@ -19,7 +21,7 @@ class Ports:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.backend = KubeBackend(Credentials(kubeconfig=str(world.bed.scheduler)), Settings())
+        self.backend = KubeBackend(Credentials(kubeconfig=str(world.bed.scheduler)), BackendSettings())
         self.events: list[ClusterEvent] = []
 
     def come(self, wanted: type, key: str) -> ClusterEvent:
@@ -77,6 +79,7 @@ def test_a_bind_is_seen_with_its_annotations(ports: Ports) -> None:
     ports.backend.submit([Bind(key, uid, "n1", annotations={"pumice.dev/device": "3"})])
     seen = ports.come(Seen, key)
     assert isinstance(seen, Seen)
+    assert isinstance(seen.object, Pod)
     assert seen.object.spec.node_name == "n1"
     assert (seen.object.metadata.annotations or {})["pumice.dev/device"] == "3"
 
@@ -130,7 +133,7 @@ def test_statuses_nominations_and_notes_are_written(ports: Ports) -> None:
         [
             Nominate(key, uid, "n1"),
             StatusUpdate("PodGroup", group, {"phase": "Inqueue", "conditions": [condition]}),
-            Note("PodGroup", group, "Warning", "Unschedulable", "no room"),
+            Note("PodGroup", group, "Warning", ReasonCode.UNSCHEDULABLE, "no room"),
         ]
     )
     until(lambda: ports.world.pods()["g-0"]["status"].get("nominatedNodeName") == "n1", 20, "it is nominated")

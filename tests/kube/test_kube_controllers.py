@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,16 @@ tiers:
   - name: predicates
   - name: proportion
 """
+
+
+def kept_going(world: World, done: Callable[[], bool]) -> Callable[[], bool]:
+    """Whether it is done; until then the kubelets do their part."""
+
+    def look() -> bool:
+        world.kubelet()
+        return done()
+
+    return look
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -100,7 +110,7 @@ def test_a_failed_pod_restarts_the_job_until_its_retries_are_used_up(place: Plac
     status = place.reaches("fragile", "Failed")
     assert status["retryCount"] == 2
     until(lambda: place.status("fragile").get("failed") == 1, 20, "the failed pod stays to be looked at")
-    until(lambda: [*world.pods()] == ["fragile-w-1"] or world.kubelet(), 20, "the others are gone")
+    until(kept_going(world, lambda: [*world.pods()] == ["fragile-w-1"]), 20, "the others are gone")
 
 
 def test_an_exit_code_and_an_eviction_have_policies_of_their_own(place: Place) -> None:
@@ -114,7 +124,7 @@ def test_an_exit_code_and_an_eviction_have_policies_of_their_own(place: Place) -
     before = place.uids()
     place.ends("Failed", "choosy-w-1", code=3)
     until(
-        lambda: world.kubelet() or place.uids().get("choosy-w-1", before["choosy-w-1"]) != before["choosy-w-1"],
+        kept_going(world, lambda: place.uids().get("choosy-w-1", before["choosy-w-1"]) != before["choosy-w-1"]),
         20,
         "one pod is new",
     )
@@ -309,7 +319,7 @@ def test_a_job_is_completed_after_the_api_server_died_in_the_middle(place: Place
     place.bed.stop_server(kill=True)
     place.bed.start_server()
     place.reaches("wide", "Running", 60)
-    until(lambda: world.kubelet() or place.status("wide").get("running") == 50, 40, "all run")
+    until(kept_going(world, lambda: place.status("wide").get("running") == 50), 40, "all run")
     assert not place.status("wide").get("retryCount")
     assert controllers.stop() == 0
 
@@ -323,11 +333,11 @@ def test_the_example_runs_and_its_master_ends_it(place: Place) -> None:
     document["metadata"]["namespace"] = world.namespace
     place.bed.create(document)
     place.reaches("train", "Running")
-    until(lambda: world.kubelet() or place.status("train").get("running") == 3, 20, "all run")
+    until(kept_going(world, lambda: place.status("train").get("running") == 3), 20, "all run")
     place.ends("Succeeded", "train-master-0")
     status = place.reaches("train", "Completed")
     assert status["conditions"][-2]["status"] == "Completing"
-    until(lambda: world.kubelet() or [*world.pods()] == ["train-master-0"], 20, "the workers are gone")
+    until(kept_going(world, lambda: [*world.pods()] == ["train-master-0"]), 20, "the workers are gone")
 
 
 @pytest.mark.usefixtures("kubelets")

@@ -17,7 +17,7 @@ from kube_bed import ADMIN, SCHEDULER, Bed
 from pumice.kube import credentials as module
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
-from pumice.kube.errors import Refused
+from pumice.kube.errors import ApiRefused
 
 V1 = "client.authentication.k8s.io/v1"
 
@@ -54,8 +54,9 @@ def certificate(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
     key, request, made = (folder / name for name in ("ann.key", "ann.csr", "ann.crt"))
     new = ["openssl", "req", "-new", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=ann/O=system:masters"]
     subprocess.run([*new, "-keyout", key, "-out", request], check=True, capture_output=True)
-    sign = ["openssl", "x509", "-req", "-in", request, "-CA", bed.folder / "ca.crt", "-CAkey", bed.folder / "ca.key"]
-    subprocess.run([*sign, "-CAcreateserial", "-days", "2", "-out", made], check=True, capture_output=True)
+    by: list[str | Path] = ["-CA", bed.folder / "ca.crt", "-CAkey", bed.folder / "ca.key"]
+    sign: list[str | Path] = ["openssl", "x509", "-req", "-in", request]
+    subprocess.run([*sign, *by, "-CAcreateserial", "-days", "2", "-out", made], check=True, capture_output=True)
     return made, key
 
 
@@ -102,5 +103,5 @@ def test_a_pods_account(bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_somebody_whom_the_server_does_not_know_is_refused(bed: Bed, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="401"):
+    with pytest.raises(ApiRefused, match="401"):
         whoami(Credentials(config(tmp_path, bed, {"token": "wrong"})))

@@ -24,6 +24,7 @@ def test_the_commands_of_the_dockerfile_give_a_pumice_that_runs_without_writing(
         if words[:1] == ["COPY"] and not words[1].startswith("--"):
             for name in words[1:-1]:
                 copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+                (source / name).parent.mkdir(exist_ok=True)
                 copy(ROOT / name, source / name)
     quiet = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
     for line in LINES:

@@ -70,7 +70,7 @@ def test_a_changed_config_map_is_followed_with_the_rights_that_we_ship(world: Wo
     assert (world.bound(), "nonsense" in scheduler.log) == ({}, True)
     write(good)
     all_bound(world, "g-0", "g-1")
-    write(good.replace("enqueue, allocate, backfill", "enqueue"))
+    write(good.replace("enqueue, allocate, preempt, backfill", "enqueue"))
     until(lambda: scheduler.log.count("from the next cycle on") == 2, 20, "the second conf is in use")
     world.gang("h", 1)
     bed.call("DELETE", conf_map)

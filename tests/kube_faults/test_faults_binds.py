@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Literal
 
@@ -29,6 +30,37 @@ def test_a_gang_is_whole_in_the_end_whatever_is_answered_to_its_binds(
     assert fault.met >= 13
     assert scheduler.code is None
     assert not any(name.startswith("late") for name in world.bound())
+
+
+def test_binds_whose_answers_were_lost_hold_their_room_while_a_server_that_starts_knows_nobody(
+    world: World, proxy: Proxy, witness: Witness
+) -> None:
+    """It refuses everything with 403 for a moment, and the watch that shows the first binds comes late."""
+    for i in range(3):
+        world.node(f"n{i}", cpu="10")
+    refusing = [Fault(403, times=0), Fault(403, path=r"/pods/[^/]*$", method="GET", times=0)]
+
+    def start_anew() -> None:
+        for fault in refusing:
+            fault.times = 200
+
+        def relent() -> None:
+            for fault in refusing:
+                fault.times = 0
+
+        threading.Timer(4.0, relent).start()
+
+    lost = Fault("cut", skip=5, times=8, after=True, then=start_anew)
+    proxy.faults[:] = [lost, *refusing]
+    world.scheduler("--no-leader-elect", "--binds-in-flight=8", kubeconfig=proxy.kubeconfig)
+    world.gang("full", 22, resources=True)
+    until(lambda: len(world.pods()) == 22, 40, "the pods are there")
+    proxy.delay = 8.0
+    for i in range(4):
+        world.gang(f"late-{i}", 2, resources=True)
+    witness.check()
+    assert lost.met > 8
+    assert refusing[0].met > 8
 
 
 def test_a_server_that_fails_every_other_bind_for_a_while_does_not_split_gangs(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
+from typing import Any
 
 import pytest
 from faults_moments import SHORT, Kept, chance, moments
@@ -11,6 +13,11 @@ from faults_proxy import Fault, Proxy
 from faults_witness import Witness
 from kube_bed import until
 from kube_world import World
+
+
+def led_beyond(kept: Any, times: int) -> bool:
+    """Did more than so many lead?"""
+    return bool(kept.led > times)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
@@ -43,7 +50,7 @@ def test_work_goes_on_when_the_scheduler_is_killed_again_and_again(world: World,
     with Kept(world, *SHORT) as kept:
         for i in range(4):
             world.gang(f"gang{i}", 10, resources=True)
-            until(lambda i=i: kept.led > i, 60, "the next one leads")
+            until(partial(led_beyond, kept, i), 60, "the next one leads")
             time.sleep(draw.uniform(0.0, 0.5))
             kept.current.kill()
         world.gang("late", 2, resources=True)
@@ -60,7 +67,7 @@ def test_waves_of_gangs_run_to_their_end_although_the_scheduler_is_killed(world:
         for i in range(5):
             world.gang(f"gang{i}", 8, resources=True, run_for="3s")
         for i in range(3):
-            until(lambda i=i: kept.led > i, 60, "the next one leads")
+            until(partial(led_beyond, kept, i), 60, "the next one leads")
             time.sleep(draw.uniform(0.0, 3.0))
             kept.current.kill()
         witness.check()

@@ -8,6 +8,7 @@ long, a bind to a node that is gone, something that still waits when all is quie
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import random
 import sys
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,21 +54,28 @@ class Kept:
         self.ends: list[str] = []
         self.spans: list[list[tuple[float, float]]] = [[]]
         self.lines = 0
+        self._since = self.began
+        self._leads = False
 
     def look(self, now: float) -> None:
         """Note the memory; start it again if it ended."""
         if self.current.code is not None:
-            self.ends.append(f"{self.name} ended with {self.current.code} after {now - self.began:.0f} s")
+            said = f": {_last_words(self.current.log)}" if self.current.code == 1 else ""
+            self.ends.append(f"{self.name} ended with {self.current.code} after {now - self.began:.0f} s{said}")
             self.lines += self.current.log.count("\n")
             self.current, self.began = self._start(), now
+            self._since, self._leads = now, False
             self.spans.append([])
             return
+        if not self._leads and " leads " in self.current.log:  # who leads has more to remember: its time begins anew
+            self._since, self._leads = now, True
+            self.spans.append([])
         memory = _memory(self.current.pid)
         if memory:
-            self.spans[-1].append((now - self.began, memory))
+            self.spans[-1].append((now - self._since, memory))
 
     def growth(self) -> list[tuple[float, float, float, float]]:
-        """(seconds watched, MiB when warm, MiB at the end, share) of each process that ran long enough."""
+        """(seconds watched, MiB when warm, MiB at the end, share) of each process that kept its role long enough."""
         found = []
         for span in self.spans:
             warm = [mib for age, mib in span if WARM <= age < WARM + 60]
@@ -79,6 +88,12 @@ class Kept:
     def finish(self) -> None:
         self.current.kill()
         self.lines += self.current.log.count("\n")
+
+
+def _last_words(text: str) -> str:
+    """The last lines of a log that say more than that all is well."""
+    lines = [line for line in text.splitlines() if " INFO " not in line]
+    return " | ".join(lines[-4:])
 
 
 def _memory(pid: int) -> float:
@@ -148,7 +163,7 @@ class Soak:
                 for _ in range(min(self.options.jobs - alive, 12)):
                     self._job()
                 self._others()
-            except (Refusal, OSError, json.JSONDecodeError):
+            except (Refusal, OSError, http.client.HTTPException, json.JSONDecodeError):
                 pass
             self.quiet.wait(2.0)
 
@@ -244,7 +259,7 @@ class Soak:
             for kept in self.kept:
                 kept.look(now)
             if now >= next_fault:
-                self.fault(kinds if now < hard_until else [*soft, "server away"])
+                self.fault(self.options.only or (kinds if now < hard_until else [*soft, "server away"]))
                 next_fault = time.monotonic() + self.options.every
             if now >= next_line:
                 self._progress(witness)
@@ -331,6 +346,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=150, help="jobs that are alive at a time")
     parser.add_argument("--run", type=int, nargs=2, default=(90, 300), help="seconds that pods run, least and most")
     parser.add_argument("--every", type=float, default=45.0, help="seconds between two faults")
+    parser.add_argument("--only", action="append", help="a kind of fault; may be given several times; else all kinds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--report", type=Path, default=None, help="write what was measured to this file, as JSON")
     options = parser.parse_args()
@@ -348,7 +364,7 @@ def _run(bed: Bed, options: argparse.Namespace) -> int:
         bed.apply(path)
     bed.apply(ROOT / "deploy" / "manifests" / "rbac.yaml")
     for kind in ("podgroups", "queues"):
-        until(lambda kind=kind: served(bed, f"{GROUPS}/{kind}"), 20, f"{kind} can be listed")
+        until(partial(served, bed, f"{GROUPS}/{kind}"), 20, f"{kind} can be listed")
     grant_rights(bed)
     bed.kubelets()
     rights = [f"--{kind}kubeconfig={bed.admin}" for kind in ("", "authentication-", "authorization-")]

@@ -13,15 +13,15 @@ import aiohttp
 import msgspec
 
 from pumice.answers.finding import NoSuchThing, find_job, find_queue
-from pumice.answers.from_objects import Told, standing_of_object, why_of_objects
+from pumice.answers.from_objects import ToldEvent, standing_of_object, why_of_objects
 from pumice.answers.standing import Standing
-from pumice.answers.tried import Tried
-from pumice.answers.why import Why
+from pumice.answers.tried import TryAnswer
+from pumice.answers.why import WhyAnswer
 from pumice.clock import SystemClock
 from pumice.errors import PumiceError
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
-from pumice.kube.errors import Refused, Unreachable
+from pumice.kube.errors import ApiRefused, Unreachable
 from pumice.kube.kinds import RESOURCES
 from pumice.model import api
 from pumice.model.events import Seen
@@ -40,7 +40,7 @@ class NoDoor(PumiceError):
     """No scheduler answers; says why."""
 
 
-class Denied(PumiceError):
+class AnswerDenied(PumiceError):
     """The scheduler answered, and the answer is no."""
 
 
@@ -83,24 +83,24 @@ class Asker:
     authority: str = ""
     """The certificate authority of the server, as PEM; nothing: those that the machine knows."""
 
-    async def why(self, job: str, namespace: str) -> Why:
+    async def why(self, job: str, namespace: str) -> WhyAnswer:
         """Why a job waits: the scheduler's answer, else what its objects say.
 
         :raises PumiceError: neither can be had.
         """
         try:
             query = {"job": job.rpartition("/")[2], "namespace": namespace}
-            return await self._ask("GET", "/v1/why", Why, query=query)
+            return await self._ask("GET", "/v1/why", WhyAnswer, query=query)
         except NoDoor as no:
             return await self._from_objects(job, namespace, str(no))
 
-    async def attempt(self, objects: Sequence[api.AnyObject]) -> Tried:
+    async def attempt(self, objects: Sequence[api.AnyObject]) -> TryAnswer:
         """What would become of a job.
 
         :raises PumiceError: no scheduler answers, or not this.
         """
         body = {"objects": [{**msgspec.to_builtins(obj), "kind": obj.kind_name} for obj in objects]}
-        return await self._ask("POST", "/v1/try", Tried, body=body)
+        return await self._ask("POST", "/v1/try", TryAnswer, body=body)
 
     async def standing(self, queue: str) -> Standing:
         """How a queue stands.
@@ -137,10 +137,10 @@ class Asker:
         async with KubeClient(self.credentials, connections=8) as client:
             try:
                 state, unseen = await _listed(client, "", ("Queue", "PodGroup"))
-            except Refused:
+            except ApiRefused:
                 state, unseen = await _listed(client, "", ("Queue",))
         if unseen:
-            raise Denied("; ".join(unseen))
+            raise AnswerDenied("; ".join(unseen))
         return state
 
     # -- the door ---------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Asker:
                     raise NoDoor(f"{server}: does not answer as a scheduler does: {exc}") from exc
             said = _error(content, status)
             if status in (403, 404, 413, 422):
-                raise NoSuchThing(said) if status == 404 else Denied(said)
+                raise NoSuchThing(said) if status == 404 else AnswerDenied(said)
             if status != 503:
                 break
         raise NoDoor(f"{server}: {said}")
@@ -191,7 +191,7 @@ class Asker:
         try:
             async with KubeClient(self.credentials, connections=2) as client:
                 found = await client.request("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}", timeout=10)
-        except (Refused, Unreachable) as exc:
+        except (ApiRefused, Unreachable) as exc:
             raise NoDoor(f"no scheduler says where it answers: {exc}") from exc
         data = msgspec.json.decode(found, type=_Map).data
         if not data.get("server"):
@@ -199,22 +199,22 @@ class Asker:
         return data["server"], self.authority or data.get("ca.crt", "")
 
     # -- without it -------------------------------------------------------------------------------------------------
-    async def _from_objects(self, name: str, namespace: str, no_door: str) -> Why:
+    async def _from_objects(self, name: str, namespace: str, no_door: str) -> WhyAnswer:
         async with KubeClient(self.credentials, connections=8) as client:
             state, unseen = await _listed(client, namespace, ("Queue", "PodGroup", "Pod"))
             job = find_job(state, name, namespace)
             mine = {job.name, *(task.name for task in job.tasks.values())}
-            events: list[Told] = []
+            events: list[ToldEvent] = []
             try:
                 listed = await client.request("GET", f"/api/v1/namespaces/{namespace}/events")
                 found = msgspec.json.decode(listed, type=_Events).items
                 found.sort(key=lambda e: e.last_timestamp or "")
                 events = [
-                    Told(e.involved_object.name, e.reason, e.message, e.type == "Warning")
+                    ToldEvent(e.involved_object.name, e.reason, e.message, e.type == "Warning")
                     for e in found
                     if e.involved_object.name in mine
                 ]
-            except Refused as exc:
+            except ApiRefused as exc:
                 unseen.append(f"events: {exc}")
         return why_of_objects(state, job, events=events, unseen=[f"the scheduler: {no_door}", *unseen])
 
@@ -228,7 +228,7 @@ async def _listed(client: KubeClient, namespace: str, kinds: Sequence[str]) -> t
         within = f"/namespaces/{namespace}" if namespace and kind != "Queue" else ""
         try:
             content = await client.request("GET", f"{resource.prefix}{within}/{resource.plural}")
-        except Refused as exc:
+        except ApiRefused as exc:
             if kind != "Queue":
                 raise
             unseen.append(f"queues: {exc}")

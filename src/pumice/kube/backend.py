@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pumice.clock import Clock, SystemClock
@@ -14,7 +14,6 @@ from pumice.kube.client import KubeClient
 from pumice.kube.confmap import ConfMap
 from pumice.kube.credentials import Credentials
 from pumice.kube.editing import Editor
-from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES
 from pumice.kube.lease import Election, Elector
 from pumice.kube.notes import NoteWriter
@@ -25,7 +24,8 @@ from pumice.kube.reservations import DeviceClaims
 from pumice.kube.sink import Outbox, Outcomes
 from pumice.kube.statuses import StatusWriter
 from pumice.kube.volumes import VolumeClaims
-from pumice.kube.writes import Writer
+from pumice.kube.watching import Connection
+from pumice.kube.writes import ApiWriter
 from pumice.model.api import AnyObject
 from pumice.model.events import ClusterEvent
 from pumice.model.intents import Bind, Intent
@@ -34,9 +34,12 @@ from pumice.ports import Binder
 log = logging.getLogger("pumice.kube")
 T = TypeVar("T")
 
+WRITTEN = ("Pod", "PodGroup", "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim")
+"""Kinds that a leader writes, and that its successor decides by."""
+
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BackendSettings:
     """How the backend behaves."""
 
     in_flight: int = 64
@@ -55,35 +58,29 @@ class Settings:
     """Kinds without which nothing can be done; None: those without which nothing can be scheduled."""
 
 
-class KubeBackend:
+class KubeBackend(Connection):
     """`EventSource` and `IntentSink` over an API server. ``start`` it, and ``stop`` it at the end."""
 
     def __init__(
         self,
         credentials: Credentials,
-        settings: Settings | None = None,
+        settings: BackendSettings | None = None,
         *,
         clock: Clock | None = None,
         binders: Mapping[str, Binder] | None = None,
         beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
     ) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or BackendSettings()
         self._credentials, self._clock = credentials, clock or SystemClock()
         self._binders = binders
         self._beside = beside
-        self._kinds = [kind for kind in RESOURCES if kind not in self.settings.without]
-        self.inbox = Inbox(self._kinds)
-        self._thread = threading.Thread(target=self._run, name="pumice-kube", daemon=True)
-        self._loop: asyncio.AbstractEventLoop | None = None
+        super().__init__(kind for kind in RESOURCES if kind not in self.settings.without)
         self._outbox: Outbox | None = None
-        self._writer: Writer | None = None
+        self._writer: ApiWriter | None = None
         self._elector: Elector | None = None
-        self._stopping: asyncio.Event | None = None
-        self._started = threading.Event()
         self._grace = 0.0
-        self.reflectors: dict[str, Reflector] = {}
-        self.failure: BaseException | None = None
-        """What ended the backend, if it ended by itself."""
+        self._current = False
+        """Whether everything that a leader writes was listed since we lead."""
         self.outcomes: Outcomes | None = None
         """Who is told what became of binds and evictions; to be set before the start."""
         self.witness: Callable[[Sequence[ClusterEvent]], None] | None = None
@@ -113,32 +110,20 @@ class KubeBackend:
             self._loop.call_soon_threadsafe(self._outbox.withdraw, dict(whys))
 
     # -- life -------------------------------------------------------------------------------------------------------
-    def start(self) -> None:
-        """Begin to watch.
-
-        :raises PumiceError: there are no credentials.
-        """
-        self._thread.start()
-        self._started.wait()
-        if self.failure is not None:
-            raise self.failure
-
     def stop(self, grace: float = 10.0) -> None:
         """Carry out what was submitted, for at most *grace* seconds, give the lease back, and end."""
         self._grace = grace
-        if self._loop is not None and self._stopping is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(grace + 15.0)
-
-    @property
-    def alive(self) -> bool:
-        """Whether the backend works."""
-        return self._thread.is_alive() and self.failure is None
+        self._end(grace + 15.0)
 
     @property
     def leading(self) -> bool:
-        """Whether we may decide and write."""
-        return self._left() > 0
+        """Whether we may decide and write, and know all that was written before."""
+        return self._left() > 0 and (self._current or self.settings.election is None)
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether we have the lease, but do not know yet all that was written before."""
+        return self._left() > 0 and not self.leading
 
     @property
     def leader(self) -> str:
@@ -158,7 +143,7 @@ class KubeBackend:
 
         asyncio.run_coroutine_threadsafe(run(), self._loop)
 
-    def ask(self, question: Callable[[Writer], Coroutine[Any, Any, T]], seconds: float = 60.0) -> T:
+    def ask(self, question: Callable[[ApiWriter], Coroutine[Any, Any, T]], seconds: float = 60.0) -> T:
         """Let the backend's own thread talk to the server, and wait for the outcome. Not to be called from there.
 
         :raises TimeoutError: there was none in time.
@@ -177,30 +162,14 @@ class KubeBackend:
             return float("inf")
         return self._elector.left if self._elector is not None else 0.0
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._main())
-        except BaseException as exc:  # kept for whoever owns the backend
-            self.failure = exc
-            if self._started.is_set():
-                log.error("the backend ended", exc_info=exc)
-        finally:
-            self._started.set()
-            self.inbox.wake()
-
     async def _main(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         connections = self.settings.in_flight + len(self._kinds) + 32
         async with KubeClient(self._credentials, connections=connections) as client:
-            self._writer = Writer(client, self._left)
+            self._writer = ApiWriter(client, self._left)
             outage = Outage()
-            for kind in self._kinds:
-                accept = self._chosen if kind == "Node" and self.settings.node_labels else None
-                keep = kind in ("PodGroup", "Node", "PersistentVolume", "PersistentVolumeClaim")
-                resource = RESOURCES[kind]
-                if self.settings.needed is not None:
-                    resource = replace(resource, needed=kind in self.settings.needed)
-                self.reflectors[kind] = Reflector(client, resource, self.inbox, accept=accept, keep=keep, outage=outage)
+            chosen = self._chosen if self.settings.node_labels else None
+            self._reflect(client, outage, chosen=chosen, needed=self.settings.needed)
             conf = self.settings.conf_map
             if conf is not None:
                 conf.changed = self.inbox.wake
@@ -225,7 +194,7 @@ class KubeBackend:
             self._started.set()
             await self._work(self._stopping)
 
-    def _preparer(self, writer: Writer) -> Preparer:
+    def _preparer(self, writer: ApiWriter) -> Preparer:
         """Whoever makes claims ready, with what the watches know."""
 
         def objects(kind: str) -> Mapping[str, AnyObject]:
@@ -265,11 +234,20 @@ class KubeBackend:
 
     async def _lead(self, elector: Elector) -> None:
         await elector.acquire()
-        self.inbox.wake()
-        await elector.hold()
+        looking = asyncio.create_task(self._look_again())
+        try:
+            await elector.hold()
+        finally:
+            looking.cancel()
         self.lost.set()
         self.inbox.wake()
         await asyncio.Event().wait()
+
+    async def _look_again(self) -> None:
+        """Read what the one before us may have written until it stopped: our watches may not have shown it yet."""
+        await asyncio.gather(*(self.reflectors[kind].renew() for kind in WRITTEN if kind in self.reflectors))
+        self._current = True
+        self.inbox.wake()
 
     def _chosen(self, obj: AnyObject) -> bool:
         labels = obj.metadata.labels or {}

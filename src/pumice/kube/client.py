@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 
 from pumice.kube.credentials import Access, Credentials
-from pumice.kube.errors import NoCredentials, Refused, Unreachable
+from pumice.kube.errors import ApiRefused, NoCredentials, Unreachable
 
 log = logging.getLogger("pumice.kube")
 
@@ -85,7 +85,7 @@ class KubeClient:
                         await self._renew(access)
                         continue
                     if answer.status >= 400:
-                        raise Refused(answer.status, what, answered, answer.headers.get("Retry-After", ""))
+                        raise ApiRefused(answer.status, what, answered, answer.headers.get("Retry-After", ""))
                     return answered
         except _UNHEARD as exc:
             raise Unreachable(f"{what}: {type(exc).__name__} {exc}".rstrip()) from exc
@@ -110,7 +110,7 @@ class KubeClient:
                 if answer.status == 401:
                     await self._renew(access)
                 if answer.status >= 400:
-                    raise Refused(answer.status, what, await answer.read(), answer.headers.get("Retry-After", ""))
+                    raise ApiRefused(answer.status, what, await answer.read(), answer.headers.get("Retry-After", ""))
                 yield answer.content
         except _UNHEARD as exc:
             raise Unreachable(f"{what}: {type(exc).__name__} {exc}".rstrip()) from exc
@@ -147,6 +147,28 @@ class KubeClient:
             self._access = access
         if refused is not None:
             log.info("the API server refused our credentials; read them again")
+
+
+class ReadingClient(KubeClient):
+    """A client that cannot change anything: it knows no verb but GET."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content: str = "application/json",
+        timeout: float = 30.0,
+    ) -> bytes:
+        """The body of the answer to a GET.
+
+        :raises PermissionError: it is another verb.
+        """
+        if method != "GET":
+            raise PermissionError(f"{method} {path}: this client only reads")
+        return await super().request(method, path, body, query=query, content=content, timeout=timeout)
 
 
 def _headers(access: Access, content: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pumice.kube import execplugin, kubeconfig
 from pumice.kube.errors import NoCredentials
-from pumice.kube.kubeconfig import Cluster, User, content
+from pumice.kube.kubeconfig import ClusterEntry, UserEntry, content
 
 MOUNTED = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its account."""
@@ -113,7 +113,7 @@ class Credentials:
         server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
         return Access((self.master or server).rstrip("/"), f"Bearer {token}", ca)
 
-    async def _of(self, cluster: Cluster, user: User) -> Access:
+    async def _of(self, cluster: ClusterEntry, user: UserEntry) -> Access:
         if user.auth_provider is not None:
             name = user.auth_provider.get("name", "")
             raise NoCredentials(f"auth-provider {name!r}: is not supported; use an exec plugin")
@@ -134,7 +134,7 @@ class Credentials:
         return Access(host, token, ca, cert, key, verify, cluster.tls_server_name, cluster.proxy_url)
 
 
-def _authorization(user: User) -> str:
+def _authorization(user: UserEntry) -> str:
     """What a user shows beside a certificate; a file with a token stands above a token."""
     token = content(user.token_file, "", "tokenFile").decode("utf-8", "replace").strip() or user.token
     if token:

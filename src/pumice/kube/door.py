@@ -10,7 +10,7 @@ import asyncio
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from importlib.metadata import version
@@ -19,15 +19,16 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from pumice.answers.desk import Desk
 from pumice.answers.finding import NoSuchThing
-from pumice.answers.sight import Names, Sight, seen
+from pumice.answers.sight import Sight, VisibleNames, seen
 from pumice.errors import InvalidInput, PumiceError
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
-from pumice.kube.reviews import Reviews, Right, User
+from pumice.kube.reviews import KnownUser, Reviews, Right
+from pumice.kube.rights import QUEUES, job_right, sight_of, trial_rights
 from pumice.kube.serving import serve
 from pumice.model import api
 
@@ -39,19 +40,15 @@ AT_ONCE: Final = 4
 """Questions of one user that are open at the same time, at most."""
 MOST_BYTES: Final = 8 << 20
 """The largest job that is taken in."""
-_VOLCANO: Final = "scheduling.volcano.sh"
-_ALL_JOBS: Final = Right("list", _VOLCANO, "podgroups")
-_NODES: Final = Right("list", "", "nodes")
-_QUEUES: Final = Right("get", _VOLCANO, "queues")
 
 
-class Asked(Protocol):
+class AskOwner(Protocol):
     """Puts a question to whoever owns the state; a `PumiceError` says why there is no answer."""
 
     def __call__(self, question: Callable[[Desk], T], /) -> Future[T]: ...
 
 
-class Refusal(Exception):
+class DoorRefusal(Exception):
     """There is no answer: the status, and why."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -62,7 +59,7 @@ class Refusal(Exception):
 class Door:
     """The routes, and who may ask what at each."""
 
-    def __init__(self, ask: Asked, reviews: Reviews) -> None:
+    def __init__(self, ask: AskOwner, reviews: Reviews) -> None:
         self._ask, self._reviews = ask, reviews
         self._open: Counter[str] = Counter()
 
@@ -78,12 +75,12 @@ class Door:
     async def _about(self, _: Request) -> Response:
         return _json({"api": VERSION, "program": f"pumice {version('pumice')}"})
 
-    async def _guarded(self, answer: Callable[[Request, User], Awaitable[Any]], request: Request) -> Response:
+    async def _guarded(self, answer: Callable[[Request, KnownUser], Awaitable[Any]], request: Request) -> Response:
         """An answer for whoever shows a good token; whatever goes wrong is told in one field."""
         try:
             user = await self._user(request)
             if self._open[user.username] >= AT_ONCE:
-                raise Refusal(429, f"{user.username} has {AT_ONCE} questions open; wait for an answer")
+                raise DoorRefusal(429, f"{user.username} has {AT_ONCE} questions open; wait for an answer")
             self._open[user.username] += 1
             try:
                 async with asyncio.timeout(WAIT):
@@ -92,7 +89,7 @@ class Door:
                 self._open[user.username] -= 1
                 if not self._open[user.username]:
                     del self._open[user.username]
-        except Refusal as no:
+        except DoorRefusal as no:
             return _json({"error": str(no)}, no.status)
         except NoSuchThing as exc:
             return _json({"error": str(exc)}, 404)
@@ -103,55 +100,48 @@ class Door:
         except PumiceError as exc:
             return _json({"error": str(exc)}, 503)
 
-    async def _user(self, request: Request) -> User:
+    async def _user(self, request: Request) -> KnownUser:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            raise Refusal(401, "a bearer token is needed, as for the API server")
+            raise DoorRefusal(401, "a bearer token is needed, as for the API server")
         user = await self._reviews.user(token.strip())
         if user is None:
-            raise Refusal(401, "the API server does not know this token")
+            raise DoorRefusal(401, "the API server does not know this token")
         return user
 
-    async def _must(self, user: User, right: Right) -> None:
+    async def _must(self, user: KnownUser, right: Right) -> None:
         if not await self._reviews.may(user, right):
-            raise Refusal(403, f"{user.username} may not {right}")
-
-    async def _sight(self, user: User, namespaces: Iterable[str]) -> Sight:
-        """What a user may see, who may read jobs in these namespaces."""
-        everywhere, nodes, queues = await asyncio.gather(
-            *(self._reviews.may(user, right) for right in (_ALL_JOBS, _NODES, _QUEUES))
-        )
-        return Sight(None if everywhere else frozenset(namespaces), nodes, queues)
+            raise DoorRefusal(403, f"{user.username} may not {right}")
 
     async def _told(self, question: Callable[[Desk], T], sight: Sight) -> Any:
-        def both(desk: Desk) -> tuple[T, Names]:
+        def both(desk: Desk) -> tuple[T, VisibleNames]:
             return question(desk), desk.names()
 
         answer, names = await asyncio.wrap_future(self._ask(both))
         return seen(answer, sight, names)
 
     # -- questions --------------------------------------------------------------------------------------------------
-    async def _why(self, request: Request, user: User) -> Any:
+    async def _why(self, request: Request, user: KnownUser) -> Any:
         namespace, job = request.query_params.get("namespace", ""), request.query_params.get("job", "")
         if not namespace or not job:
-            raise Refusal(422, "needs the parameters namespace and job")
-        await self._must(user, Right("get", _VOLCANO, "podgroups", namespace))
-        sight = await self._sight(user, [namespace])
+            raise DoorRefusal(422, "needs the parameters namespace and job")
+        await self._must(user, job_right(namespace))
+        sight = await sight_of(self._reviews, user, [namespace])
         return await self._told(lambda desk: desk.why(job, namespace), sight)
 
-    async def _queues(self, request: Request, user: User) -> Any:
-        await self._must(user, _QUEUES)
+    async def _queues(self, request: Request, user: KnownUser) -> Any:
+        await self._must(user, QUEUES)
         names = request.query_params.getlist("queue") or None
-        sight = await self._sight(user, [])
+        sight = await sight_of(self._reviews, user, [])
         return {"queues": await self._told(lambda desk: desk.standings(names), sight)}
 
-    async def _try(self, request: Request, user: User) -> Any:
+    async def _try(self, request: Request, user: KnownUser) -> Any:
         objects = await _objects(request)
         namespaces = sorted({obj.metadata.namespace or "default" for obj in objects})
         for namespace in namespaces:
-            await self._must(user, Right("create", _VOLCANO, "podgroups", namespace))
-            await self._must(user, Right("create", "", "pods", namespace))
-        sight = await self._sight(user, namespaces)
+            for right in trial_rights(namespace):
+                await self._must(user, right)
+        sight = await sight_of(self._reviews, user, namespaces)
         return await self._told(lambda desk: desk.attempt(objects), sight)
 
 
@@ -161,23 +151,23 @@ async def _objects(request: Request) -> list[api.AnyObject]:
     async for part in request.stream():
         content += part
         if len(content) > MOST_BYTES:
-            raise Refusal(413, f"larger than {MOST_BYTES >> 20} MiB")
+            raise DoorRefusal(413, f"larger than {MOST_BYTES >> 20} MiB")
     try:
         body = msgspec.json.decode(content)
     except (msgspec.MsgspecError, RecursionError) as exc:
-        raise Refusal(422, f"not JSON: {exc}") from exc
+        raise DoorRefusal(422, f"not JSON: {exc}") from exc
     listed = body.get("objects") if isinstance(body, dict) else None
     if not isinstance(listed, list) or not listed:
-        raise Refusal(422, "needs a field objects: a list of PodGroups and pods")
+        raise DoorRefusal(422, "needs a field objects: a list of PodGroups and pods")
     found = []
     for number, data in enumerate(listed):
         kind = data.get("kind") if isinstance(data, dict) else None
         if kind not in ("PodGroup", "Pod"):
-            raise Refusal(422, f"objects[{number}]: must be a PodGroup or a Pod; `pumice try` makes them of a Job")
+            raise DoorRefusal(422, f"objects[{number}]: must be a PodGroup or a Pod; `pumice try` makes them of a Job")
         try:
             found.append(api.decode(kind, data))
         except (InvalidInput, msgspec.MsgspecError) as exc:
-            raise Refusal(422, f"objects[{number}]: {exc}") from exc
+            raise DoorRefusal(422, f"objects[{number}]: {exc}") from exc
     return found
 
 
@@ -191,11 +181,20 @@ def _json(data: Any, status: int = 200) -> Response:
 
 
 async def serve_door(
-    opened: socket.socket, ask: Asked, credentials: Credentials, tls: ssl.SSLContext | None = None
+    opened: socket.socket,
+    ask: AskOwner,
+    credentials: Credentials,
+    tls: ssl.SSLContext | None = None,
+    beside: Callable[[Reviews], Sequence[BaseRoute]] | None = None,
 ) -> None:
-    """Answer on a socket until cancelled; tokens and rights are asked of the API server of *credentials*."""
+    """Answer on a socket until cancelled; tokens and rights are asked of the API server of *credentials*.
+
+    What is served *beside* the answers is made with the same reviews.
+    """
     async with KubeClient(credentials, connections=16) as client:
-        await serve(opened, Door(ask, Reviews(client)).routes(), tls)
+        reviews = Reviews(client)
+        more = beside(reviews) if beside is not None else ()
+        await serve(opened, [*Door(ask, reviews).routes(), *more], tls)
 
 
 def tls_of(certificate: str, key: str) -> ssl.SSLContext:

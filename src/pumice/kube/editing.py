@@ -10,10 +10,10 @@ import msgspec
 
 from pumice.errors import PumiceError
 from pumice.kube.client import MERGE
-from pumice.kube.errors import Refused
+from pumice.kube.errors import ApiRefused
 from pumice.kube.kinds import RESOURCES, Resource
 from pumice.kube.waiting import Backoff
-from pumice.kube.writes import Writer
+from pumice.kube.writes import ApiWriter
 
 Object: TypeAlias = dict[str, Any]
 """An object as plain data: what we do not know must not get lost."""
@@ -23,7 +23,7 @@ Change: TypeAlias = Callable[[Object], Object | None]
 _TRIES = 10
 
 
-class Unprepared(PumiceError):
+class ClaimUnusable(PumiceError):
     """A claim is not, and will not be, as a pod needs it; says why."""
 
 
@@ -34,16 +34,16 @@ def check_claim(kind: str, claim: Object, key: str, uid: str) -> None:
     """
     meta = claim["metadata"]
     if uid and meta.get("uid") != uid:
-        raise Unprepared(f"{kind} {key}: it is gone, and another one has its name")
+        raise ClaimUnusable(f"{kind} {key}: it is gone, and another one has its name")
     if meta.get("deletionTimestamp"):
-        raise Unprepared(f"{kind} {key}: it is being deleted")
+        raise ClaimUnusable(f"{kind} {key}: it is being deleted")
 
 
 class Editor:
     """Edits single objects, some at once. *where* tells where the server keeps a kind."""
 
     def __init__(
-        self, writer: Writer, *, in_flight: int = 32, where: Callable[[str], Resource] = RESOURCES.__getitem__
+        self, writer: ApiWriter, *, in_flight: int = 32, where: Callable[[str], Resource] = RESOURCES.__getitem__
     ) -> None:
         self._writer, self._where = writer, where
         self._flying = asyncio.Semaphore(in_flight)
@@ -68,20 +68,20 @@ class Editor:
                     "uid": meta.get("uid"),
                 }
                 answer = await self._writer.send("PATCH", resource.path(key, sub), patch, MERGE)
-            if not isinstance(answer, Refused):
+            if not isinstance(answer, ApiRefused):
                 changed: Object = msgspec.json.decode(answer)
                 return changed
             if answer.code != 409:
-                raise Unprepared(str(answer))
+                raise ClaimUnusable(str(answer))
             await asyncio.sleep(backoff.again())
-        raise Unprepared(f"{kind} {key}: it changed {_TRIES} times while we wrote it")
+        raise ClaimUnusable(f"{kind} {key}: it changed {_TRIES} times while we wrote it")
 
     async def _read(self, kind: str, key: str, resource: Resource) -> Object:
         try:
             data = await self._writer.read(resource.path(key))
-        except Refused as no:
-            raise Unprepared(str(no)) from no
+        except ApiRefused as no:
+            raise ClaimUnusable(str(no)) from no
         if data is None:
-            raise Unprepared(f"{kind} {key}: it is gone")
+            raise ClaimUnusable(f"{kind} {key}: it is gone")
         found: Object = msgspec.json.decode(data)
         return found

@@ -25,7 +25,7 @@ class _Status(msgspec.Struct):
 _STATUS = msgspec.json.Decoder(_Status)
 
 
-class Refused(PumiceError):
+class ApiRefused(PumiceError):
     """The API server answered, and the answer is no."""
 
     def __init__(self, code: int, what: str, body: bytes = b"", retry_after: str = "") -> None:
@@ -40,6 +40,10 @@ class Refused(PumiceError):
         self.causes = frozenset(c.reason for c in details.causes or ())
         self.retry_after = float(retry_after) if retry_after.isdigit() else details.retry_after_seconds
         self.retryable = code in (408, 429) or code >= 500
+        self.unfinished = code in (408, 504)
+        """Whether the server stopped waiting and may carry the request out all the same."""
+        self.unanswered = 0.0
+        """When an earlier try of the same write was left without an answer; 0: none was."""
 
     @property
     def by_budget(self) -> bool:
@@ -47,7 +51,7 @@ class Refused(PumiceError):
         return self.code == 429 and "DisruptionBudget" in self.causes
 
 
-class NotSent(Refused):
+class NotSent(ApiRefused):
     """Nothing was sent, for we do not lead any more; not the server's word."""
 
     def __init__(self, what: str) -> None:

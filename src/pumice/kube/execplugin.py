@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pumice.kube.errors import NoCredentials
-from pumice.kube.kubeconfig import Cluster, ExecPlugin, content
+from pumice.kube.kubeconfig import ClusterEntry, ExecPlugin, content
 
 TIMEOUT_S: Final = 60.0
 """How long a plugin may take; somebody may have to log in."""
@@ -35,7 +35,7 @@ class _Credential(msgspec.Struct, rename="camel"):
     status: Printed | None = None
 
 
-async def run(plugin: ExecPlugin, cluster: Cluster, timeout: float = TIMEOUT_S) -> Printed:
+async def run(plugin: ExecPlugin, cluster: ClusterEntry, timeout: float = TIMEOUT_S) -> Printed:
     """Run a plugin and read what it prints. What it says on stderr is for the user.
 
     :raises NoCredentials: it cannot be run, fails, takes too long, or prints something else.
@@ -90,7 +90,7 @@ def _read(name: str, version: str, out: bytes) -> Printed:
     return printed
 
 
-def _request(plugin: ExecPlugin, cluster: Cluster, interactive: bool) -> dict[str, Any]:
+def _request(plugin: ExecPlugin, cluster: ClusterEntry, interactive: bool) -> dict[str, Any]:
     """What the plugin is told, as the environment variable ``KUBERNETES_EXEC_INFO``."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pumice.errors import PumiceError
-from pumice.kube.backend import KubeBackend, Settings
+from pumice.kube.backend import BackendSettings, KubeBackend
 from pumice.kube.credentials import Credentials
 from pumice.model.events import ClusterEvent
 from pumice.model.intents import Bind
@@ -22,7 +22,7 @@ class FollowedCluster:
     name = "api-server"
 
     def __init__(self, credentials: Credentials) -> None:
-        self._backend = KubeBackend(credentials, Settings(needed=NEEDED))
+        self._backend = KubeBackend(credentials, BackendSettings(needed=NEEDED))
 
     def start(self) -> None:
         """Begin to read.

@@ -27,7 +27,7 @@ class Extension(msgspec.Struct):
     extension: Any = None
 
 
-class Cluster(msgspec.Struct, rename="kebab"):
+class ClusterEntry(msgspec.Struct, rename="kebab"):
     """An API server, and how to know it."""
 
     server: str = ""
@@ -58,7 +58,7 @@ class ExecPlugin(msgspec.Struct, rename="camel"):
     interactive_mode: str = ""
 
 
-class User(msgspec.Struct, rename="kebab"):
+class UserEntry(msgspec.Struct, rename="kebab"):
     """What somebody shows the API server."""
 
     client_certificate: str = ""
@@ -74,7 +74,7 @@ class User(msgspec.Struct, rename="kebab"):
     impersonated: str = msgspec.field(default="", name="as")
 
 
-class Context(msgspec.Struct):
+class ContextEntry(msgspec.Struct):
     """Which user asks which cluster."""
 
     cluster: str = ""
@@ -84,17 +84,17 @@ class Context(msgspec.Struct):
 
 class _NamedCluster(msgspec.Struct):
     name: str
-    cluster: Cluster = msgspec.field(default_factory=Cluster)
+    cluster: ClusterEntry = msgspec.field(default_factory=ClusterEntry)
 
 
 class _NamedUser(msgspec.Struct):
     name: str
-    user: User = msgspec.field(default_factory=User)
+    user: UserEntry = msgspec.field(default_factory=UserEntry)
 
 
 class _NamedContext(msgspec.Struct):
     name: str
-    context: Context = msgspec.field(default_factory=Context)
+    context: ContextEntry = msgspec.field(default_factory=ContextEntry)
 
 
 class _File(msgspec.Struct, rename="kebab"):
@@ -110,12 +110,12 @@ class Kubeconfig:
 
     source: str = ""
     """The files, as a message names them."""
-    clusters: dict[str, Cluster] = field(default_factory=dict)
-    users: dict[str, User] = field(default_factory=dict)
-    contexts: dict[str, Context] = field(default_factory=dict)
+    clusters: dict[str, ClusterEntry] = field(default_factory=dict)
+    users: dict[str, UserEntry] = field(default_factory=dict)
+    contexts: dict[str, ContextEntry] = field(default_factory=dict)
     current: str = ""
 
-    def choose(self, context: str | None) -> tuple[Cluster, User]:
+    def choose(self, context: str | None) -> tuple[ClusterEntry, UserEntry]:
         """The cluster and the user of a context, of the current one by default.
 
         :raises NoCredentials: one of them does not exist.
@@ -128,7 +128,7 @@ class Kubeconfig:
         cluster = self._named("cluster", chosen.cluster, self.clusters)
         if not cluster.server:
             raise NoCredentials(f"kubeconfig {self.source!r}: cluster {chosen.cluster!r} has no server")
-        return cluster, self._named("user", chosen.user, self.users) if chosen.user else User()
+        return cluster, self._named("user", chosen.user, self.users) if chosen.user else UserEntry()
 
     def namespace(self, context: str | None) -> str:
         """The namespace of a context, of the current one by default; nothing where it names none."""

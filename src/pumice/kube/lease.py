@@ -14,7 +14,7 @@ import msgspec
 
 from pumice.clock import Clock, SystemClock
 from pumice.kube.client import KubeClient
-from pumice.kube.errors import Refused, Unreachable
+from pumice.kube.errors import ApiRefused, Unreachable
 
 log = logging.getLogger("pumice.kube.lease")
 
@@ -113,7 +113,7 @@ class Elector:
         if left:
             try:
                 await self._put(_now(self._clock), holder="", seconds=1, timeout=min(left, 5.0))
-            except (Refused, Unreachable) as exc:
+            except (ApiRefused, Unreachable) as exc:
                 log.warning("the lease was not given back: %s", exc)
 
     # -- one attempt ------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class Elector:
         try:
             async with asyncio.timeout(limit):
                 won = await self._renew() if self._version and self.left else await self._take()
-        except (Refused, Unreachable, TimeoutError) as exc:
+        except (ApiRefused, Unreachable, TimeoutError) as exc:
             trouble = str(exc) or f"no answer within {limit:.1f} s"
             # as long as it lasts it is told once
             log.log(logging.DEBUG if self._trouble else logging.WARNING, "%s: %s; trying again", self, trouble)
@@ -137,7 +137,7 @@ class Elector:
         try:
             await self._put(_now(self._clock))
             return True
-        except Refused as no:
+        except ApiRefused as no:
             if no.code not in (404, 409):
                 raise
         return await self._take()
@@ -146,7 +146,7 @@ class Elector:
         now = _now(self._clock)
         try:
             found = _LEASE.decode(await self._client.request("GET", f"{self._path}/{self._election.name}"))
-        except Refused as no:
+        except ApiRefused as no:
             if no.code != 404:
                 raise
             return await self._create(now)
@@ -163,7 +163,7 @@ class Elector:
         self._acquired = (spec.acquire_time if ours else None) or now
         try:
             await self._put(now)
-        except Refused as no:
+        except ApiRefused as no:
             if no.code != 409:
                 raise
             self._version = ""
@@ -174,7 +174,7 @@ class Elector:
         self._version, self._transitions, self._acquired = "", 0, now
         try:
             answer = await self._client.request("POST", self._path, self._body(now))
-        except Refused as no:
+        except ApiRefused as no:
             if no.code != 409:
                 raise
             return False

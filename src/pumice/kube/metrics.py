@@ -94,10 +94,13 @@ class CycleMetrics:
         }
         self._assumed, self._bound = (self._task.labels(stage) for stage in ("Assumed", "Bound"))
         self._binding = self._stage.labels("Bind")
+        self._shown = False
+        """Was the session of this cycle shown?"""
 
     # -- told by the scheduler's thread -----------------------------------------------------------------------------
     def session(self, session: Session) -> None:
         """A cycle has decided; its session is about to close, and nothing was handed over yet."""
+        self._shown = True
         self._jobs.cycle(session.changed_jobs())
         for intent in session.outcome.intents:
             if isinstance(intent, Bind):
@@ -105,6 +108,9 @@ class CycleMetrics:
 
     def cycle(self, report: CycleReport, state: ClusterState | None = None) -> None:
         """A cycle is over."""
+        if not self._shown:  # it stood still, so no job is other than before; who lacks tasks lacked them once more
+            self._jobs.cycle(())
+        self._shown = False
         for (what, name), seconds in report.timings.items():
             took = seconds * 1000
             match what, name:

@@ -15,14 +15,15 @@ from typing import Any
 from pumice.clock import Clock
 from pumice.kube.client import STRATEGIC
 from pumice.kube.kinds import CONFIG_MAPS, RESOURCES, Resource
-from pumice.kube.writes import Writer
+from pumice.kube.writes import ApiWriter
 from pumice.model.intents import Note
 
 log = logging.getLogger("pumice.kube")
 
 REPEAT = 60.0
 """Seconds that pass at least between two writes of one event."""
-KEEP = 4096
+KEEP = 1024
+"""So many events are remembered, to be counted up when they are said again; the oldest are forgotten."""
 _ABOUT: dict[str, Resource] = {**RESOURCES, CONFIG_MAPS.kind: CONFIG_MAPS}
 """Kinds that events can be about."""
 WAITING = 2000
@@ -40,7 +41,7 @@ class _Said:
 class NoteWriter:
     """Writes notes as events, slowly, one after the other. Belongs to one event loop."""
 
-    def __init__(self, writer: Writer, clock: Clock, component: str, also: Sequence[Resource] = ()) -> None:
+    def __init__(self, writer: ApiWriter, clock: Clock, component: str, also: Sequence[Resource] = ()) -> None:
         """Speaks as *component* about the kinds of the scheduler, and *also* about these."""
         self._writer, self._clock, self._component = writer, clock, component
         self._about = {**_ABOUT, **{resource.kind: resource for resource in also}}

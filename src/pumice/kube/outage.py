@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from pumice.kube.errors import Refused, Unreachable
+from pumice.kube.errors import ApiRefused, Unreachable
 
 log = logging.getLogger("pumice.kube")
 
@@ -22,7 +22,7 @@ class Outage:
 
     def concerns(self, trouble: Exception) -> bool:
         """Whether it is the server that is in trouble, and not what was asked of it."""
-        return isinstance(trouble, Unreachable) or (isinstance(trouble, Refused) and trouble.retryable)
+        return isinstance(trouble, Unreachable) or (isinstance(trouble, ApiRefused) and trouble.retryable)
 
     def began(self, who: str, trouble: Exception) -> None:
         """Somebody got no answer, or none that helps; the first one is told."""

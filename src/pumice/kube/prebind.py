@@ -7,10 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from pumice.kube.editing import Unprepared
+from pumice.kube.editing import ClaimUnusable
 from pumice.kube.reservations import DeviceClaims
 from pumice.kube.volumes import VolumeClaims
-from pumice.kube.writes import Writer
+from pumice.kube.writes import ApiWriter
 from pumice.model.intents import Bind, DeviceChoice, VolumeChoice
 
 log = logging.getLogger("pumice.kube")
@@ -23,7 +23,7 @@ _Step: TypeAlias = Callable[[Bind, _Versions], Awaitable[None]]
 class Preparer:
     """Makes the claims of pods ready before they are bound, and takes that back where they are not."""
 
-    def __init__(self, writer: Writer, volumes: VolumeClaims, devices: DeviceClaims) -> None:
+    def __init__(self, writer: ApiWriter, volumes: VolumeClaims, devices: DeviceClaims) -> None:
         self._writer, self._volumes, self._devices = writer, volumes, devices
 
     async def prepare(self, binds: Sequence[Bind]) -> dict[str, str]:
@@ -57,7 +57,7 @@ class Preparer:
         """Take a step for a pod; returns why it did not succeed, or nothing."""
         try:
             await step(bind, versions)
-        except Unprepared as exc:
+        except ClaimUnusable as exc:
             return str(exc)
         except Exception as exc:
             log.exception("preparing %s", bind.pod)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pumice.kube.client import KubeClient
-from pumice.kube.errors import Refused, Unreachable
+from pumice.kube.errors import ApiRefused, Unreachable
 from pumice.kube.kinds import BOOKMARK, DECODERS, LISTS, RAW_LIST, WATCH_LINE, Resource
 from pumice.kube.outage import Outage
 from pumice.kube.waiting import Backoff
@@ -40,7 +40,7 @@ class _Expired(Exception):
     """The server does not remember the version that we watch from."""
 
 
-class Told(Protocol):
+class EventTargets(Protocol):
     """Who is told what happened."""
 
     def first(self, kind: str, events: Sequence[ClusterEvent]) -> None:
@@ -59,7 +59,7 @@ class Reflector:
         self,
         client: KubeClient,
         resource: Resource,
-        inbox: Told,
+        inbox: EventTargets,
         *,
         query: Mapping[str, str] | None = None,
         accept: Callable[[AnyObject], bool] | None = None,
@@ -76,11 +76,15 @@ class Reflector:
         self._refused = 0.0
         self._backoff = Backoff(0.2, 10.0)
         self._keep = keep
+        self._wanted = asyncio.Event()
+        """Somebody wants everything listed anew."""
+        self._waiting: list[asyncio.Future[None]] = []
+        self._is_absent = False
         self.objects: dict[str, AnyObject] = {}
         """The objects as last seen, if they are kept. Changes of what nobody here reads, such as heartbeats of nodes,
         are then not told."""
         self.lists = 0
-        """How often everything was listed."""
+        """How often everything had to be listed; beyond the first time because a watch was lost."""
 
     @property
     def versions(self) -> Mapping[str, str]:
@@ -92,6 +96,18 @@ class Reflector:
         """Where the server keeps the kind."""
         return self._resource
 
+    async def renew(self) -> None:
+        """Return when everything was listed by a request that began after this call; at once for an absent kind.
+
+        What a watch brings may be late by any time; what a list says was so when it was asked for.
+        """
+        if self._is_absent:
+            return
+        listed = asyncio.get_running_loop().create_future()
+        self._waiting.append(listed)
+        self._wanted.set()
+        await listed
+
     async def run(self) -> None:
         """Follow the kind until cancelled."""
         while True:
@@ -99,10 +115,10 @@ class Reflector:
             try:
                 version = await self._list()
                 self._mended()
-                await self._follow(version)
+                await self._follow_until_wanted(version)
             except _Expired:
                 await _pause(began)
-            except Refused as no:
+            except ApiRefused as no:
                 if no.code == 404 and self._other_version():
                     continue
                 if not self._resource.needed and no.code in (403, 404) and not self._doubtful():
@@ -121,10 +137,13 @@ class Reflector:
     # -- list -------------------------------------------------------------------------------------------------------
     async def _list(self) -> str:
         """Bring everything up to date; returns the version to watch from."""
+        waiting = len(self._waiting)
+        self._wanted.clear()
         body = await self._client.request("GET", self._resource.collection, query=self._query, timeout=120.0)
-        with _collector_at_rest(len(body) > _BIG * 1000):
+        self._is_absent = False
+        with _collector_at_rest(len(body) > _BIG * 1000, stays=not self._listed):
             version, objects = self._decode_list(body)
-            self.lists += 1
+            self.lists += not (waiting and self._listed)
             events: list[ClusterEvent] = []
             present: set[str] = set()
             for obj in objects:
@@ -133,7 +152,15 @@ class Reflector:
             for key in [key for key in self._known if key not in present]:
                 self._drop(key, events)
             self._deliver(events)
+        self._tell(waiting)
         return version
+
+    def _tell(self, count: int) -> None:
+        """The first so many of those who wait need not wait any more."""
+        for listed in self._waiting[:count]:
+            if not listed.done():
+                listed.set_result(None)
+        del self._waiting[:count]
 
     def _decode_list(self, body: bytes) -> tuple[str, Sequence[AnyObject]]:
         try:
@@ -152,6 +179,19 @@ class Reflector:
             self._inbox.put(events)
 
     # -- watch ------------------------------------------------------------------------------------------------------
+    async def _follow_until_wanted(self, version: str) -> None:
+        """Watch until a new list is needed, or wanted."""
+        following = asyncio.ensure_future(self._follow(version))
+        wanted = asyncio.ensure_future(self._wanted.wait())
+        try:
+            await asyncio.wait((following, wanted), return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                following.result()
+        finally:
+            for task in (following, wanted):
+                task.cancel()
+            await asyncio.gather(following, wanted, return_exceptions=True)
+
     async def _follow(self, version: str) -> None:
         """Watch until the server has forgotten the version; lost connections are taken up where they broke."""
         while True:
@@ -175,7 +215,7 @@ class Reflector:
                 await _pause(began)
             except Unreachable as lost:
                 await self._wait(lost)
-            except Refused as no:
+            except ApiRefused as no:
                 if no.code == 410:
                     raise _Expired from no
                 if not no.retryable and no.code != 401:
@@ -244,7 +284,7 @@ class Reflector:
         self._refused = self._refused or now
         return self.lists > 0 and now - self._refused < DOUBT
 
-    def _absent(self, no: Refused) -> None:
+    def _absent(self, no: ApiRefused) -> None:
         if self._complained != str(no):
             self._complained = str(no)
             how = "is not to be read" if no.code == 403 else "does not exist here"
@@ -253,6 +293,8 @@ class Reflector:
         for key in list(self._known):
             self._drop(key, events)
         self._deliver(events)
+        self._is_absent = True
+        self._tell(len(self._waiting))
 
     async def _wait(self, trouble: Exception) -> None:
         if self._outage.concerns(trouble):
@@ -262,7 +304,11 @@ class Reflector:
             if self._complained != what:
                 self._complained = what
                 log.warning("%s: %s; trying again", self._resource.kind, trouble)
-        await asyncio.sleep(self._backoff.again(getattr(trouble, "retry_after", 0.0)))
+        try:
+            async with asyncio.timeout(self._backoff.again(getattr(trouble, "retry_after", 0.0))):
+                await self._wanted.wait()
+        except TimeoutError:
+            pass
 
     def _mended(self) -> None:
         self._outage.ended(self._resource.kind)
@@ -271,8 +317,12 @@ class Reflector:
 
 
 @contextmanager
-def _collector_at_rest(wanted: bool) -> Iterator[None]:
-    """What is made within stays for long: the collector does not pass over it, neither now nor later."""
+def _collector_at_rest(wanted: bool, *, stays: bool) -> Iterator[None]:
+    """The collector does not pass over what is made within; nor later, where it *stays* for long.
+
+    Only a first list does: freezing keeps for good whatever is there, and after an outage that is full of broken
+    connections which nobody has any more.
+    """
     if not wanted or not gc.isenabled():
         yield
         return
@@ -280,7 +330,8 @@ def _collector_at_rest(wanted: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        gc.freeze()
+        if stays:
+            gc.freeze()
         gc.enable()
 
 

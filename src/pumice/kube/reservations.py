@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from pumice.kube.editing import Editor, Object, Unprepared, check_claim
+from pumice.kube.editing import ClaimUnusable, Editor, Object, check_claim
 from pumice.model.intents import Bind, DeviceChoice
 
 log = logging.getLogger("pumice.kube")
@@ -39,16 +39,16 @@ class DeviceClaims:
             allocation, users = _status(claim)
             if allocation is None:
                 if choice.allocation is None:
-                    raise Unprepared(f"{_KIND} {choice.claim}: it has no devices any more")
+                    raise ClaimUnusable(f"{_KIND} {choice.claim}: it has no devices any more")
                 return {"status": {"allocation": choice.allocation, "reservedFor": [me]}}
             if choice.allocation is not None and _devices(allocation) != _devices(choice.allocation):
                 if any(user.get("uid") != bind.uid for user in users):
-                    raise Unprepared(f"{_KIND} {choice.claim}: it got other devices in the meantime")
+                    raise ClaimUnusable(f"{_KIND} {choice.claim}: it got other devices in the meantime")
                 return {"status": {"allocation": None, "reservedFor": None}}  # it must be free to get others
             if any(user.get("uid") == bind.uid for user in users):
                 return None
             if len(users) >= _MOST_USERS:
-                raise Unprepared(f"{_KIND} {choice.claim}: it has {len(users)} users, the most that are possible")
+                raise ClaimUnusable(f"{_KIND} {choice.claim}: it has {len(users)} users, the most that are possible")
             return {"status": {"reservedFor": [*users, me]}}
 
         if choice.allocation is not None:
@@ -57,7 +57,7 @@ class DeviceClaims:
             found = await self._editor.edit(_KIND, choice.claim, reserve, "status")
             if any(user.get("uid") == bind.uid for user in _status(found)[1]):
                 return
-        raise Unprepared(f"{_KIND} {choice.claim}: it does not keep what is written")
+        raise ClaimUnusable(f"{_KIND} {choice.claim}: it does not keep what is written")
 
     async def give_back(self, choice: DeviceChoice, bind: Bind) -> None:
         """The pod will not be bound: it uses the claim no more; devices that we gave are free if nobody else uses it.
@@ -75,7 +75,7 @@ class DeviceClaims:
 
         try:
             await self._editor.edit(_KIND, choice.claim, release, "status")
-        except Unprepared as exc:
+        except ClaimUnusable as exc:
             log.warning("the devices of claim %s are not given back: %s", choice.claim, exc)
 
 

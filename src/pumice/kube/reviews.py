@@ -25,7 +25,7 @@ _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-class User(msgspec.Struct, frozen=True):
+class KnownUser(msgspec.Struct, frozen=True):
     """Somebody whom the API server knows."""
 
     username: str = ""
@@ -50,7 +50,7 @@ class Right:
 
 class _TokenStatus(msgspec.Struct):
     authenticated: bool = False
-    user: User = User()
+    user: KnownUser = KnownUser()
 
 
 class _TokenReview(msgspec.Struct):
@@ -88,16 +88,16 @@ class Reviews:
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
-        self._users: _Kept[User | None] = _Kept()
+        self._users: _Kept[KnownUser | None] = _Kept()
         self._rights: _Kept[bool] = _Kept()
 
-    async def user(self, token: str) -> User | None:
+    async def user(self, token: str) -> KnownUser | None:
         """Whose token it is; None if it is nobody's.
 
         :raises PumiceError: the API server could not be asked.
         """
 
-        async def find() -> User | None:
+        async def find() -> KnownUser | None:
             body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
             answer = await self._client.request("POST", _TOKENS, body)
             status = msgspec.json.decode(answer, type=_TokenReview).status
@@ -106,7 +106,7 @@ class Reviews:
         key = hashlib.sha256(token.encode()).digest()
         return await self._users.get(key, find, lambda found: UNKNOWN if found is None else KNOWN)
 
-    async def may(self, user: User, right: Right) -> bool:
+    async def may(self, user: KnownUser, right: Right) -> bool:
         """Whether a user has a right.
 
         :raises PumiceError: the API server could not be asked.

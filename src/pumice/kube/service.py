@@ -19,6 +19,8 @@ from pumice.errors import PumiceError
 from pumice.extender.asking.binder import ExtenderBinder
 from pumice.extender.asking.calls import EXCHANGES
 from pumice.framework.session.session import Session
+from pumice.history.files import Folder
+from pumice.history.historian import Historian
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend
 from pumice.kube.conditions import PodConditions
@@ -35,6 +37,7 @@ from pumice.scheduler.loop import Loop
 from pumice.scheduler.recording import decisions_of, record
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.watchdog import Watchdog
+from pumice.state.cluster import ClusterState
 
 log = logging.getLogger("pumice.kube")
 T = TypeVar("T")
@@ -68,9 +71,12 @@ class Service:
         metrics: CycleMetrics | None = None,
         binders: dict[str, Binder] | None = None,
         half_gangs: float = HALF,
+        history: Folder | None = None,
+        measured: Callable[[ClusterState], dict[str, Any] | None] | None = None,
     ) -> None:
+        """*measured*: what is known beside the objects of how busy nodes are."""
         self._backend, self._loop, self._period = backend, loop, period
-        self._follow = follow
+        self._follow, self._measured = follow, measured
         self.metrics = metrics or CycleMetrics()
         self._binders = binders if binders is not None else {}
         self._loop.inspect = self._look
@@ -87,6 +93,9 @@ class Service:
         self._backend.witness = self._ungrouped.see
         self._half = HalfGangs(half_gangs)
         self._overtaken = Overtaken()
+        self._history = history
+        self._historian = Historian(loop.state, history) if history is not None else None
+        loop.witness = self._historian
         self._queue_made = False
         self._failing, self._failure = 0, ""
         self.cycles = 0
@@ -150,6 +159,8 @@ class Service:
         if not self._ready:
             return self.unready()
         if not self._backend.leading:
+            if self._backend.catching_up:
+                return "this replica has just taken the lead, and still reads what the one before it wrote"
             leader = self._backend.leader
             return "this replica does not lead" + (f", {leader} does" if leader else "")
         return self._follow.missing if self._follow is not None else ""
@@ -176,6 +187,8 @@ class Service:
         finally:
             self._backend.stop()
             watchdog.close()
+            if self._history is not None:
+                self._history.close()
 
     def _first_lists(self) -> None:
         """Wait until everything was listed, and take it in."""
@@ -222,6 +235,8 @@ class Service:
             _settle(wanted, error=NoCycle(idle))
             self._send_away(idle)
             self._loop.state.rest()
+            if self._historian is not None:
+                self._historian.rest()
             return
         self._make_default_queue()
         loop = self._loop
@@ -231,6 +246,8 @@ class Service:
         released = self._half.release(loop.state)
         if released:
             self._backend.submit(released)
+        if self._measured is not None:
+            loop.environment = self._measured(loop.state)
         if wanted:
             report = self._recorded(wanted)
         else:
@@ -273,7 +290,7 @@ class Service:
         """
         loop = self._loop
         try:
-            begun = record(loop.state, loop.assembly.conf, loop.runtime, shard=loop.shard)
+            begun = record(loop.state, loop.assembly.conf, loop.runtime, shard=loop.shard, environment=loop.environment)
         except Exception as exc:
             _settle(wanted, error=exc)
             return loop.decide()

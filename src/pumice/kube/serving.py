@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from pumice.errors import InvalidInput, PumiceError
 from pumice.sockets import tcp_listener
@@ -89,7 +89,7 @@ def metrics_routes(answers: Answers) -> list[Route]:
     return routes
 
 
-async def serve(opened: socket.socket, routes: Sequence[Route], tls: ssl.SSLContext | None = None) -> None:
+async def serve(opened: socket.socket, routes: Sequence[BaseRoute], tls: ssl.SSLContext | None = None) -> None:
     """Answer on a socket until cancelled; encrypted with *tls*."""
     config = uvicorn.Config(Starlette(routes=list(routes)), log_level="warning", access_log=False, lifespan="off")
     config.load()

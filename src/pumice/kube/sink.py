@@ -13,7 +13,7 @@ from typing import Protocol
 from pumice.kube.notes import NoteWriter
 from pumice.kube.prebind import Preparer
 from pumice.kube.statuses import StatusWriter
-from pumice.kube.writes import Writer
+from pumice.kube.writes import ApiWriter
 from pumice.model.codes import ReasonCode
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed
 from pumice.model.intents import Bind, Evict, Intent, Nominate, Note, StatusUpdate
@@ -49,7 +49,7 @@ class Outbox:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: ApiWriter,
         statuses: StatusWriter,
         notes: NoteWriter,
         report: Callable[[Sequence[ClusterEvent]], None],
@@ -213,8 +213,8 @@ class Outbox:
             return f"binder {intent.binder!r}: there is none of that name"
         try:
             await asyncio.get_running_loop().run_in_executor(self._threads, binder.bind, intent)
-        except Exception as exc:  # whatever a binder raises means that it did not bind
-            return str(exc)
+        except Exception as exc:  # whatever a binder raises, it may have bound: the pod tells
+            return "" if await self._writer.node_of(intent) == intent.node else str(exc)
         return await self._seen_bound(intent)
 
     async def _seen_bound(self, intent: Bind) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from pumice.clock import Clock
 from pumice.kube.client import MERGE, STRATEGIC
 from pumice.kube.kinds import RESOURCES
-from pumice.kube.writes import Writer
+from pumice.kube.writes import ApiWriter
 from pumice.model.api import AnyObject, Condition, PodGroup
 from pumice.model.intents import StatusUpdate
 
@@ -34,7 +34,11 @@ class StatusWriter:
     """Writes the latest status of each object. Belongs to one event loop."""
 
     def __init__(
-        self, writer: Writer, groups: Mapping[str, AnyObject], clock: Clock, versions: Mapping[str, str] | None = None
+        self,
+        writer: ApiWriter,
+        groups: Mapping[str, AnyObject],
+        clock: Clock,
+        versions: Mapping[str, str] | None = None,
     ) -> None:
         self._writer, self._groups, self._clock = writer, groups, clock
         self._versions = versions if versions is not None else {}

@@ -8,7 +8,7 @@ import time
 import msgspec
 
 from pumice.kube.client import KubeClient
-from pumice.kube.errors import Refused, Unreachable
+from pumice.kube.errors import ApiRefused, Unreachable
 from pumice.kube.kinds import Resource
 
 log = logging.getLogger("pumice.kube")
@@ -54,7 +54,7 @@ class StatusPlaces:
         """Ask the server where it keeps the statuses of a kind; None if it does not say, or does not serve the kind."""
         try:
             answer = _SERVED.decode(await self._client.request("GET", resource.prefix, timeout=15.0))
-        except (Refused, Unreachable, msgspec.MsgspecError) as exc:
+        except (ApiRefused, Unreachable, msgspec.MsgspecError) as exc:
             log.debug("what is served at %s: %s", resource.prefix, exc)
             return None
         served = {one.name for one in answer.resources or ()}

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.kube.editing import Editor, Object, Unprepared, check_claim
+from pumice.kube.editing import ClaimUnusable, Editor, Object, check_claim
 from pumice.model import keys
 from pumice.model.api import AnyObject, NodeSelector, PersistentVolume, PersistentVolumeClaim
 from pumice.model.intents import Bind, VolumeChoice
@@ -63,7 +63,7 @@ class VolumeClaims:
                 return None
             node = (claim["metadata"].get("annotations") or {}).get(SELECTED, "")
             if node and node != wanted:
-                raise Unprepared(f"{_PVC} {choice.claim}: its volume is being made for node {node}")
+                raise ClaimUnusable(f"{_PVC} {choice.claim}: its volume is being made for node {node}")
             if node:
                 return None
             self._written[choice.claim] = choice  # before it is sent: an answer can get lost
@@ -74,9 +74,9 @@ class VolumeClaims:
             namespace, _, name = choice.claim.partition("/")
             if holder and (holder.get("namespace"), holder.get("name")) != (namespace, name):
                 who = f"{holder.get('namespace')}/{holder.get('name')}"
-                raise Unprepared(f"{_PVC} {choice.claim}: volume {choice.volume} was taken by {who}")
+                raise ClaimUnusable(f"{_PVC} {choice.claim}: volume {choice.volume} was taken by {who}")
             if holder.get("uid", choice.uid) != choice.uid:
-                raise Unprepared(f"{_PVC} {choice.claim}: volume {choice.volume} belongs to an earlier claim")
+                raise ClaimUnusable(f"{_PVC} {choice.claim}: volume {choice.volume} belongs to an earlier claim")
             if holder.get("uid"):
                 return None
             self._written[choice.claim] = choice
@@ -100,39 +100,39 @@ class VolumeClaims:
                 while not self._is_ready(choice, bind, version):
                     await asyncio.sleep(POLL)
         except TimeoutError:
-            raise Unprepared(f"{_PVC} {choice.claim}: it got no volume within {choice.within:g} s") from None
+            raise ClaimUnusable(f"{_PVC} {choice.claim}: it got no volume within {choice.within:g} s") from None
 
     def _is_ready(self, choice: VolumeChoice, bind: Bind, version: int) -> bool:
         """Whether the claim is ready, as far as the watches know."""
         if self._pods is not None and bind.pod not in self._pods:
-            raise Unprepared(f"pod {bind.pod}: it is gone")
+            raise ClaimUnusable(f"pod {bind.pod}: it is gone")
         claim, node = self._claims.get(choice.claim), self._nodes.get(bind.node)
         if node is None:
-            raise Unprepared(f"node {bind.node}: it is gone")
+            raise ClaimUnusable(f"node {bind.node}: it is gone")
         if not isinstance(claim, PersistentVolumeClaim) or (choice.uid and claim.metadata.uid != choice.uid):
-            raise Unprepared(f"{_PVC} {choice.claim}: it is gone")
+            raise ClaimUnusable(f"{_PVC} {choice.claim}: it is gone")
         if claim.status.get("phase") == "Lost":
-            raise Unprepared(f"{_PVC} {choice.claim}: its volume is lost")
+            raise ClaimUnusable(f"{_PVC} {choice.claim}: its volume is lost")
         notes = claim.metadata.annotations or {}
         name = str(claim.spec.get("volumeName") or "")
         if name and (COMPLETED in notes or claim.status.get("phase") == "Bound"):
             volume = self._volumes.get(name)
             if isinstance(volume, PersistentVolume) and not _reaches(volume, node):
-                raise Unprepared(f"{_PVC} {choice.claim}: its volume {name} cannot be used on node {bind.node}")
+                raise ClaimUnusable(f"{_PVC} {choice.claim}: its volume {name} cannot be used on node {bind.node}")
             return volume is not None
         if choice.volume:
             self._still_ours(choice, version)
         elif _version(claim.metadata.resource_version) >= version and notes.get(SELECTED) != (choice.node or bind.node):
-            raise Unprepared(f"{_PVC} {choice.claim}: its volume is not made any more")
+            raise ClaimUnusable(f"{_PVC} {choice.claim}: its volume is not made any more")
         return False
 
     def _still_ours(self, choice: VolumeChoice, version: int) -> None:
         volume = self._volumes.get(choice.volume)
         if not isinstance(volume, PersistentVolume):
-            raise Unprepared(f"{_PVC} {choice.claim}: volume {choice.volume} is gone")
+            raise ClaimUnusable(f"{_PVC} {choice.claim}: volume {choice.volume} is gone")
         holder = volume.spec.get("claimRef") or {}
         if _version(volume.metadata.resource_version) >= version and holder.get("uid") != choice.uid:
-            raise Unprepared(f"{_PVC} {choice.claim}: volume {choice.volume} was taken away")
+            raise ClaimUnusable(f"{_PVC} {choice.claim}: volume {choice.volume} was taken away")
 
     # -- the end of a bind ------------------------------------------------------------------------------------------
     async def done(self, choice: VolumeChoice, bind: Bind, *, failed: bool) -> None:
@@ -163,7 +163,7 @@ class VolumeClaims:
                 await self._editor.edit("PersistentVolume", written.volume, give_back)
             else:
                 await self._editor.edit(_PVC, written.claim, deselect)
-        except Unprepared as exc:
+        except ClaimUnusable as exc:
             log.warning("what was chosen for claim %s is not taken back: %s", written.claim, exc)
 
 

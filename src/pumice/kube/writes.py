@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from pumice.kube.client import MERGE, STRATEGIC, KubeClient
-from pumice.kube.errors import NotSent, Refused, Unreachable
+from pumice.kube.errors import ApiRefused, NotSent, Unreachable
 from pumice.kube.kinds import DECODERS, RESOURCES, Resource
 from pumice.kube.subresources import StatusPlaces
 from pumice.kube.waiting import Backoff
@@ -24,11 +25,14 @@ LIMIT = 15.0
 TRIES = 5
 """How often a request is sent that the server answers with an error of its own."""
 
+LATE = 60.0
+"""Seconds for which a request without an answer may still be carried out: so long a server works at one."""
+
 TimeLeft = Callable[[], float]
 """For how many seconds from now we may write; 0: not at all."""
 
 
-class Writer:
+class ApiWriter:
     """Sends writes, and carries single intents out. Nothing is sent once *left* says 0, which is said once.
 
     Overload and lost answers are waited out, and what the server says then is the answer. Who comes again by itself
@@ -44,13 +48,15 @@ class Writer:
     # -- any object ---------------------------------------------------------------------------------------------------
     async def send(
         self, method: str, path: str, body: dict[str, Any], content: str = "application/json"
-    ) -> bytes | Refused:
+    ) -> bytes | ApiRefused:
         """Send a write until the server says yes or no; returns what it said.
+
+        A no is about the last try alone: it says itself when an earlier one had no answer.
 
         :raises Unreachable: no answer came, and we are not patient.
         """
         backoff = Backoff(0.05, 2.0)
-        tries = 0
+        tries, unanswered = 0, 0.0
         while True:
             left = self._left()
             if left <= 0:
@@ -58,20 +64,24 @@ class Writer:
             wait = 0.0
             try:
                 return await self._client.request(method, path, body, content=content, timeout=min(LIMIT, left))
-            except Refused as no:
+            except ApiRefused as no:
                 tries += no.code >= 500
+                if no.unfinished:
+                    unanswered = time.monotonic()
                 if not self._patient or not no.retryable or no.by_budget or tries >= TRIES:
+                    no.unanswered = unanswered
                     return no
                 wait = no.retry_after
             except Unreachable as lost:
                 if not self._patient:
                     raise
+                unanswered = time.monotonic()
                 log.debug("%s; trying again", lost)
             await asyncio.sleep(backoff.again(wait))
 
     async def send_status(
         self, resource: Resource, key: str, body: dict[str, Any], content: str = MERGE
-    ) -> bytes | Refused:
+    ) -> bytes | ApiRefused:
         """Patch a status where the server keeps it; a refusal with 404 then means that the object is gone.
 
         :raises Unreachable: no answer came, and we are not patient.
@@ -80,7 +90,7 @@ class Writer:
         for _ in range(TRIES):
             sub = await self._places.sub(resource)
             answer = await self.send("PATCH", resource.path(key, sub), body, content)
-            if not isinstance(answer, Refused) or answer.code != 404:
+            if not isinstance(answer, ApiRefused) or answer.code != 404:
                 return answer
             place = await self._places.look(resource)
             if place == sub:
@@ -99,21 +109,21 @@ class Writer:
         """Change a status; returns whether that happened. One of an object that is gone or newer needs no change."""
         return _is_done(await self.send_status(resource, key, body, content))
 
-    async def create(self, path: str, body: dict[str, Any]) -> Refused | None:
+    async def create(self, path: str, body: dict[str, Any]) -> ApiRefused | None:
         """Create an object; returns what the server had against it."""
         answer = await self.send("POST", path, body)
-        return answer if isinstance(answer, Refused) else None
+        return answer if isinstance(answer, ApiRefused) else None
 
     async def read(self, path: str) -> bytes | None:
         """An object as it is now; None if there is none.
 
-        :raises Refused: it is not to be read.
+        :raises ApiRefused: it is not to be read.
         """
         backoff = Backoff(0.05, 2.0)
         while True:
             try:
                 return await self._client.request("GET", path, timeout=LIMIT)
-            except Refused as no:
+            except ApiRefused as no:
                 if no.code == 404:
                     return None
                 if not no.retryable or not self._patient:
@@ -141,7 +151,9 @@ class Writer:
         """Bind; returns why it did not happen, or nothing.
 
         The UID goes along, so a pod of the same name is never bound by mistake. Where an answer was lost the bind is
-        sent again: the server refuses the second one, and the pod itself says what became of the first.
+        sent again, and no refusal of that one says what became of the first: the server may have been started anew,
+        and refuse for a moment what it allowed. The pod alone tells, and as long as it tells nothing the bind may
+        still come true.
         """
         _, _, name = intent.pod.rpartition("/")
         meta: dict[str, Any] = {"name": name, "namespace": intent.pod.partition("/")[0], "uid": intent.uid}
@@ -154,17 +166,41 @@ class Writer:
             "target": {"apiVersion": "v1", "kind": "Node", "name": intent.node},
         }
         path = self._pods.path(intent.pod, "binding")
-        no = await self.create(path, body)
-        if no is None:
-            return ""
-        if (no.code == 409 or no.code >= 500) and await self.node_of(intent) == intent.node:
-            return ""
-        return str(no)
+        backoff, unanswered = Backoff(0.05, 2.0), 0.0
+        while True:
+            no = await self.create(path, body)
+            if no is None:
+                return ""
+            unanswered = max(unanswered, no.unanswered)
+            if isinstance(no, NotSent) or not (unanswered or no.code == 409 or no.code >= 500):
+                return str(no)
+            pod = await self._sure_pod(intent.pod)
+            if pod is None or pod.metadata.uid != intent.uid or pod.metadata.deletion_timestamp is not None:
+                return str(no)
+            if pod.spec.node_name:
+                return "" if pod.spec.node_name == intent.node else str(no)
+            if not unanswered or time.monotonic() - unanswered > LATE:
+                return str(no)
+            await asyncio.sleep(backoff.again())
 
     async def node_of(self, intent: Bind) -> str:
         """The node that the pod of a bind has now; nothing if it has none, is gone, or is another of its name."""
-        pod = await self.read_pod(intent.pod)
+        pod = await self._sure_pod(intent.pod)
         return pod.spec.node_name if pod is not None and pod.metadata.uid == intent.uid else ""
+
+    async def _sure_pod(self, key: str) -> Pod | None:
+        """The pod as it is now, asked for until it is told; a server that starts refuses for a moment.
+
+        :raises ApiRefused: for a minute it was not to be read, or we do not lead any more.
+        """
+        backoff, until = Backoff(0.1, 2.0), time.monotonic() + LATE
+        while True:
+            try:
+                return await self.read_pod(key)
+            except ApiRefused:
+                if self._left() <= 0 or time.monotonic() > until:
+                    raise
+            await asyncio.sleep(backoff.again())
 
     async def evict(self, intent: Evict) -> str:
         """Evict through the Eviction API, which honours disruption budgets; returns why it did not happen, or nothing.
@@ -179,7 +215,7 @@ class Writer:
             "deleteOptions": {"preconditions": {"uid": intent.uid}},
         }
         path = self._pods.path(intent.pod, "eviction")
-        no: Refused | None = None
+        no: ApiRefused | None = None
         for _ in range(TRIES):
             no = await self.create(path, body)
             if no is None or no.code == 404:
@@ -206,8 +242,8 @@ class Writer:
             return None
 
 
-def _is_done(answer: bytes | Refused) -> bool:
-    if not isinstance(answer, Refused):
+def _is_done(answer: bytes | ApiRefused) -> bool:
+    if not isinstance(answer, ApiRefused):
         return True
     if answer.code not in (404, 409) and not isinstance(answer, NotSent):
         log.warning("%s", answer)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from scripted_api import ScriptedApi, serving, until, write_kubeconfig
 
-from pumice.kube.controllers import service
+from pumice.kube.controllers import running as service
 from pumice.kube.controllers.objects import FOLLOWED
-from pumice.kube.controllers.service import Controllers, Settings
+from pumice.kube.controllers.running import Controllers, ControllerSettings
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.credentials import Credentials
 from pumice.kube.lease import Election
@@ -85,7 +85,7 @@ def test_a_lost_lease_ends_the_controllers_in_a_bounded_time(
             lease_that_will_be_lost(api)
             made = Controllers(
                 Credentials(kubeconfig=write_kubeconfig(tmp_path, api.url, "first")),
-                Settings(election=Election("controllers", "sys", "us", 1.0, 0.6, 0.1)),
+                ControllerSettings(election=Election("controllers", "sys", "us", 1.0, 0.6, 0.1)),
             )
             task = asyncio.create_task(made.run())
             await until(lambda: "lease" in made.trouble(), 10)
@@ -100,7 +100,7 @@ def test_a_lost_lease_ends_the_controllers_in_a_bounded_time(
 STUBBORN = """
 import asyncio, threading
 from pumice.cli import controllers
-from pumice.kube.controllers.service import Controllers
+from pumice.kube.controllers.running import Controllers
 
 async def run(self):
     self._loop = asyncio.get_running_loop()

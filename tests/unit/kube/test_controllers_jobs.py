@@ -15,13 +15,14 @@ from scripted_api import ScriptedApi, serving
 
 from pumice.clock import ManualClock
 from pumice.kube.controllers.hand import Hand
-from pumice.kube.controllers.jobs import JobController
+from pumice.kube.controllers.jobs import JobReconciler
 from pumice.kube.controllers.objects import VcJob
 from pumice.kube.controllers.store import Store
-from pumice.kube.errors import NotSent, Refused
+from pumice.kube.errors import ApiRefused, NotSent
 from pumice.kube.kinds import AnyObject
-from pumice.kube.writes import Writer
+from pumice.kube.writes import ApiWriter
 from pumice.model.api import Condition
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 
 JOB = "/apis/batch.volcano.sh/v1alpha1/namespaces/ns/jobs/j"
@@ -45,8 +46,8 @@ class Bench:
         self.store = Store()
         self.notes: list[Note] = []
         self.clock = ManualClock(1_700_000_000.0)
-        hand = Hand(Writer(client, lambda: self.left, patient=False))
-        self.jobs = JobController(
+        hand = Hand(ApiWriter(client, lambda: self.left, patient=False))
+        self.jobs = JobReconciler(
             self.store, hand, lambda note, _: self.notes.append(note), self.clock, scheduler="pumice"
         )
         api.answers["PUT", f"{JOB}/status"] = [self.put]
@@ -194,7 +195,7 @@ def test_a_pod_that_the_server_refuses_is_told_and_tried_again(tmp_path: Path) -
     async def body(b: Bench) -> None:
         b.api.answers["POST", PODS] = [(403, {"message": "exceeded quota"})]
         b.sees(some.job(status={**RUNNING, "taskStatusCount": {}}), some.group())
-        with pytest.raises(Refused, match="exceeded quota"):
+        with pytest.raises(ApiRefused, match="exceeded quota"):
             await b.look()
         assert b.notes[-1].reason == "FailedCreate"
         assert "exceeded quota" in b.notes[-1].message
@@ -344,7 +345,7 @@ def test_a_job_whose_group_is_not_let_in_says_why(tmp_path: Path) -> None:
         b.store.take(some.job())
         b.store.take(group)
         await b.jobs.look("ns/j")
-        assert Note("Job", "ns/j", "Warning", "Unschedulable", why) in b.notes
+        assert Note("Job", "ns/j", "Warning", ReasonCode.UNSCHEDULABLE, why) in b.notes
         b.notes.clear()
         let_in = some.group(phase="Inqueue")
         force_setattr(

@@ -16,10 +16,10 @@ from scripted_api import ScriptedApi, serving
 
 from pumice.kube.controllers.hand import Hand
 from pumice.kube.controllers.loose import LoosePodController
-from pumice.kube.controllers.queues import QueueController
+from pumice.kube.controllers.queue_status import QueueController
 from pumice.kube.controllers.store import Store
-from pumice.kube.errors import Refused
-from pumice.kube.writes import Writer
+from pumice.kube.errors import ApiRefused
+from pumice.kube.writes import ApiWriter
 from pumice.model.api import PodGroup
 from pumice.model.intents import Note
 
@@ -41,7 +41,7 @@ class Bench:
 def bench(tmp_path: Path, body: Callable[[Bench], Awaitable[None]]) -> None:
     async def run() -> None:
         async with serving(tmp_path) as (api, client):
-            await body(Bench(api, Hand(Writer(client, lambda: 100.0, patient=False))))
+            await body(Bench(api, Hand(ApiWriter(client, lambda: 100.0, patient=False))))
 
     asyncio.run(run())
 
@@ -104,7 +104,7 @@ def test_a_pod_whose_patch_failed_is_not_forgotten(tmp_path: Path) -> None:
         b.store.take(some.loose_pod("a"))
         path = "/api/v1/namespaces/ns/pods/a"
         b.api.answers["PATCH", path] = [(500, {}), (200, {})]
-        with pytest.raises(Refused):
+        with pytest.raises(ApiRefused):
             await b.loose.look("ns/podgroup-uid-a")
         await b.loose.look("ns/podgroup-uid-a")
         assert len(b.api.sent("PATCH", "pods/a")) == 2
@@ -243,7 +243,7 @@ def test_another_pod_of_the_same_name_is_not_put_into_the_group_of_the_one_that_
         assert len(b.api.sent("PATCH", "pods/a")) == 1
         b.store.take(some.loose_pod("b"))
         b.api.answers["PATCH", "/api/v1/namespaces/ns/pods/b"] = [(422, {"reason": "Invalid", "message": "no"})]
-        with pytest.raises(Refused):
+        with pytest.raises(ApiRefused):
             await b.loose.look("ns/podgroup-uid-b")
 
     bench(tmp_path, body)

@@ -21,7 +21,7 @@ from pumice.answers.desk import Desk
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
-from pumice.kube.asking import Asker, Denied, NoDoor
+from pumice.kube.asking import AnswerDenied, Asker, NoDoor
 from pumice.kube.credentials import Access, Credentials
 from pumice.kube.door import AT_ONCE, MOST_BYTES, serve_door
 from pumice.kube.service import NoCycle
@@ -324,7 +324,7 @@ def test_who_asks_gets_the_answer_or_is_told_why_there_is_none() -> None:
         assert (why.explanation.job, why.source) == ("team-a/mine", "scheduler")
         tried = await alice.attempt(flat([job("new", namespace="team-a", tasks=1, cpu=1)]))
         assert tried.jobs[0].job == "team-a/new"
-        with pytest.raises(Denied, match="alice may not get queues"):
+        with pytest.raises(AnswerDenied, match="alice may not get queues"):
             await alice.standing("default")
         with pytest.raises(NoDoor, match="has no token"):
             await Asker(_Fixed("http://127.0.0.1:9"), asks.url).standing("default")

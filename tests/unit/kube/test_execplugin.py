@@ -16,7 +16,7 @@ from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.errors import NoCredentials
 from pumice.kube.execplugin import Printed, run
-from pumice.kube.kubeconfig import Cluster, ExecPlugin, Extension, Variable
+from pumice.kube.kubeconfig import ClusterEntry, ExecPlugin, Extension, Variable
 
 V1 = "client.authentication.k8s.io/v1"
 CERTS = Path(__file__).parents[2] / "extender" / "certs"
@@ -31,8 +31,8 @@ def prints(status: dict[str, str] | None, kind: str = "ExecCredential", version:
     return f"print({json.dumps(json.dumps({'apiVersion': version, 'kind': kind, 'status': status}))})"
 
 
-def printed(made: ExecPlugin, cluster: Cluster | None = None, timeout: float = 30.0) -> Printed:
-    return asyncio.run(run(made, cluster or Cluster(server="https://x"), timeout))
+def printed(made: ExecPlugin, cluster: ClusterEntry | None = None, timeout: float = 30.0) -> Printed:
+    return asyncio.run(run(made, cluster or ClusterEntry(server="https://x"), timeout))
 
 
 @pytest.mark.parametrize("version", [V1, "client.authentication.k8s.io/v1beta1"])
@@ -44,7 +44,7 @@ def test_a_token_is_taken(version: str) -> None:
 def test_it_is_told_of_the_cluster_where_it_asks_for_that(tmp_path: Path) -> None:
     out = tmp_path / "told"
     code = f"import os; open({str(out)!r}, 'w').write(os.environ['KUBERNETES_EXEC_INFO'] + os.environ['PLACE']); "
-    cluster = Cluster(
+    cluster = ClusterEntry(
         server="https://x",
         certificate_authority_data="aGVsbG8=",
         extensions=[Extension(f"{V1.partition('/')[0]}/exec", {"audience": "us"})],

@@ -9,6 +9,7 @@ from msgspec.structs import force_setattr
 from pumice.framework.session.refusals import Refusal, Stage
 from pumice.kube.admission import AGAIN, EVERY, MANY, PATIENCE, Admissions, Ungrouped
 from pumice.model.api import AnyObject, Condition, PodGroup
+from pumice.model.codes import ReasonCode
 from pumice.model.events import Gone, Seen
 from pumice.model.intents import Intent, Note, StatusUpdate
 from pumice.scheduler.report import CycleReport
@@ -46,7 +47,7 @@ def test_a_job_that_is_not_let_in_gets_a_condition_and_an_event_with_the_reason(
     text = "not let into queue default (capacity): no quota"
     assert conditions(found) == [("default/a", "Admitted", "False", text)]
     assert [i for i in found if isinstance(i, Note)] == [
-        Note("PodGroup", "default/a", "Warning", "Unschedulable", text)
+        Note("PodGroup", "default/a", "Warning", ReasonCode.UNSCHEDULABLE, text)
     ]
 
 
@@ -123,7 +124,7 @@ def see(state: ClusterState, look: Ungrouped, *objects: Any) -> None:
 
 def ours(name: str, **options: Any) -> AnyObject:
     made = pod(name, **options)
-    force_setattr(made.spec, "scheduler_name", options.get("scheduler", "pumice"))  # type: ignore[attr-defined]
+    force_setattr(made.spec, "scheduler_name", options.get("scheduler", "pumice"))
     return made
 
 
@@ -141,7 +142,7 @@ def test_a_pod_that_names_no_group_is_told_once_after_a_while() -> None:
 def test_pods_of_other_schedulers_and_those_that_got_a_group_or_went_are_not_told() -> None:
     other = pod("other")
     state, look = ungrouped(other, ours("gets"), ours("goes"), job("j", tasks=1))
-    force_setattr(other.spec, "scheduler_name", "default-scheduler")  # type: ignore[attr-defined]
+    force_setattr(other.spec, "scheduler_name", "default-scheduler")
     see(state, look, ours("gets", group="j"))
     gone = Gone("Pod", "default/goes")
     look.see([gone])

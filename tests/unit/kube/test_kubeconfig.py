@@ -38,7 +38,7 @@ def config(
 ) -> Path:
     """A kubeconfig of one context."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {
+    content: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
         "preferences": {},

@@ -181,7 +181,7 @@ def test_histograms_of_plugins_are_histograms_and_add_up_over_cycles() -> None:
 
 def test_a_counter_whose_name_ends_as_a_part_of_a_histogram_stays_a_counter() -> None:
     metrics = CycleMetrics()
-    counters = {("my_retry_count", ()): 2.0}
+    counters: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {("my_retry_count", ()): 2.0}
     metrics.cycle(CycleReport(0.0, "", [], {}, {}, {}, {}, {}, {}, counters=counters))
     families = {f.name: f for f in text_string_to_metric_families(metrics.text().decode())}
     assert families["my_retry_count"].type == "unknown"

@@ -15,8 +15,9 @@ from pumice.clock import ManualClock
 from pumice.kube.notes import NoteWriter
 from pumice.kube.sink import Outbox
 from pumice.kube.statuses import StatusWriter
-from pumice.kube.writes import Writer
+from pumice.kube.writes import ApiWriter
 from pumice.model.api import AnyObject, Condition, Metadata, PodGroup, PodGroupStatus
+from pumice.model.codes import ReasonCode
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed
 from pumice.model.intents import Bind, Evict, Nominate, Note, StatusUpdate
 
@@ -42,7 +43,7 @@ class Out:
 async def sending(tmp_path: Path) -> AsyncIterator[tuple[ScriptedApi, Outbox, Out]]:
     out = Out()
     async with serving(tmp_path) as (api, client):
-        writer = Writer(client, lambda: out.left)
+        writer = ApiWriter(client, lambda: out.left)
         clock = ManualClock(1_700_000_000)
         box = Outbox(
             writer,
@@ -186,13 +187,16 @@ def test_no_more_binds_are_in_flight_than_allowed(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+class Refusing:
+    """A binder that fails."""
+
+    name = "ext"
+
+    def bind(self, intent: Bind) -> None:
+        raise RuntimeError(f"not {intent.pod}")
+
+
 def test_a_bind_goes_to_the_binder_it_names(tmp_path: Path) -> None:
-    class Refusing:
-        name = "ext"
-
-        def bind(self, intent: Bind) -> None:
-            raise RuntimeError(f"not {intent.pod}")
-
     async def story() -> None:
         async with sending(tmp_path) as (api, box, out):
             out.binders["ext"] = Refusing()
@@ -200,7 +204,21 @@ def test_a_bind_goes_to_the_binder_it_names(tmp_path: Path) -> None:
             await box.finish()
             found = {e.pod: e.message for e in out.events if isinstance(e, BindFailed)}
             assert found == {"ns/p": "not ns/p", "ns/q": "binder 'missing': there is none of that name"}
-            assert api.requests == []
+            assert [(method, path) for method, path, _, _ in api.requests] == [("GET", "/api/v1/namespaces/ns/pods/p")]
+
+    asyncio.run(story())
+
+
+def test_a_binder_that_fails_after_it_bound_has_bound(tmp_path: Path) -> None:
+    """Its answer was lost, perhaps: the pod tells."""
+
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, out):
+            out.binders["ext"] = Refusing()
+            api.answers["GET", "/api/v1/namespaces/ns/pods/p"] = [bound_to("n1")]
+            box.put([Bind("ns/p", "u", "n1", binder="ext")])
+            await box.finish()
+            assert [e for e in out.events if isinstance(e, BindFailed)] == []
 
     asyncio.run(story())
 
@@ -273,10 +291,10 @@ def test_an_eviction_is_told_to_people_with_whom_it_helps(tmp_path: Path, helped
 def test_the_same_note_is_written_once(tmp_path: Path) -> None:
     async def story() -> None:
         async with sending(tmp_path) as (api, box, _):
-            note = Note("PodGroup", "ns/g", "Warning", "Unschedulable", "no room")
+            note = Note("PodGroup", "ns/g", "Warning", ReasonCode.UNSCHEDULABLE, "no room")
             for _ in range(5):
                 box.put([note])
-            box.put([Note("PodGroup", "ns/g", "Warning", "Unschedulable", "another reason")])
+            box.put([Note("PodGroup", "ns/g", "Warning", ReasonCode.UNSCHEDULABLE, "another reason")])
             await until(lambda: len(api.sent("POST", "/events")) == 2)
             await asyncio.sleep(0.05)
             assert [e["message"] for e in api.sent("POST", "/events")] == ["no room", "another reason"]
@@ -315,7 +333,7 @@ def test_conditions_of_other_types_stay_and_unchanged_ones_keep_their_time(tmp_p
     from datetime import UTC, datetime
 
     early = datetime(2020, 1, 1, tzinfo=UTC)
-    old = [Condition(type=t, status="True", last_transition_time=early) for t in ("Scheduled", "Unschedulable")]
+    old = tuple(Condition(type=t, status="True", last_transition_time=early) for t in ("Scheduled", "Unschedulable"))
     group = PodGroup(metadata=Metadata(name="g", namespace="ns"), status=PodGroupStatus(conditions=old))
 
     async def story() -> None:

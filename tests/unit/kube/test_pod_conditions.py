@@ -28,7 +28,7 @@ def add_pod(state: ClusterState, number: int, *conditions: Condition) -> None:
     meta = Metadata(
         name=f"p{number}", namespace="ns", uid=f"u{number}", annotations={"scheduling.k8s.io/group-name": "g"}
     )
-    state.apply(Seen(Pod(metadata=meta, spec=PodSpec(), status=PodStatus(phase="Pending", conditions=[*conditions]))))
+    state.apply(Seen(Pod(metadata=meta, spec=PodSpec(), status=PodStatus(phase="Pending", conditions=(*conditions,)))))
 
 
 def cycle(text: str = "") -> CycleReport:

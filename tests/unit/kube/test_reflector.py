@@ -231,7 +231,7 @@ def test_an_object_that_is_not_ours_any_more_is_gone(tmp_path: Path) -> None:
     async def story() -> None:
         async with serving(tmp_path) as (api, client):
             api.list(NODES, "10", node("a", "1", pool="batch"), node("b", "2", pool="web"))
-            ours = {"accept": lambda obj: (obj.metadata.labels or {}).get("pool") == "batch"}
+            ours: dict[str, Any] = {"accept": lambda obj: (obj.metadata.labels or {}).get("pool") == "batch"}
             async with following(client, **ours) as (inbox, _):
                 assert await next_events(inbox) == ["a"]
                 api.watches[NODES].put_nowait({"type": "MODIFIED", "object": node("a", "11", pool="web")})
@@ -299,5 +299,51 @@ def test_a_heartbeat_of_a_node_is_not_told(tmp_path: Path) -> None:
                     {"type": "MODIFIED", "object": beating("12", "2026-01-01T00:10:00Z", "False")}
                 )
                 assert await next_events(inbox) == ["a"]
+
+    asyncio.run(story())
+
+
+def test_a_renewed_kind_is_listed_by_a_request_that_began_later(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10", node("a", "1"))
+            api.list(NODES, "20", node("a", "1"), node("b", "15"))
+            async with following(client) as (inbox, reflector):
+                assert await next_events(inbox) == ["a"]
+                await asyncio.wait_for(reflector.renew(), 5)
+                assert said(inbox.drain()) == ["b"]
+                await until(lambda: watched_from(api) == ["10", "20"])
+                api.answers["GET", NODES] = [(500, {}), (200, api.lists[NODES][0])]
+                await asyncio.wait_for(asyncio.gather(reflector.renew(), reflector.renew()), 5)
+                assert reflector.lists == 1  # none because the watch was lost
+
+    asyncio.run(story())
+
+
+def test_what_lists_bring_after_the_first_is_not_kept_from_the_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken connections that nobody has any more would be kept with it."""
+    monkeypatch.setattr("pumice.kube.reflector._BIG", 0)
+    frozen: list[None] = []
+    monkeypatch.setattr("gc.freeze", lambda: frozen.append(None))
+
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10", node("a", "1"))
+            async with following(client) as (inbox, reflector):
+                assert await next_events(inbox) == ["a"]
+                for _ in range(3):
+                    await asyncio.wait_for(reflector.renew(), 5)
+                assert (reflector.lists, len(frozen)) == (1, 1)
+
+    asyncio.run(story())
+
+
+def test_a_kind_that_the_cluster_lacks_is_renewed_at_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (_, client), following(client, "PodDisruptionBudget") as (_, reflector):
+            await asyncio.wait_for(reflector.renew(), 5)
+            await asyncio.wait_for(reflector.renew(), 5)
 
     asyncio.run(story())

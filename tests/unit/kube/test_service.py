@@ -20,7 +20,7 @@ from pumice.clock import SystemClock
 from pumice.config import load
 from pumice.config.reload import ConfSource
 from pumice.framework.registry import default_registry
-from pumice.kube.backend import KubeBackend, Settings
+from pumice.kube.backend import BackendSettings, KubeBackend
 from pumice.kube.confmap import ConfMap
 from pumice.kube.credentials import Credentials
 from pumice.kube.kinds import RESOURCES
@@ -117,7 +117,7 @@ async def running(
     registry = default_registry()
     credentials = Credentials(kubeconfig=write_kubeconfig(tmp_path, api.url, "first"))
     conf_map = conf if isinstance(conf, ConfMap) else None
-    backend = KubeBackend(credentials, Settings(election=election, conf_map=conf_map, in_flight=in_flight))
+    backend = KubeBackend(credentials, BackendSettings(election=election, conf_map=conf_map, in_flight=in_flight))
     state = ClusterState(scheduler_names=["pumice"])
     folder = PluginFolder(plugins, registry) if plugins is not None else None
     if folder is not None:
@@ -219,6 +219,31 @@ def test_a_replica_that_does_not_lead_follows_the_cluster_and_writes_nothing(tmp
                 await asyncio.sleep(0.3)
                 assert (run.service.cycles, run.service.unready()) == (0, "")
                 assert [m for m, *_ in api.requests if m != "GET"] == []
+
+    asyncio.run(story())
+
+
+def test_a_replica_that_takes_the_lead_knows_what_the_one_before_it_did_however_late_its_watches_are(
+    tmp_path: Path,
+) -> None:
+    """The other filled the node with its last breath; the watch has not shown it yet."""
+
+    async def story() -> None:
+        async with serving(tmp_path) as (api, _):
+            cluster(api, pod("a"), pod("b"))
+            full = pod("full", cpu="4")
+            full["metadata"]["annotations"] = {}
+            full["spec"]["nodeName"] = "n1"
+            api.list(PODS, "11", pod("a"), pod("b"), full)
+            held = {"metadata": {"resourceVersion": "1"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": 1}}
+            api.answers["GET", f"{LEASES}/pumice"] = [(200, held)]
+            api.answers["PUT", f"{LEASES}/pumice"] = [(200, held)]
+            async with running(tmp_path, api, election=Election("pumice", "sys", "us", 1.0, 0.6, 0.1)) as run:
+                await until(lambda: "ns/gang" in run.state.jobs)
+                assert "ns/full" not in run.state.task_by_key
+                await until(lambda: run.service.cycles >= 3)
+                assert "ns/full" in run.state.task_by_key
+                assert binds(api) == {}
 
     asyncio.run(story())
 

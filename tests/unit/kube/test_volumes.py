@@ -23,7 +23,7 @@ from pumice.kube.reservations import PROTECTION, DeviceClaims
 from pumice.kube.sink import Outbox
 from pumice.kube.statuses import StatusWriter
 from pumice.kube.volumes import BOUND_BY_US, COMPLETED, SELECTED, VolumeClaims
-from pumice.kube.writes import Writer
+from pumice.kube.writes import ApiWriter
 from pumice.model.api import AnyObject, decode
 from pumice.model.events import BindFailed, ClusterEvent
 from pumice.model.intents import Bind, Choice, DeviceChoice, VolumeChoice
@@ -119,7 +119,7 @@ def merged(into: Any, patch: Json) -> Json:
 async def working(tmp_path: Path) -> AsyncIterator[World]:
     async with serving(tmp_path) as (api, client):
         world = World(api)
-        writer = Writer(client, lambda: world.left)
+        writer = ApiWriter(client, lambda: world.left)
         editor = Editor(writer)
         seen = world.seen
         volumes = VolumeClaims(

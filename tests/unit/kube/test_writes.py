@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_api import ScriptedApi, serving
+from scripted_api import CUT, ScriptedApi, serving
 
 from pumice.kube.client import STRATEGIC
-from pumice.kube.errors import NotSent, Refused, Unreachable
+from pumice.kube.errors import ApiRefused, NotSent, Unreachable
 from pumice.kube.kinds import RESOURCES, Resource
-from pumice.kube.writes import Writer
+from pumice.kube.waiting import Backoff
+from pumice.kube.writes import ApiWriter
 from pumice.model.intents import Bind, Evict, Nominate
 
 WRITTEN = ("PodGroup", "Queue", "Pod")
@@ -26,10 +27,10 @@ def served(*names: str) -> tuple[int, dict[str, Any]]:
     return 200, {"kind": "APIResourceList", "resources": [{"name": name} for name in names]}
 
 
-def talking(tmp_path: Path, body: Callable[[ScriptedApi, Writer], Awaitable[None]], **options: Any) -> None:
+def talking(tmp_path: Path, body: Callable[[ScriptedApi, ApiWriter], Awaitable[None]], **options: Any) -> None:
     async def story() -> None:
         async with serving(tmp_path) as (api, client):
-            await body(api, Writer(client, options.pop("left", lambda: 100.0), **options))
+            await body(api, ApiWriter(client, options.pop("left", lambda: 100.0), **options))
 
     asyncio.run(story())
 
@@ -40,7 +41,7 @@ def key_of(resource: Resource) -> str:
 
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_a_status_goes_to_its_subresource_and_nothing_else_is_asked(tmp_path: Path, kind: str) -> None:
-    async def body(api: ScriptedApi, writer: Writer) -> None:
+    async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         where = RESOURCES[kind]
         assert await writer.patch_status(where, key_of(where), {"status": {"phase": "Running"}})
         assert [(m, p) for m, p, _, _ in api.requests] == [("PATCH", where.path(key_of(where), "status"))]
@@ -54,7 +55,7 @@ def test_a_kind_without_a_status_subresource_has_its_objects_written_which_is_fo
 ) -> None:
     """Volcano's CRD of PodGroups is such a kind."""
 
-    async def body(api: ScriptedApi, writer: Writer) -> None:
+    async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         where = RESOURCES[kind]
         api.answers["PATCH", where.path(key_of(where), "status")] = [GONE]
         api.answers["GET", where.prefix] = [served(where.plural)]
@@ -75,7 +76,7 @@ def test_a_kind_without_a_status_subresource_has_its_objects_written_which_is_fo
 @pytest.mark.parametrize("with_subresource", [True, False])
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_only_an_object_that_is_gone_is_taken_for_gone(tmp_path: Path, kind: str, with_subresource: bool) -> None:
-    async def body(api: ScriptedApi, writer: Writer) -> None:
+    async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         where = RESOURCES[kind]
         for sub in ("status", ""):
             api.answers["PATCH", where.path(key_of(where), sub)] = [GONE]
@@ -91,7 +92,7 @@ def test_only_an_object_that_is_gone_is_taken_for_gone(tmp_path: Path, kind: str
 def test_a_status_waits_for_a_server_that_does_not_serve_the_kind_yet(tmp_path: Path) -> None:
     """A server that starts answers 404 to everything of a CRD for a moment."""
 
-    async def body(api: ScriptedApi, writer: Writer) -> None:
+    async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         where = RESOURCES["PodGroup"]
         api.answers["PATCH", where.path("ns/o", "status")] = [GONE, GONE, (200, {})]
         api.answers["GET", where.prefix] = [GONE, served("queues")]
@@ -105,7 +106,7 @@ def test_a_kind_that_gets_a_status_subresource_later_is_written_there(
 ) -> None:
     monkeypatch.setattr("pumice.kube.subresources.SURE", -1.0)
 
-    async def body(api: ScriptedApi, writer: Writer) -> None:
+    async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         where = RESOURCES["PodGroup"]
         api.answers["PATCH", where.path("ns/o", "status")] = [GONE, (200, {})]
         api.answers["GET", where.prefix] = [
@@ -120,7 +121,7 @@ def test_a_kind_that_gets_a_status_subresource_later_is_written_there(
     talking(tmp_path, body)
 
 
-WRITES: dict[str, Callable[[Writer], Awaitable[object]]] = {
+WRITES: dict[str, Callable[[ApiWriter], Awaitable[object]]] = {
     "send": lambda w: w.send("POST", "/x", {}),
     "send_status": lambda w: w.send_status(RESOURCES["PodGroup"], "ns/o", {}),
     "patch": lambda w: w.patch("/x", {}, STRATEGIC),
@@ -136,10 +137,10 @@ READS = {"read", "read_pod", "node_of", "silent"}
 def test_who_does_not_lead_sends_nothing_whatever_is_to_be_written_and_says_so_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    public = {name for name in vars(Writer) if not name.startswith("_")}
+    public = {name for name in vars(ApiWriter) if not name.startswith("_")}
     assert public == {*WRITES, *READS}, "a way to write that is not tried here"
 
-    async def body(api: ScriptedApi, writer: Writer) -> None:
+    async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         for write in WRITES.values():
             await write(writer)
         assert api.requests == []
@@ -154,11 +155,11 @@ def test_who_does_not_lead_sends_nothing_whatever_is_to_be_written_and_says_so_o
 
 
 def test_who_comes_again_by_itself_is_told_at_once(tmp_path: Path) -> None:
-    async def body(api: ScriptedApi, writer: Writer) -> None:
+    async def body(api: ScriptedApi, writer: ApiWriter) -> None:
         for code in (429, 500, 503):
             api.answers["POST", "/x"] = [(code, {})]
             answer = await writer.send("POST", "/x", {})
-            assert isinstance(answer, Refused)
+            assert isinstance(answer, ApiRefused)
             assert answer.code == code
         api.answers["POST", "/x"] = ["cut"]
         with pytest.raises(Unreachable):
@@ -166,3 +167,65 @@ def test_who_comes_again_by_itself_is_told_at_once(tmp_path: Path) -> None:
         assert len(api.sent("POST")) == 4
 
     talking(tmp_path, body, patient=False)
+
+
+POD = "/api/v1/namespaces/ns/pods/p"
+NOES = (400, 401, 403, 404, 409, 410, 422, 500, 503, 504)
+"""Answers that end a try; 429 is waited out."""
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tries follow each other at once."""
+    monkeypatch.setattr("pumice.kube.writes.Backoff", lambda *_: Backoff(0.001, 0.01))
+
+
+def pod_on(node: str) -> tuple[int, dict[str, Any]]:
+    return 200, {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"nodeName": node}}
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("lost", [CUT, (504, {})], ids=["cut", "504"])
+@pytest.mark.parametrize("code", NOES)
+def test_whatever_is_said_to_a_bind_that_is_sent_again_only_the_pod_tells_what_became_of_the_first(
+    tmp_path: Path, code: int, lost: Any
+) -> None:
+    """A server that was started anew answers 403 and 404 to everybody until it knows their rights."""
+
+    async def body(api: ScriptedApi, writer: ApiWriter) -> None:
+        api.answers["POST", f"{POD}/binding"] = [lost, (code, {"message": "no"})]
+        api.answers["GET", POD] = [CUT, (403, {}), (403, {}), (503, {}), pod_on("n")]
+        assert await writer.bind(Bind("ns/p", "u", "n")) == ""
+        api.answers["POST", f"{POD}/binding"] = [lost, (code, {"message": "no"})]
+        api.answers["GET", POD] = [(403, {}), pod_on("other")]
+        assert "no" in await writer.bind(Bind("ns/p", "u", "n"))
+
+    talking(tmp_path, body)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("code", NOES)
+def test_a_bind_without_an_answer_that_did_not_happen_is_sent_until_it_does(tmp_path: Path, code: int) -> None:
+    async def body(api: ScriptedApi, writer: ApiWriter) -> None:
+        api.answers["POST", f"{POD}/binding"] = [CUT, (code, {}), (code, {}), (201, {})]
+        api.answers["GET", POD] = [pod_on("")]
+        assert await writer.bind(Bind("ns/p", "u", "n")) == ""
+
+    talking(tmp_path, body)
+
+
+def test_a_bind_without_an_answer_is_given_up_when_it_cannot_come_true_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pumice.kube.writes.LATE", 0.2)
+
+    async def body(api: ScriptedApi, writer: ApiWriter) -> None:
+        api.answers["POST", f"{POD}/binding"] = [CUT, (403, {"message": "never"})]
+        api.answers["GET", POD] = [pod_on("")]
+        assert "never" in await writer.bind(Bind("ns/p", "u", "n"))
+        assert len(api.sent("POST")) > 2
+        api.answers["GET", POD] = [GONE]
+        api.answers["POST", f"{POD}/binding"] = [CUT, GONE]
+        assert "not found" in await writer.bind(Bind("ns/p", "u", "n"))
+
+    talking(tmp_path, body)

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from pumice.kube.client import MERGE
-from pumice.kube.errors import Refused
+from pumice.kube.errors import ApiRefused
 from pumice.kube.kinds import Resource
-from pumice.kube.writes import Writer
+from pumice.kube.writes import ApiWriter
 
 AT_ONCE = 16
 """Requests under way at once."""
@@ -27,7 +27,7 @@ async def all_of(requests: Iterable[Coroutine[Any, Any, object]]) -> None:
 class Hand:
     """Single requests. What the server refuses is raised, unless it is what was wanted anyway."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: ApiWriter) -> None:
         self._writer = writer
         self._gate = asyncio.Semaphore(AT_ONCE)
 
@@ -35,7 +35,7 @@ class Hand:
         """An object as it is now; None if there is none, or we may not see it."""
         try:
             answer = await self._writer.read(resource.path(key))
-        except Refused as no:
+        except ApiRefused as no:
             if no.code == 403:
                 return None
             raise
@@ -59,7 +59,7 @@ class Hand:
         """Change an object by a merge patch; None if it is gone or another one than meant."""
         try:
             return await self._sent("PATCH", resource.path(key), body, MERGE, but=(404, 409))
-        except Refused as no:
+        except ApiRefused as no:
             if no.code == 422 and "metadata.uid" in str(no):  # a uid in a patch is a value that cannot change
                 return None
             raise
@@ -77,12 +77,12 @@ class Hand:
             return _wanted(await self._writer.send(method, path, body, content), but)
 
 
-def _wanted(answer: bytes | Refused, but: Container[int]) -> bytes | None:
+def _wanted(answer: bytes | ApiRefused, but: Container[int]) -> bytes | None:
     """The answer; None where it was refused with one of these codes.
 
     :raises Refused: with any other.
     """
-    if not isinstance(answer, Refused):
+    if not isinstance(answer, ApiRefused):
         return answer
     if answer.code in but:
         return None

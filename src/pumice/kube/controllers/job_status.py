@@ -8,7 +8,7 @@ from typing import Any
 
 from pumice.kube.controllers.objects import BATCH, VcJob
 from pumice.model.codes import ReasonCode
-from pumice.workloads.lifecycle import PENDING, Plan
+from pumice.workloads.lifecycle import PENDING, LifecyclePlan
 from pumice.workloads.vcjob import PLUGINS, gaps_of
 
 CONDITIONS = 20
@@ -20,7 +20,7 @@ def phase_of(job: VcJob) -> str:
     return (job.status.get("state") or {}).get("phase") or PENDING
 
 
-def status_of(job: VcJob, plan: Plan, minimum: int, now: float) -> dict[str, Any]:
+def status_of(job: VcJob, plan: LifecyclePlan, minimum: int, now: float) -> dict[str, Any]:
     """The status that follows from a plan. Equal to the one that stands if nothing is news."""
     old = job.status
     counts = plan.counts
@@ -50,7 +50,7 @@ def status_of(job: VcJob, plan: Plan, minimum: int, now: float) -> dict[str, Any
     return status
 
 
-def _state(job: VcJob, plan: Plan, now: float) -> dict[str, Any]:
+def _state(job: VcJob, plan: LifecyclePlan, now: float) -> dict[str, Any]:
     old = job.status.get("state") or {}
     if old.get("phase") == plan.phase and old.get("reason") != ReasonCode.INVALID_SPEC:
         return dict(old)

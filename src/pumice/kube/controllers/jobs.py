@@ -17,7 +17,7 @@ from pumice.kube.controllers.objects import COMMANDS, GROUPS, JOBS, PODS, Comman
 from pumice.kube.controllers.services import JobServices
 from pumice.kube.controllers.store import Store
 from pumice.kube.controllers.work import WorkQueue
-from pumice.kube.errors import Refused
+from pumice.kube.errors import ApiRefused
 from pumice.kube.kinds import DECODERS, AnyObject
 from pumice.model.api import PodGroup
 from pumice.model.codes import ReasonCode
@@ -30,7 +30,7 @@ from pumice.workloads.lifecycle import (
     RESTARTING,
     RUNNING,
     JobSeen,
-    Plan,
+    LifecyclePlan,
     PodSeen,
     next_step,
 )
@@ -44,7 +44,7 @@ OCCUPIED = 10.0
 Say = Callable[[Note, str], None]
 
 
-class JobController:
+class JobReconciler:
     """Brings vcjobs forward. Its memory is their status; here is only what the watches have not shown yet."""
 
     def __init__(self, store: Store, hand: Hand, say: Say, clock: Clock, *, scheduler: str) -> None:
@@ -184,7 +184,7 @@ class JobController:
                 self._store.take(DECODERS["PodGroup"].decode(answer))
         return group
 
-    async def _write(self, job: VcJob, plan: Plan, minimum: int) -> bool:
+    async def _write(self, job: VcJob, plan: LifecyclePlan, minimum: int) -> bool:
         """Write the status if it is news; False if the job changed in between and must be looked at again."""
         status = status_of(job, plan, minimum, self._clock.now())
         if status == job.status:
@@ -202,14 +202,14 @@ class JobController:
         self._store.take(DECODERS["Job"].decode(answer))
         return True
 
-    async def _carry_out(self, job: VcJob, plan: Plan) -> None:
+    async def _carry_out(self, job: VcJob, plan: LifecyclePlan) -> None:
         for last in (False, True):
             await all_of(self._remove(job, pod) for pod in plan.remove if (pod.phase == "Failed") is last)
         if not plan.create:
             return
         try:
             await all_of(self._create(job, plan, role, index) for role, index in plan.create)
-        except Refused as no:
+        except ApiRefused as no:
             self._note(job, ReasonCode.FAILED_CREATE, f"Error creating pods: {no}")
             raise
 
@@ -221,7 +221,7 @@ class JobController:
             self._removed.discard(pod.uid)
             raise
 
-    async def _create(self, job: VcJob, plan: Plan, role: Role, index: int) -> None:
+    async def _create(self, job: VcJob, plan: LifecyclePlan, role: Role, index: int) -> None:
         meta = job.metadata
         body = pod_body(
             msgspec.to_builtins(meta),

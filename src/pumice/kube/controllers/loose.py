@@ -25,7 +25,7 @@ from pumice.model.intents import Note
 from pumice.model.request import pod_request
 from pumice.model.task import GROUP_ANNOTATION
 from pumice.workloads.grouping import (
-    Part,
+    EqualPods,
     group_annotations,
     group_labels,
     group_topology,
@@ -126,7 +126,7 @@ class LoosePodController:
             ),
             minimum=least,
             role_minimums=None,
-            resources=written(least_resources([Part(least, least, request)], least)),
+            resources=written(least_resources([EqualPods(least, least, request)], least)),
             queue=pod_queue(notes, above, self._store.namespace_notes(meta.namespace)) or "default",
             priority_class=pod.spec.priority_class_name,
             topology=topology,

@@ -12,11 +12,11 @@ from typing import Any
 from pumice.clock import Clock, SystemClock
 from pumice.kube.client import KubeClient
 from pumice.kube.controllers.hand import AT_ONCE, Hand
-from pumice.kube.controllers.jobs import JobController
+from pumice.kube.controllers.jobs import JobReconciler
 from pumice.kube.controllers.loose import LoosePodController
 from pumice.kube.controllers.names import NAMES
 from pumice.kube.controllers.objects import FOLLOWED, JOBS, OwnedPod
-from pumice.kube.controllers.queues import QueueController
+from pumice.kube.controllers.queue_status import QueueController
 from pumice.kube.controllers.store import Store
 from pumice.kube.controllers.work import WorkQueue
 from pumice.kube.credentials import Credentials
@@ -25,7 +25,7 @@ from pumice.kube.lease import Election, Elector
 from pumice.kube.notes import NoteWriter
 from pumice.kube.outage import Outage
 from pumice.kube.reflector import Reflector
-from pumice.kube.writes import Writer
+from pumice.kube.writes import ApiWriter
 
 log = logging.getLogger("pumice.kube.controllers")
 
@@ -34,7 +34,7 @@ PATIENCE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ControllerSettings:
     """How the controllers behave."""
 
     schedulers: Sequence[str] = ("pumice",)
@@ -50,7 +50,7 @@ class Controllers:
     def __init__(
         self,
         credentials: Credentials,
-        settings: Settings,
+        settings: ControllerSettings,
         *,
         clock: Clock | None = None,
         beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
@@ -131,8 +131,8 @@ class Controllers:
         self._leads = True
         followed = [r for r in FOLLOWED if r is not JOBS or "job" in self._settings.enabled]
         store = self._store = Store(followed)
-        hand = Hand(Writer(client, left, patient=False))
-        notes = NoteWriter(Writer(client, left), self._clock, "pumice-controllers", also=[JOBS])
+        hand = Hand(ApiWriter(client, left, patient=False))
+        notes = NoteWriter(ApiWriter(client, left), self._clock, "pumice-controllers", also=[JOBS])
         enabled, names = self._settings.enabled, self._settings.schedulers
         queues: list[WorkQueue] = []
         loose: LoosePodController | None = None
@@ -142,7 +142,7 @@ class Controllers:
             loose = LoosePodController(store, hand, notes.put, schedulers=frozenset(names))
             queues.append(loose.queue)
         if "job" in enabled:
-            queues.append(JobController(store, hand, notes.put, self._clock, scheduler=names[0]).queue)
+            queues.append(JobReconciler(store, hand, notes.put, self._clock, scheduler=names[0]).queue)
 
         def accept(obj: AnyObject) -> bool:
             return isinstance(obj, OwnedPod) and (obj.job is not None or (loose is not None and loose.follows(obj)))
