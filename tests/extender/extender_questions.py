@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pumice.extender.answering.reader import QuestionReader
-from pumice.extender.asking.writer import Writer
+from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import DIALECTS
 from pumice.extender.protocol import ON_SESSION_OPEN, Verb
 from pumice.model.resources import Resources, dim_name, unit
@@ -16,7 +16,7 @@ from pumice.state.cluster import ClusterState
 
 def ask(dialect: str, verb: Verb[Any], *things: Any, names_only: bool = False) -> bytes:
     """The question of *verb* about *things*; about the whole cluster for onSessionOpen."""
-    writer = Writer(dialect, names_only=names_only)
+    writer = QuestionWriter(dialect, names_only=names_only)
     if verb is ON_SESSION_OPEN:
         state: ClusterState = things[0]
         return writer.snapshot(state)

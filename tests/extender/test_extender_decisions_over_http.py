@@ -163,14 +163,14 @@ def test_a_policy_decides_the_same_in_process_and_behind_http(
 
 
 def test_answers_in_batch_form_lead_to_the_same_places(registry: Registry, serving: Serving) -> None:
-    objects = {
+    objects: dict[str, Any] = {
         "nodes": [node(f"n{n}", cpu=4 + n, labels={"rack": "a" if n % 2 else "bb"}) for n in range(6)],
         "pods": [pod(f"train-worker-{n}", labels={"rack": "a"}, priority=100) for n in range(7)],
         "groups": [group(members=7)],
     }
     inside = cycle(cluster(**objects), conf([[{"name": "gang"}, {"name": "opinionated"}]]), registry=registry)
     given_arguments = arguments(serving.url, "batchPredicate", "prioritize", "onSessionOpen", scope="node")
-    plugins = [[{"name": "gang"}, {"name": "extender", "arguments": given_arguments}]]
+    plugins: list[list[dict[str, Any]]] = [[{"name": "gang"}, {"name": "extender", "arguments": given_arguments}]]
     outside = cycle(cluster(**objects), conf(plugins), registry=registry)
     assert len(inside.binds) == 7
     assert outside.binds == inside.binds

@@ -112,7 +112,7 @@ def bind(serving: Serving, name: str, where: str) -> str:
     asked = {"PodName": name, "PodNamespace": "ml", "PodUID": f"uid-{name}", "Node": where}
     status, answer = serving.post("bind", asked)
     assert status == 200
-    return answer["Error"]
+    return str(answer["Error"])
 
 
 def test_a_pod_that_it_bound_counts_before_the_cluster_shows_it() -> None:

@@ -21,7 +21,7 @@ from pumice.engine.scope import Scope, scope
 from pumice.extender import answers as a
 from pumice.extender import protocol as p
 from pumice.extender.answering.policies import PolicyServer
-from pumice.extender.asking.writer import Writer
+from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import DIALECTS
 from pumice.extender.server import Options, app
 from pumice.framework.plugin import Event, EventHandler, Plugin
@@ -170,9 +170,9 @@ QUESTIONS: list[tuple[p.Verb[Any], tuple[Any, ...], Any]] = [
 def _meaning(things: tuple[Any, ...], answer: Any) -> Any:
     """The part of an answer that a test looks at."""
     match answer:
-        case a.Refusal():
+        case a.NodeRefusal():
             return answer.text, answer.code
-        case a.Refusals():
+        case a.NodeRefusals():
             return answer.refused([one.name for one in things[1]])
         case a.Scores() | a.GpuScores():
             return answer.scores
@@ -182,7 +182,7 @@ def _meaning(things: tuple[Any, ...], answer: Any) -> Any:
             return answer.status, answer.uids
         case a.Vote():
             return answer.status
-        case a.Verdict():
+        case a.VerdictAnswer():
             return answer.status, answer.message
         case a.Overused():
             return answer.overused
@@ -211,7 +211,7 @@ def test_a_policy_answers_every_verb_in_the_dialect_of_the_question(
 @pytest.mark.parametrize("names_only", [False, True])
 def test_kube_scheduler_filters_scores_preempts_and_binds(serving: Serving, names_only: bool) -> None:
     _ask(serving, "documented", p.ON_SESSION_OPEN, STATE)
-    writer = Writer("kube", names_only=names_only)
+    writer = QuestionWriter("kube", names_only=names_only)
     rows = NodeRows(STATE.table, np.arange(2))
 
     def asks(verb: p.Verb[Any], body: bytes, path: str = "") -> Any:
@@ -300,6 +300,25 @@ def test_reading_what_was_not_told_is_a_conflict_until_a_snapshot_comes(what: st
         assert serving.post("prioritize", ask("volcano", p.PRIORITIZE, W0, []))[0] == 200
         serving.post("onSessionOpen", ask("volcano", p.ON_SESSION_OPEN, STATE))
         assert serving.post("predicate", body) == (200, {"status": "", "code": 0})
+
+
+@pytest.mark.parametrize("kind", ["HyperNode", "PersistentVolumeClaim", "PodDisruptionBudget"])
+def test_kinds_that_no_snapshot_brings_are_a_conflict(kind: str) -> None:
+    class Reading(Plugin):
+        name = "reading"
+
+        def on_session_open(self, ssn: Session) -> None:
+            def predicate(task: Task, node: Node) -> None:
+                assert ssn.hyper_nodes if kind == "HyperNode" else ssn.state.kind(kind)
+
+            ssn.add_predicate_fn(self.name, predicate)
+
+    with Serving(app([Reading])) as serving:
+        body = ask("volcano", p.PREDICATE, W0, NODES[0])
+        assert serving.post("predicate", body)[0] == 409
+        serving.post("onSessionOpen", ask("volcano", p.ON_SESSION_OPEN, STATE))
+        status, answer = serving.post("predicate", body)
+        assert (status, kind in answer["errorMessage"]) == (409, True)
 
 
 def test_what_kube_scheduler_never_tells_is_a_conflict_too() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import schemathesis
@@ -45,7 +45,7 @@ class Plain(Plugin):
 
 
 schema = schemathesis.openapi.from_asgi("/openapi.json", app([Plain]))
-OPERATIONS = [found.ok() for found in schema.get_all_operations()]
+OPERATIONS: list[Any] = [cast("Any", found).ok() for found in schema.get_all_operations()]
 CONFORMS = [
     schemathesis.checks.not_a_server_error,
     status_code_conformance,
@@ -72,9 +72,12 @@ def test_the_openapi_document_says_what_is_accepted_and_what_is_answered(operati
     _tried(operation, mode, 2)
 
 
+LONG = [one for one in OPERATIONS if one.path != "/onSessionClose"]  # which tells nothing: a few questions are all
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.path)
+@pytest.mark.parametrize("operation", LONG, ids=lambda operation: operation.path)
 def test_the_openapi_document_says_so_of_many_questions(operation: Any, mode: GenerationMode) -> None:
     _tried(operation, mode, 60)
 

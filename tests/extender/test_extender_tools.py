@@ -22,8 +22,8 @@ from pumice.extender.asking.settings import Transport
 from pumice.extender.plugin import CALLERS, close_clients
 from pumice.extender.server import app
 from pumice.extender.tools import cassette
+from pumice.extender.tools.cassette import player, recorder
 from pumice.extender.tools.check import check
-from pumice.extender.tools.proxy import player, recorder
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from extender_service import Reply, Service
-from extender_world import arguments, close_clients, cluster, conf, group, node, pod
+from extender_world import arguments, cluster, conf, group, node, pod
 
 from pumice.config import from_data
+from pumice.extender.plugin import close_clients
 from pumice.framework.explaining.explain import Explanation, explain
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime

@@ -6,22 +6,27 @@ of two fields wins, ``null`` and a missing field leave the zero value (scores an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Self, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
+from typing import Annotated, Any, Final, Self, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
+from msgspec.structs import FieldInfo
 
 from pumice.extender.fields import Fields, read_answer
 from pumice.extender.gojson import numbers, sorted_map
 
 Json = dict[str, Any]
+Numbers = dict[str, float]
+Why = Annotated[str, Meta(description="left out where it is empty")]
+"""A text that need not be there."""
 UNSCHEDULABLE: Final = 2
 UNRESOLVABLE: Final = 3
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all answers: compared by content, never changed."""
+    """Base of all answers: compared by content, never changed. On the wire fields have the names that they declare."""
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
@@ -29,34 +34,52 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
         :raises WireError: a field of the wrong type.
         """
-        return cls()
+        return cls(**{one.name: _READ[one.type](fields, one.encode_name) for one in wire_fields(cls)})
 
     def said(self) -> Json:
         """The answer as documented."""
-        return {}
+        said = {one.encode_name: (getattr(self, one.name), one.type) for one in wire_fields(type(self))}
+        return {
+            name: numbers(value) if isinstance(value, dict) else value
+            for name, (value, kind) in said.items()
+            if value is not UNSET and (value or kind is not Why)
+        }
 
     def in_go(self) -> Json:
         """The answer as Volcano reads it, where that differs."""
         return self.said()
+
+    @property
+    def problem(self) -> str:
+        """Why it is no answer though it came, or nothing."""
+        said: str = getattr(self, "error", "")
+        return said
+
+    def named(self) -> Collection[str]:
+        """What it speaks of by name, or by UID; only what was asked about should be there."""
+        return ()
+
+
+@cache
+def wire_fields(answer: type[Answer]) -> tuple[FieldInfo, ...]:
+    """The fields of an answer that stand on the wire."""
+    return tuple(one for one in msgspec.structs.fields(answer) if one.type in _READ)
 
 
 class Acknowledged(Answer, frozen=True):
     """Nothing is to be answered."""
 
 
-class Refusal(Answer, frozen=True, kw_only=True):
-    """A reason against the node and a code (0 pass, 1 error, 2 unschedulable, 3 for good, 4 wait, 5 skip)."""
+class NodeRefusal(Answer, frozen=True, kw_only=True):
+    """A code (0 pass, 1 error, 2 unschedulable, 3 for good, 4 wait, 5 skip) and a reason against the node."""
 
-    text: str = ""
     code: int = 0
+    text: str = field(default="", name="errorMessage")
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
         text = fields.text("errorMessage")
         return cls(text=fields.text("status") or text, code=fields.integer("code"))
-
-    def said(self) -> Json:
-        return {"code": self.code, "errorMessage": self.text}
 
     def in_go(self) -> Json:
         return {"status": self.text, "code": self.code}
@@ -65,20 +88,18 @@ class Refusal(Answer, frozen=True, kw_only=True):
 class Scores(Answer, frozen=True, kw_only=True):
     """Scores by node name. ``UNSET``: the field was missing; ``None``: it was null; both differ from an empty table."""
 
-    scores: dict[str, float] | UnsetType | None = UNSET
-    error: str = ""
+    scores: Numbers | UnsetType | None = field(default=UNSET, name="nodeScore")
+    error: str = field(default="", name="errorMessage")
 
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        return cls(scores=fields.numbers("nodeScore"), error=fields.text("errorMessage"))
+    @property
+    def problem(self) -> str:
+        return self.error or ("" if isinstance(self.scores, dict) else "the answer has no nodeScore")
 
-    def said(self) -> Json:
-        if self.scores is UNSET:
-            return {"errorMessage": self.error}
-        return {"nodeScore": numbers(self.scores) if self.scores is not None else None, "errorMessage": self.error}
+    def named(self) -> Collection[str]:
+        return self.scores or ()
 
 
-class Refusals(Answer, frozen=True, kw_only=True):
+class NodeRefusals(Answer, frozen=True, kw_only=True):
     """Reasons and codes by node name; a node that is not named fits, unless ``fitting`` says otherwise."""
 
     errors: dict[str, str] = {}
@@ -106,6 +127,9 @@ class Refusals(Answer, frozen=True, kw_only=True):
     def said(self) -> Json:
         said: Json = {"errors": sorted_map(self.errors), "code": sorted_map(self.codes)}
         return {**said, "errorMessage": self.error} if self.error else said
+
+    def named(self) -> Collection[str]:
+        return self.errors.keys() | self.codes.keys()
 
     def refused(self, names: Iterable[str]) -> dict[str, tuple[int, str]]:
         """Code and reason for each node of *names* that does not fit. A reason without a code has code 1 (error)."""
@@ -143,104 +167,70 @@ class Victims(Answer, frozen=True, kw_only=True):
         said = self.said()
         return {**said, "victims": self.echoed} if said.get("victims") else said
 
+    def named(self) -> Collection[str]:
+        return self.uids or ()
+
 
 class Vote(Answer, frozen=True, kw_only=True):
     """Negative rejects, 0 abstains, positive permits; why, where the service says so."""
 
     status: int = 0
-    message: str = ""
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        return cls(status=fields.integer("status"), message=fields.text("errorMessage"))
-
-    def said(self) -> Json:
-        return _with_message({"status": self.status}, self.message)
+    message: Why = field(default="", name="errorMessage")
 
 
-class Verdict(Answer, frozen=True, kw_only=True):
+class VerdictAnswer(Answer, frozen=True, kw_only=True):
     """Yes or no; why not (one word, and a sentence), where the service says so."""
 
     status: bool = False
-    reason: str = ""
-    message: str = ""
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        said = fields.text("reason"), fields.text("errorMessage")
-        return cls(status=fields.boolean("status"), reason=said[0], message=said[1])
-
-    def said(self) -> Json:
-        said: Json = {"status": self.status}
-        return _with_message({**said, "reason": self.reason} if self.reason else said, self.message)
+    reason: Why = ""
+    message: Why = field(default="", name="errorMessage")
 
 
 class Overused(Answer, frozen=True, kw_only=True):
     """Whether the queue is above its share; why, where the service says so."""
 
     overused: bool = False
-    message: str = ""
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        return cls(overused=fields.boolean("overused"), message=fields.text("errorMessage"))
-
-    def said(self) -> Json:
-        return _with_message({"overused": self.overused}, self.message)
+    message: Why = field(default="", name="errorMessage")
 
 
 class Error(Answer, frozen=True, kw_only=True):
     """What went wrong; empty if nothing did."""
 
-    error: str = ""
+    error: str = field(default="", name="errorMessage")
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
         return cls(error=fields.text("errorMessage") or fields.text("error"))
 
-    def said(self) -> Json:
-        return {"errorMessage": self.error}
+    @property
+    def problem(self) -> str:
+        return ""  # it is an answer: no
 
 
 class BestNode(Answer, frozen=True, kw_only=True):
     """The chosen node; empty: no opinion."""
 
-    node_name: str = ""
-    error: str = ""
+    node_name: str = field(default="", name="nodeName")
+    error: str = field(default="", name="errorMessage")
 
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        return cls(node_name=fields.text("nodeName"), error=fields.text("errorMessage"))
-
-    def said(self) -> Json:
-        return {"nodeName": self.node_name, "errorMessage": self.error}
+    def named(self) -> Collection[str]:
+        return [self.node_name] if self.node_name else ()
 
 
 class GpuScores(Answer, frozen=True, kw_only=True):
     """Scores by device index; a device without one is not ordered by this service."""
 
-    scores: dict[str, float] = {}
-    error: str = ""
-
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        return cls(scores=fields.numbers("gpuScore") or {}, error=fields.text("errorMessage"))
-
-    def said(self) -> Json:
-        return {"gpuScore": numbers(self.scores), "errorMessage": self.error}
+    scores: Numbers = field(default_factory=dict, name="gpuScore")
+    error: str = field(default="", name="errorMessage")
 
 
 class Ranks(Answer, frozen=True, kw_only=True):
     """Ranks by UID (queues: by name), smallest first; who has none, or the same, is not ordered by this service."""
 
-    ranks: dict[str, float] = {}
+    ranks: Numbers = {}
 
-    @classmethod
-    def read(cls, fields: Fields) -> Self:
-        return cls(ranks=fields.numbers("ranks") or {})
-
-    def said(self) -> Json:
-        return {"ranks": numbers(self.ranks)}
+    def named(self) -> Collection[str]:
+        return self.ranks
 
 
 class Candidates(Answer, frozen=True, kw_only=True):
@@ -255,7 +245,19 @@ class Candidates(Answer, frozen=True, kw_only=True):
     def said(self) -> Json:
         return {"NodeNameToMetaVictims": write_meta_victims(self.candidates)}
 
+    def named(self) -> Collection[str]:
+        return [uid for uids, _ in self.candidates.values() for uid in uids]
 
+
+_READ: Final[dict[Any, Callable[[Fields, str], Any]]] = {
+    str: Fields.text,
+    Why: Fields.text,
+    int: Fields.integer,
+    bool: Fields.boolean,
+    Numbers: lambda fields, name: fields.numbers(name) or {},
+    Numbers | UnsetType | None: Fields.numbers,
+}
+"""How a field of each type is read."""
 A = TypeVar("A", bound=Answer)
 
 
@@ -294,7 +296,3 @@ def write_meta_victims(candidates: Mapping[str, tuple[list[str], int]]) -> Json:
         node: {"Pods": [{"UID": uid} for uid in candidates[node][0]], "NumPDBViolations": candidates[node][1]}
         for node in sorted(candidates)
     }
-
-
-def _with_message(said: Json, message: str) -> Json:
-    return {**said, "errorMessage": message} if message else said

@@ -102,6 +102,7 @@ def _begin(body: bytes) -> str:
     return repr(text) if len(body) <= 60 else f"{text!r}…"
 
 
+_PLAIN: Final = frozenset({float})
 _INT64: Final = range(-(2**63), 2**63)
 
 
@@ -158,6 +159,8 @@ class Fields:
         table = self.table(name)
         if not isinstance(table, dict):
             return table
+        if _PLAIN.issuperset(map(type, table.values())):
+            return table  # nearly always: nothing to name
         return {key: self._number(f"{name}[{key!r}]", value) for key, value in table.items()}
 
     def integers(self, name: str) -> dict[str, int]:
@@ -188,10 +191,6 @@ class Fields:
         """The objects of the table under *name*."""
         table = self.table(name) or {}
         return {key: Fields(self._verb, f"{self._place}.{name}[{key!r}]", value) for key, value in table.items()}
-
-    def raw(self, name: str) -> dict[str, Any] | None:
-        """The object under *name* as it is; ``None`` if it is missing or null."""
-        return self.table(name) or None
 
     def table(self, name: str) -> dict[str, Any] | UnsetType | None:
         """The object under *name* as it is; ``None``: null, ``UNSET``: missing."""

@@ -9,15 +9,13 @@ from typing import Any, Final
 from pumice.errors import MissingExtra
 from pumice.extender.asking.binder import ExtenderBinder, RefusedBinds
 from pumice.extender.asking.caller import Caller, CallFailed, close
-from pumice.extender.asking.calls import SessionCalls
-from pumice.extender.asking.context import ExtenderContext, TaskFilter
+from pumice.extender.asking.calls import ExtenderSession
 from pumice.extender.asking.exchanges import ReplayCallers
-from pumice.extender.asking.hooks import EventHooks, Hooks, OrderHooks
-from pumice.extender.asking.node_hooks import NodeHooks
-from pumice.extender.asking.settings import ARGUMENTS, Settings, Transport, read_settings
-from pumice.extender.asking.writer import Writer
+from pumice.extender.asking.hooks import register
+from pumice.extender.asking.settings import ARGUMENTS, ExtenderSettings, Transport, read_settings
+from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.protocol import BIND, JOB_ENQUEUEABLE, ON_SESSION_CLOSE, ON_SESSION_OPEN, Outcome
+from pumice.extender.protocol import BIND, JOB_ENQUEUEABLE, ON_SESSION_CLOSE, ON_SESSION_OPEN, VerbOutcome
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
@@ -50,63 +48,53 @@ class Extender(Plugin):
             raise MissingExtra("the plugin extender", "aiohttp", "extender")
         if self.settings.name:
             self.name = f"extender/{self.settings.name}"
-        self._context: ExtenderContext | None = None
+        self._extender: ExtenderSession | None = None
 
     def on_session_open(self, ssn: Session) -> None:
         """Tell the service of the cluster, then register what it answers."""
-        settings = self.settings
+        settings, volcano = self.settings, ssn.compat.extender_answers
         if settings.transport is None or not settings.verbs:
             return
-        context, caller = self._begin(ssn, settings.transport)
-        self._context = context
-        if context.has(ON_SESSION_OPEN) and not ssn.describes:
-            opened = self._opened(ssn, context)
-            if opened is not Outcome.YES:
-                if opened is Outcome.NO:
-                    self._hold(ssn, context)
+        caller, writer = self._kept(ssn, settings.transport, volcano=volcano)
+        extender = self._extender = ExtenderSession(ssn, self.name, settings, caller, writer, volcano=volcano)
+        if settings.transport.exposed:
+            extender.warn_once(
+                f"extender {self.name}: {settings.transport.url} is plain HTTP to another machine; use https"
+            )
+        if extender.has(ON_SESSION_OPEN) and not ssn.describes:
+            opened = self._opened(ssn, extender)
+            if opened is not VerbOutcome.YES:
+                if opened is VerbOutcome.NO:
+                    self._hold(ssn, extender)
                 return
-        NodeHooks(ssn, context)
-        Hooks(ssn, context)
-        EventHooks(ssn, context)
-        OrderHooks(ssn, context)
-        if context.has(BIND):
-            binder = self._binder(context, caller)
+        register(ssn, extender)
+        if extender.has(BIND):
+            binder = self._binder(extender, caller)
             ssn.register_binder(self.name, binder)
-            refused = RefusedBinds(context.memory, binder.refused, ssn.now)
+            refused = RefusedBinds(extender.memory, binder.refused, ssn.now)
             if refused:
                 ssn.add_pre_predicate_fn(self.name, refused.pre_predicate)
 
     def on_session_close(self, ssn: Session) -> None:
         """Tell the service, publish what was measured, and remember not to trust kept answers after failures."""
-        context = self._context
-        if context is None:
+        extender = self._extender
+        if extender is None:
             return
-        if context.has(ON_SESSION_CLOSE):
-            context.calls.ask_many(ON_SESSION_CLOSE, [b"{}"])
-        context.closed = True
-        context.calls.publish()
-        if context.calls.failures:
-            context.memory["failing"] = context.memory.get("failing", 0) + 1
+        if extender.has(ON_SESSION_CLOSE):
+            extender.ask_many(ON_SESSION_CLOSE, [b"{}"])
+        extender.closed = True
+        extender.publish()
+        if extender.failures:
+            extender.memory["failing"] = extender.memory.get("failing", 0) + 1
 
-    def _begin(self, ssn: Session, transport: Transport) -> tuple[ExtenderContext, Caller]:
-        settings, volcano = self.settings, ssn.compat.extender_answers
-        caller, writer = self._kept(ssn, transport, volcano=volcano)
-        calls = SessionCalls(ssn, self.name, settings, caller)
-        memory = ssn.memory_of(self.name)
-        if transport.exposed:
-            calls.warn_once(
-                memory, f"extender {self.name}: {transport.url} is plain HTTP to another machine; use https"
-            )
-        return ExtenderContext(self.name, settings, volcano, TaskFilter(settings), calls, writer, memory), caller
-
-    def _kept(self, ssn: Session, transport: Transport, *, volcano: bool) -> tuple[Caller, Writer]:
+    def _kept(self, ssn: Session, transport: Transport, *, volcano: bool) -> tuple[Caller, QuestionWriter]:
         """The connections and what was written before; kept as long as the scheduler runs."""
         settings = self.settings
         dialect = "volcano" if volcano and settings.dialect == "both" else settings.dialect
         paths = tuple(sorted(settings.verbs.items()))
         key = (transport, paths, dialect, settings.names_only, volcano)
         memory = ssn.memory_of(self.name)
-        kept: tuple[Any, Caller, Writer] | None = memory.get(_KEPT)
+        kept: tuple[Any, Caller, QuestionWriter] | None = memory.get(_KEPT)
         if kept is None or kept[0] != key:
             if kept is not None:
                 close(kept[1])
@@ -116,36 +104,39 @@ class Extender(Plugin):
                 from pumice.extender.asking.client import Client  # slow to load: only who asks over HTTP pays for it
 
                 caller = Client(transport, dict(paths), DIALECTS[dialect], guarded=not volcano)
-            kept = memory[_KEPT] = (key, caller, Writer(dialect, names_only=settings.names_only))
+            kept = memory[_KEPT] = (key, caller, QuestionWriter(dialect, names_only=settings.names_only))
+        kept[2].begin()
         return kept[1], kept[2]
 
-    def _binder(self, context: ExtenderContext, caller: Caller) -> ExtenderBinder:
+    def _binder(self, extender: ExtenderSession, caller: Caller) -> ExtenderBinder:
         """The binder; it outlives the session, because binds are carried out after it."""
-        binder: ExtenderBinder | None = context.memory.get(_BINDER)
+        binder: ExtenderBinder | None = extender.memory.get(_BINDER)
         if binder is None or binder.caller is not caller:
-            binder = context.memory[_BINDER] = ExtenderBinder(self.name, caller, context.writer, context.tasks.concerns)
+            binder = extender.memory[_BINDER] = ExtenderBinder(
+                self.name, caller, extender.writer, extender.tasks.concerns
+            )
         return binder
 
-    def _opened(self, ssn: Session, context: ExtenderContext) -> Outcome:
+    def _opened(self, ssn: Session, extender: ExtenderSession) -> VerbOutcome:
         """Send the cluster; YES if the session goes on, NO if its jobs must wait, NEUTRAL if the extender is off."""
         try:
-            context.calls.ask(ON_SESSION_OPEN, context.writer.snapshot(ssn.state))
+            extender.ask_body(ON_SESSION_OPEN, extender.writer.snapshot(ssn.state))
         except CallFailed:
-            return context.outcome(ON_SESSION_OPEN)
-        return Outcome.YES
+            return extender.outcome(ON_SESSION_OPEN)
+        return VerbOutcome.YES
 
-    def _hold(self, ssn: Session, context: ExtenderContext) -> None:
+    def _hold(self, ssn: Session, extender: ExtenderSession) -> None:
         """No job that the extender manages is scheduled in this cycle."""
         said = f"extender {self.name} could not be told of the session"
 
         def job_valid(job: Job) -> Verdict:
-            return reject(said, ReasonCode.EXTENDER_UNAVAILABLE) if context.tasks.holds(job) else PASS
+            return reject(said, ReasonCode.EXTENDER_UNAVAILABLE) if extender.tasks.holds(job) else PASS
 
         def job_enqueueable(job: Job) -> int | Verdict:
-            return reject(said, ReasonCode.EXTENDER_UNAVAILABLE) if context.tasks.holds(job) else 0
+            return reject(said, ReasonCode.EXTENDER_UNAVAILABLE) if extender.tasks.holds(job) else 0
 
         ssn.add_job_valid_fn(self.name, job_valid)
-        if context.has(JOB_ENQUEUEABLE):
+        if extender.has(JOB_ENQUEUEABLE):
             ssn.add_job_enqueueable_fn(self.name, job_enqueueable)
 
 
@@ -157,4 +148,4 @@ def close_clients(memory: Mapping[str, Mapping[str, Any]]) -> None:
             close(kept[1])
 
 
-__all__ = ["CALLERS", "Extender", "Settings", "close_clients"]
+__all__ = ["CALLERS", "Extender", "ExtenderSettings", "close_clients"]

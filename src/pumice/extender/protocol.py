@@ -7,7 +7,7 @@ check and the pages follow from this table. A new verb is one row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, Final, Generic, TypeVar
 
 from pumice.extender import answers as a
@@ -16,7 +16,7 @@ from pumice.extender.answers import Answer
 A_co = TypeVar("A_co", bound=Answer, covariant=True)
 
 
-class Kind(Enum):
+class PartKind(StrEnum):
     """What a part of a question is."""
 
     TASK = "Task"
@@ -30,23 +30,15 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MessagePart:
     """One field of a question: its name on the wire, what stands there, and whether it is a list."""
 
     name: str
-    kind: Kind
+    kind: PartKind
     many: bool = False
 
 
-class Whose(Enum):
-    """Who asks a verb."""
-
-    VOLCANO = "Volcano"
-    PUMICE = "Pumice"
-    KUBE = "kube-scheduler"
-
-
-class Outcome(Enum):
+class VerbOutcome(Enum):
     """What a call without a usable answer is taken for. NO: refused, not ready, overused, nobody may go."""
 
     NO = "no"
@@ -54,10 +46,14 @@ class Outcome(Enum):
     NEUTRAL = "no opinion"
 
 
-TASK, NODE = Part("task", Kind.TASK), Part("node", Kind.NODE)
-JOB, QUEUE = Part("job", Kind.JOB), Part("queue", Kind.QUEUE)
-NODES, TASKS = Part("nodes", Kind.NODE, many=True), Part("tasks", Kind.TASK, many=True)
-EVICTOR, EVICTEES = Part("evictor", Kind.TASK), Part("evictees", Kind.TASK, many=True)
+TASK, NODE = MessagePart("task", PartKind.TASK), MessagePart("node", PartKind.NODE)
+JOB, QUEUE = MessagePart("job", PartKind.JOB), MessagePart("queue", PartKind.QUEUE)
+NODES, TASKS = MessagePart("nodes", PartKind.NODE, many=True), MessagePart("tasks", PartKind.TASK, many=True)
+JOBS, QUEUES = MessagePart("jobs", PartKind.JOB, many=True), MessagePart("queues", PartKind.QUEUE, many=True)
+VICTIMS = (MessagePart("evictor", PartKind.TASK), MessagePart("evictees", PartKind.TASK, many=True))
+GPUS, SCORES = MessagePart("gpus", PartKind.GPU, many=True), MessagePart("nodeScore", PartKind.SCORES)
+SNAPSHOT, CANDIDATES = MessagePart("snapshot", PartKind.SNAPSHOT), MessagePart("candidates", PartKind.CANDIDATES)
+NO, YES, NEUTRAL = VerbOutcome.NO, VerbOutcome.YES, VerbOutcome.NEUTRAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,225 +62,105 @@ class Verb(Generic[A_co]):
 
     name: str
     question: str
-    parts: tuple[Part, ...]
+    parts: tuple[MessagePart, ...]
     answer: type[A_co]
-    points: tuple[str, ...] = ()
-    """The extension points that it carries; the first is where its answer is registered."""
-    whose: Whose = Whose.VOLCANO
-    failed: Outcome = Outcome.NO
-    ignored: Outcome = Outcome.NEUTRAL
-    as_volcano: tuple[Outcome, Outcome] | None = None
+    points: tuple[str, ...] = ("",)
+    """The extension points that it carries, its own name unless said otherwise; the first is where it is asked."""
+    failed: VerbOutcome = NO
+    ignored: VerbOutcome = NEUTRAL
+    as_volcano: tuple[VerbOutcome, VerbOutcome] | None = None
     """``failed`` and ``ignored`` under ``compat: volcano``, where they differ."""
     once: bool = False
     """It changes something: not sent again after a lost connection, and asked twice it may be answered otherwise."""
-    no: str = ""
-    """What a no without a word is told as; ``{0.name}`` is the first thing that was asked about."""
-    asked: str = ""
-    """How often a real Volcano asks it."""
+
+    def __post_init__(self) -> None:
+        if self.points == ("",):
+            own = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in self.name)
+            object.__setattr__(self, "points", (own,))
 
     def __str__(self) -> str:
         return self.name
 
-    def outcome(self, *, ignored: bool, volcano: bool) -> Outcome:
+    def outcome(self, *, ignored: bool, volcano: bool) -> VerbOutcome:
         """What a failed call is taken for."""
         failed, neutral = self.as_volcano if volcano and self.as_volcano else (self.failed, self.ignored)
         return neutral if ignored else failed
 
 
-_NO, _YES, _NEUTRAL = Outcome.NO, Outcome.YES, Outcome.NEUTRAL
 _FILTER = ("batch_predicate", "predicate", "pre_predicate")
 _SCORE = ("batch_node_order", "node_order", "node_map", "node_reduce", "node_pre_order")
 _EVENTS = ("event handlers",)
+_EMPTY = (NO, YES)
+"""To Volcano an error leaves nobody in this tier, and an ignored one permits."""
 
 ON_SESSION_OPEN: Final = Verb(
-    "onSessionOpen",
-    "A session opens on this cluster.",
-    (Part("snapshot", Kind.SNAPSHOT),),
-    a.Acknowledged,
-    ignored=_YES,
-    as_volcano=(_NEUTRAL, _YES),
-    once=True,
-    asked="once a cycle, with the whole cluster",
+    "onSessionOpen", "A session opens here.", (SNAPSHOT,), a.Acknowledged, (), NO, YES, (NEUTRAL, YES), once=True
 )
-ON_SESSION_CLOSE: Final = Verb(
-    "onSessionClose", "The session is over.", (), a.Acknowledged, failed=_NEUTRAL, once=True, asked="once a cycle"
-)
-PREDICATE: Final = Verb(
-    "predicate", "May the task go to the node?", (TASK, NODE), a.Refusal, _FILTER, asked="once per task and node"
-)
-PRIORITIZE: Final = Verb(
-    "prioritize",
-    "How good are the nodes for the task?",
-    (TASK, NODES),
-    a.Scores,
-    _SCORE,
-    asked="once per task, with its candidate nodes",
-)
+ON_SESSION_CLOSE: Final = Verb("onSessionClose", "The session is over.", (), a.Acknowledged, (), NEUTRAL, once=True)
+PREDICATE: Final = Verb("predicate", "May the task go to the node?", (TASK, NODE), a.NodeRefusal, _FILTER)
+PRIORITIZE: Final = Verb("prioritize", "How good are the nodes for the task?", (TASK, NODES), a.Scores, _SCORE)
 PREEMPTABLE: Final = Verb(
-    "preemptable",
-    "Which of the evictees may be preempted for the evictor?",
-    (EVICTOR, EVICTEES),
-    a.Victims,
-    ("preemptable",),
-    as_volcano=(_NO, _YES),
-    asked="once per preemptor and node",
+    "preemptable", "Which of the evictees may be preempted for the evictor?", VICTIMS, a.Victims, as_volcano=_EMPTY
 )
 RECLAIMABLE: Final = Verb(
-    "reclaimable",
-    "Which of the evictees may be reclaimed for the evictor?",
-    (EVICTOR, EVICTEES),
-    a.Victims,
-    ("reclaimable",),
-    as_volcano=(_NO, _YES),
-    asked="once per reclaimer and node",
+    "reclaimable", "Which of the evictees may be reclaimed for the evictor?", VICTIMS, a.Victims, as_volcano=_EMPTY
 )
-QUEUE_OVERUSED: Final = Verb(
-    "queueOverused",
-    "Is the queue above its share?",
-    (QUEUE,),
-    a.Overused,
-    ("overused",),
-    no="the extender says that queue {0.name} is above its share",
-    asked="several times per queue and action",
-)
-JOB_ENQUEUEABLE: Final = Verb(
-    "jobEnqueueable",
-    "May the job be let into its queue?",
-    (JOB,),
-    a.Vote,
-    ("job_enqueueable",),
-    as_volcano=(_NO, _YES),
-    no="the extender says no to jobEnqueueable",
-    asked="once per waiting job, with its tasks four times over",
-)
+QUEUE_OVERUSED: Final = Verb("queueOverused", "Is the queue above its share?", (QUEUE,), a.Overused, ("overused",))
+JOB_ENQUEUEABLE: Final = Verb("jobEnqueueable", "May the job be let into its queue?", (JOB,), a.Vote, as_volcano=_EMPTY)
 JOB_ENQUEUED: Final = Verb(
-    "jobEnqueued",
-    "The job was let into its queue.",
-    (JOB,),
-    a.Acknowledged,
-    ("job_enqueued",),
-    failed=_NEUTRAL,
-    once=True,
-    asked="once per job that is let in",
+    "jobEnqueued", "The job was let into its queue.", (JOB,), a.Acknowledged, failed=NEUTRAL, once=True
 )
 JOB_READY: Final = Verb(
-    "jobReady",
-    "May the job's placements be committed?",
-    (JOB,),
-    a.Verdict,
-    ("job_ready",),
-    as_volcano=(_YES, _NO),
-    no="the extender says the job is not ready",
-    asked="several times per job, with its tasks four times over",
+    "jobReady", "May the job's placements be committed?", (JOB,), a.VerdictAnswer, as_volcano=(YES, NO)
 )
-ALLOCATE_FUNC: Final = Verb(
-    "allocateFunc", "The task was placed, for now.", (TASK,), a.Error, _EVENTS, once=True, asked="once per placement"
-)
+ALLOCATE_FUNC: Final = Verb("allocateFunc", "The task was placed, for now.", (TASK,), a.Error, _EVENTS, once=True)
 DEALLOCATE_FUNC: Final = Verb(
-    "deallocateFunc",
-    "The task's placement was taken back, for now.",
-    (TASK,),
-    a.Error,
-    _EVENTS,
-    once=True,
-    asked="once per placement undone or eviction",
+    "deallocateFunc", "The task's placement was taken back, for now.", (TASK,), a.Error, _EVENTS, once=True
 )
 BATCH_PREDICATE: Final = Verb(
-    "batchPredicate", "On which nodes may the task go?", (TASK, NODES), a.Refusals, _FILTER, Whose.PUMICE
+    "batchPredicate", "On which nodes may the task go?", (TASK, NODES), a.NodeRefusals, _FILTER
 )
-BIND: Final = Verb("bind", "Bind the task to the node.", (TASK, NODE), a.Error, (), Whose.PUMICE, once=True)
-JOB_PIPELINED: Final = Verb(
-    "jobPipelined",
-    "May the job's promised places be kept?",
-    (JOB,),
-    a.Vote,
-    ("job_pipelined",),
-    Whose.PUMICE,
-    no="the extender says no to jobPipelined",
-)
-JOB_VALID: Final = Verb(
-    "jobValid",
-    "Is the job worth trying?",
-    (JOB,),
-    a.Verdict,
-    ("job_valid",),
-    Whose.PUMICE,
-    no="the extender says the job is not valid",
-)
-ALLOCATABLE: Final = Verb(
-    "allocatable",
-    "May the queue take the task?",
-    (QUEUE, TASK),
-    a.Verdict,
-    ("allocatable",),
-    Whose.PUMICE,
-    no="the extender keeps it out of {0.name}",
-)
+BIND: Final = Verb("bind", "Bind the task to the node.", (TASK, NODE), a.Error, (), once=True)
+JOB_PIPELINED: Final = Verb("jobPipelined", "May the job's promised places be kept?", (JOB,), a.Vote)
+JOB_VALID: Final = Verb("jobValid", "Is the job worth trying?", (JOB,), a.VerdictAnswer)
+ALLOCATABLE: Final = Verb("allocatable", "May the queue take the task?", (QUEUE, TASK), a.VerdictAnswer)
 BEST_NODE: Final = Verb(
-    "bestNode",
-    "Which of the scored nodes is it to be?",
-    (TASK, Part("nodeScore", Kind.SCORES)),
-    a.BestNode,
-    ("best_node",),
-    Whose.PUMICE,
-    failed=_NEUTRAL,
+    "bestNode", "Which of the scored nodes is it to be?", (TASK, SCORES), a.BestNode, failed=NEUTRAL
 )
 VICTIM_TASKS: Final = Verb(
-    "victimTasks",
-    "Which of the tasks should go though nobody waits for their room?",
-    (TASKS,),
-    a.Victims,
-    ("victim_tasks",),
-    Whose.PUMICE,
-    failed=_NEUTRAL,
+    "victimTasks", "Which tasks should go though nobody waits for their room?", (TASKS,), a.Victims, failed=NEUTRAL
 )
 GPU_ORDER: Final = Verb(
-    "gpuOrder",
-    "How good are the devices of the node for the task?",
-    (TASK, NODE, Part("gpus", Kind.GPU, many=True)),
-    a.GpuScores,
-    ("gpu_order",),
-    Whose.PUMICE,
+    "gpuOrder", "How good are the devices of the node for the task?", (TASK, NODE, GPUS), a.GpuScores
 )
-JOB_ORDER: Final = Verb(
-    "jobOrder",
-    "In which order do the jobs come?",
-    (Part("jobs", Kind.JOB, many=True),),
-    a.Ranks,
-    ("job_order",),
-    Whose.PUMICE,
-    failed=_NEUTRAL,
-)
-TASK_ORDER: Final = Verb(
-    "taskOrder", "In which order do the tasks come?", (TASKS,), a.Ranks, ("task_order",), Whose.PUMICE, failed=_NEUTRAL
-)
-QUEUE_ORDER: Final = Verb(
-    "queueOrder",
-    "In which order do the queues come?",
-    (Part("queues", Kind.QUEUE, many=True),),
-    a.Ranks,
-    ("queue_order",),
-    Whose.PUMICE,
-    failed=_NEUTRAL,
-)
+JOB_ORDER: Final = Verb("jobOrder", "In which order do the jobs come?", (JOBS,), a.Ranks, failed=NEUTRAL)
+TASK_ORDER: Final = Verb("taskOrder", "In which order do the tasks come?", (TASKS,), a.Ranks, failed=NEUTRAL)
+QUEUE_ORDER: Final = Verb("queueOrder", "In which order do the queues come?", (QUEUES,), a.Ranks, failed=NEUTRAL)
 PREEMPT: Final = Verb(
-    "preempt",
-    "Is there anything against these victims, node by node?",
-    (TASK, Part("candidates", Kind.CANDIDATES)),
-    a.Candidates,
-    ("preemptable",),
-    Whose.KUBE,
+    "preempt", "Is anything against these victims, by node?", (TASK, CANDIDATES), a.Candidates, ("preemptable",)
 )
 
 VERBS: Final[dict[str, Verb[Any]]] = dict(
     sorted((thing.name, thing) for key, thing in list(globals().items()) if key.isupper() and isinstance(thing, Verb))
 )
 """Every verb by its name."""
-VOLCANO_VERBS: Final = frozenset(name for name, verb in VERBS.items() if verb.whose is Whose.VOLCANO)
-"""The twelve that a real Volcano asks."""
-ASKED: Final = tuple(name for name, verb in VERBS.items() if verb.whose is not Whose.KUBE)
-"""Those that have an argument of their own: ``extender.<verb>Verb``."""
-
+ASKED: Final = tuple(name for name in VERBS if name != PREEMPT.name)
+"""Those that have an argument of their own: ``extender.<verb>Verb``. The other is kube-scheduler's."""
+VOLCANO_VERBS: Final = {
+    "onSessionOpen": "once a cycle, with the whole cluster",
+    "onSessionClose": "once a cycle",
+    "predicate": "once per task and node",
+    "prioritize": "once per task, with its candidate nodes",
+    "preemptable": "once per preemptor and node",
+    "reclaimable": "once per reclaimer and node",
+    "queueOverused": "several times per queue and action",
+    "jobEnqueueable": "once per waiting job, with its tasks four times over",
+    "jobEnqueued": "once per job that is let in",
+    "jobReady": "several times per job, with its tasks four times over",
+    "allocateFunc": "once per placement",
+    "deallocateFunc": "once per placement undone or eviction",
+}
+"""The twelve that a real Volcano asks, and how often."""
 KUBE_PATHS: Final[dict[str, Verb[Any]]] = {
     "filter": BATCH_PREDICATE,
     "prioritize": PRIORITIZE,

@@ -1,4 +1,4 @@
 """Any Plugin class as an HTTP extender: the ASGI application and its options, under the names that users import."""
 
 from pumice.extender.answering.app import app as app
-from pumice.extender.answering.options import Options as Options
+from pumice.extender.answering.intake import Options as Options

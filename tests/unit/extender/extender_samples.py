@@ -6,7 +6,7 @@ from typing import Any
 
 from pumice.extender import answers as a
 from pumice.extender import protocol as p
-from pumice.extender.asking.writer import Writer
+from pumice.extender.asking.writer import QuestionWriter
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.intents import Bind
@@ -112,7 +112,7 @@ def cluster() -> ClusterState:
 
 def question(verb: p.Verb[Any], dialect: str, *, names_only: bool = False) -> bytes:
     """A question about the cluster of the samples."""
-    state, writer = cluster(), Writer(dialect, names_only=names_only)
+    state, writer = cluster(), QuestionWriter(dialect, names_only=names_only)
     task, victim = state.tasks["uid-0"], state.tasks["uid-9"]
     if verb is p.ON_SESSION_OPEN:
         return writer.snapshot(state)
@@ -140,21 +140,21 @@ def question(verb: p.Verb[Any], dialect: str, *, names_only: bool = False) -> by
 ANSWERS: dict[str, a.Answer] = {
     "onSessionOpen": a.Acknowledged(),
     "onSessionClose": a.Acknowledged(),
-    "predicate": a.Refusal(text="no licence for <gpu-1>", code=2),
+    "predicate": a.NodeRefusal(text="no licence for <gpu-1>", code=2),
     "prioritize": a.Scores(scores={"gpu-1": 99.5, "cpu-1": 7.0}),
     "preemptable": a.Victims(status=1, uids=["uid-9"]),
     "reclaimable": a.Victims(status=1, uids=[]),
     "queueOverused": a.Overused(overused=True, message="above its share by 2 cores"),
     "jobEnqueueable": a.Vote(status=-1, message="not today"),
     "jobEnqueued": a.Acknowledged(),
-    "jobReady": a.Verdict(status=True),
+    "jobReady": a.VerdictAnswer(status=True),
     "allocateFunc": a.Error(),
     "deallocateFunc": a.Error(error="cannot free"),
-    "batchPredicate": a.Refusals(errors={"cpu-1": "no device"}, codes={"cpu-1": 3}, fitting=["gpu-1"]),
+    "batchPredicate": a.NodeRefusals(errors={"cpu-1": "no device"}, codes={"cpu-1": 3}, fitting=["gpu-1"]),
     "bind": a.Error(error="node is gone"),
     "jobPipelined": a.Vote(status=1),
-    "jobValid": a.Verdict(status=False, reason="NotEnoughPods", message="0 of 1 tasks"),
-    "allocatable": a.Verdict(status=False, message="above its capability"),
+    "jobValid": a.VerdictAnswer(status=False, reason="NotEnoughPods", message="0 of 1 tasks"),
+    "allocatable": a.VerdictAnswer(status=False, message="above its capability"),
     "bestNode": a.BestNode(node_name="cpu-1"),
     "victimTasks": a.Victims(status=1, uids=["uid-9"]),
     "gpuOrder": a.GpuScores(scores={"0": 0.25, "1": 1}),

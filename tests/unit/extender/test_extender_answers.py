@@ -18,16 +18,16 @@ from pumice.extender.fields import MAX_BODY, MAX_DEPTH, WireError
 @pytest.mark.parametrize(
     ("verb", "body", "response"),
     [
-        (v.PREDICATE, b'{"status": "no", "code": 2}', m.Refusal(text="no", code=2)),
-        (v.PREDICATE, b'{"code": 2, "errorMessage": "no"}', m.Refusal(text="no", code=2)),
-        (v.PREDICATE, b'{"status": "", "errorMessage": "no"}', m.Refusal(text="no")),
-        (v.PREDICATE, b'{"STATUS": "no", "Code": 3}', m.Refusal(text="no", code=3)),
-        (v.PREDICATE, '{"ſtatus": "no"}'.encode(), m.Refusal(text="no")),
-        (v.PREDICATE, b'{"status": "a", "Status": "b"}', m.Refusal(text="b")),
-        (v.PREDICATE, b'{"code": null, "other": [1, {}]}', m.Refusal()),
-        (v.PREDICATE, b" null", m.Refusal()),
-        (v.PREDICATE, b'{"code": 3}{"code": 4}', m.Refusal(code=3)),
-        (v.PREDICATE, b'\n{"status": "\xff"}\x00', m.Refusal(text="\ufffd")),
+        (v.PREDICATE, b'{"status": "no", "code": 2}', m.NodeRefusal(text="no", code=2)),
+        (v.PREDICATE, b'{"code": 2, "errorMessage": "no"}', m.NodeRefusal(text="no", code=2)),
+        (v.PREDICATE, b'{"status": "", "errorMessage": "no"}', m.NodeRefusal(text="no")),
+        (v.PREDICATE, b'{"STATUS": "no", "Code": 3}', m.NodeRefusal(text="no", code=3)),
+        (v.PREDICATE, '{"ſtatus": "no"}'.encode(), m.NodeRefusal(text="no")),
+        (v.PREDICATE, b'{"status": "a", "Status": "b"}', m.NodeRefusal(text="b")),
+        (v.PREDICATE, b'{"code": null, "other": [1, {}]}', m.NodeRefusal()),
+        (v.PREDICATE, b" null", m.NodeRefusal()),
+        (v.PREDICATE, b'{"code": 3}{"code": 4}', m.NodeRefusal(code=3)),
+        (v.PREDICATE, b'\n{"status": "\xff"}\x00', m.NodeRefusal(text="\ufffd")),
         (
             v.PRIORITIZE,
             b'{"nodeScore": {"a": 1, "b": 0.5, "c": null}}',
@@ -45,8 +45,8 @@ from pumice.extender.fields import MAX_BODY, MAX_DEPTH, WireError
             b'{"status": 1, "victims": [{"UID": "u", "Job": 5}]}',
             m.Victims(status=1, uids=["u"]),
         ),
-        (v.JOB_READY, b'{"status": true}', m.Verdict(status=True)),
-        (v.JOB_READY, b"{}", m.Verdict(status=False)),
+        (v.JOB_READY, b'{"status": true}', m.VerdictAnswer(status=True)),
+        (v.JOB_READY, b"{}", m.VerdictAnswer(status=False)),
         (v.QUEUE_OVERUSED, b'{"Overused": true}', m.Overused(overused=True)),
         (v.JOB_ENQUEUED, b'{"anything": 1}', m.Acknowledged()),
         (v.BIND, b'{"Error": "taken"}', m.Error(error="taken")),
@@ -54,12 +54,12 @@ from pumice.extender.fields import MAX_BODY, MAX_DEPTH, WireError
         (
             v.BATCH_PREDICATE,
             b'{"errors": {"a": "no"}, "code": {"a": 2, "b": 3}}',
-            m.Refusals(errors={"a": "no"}, codes={"a": 2, "b": 3}),
+            m.NodeRefusals(errors={"a": "no"}, codes={"a": 2, "b": 3}),
         ),
         (
             v.BATCH_PREDICATE,
             b'{"nodenames": ["c"], "failedNodes": {"a": "no"}, "failedAndUnresolvableNodes": {"b": "never"}}',
-            m.Refusals(
+            m.NodeRefusals(
                 errors={"a": "no", "b": "never"},
                 codes={"a": 2, "b": 3},
                 fitting=["c"],
@@ -119,7 +119,7 @@ def test_a_long_bad_value_is_cut_in_the_message() -> None:
 def test_an_answer_may_be_as_large_as_volcano_allows_and_no_larger() -> None:
     body = b'{"status": ""}'
     largest = body + b" " * (MAX_BODY - len(body))
-    assert decode(v.PREDICATE.name, v.PREDICATE.answer, largest) == m.Refusal()
+    assert decode(v.PREDICATE.name, v.PREDICATE.answer, largest) == m.NodeRefusal()
     with pytest.raises(WireError, match="answer: must not be larger than 10485760 bytes, got 10485761"):
         decode(v.PREDICATE.name, v.PREDICATE.answer, largest + b" ")
 
@@ -131,8 +131,8 @@ def _nested(levels: int) -> bytes:
 
 def test_an_answer_may_nest_as_deep_as_allowed_and_no_deeper() -> None:
     wide = b'{"y": "[[[[", "z": [' + b"{}," * 500 + b"{}]}"
-    assert decode(v.PREDICATE.name, v.PREDICATE.answer, wide) == m.Refusal()
-    assert decode(v.PREDICATE.name, v.PREDICATE.answer, _nested(MAX_DEPTH)) == m.Refusal()
+    assert decode(v.PREDICATE.name, v.PREDICATE.answer, wide) == m.NodeRefusal()
+    assert decode(v.PREDICATE.name, v.PREDICATE.answer, _nested(MAX_DEPTH)) == m.NodeRefusal()
     for levels in (MAX_DEPTH + 1, 5_000, 1_000_000):
         with pytest.raises(WireError, match="extender predicate: answer: must not nest deeper than 100 levels"):
             decode(v.PREDICATE.name, v.PREDICATE.answer, _nested(levels))
@@ -191,9 +191,9 @@ def test_no_json_value_raises_anything_but_a_wire_error(value: Any) -> None:
 
 
 def test_a_batch_answer_gives_code_and_reason_for_each_node_that_does_not_fit() -> None:
-    answer = m.Refusals(errors={"a": "no", "b": "never"}, codes={"b": 3, "c": 2})
+    answer = m.NodeRefusals(errors={"a": "no", "b": "never"}, codes={"b": 3, "c": 2})
     assert answer.refused("abcd") == {"a": (1, "no"), "b": (3, "never"), "c": (2, "refused with code 2")}
-    only = m.Refusals(fitting=["a"])
+    only = m.NodeRefusals(fitting=["a"])
     assert only.refused("ab") == {"b": (2, "not among the nodes that fit")}
 
 

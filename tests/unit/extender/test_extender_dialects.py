@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from extender_samples import NODE, POD, question
@@ -66,7 +66,7 @@ def test_the_example_of_the_documentation_is_read() -> None:
     assert (task.key, task.requests.milli_cpu, task.requests.memory) == ("default/task-1", 2000, 4 * 2**30)
     assert node is not None
     assert (node.allocatable["cpu"], node.allocatable.memory) == (8, 16 * 2**30)
-    answer = DIALECTS["documented"].write_answer(p.PREDICATE, a.Refusal())
+    answer = DIALECTS["documented"].write_answer(p.PREDICATE, a.NodeRefusal())
     assert answer == b'{"code":0,"errorMessage":""}'
 
 
@@ -166,7 +166,7 @@ def test_a_bad_question_is_refused_with_verb_and_rule(verb: p.Verb[Any], fields:
 
 @pytest.mark.parametrize("field", ["NodeNameToVictims", "nodeToVictims"])
 def test_kube_schedulers_victims_are_read_whole_or_by_uid(field: str) -> None:
-    whole = read(p.PREEMPT, Pod=POD, **{field: {"n1": {"Pods": [POD], "NumPDBViolations": 1}}})
+    whole = read(p.PREEMPT, Pod=POD, **cast("Any", {field: {"n1": {"Pods": [POD], "NumPDBViolations": 1}}}))
     (victims,) = whole["candidates"].values()
     assert (victims.tasks[0].uid, victims.violations) == ("uid-0", 1)
     by_uid = {"n1": {"Pods": [{"UID": "u"}], "NumPDBViolations": 0}}
@@ -183,15 +183,15 @@ def test_kube_schedulers_names_are_read_in_any_case(fields: dict[str, Any]) -> N
 
 def test_kube_scheduler_gets_back_names_or_nodes_and_whole_scores() -> None:
     kube = DIALECTS["kube"]
-    refused = a.Refusals(errors={"b": "full"}, codes={"b": 2, "c": 3}, fitting=["a"])
+    refused = a.NodeRefusals(errors={"b": "full"}, codes={"b": 2, "c": 3}, fitting=["a"])
     named = json.loads(kube.write_answer(p.BATCH_PREDICATE, refused))
     assert (named["NodeNames"], named["FailedNodes"]) == (["a"], {"b": "full"})
     assert named["FailedAndUnresolvableNodes"] == {"c": "code 3"}
     node = read(p.BATCH_PREDICATE, Pod=POD, Nodes={"items": [NODE]})["nodes"][0]
-    whole = json.loads(kube.write_answer(p.BATCH_PREDICATE, a.Refusals(fitting=["gpu-1"], echoed=[node.raw])))
+    whole = json.loads(kube.write_answer(p.BATCH_PREDICATE, a.NodeRefusals(fitting=["gpu-1"], echoed=[node.raw])))
     assert (whole["Nodes"]["items"], whole["NodeNames"]) == ([NODE], None)
     with pytest.raises(WireError, match="must name the nodes that fit"):
-        kube.write_answer(p.BATCH_PREDICATE, a.Refusals())
+        kube.write_answer(p.BATCH_PREDICATE, a.NodeRefusals())
     scores = json.loads(kube.write_answer(p.PRIORITIZE, a.Scores(scores={"b": 2.5, "a": -0.4})))
     assert scores == [{"Host": "a", "Score": 0}, {"Host": "b", "Score": 3}]
     with pytest.raises(WireError, match="number nan: JSON has no such number"):

@@ -15,7 +15,7 @@ from extender_samples import ANSWERS, cluster, question
 from pumice.extender.answering.reader import QuestionReader
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answers import Victims
-from pumice.extender.asking.writer import Writer
+from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import DIALECTS, recognise
 from pumice.extender.protocol import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS
 
@@ -30,7 +30,7 @@ def _path(dialect: str, verb: str, part: str) -> Path:
 def _written(dialect: str, verb: str) -> dict[str, bytes]:
     answer = ANSWERS[verb]
     if isinstance(answer, Victims) and answer.uids and dialect != "kube":
-        victim = Writer(dialect).task(cluster().tasks["uid-9"])
+        victim = QuestionWriter(dialect).task(cluster().tasks["uid-9"])
         answer = msgspec.structs.replace(answer, echoed=[msgspec.Raw(victim)])
     return {
         "request": question(VERBS[verb], dialect),
@@ -75,7 +75,7 @@ def test_a_cluster_that_was_told_is_told_on_as_it_was(dialect: str) -> None:
     body = question(ON_SESSION_OPEN, dialect)
     told = ToldState()
     told.load(DIALECTS[dialect].read_snapshot(body))
-    again = msgspec.json.decode(Writer("documented").snapshot(told.state))
+    again = msgspec.json.decode(QuestionWriter("documented").snapshot(told.state))
     first = msgspec.json.decode(question(ON_SESSION_OPEN, "documented"))
     assert again == first
 

@@ -12,11 +12,11 @@ import pytest
 from pumice.extender import gojson
 from pumice.extender.answering.reader import QuestionReader
 from pumice.extender.answering.told_state import ToldState
-from pumice.extender.answers import Acknowledged, Refusal, Scores, Victims, decode
-from pumice.extender.asking.writer import Writer
+from pumice.extender.answers import Acknowledged, NodeRefusal, Scores, Victims, decode
+from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import DIALECTS, recognise
 from pumice.extender.fields import WireError
-from pumice.extender.protocol import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, Kind
+from pumice.extender.protocol import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, PartKind
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.task import Task
@@ -84,9 +84,10 @@ def test_what_volcano_tells_is_what_the_state_holds(name: str) -> None:
     told = ToldState()
     if verb is ON_SESSION_OPEN:
         told.load(asked.parts["snapshot"])
-        assert _differs(json.loads(Writer("volcano").snapshot(told.state)), request) == []
+        assert _differs(json.loads(QuestionWriter("volcano").snapshot(told.state)), request) == []
         return
-    things = {Kind.TASK: told.task, Kind.NODE: told.node, Kind.JOB: told.job, Kind.QUEUE: told.queue}
+    things: dict[PartKind, Any] = {PartKind.TASK: told.task, PartKind.NODE: told.node}
+    things |= {PartKind.JOB: told.job, PartKind.QUEUE: told.queue}
     for part in verb.parts:
         given = asked.parts[part.name]
         thing = [things[part.kind](one) for one in given] if part.many else things[part.kind](given)
@@ -114,7 +115,7 @@ def test_a_recorded_answer_is_read(name: str) -> None:
         case Scores():
             assert answer.error == said["errorMessage"]
             assert (answer.scores or {}) == said.get("nodeScore", {})
-        case Refusal():
+        case NodeRefusal():
             assert (answer.text, answer.code) == (said["status"], said["code"])
         case _:
             told = {"status", "overused"} & said.keys()

@@ -8,13 +8,13 @@ import pytest
 
 from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
-from pumice.extender.asking.settings import Settings, Transport, read_settings
+from pumice.extender.asking.settings import ExtenderSettings, Transport, read_settings
 from pumice.extender.plugin import Extender
 from pumice.framework.plugin import Arguments
 from pumice.model.selectors import label_selector_matches
 
 
-def _read(**given: Any) -> Settings:
+def _read(**given: Any) -> ExtenderSettings:
     return read_settings(Arguments({f"extender.{name}": value for name, value in given.items()}))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pumice.engine.rows import NodeRows
 from pumice.extender.asking.caller import CallFailed
-from pumice.extender.asking.writer import Writer
+from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.protocol import ALLOCATE_FUNC, BATCH_PREDICATE, BEST_NODE, PREDICATE
 from pumice.model import api
 from pumice.model.events import Seen
@@ -47,7 +47,7 @@ def state() -> ClusterState:
     return state
 
 
-def _nodes(writer: Writer, state: ClusterState, extra: list[int] | None = None) -> dict[str, Any]:
+def _nodes(writer: QuestionWriter, state: ClusterState, extra: list[int] | None = None) -> dict[str, Any]:
     """Name -> the node as it is told."""
     task = state.tasks["uid-wait"]
     rows = NodeRows(
@@ -59,7 +59,7 @@ def _nodes(writer: Writer, state: ClusterState, extra: list[int] | None = None) 
 
 @pytest.mark.parametrize("dialect", ["documented", "both"])
 def test_a_placement_shows_in_the_next_question(state: ClusterState, dialect: str) -> None:
-    writer = Writer(dialect)
+    writer = QuestionWriter(dialect)
     assert _nodes(writer, state)["n2"]["used"]["cpu"] == 0
     state.set_status(state.tasks["uid-wait"], TaskStatus.ALLOCATED, state.nodes["n2"])
     after = _nodes(writer, state)
@@ -69,7 +69,7 @@ def test_a_placement_shows_in_the_next_question(state: ClusterState, dialect: st
 
 @pytest.mark.parametrize("dialect", ["volcano", "both"])
 def test_new_labels_of_a_running_pod_show_in_the_next_question(state: ClusterState, dialect: str) -> None:
-    writer = Writer(dialect)
+    writer = QuestionWriter(dialect)
     assert _nodes(writer, state)["n1"]["Tasks"]["ml/run"]["Pod"]["metadata"]["labels"] == {"a": "1"}
     _see(state, "Pod", _pod("run", {"a": "2"}, on="n1"))
     assert _nodes(writer, state)["n1"]["Tasks"]["ml/run"]["Pod"]["metadata"]["labels"] == {"a": "2"}
@@ -81,7 +81,7 @@ def test_a_job_that_moves_to_another_queue_is_told_in_it(state: ClusterState, di
         _see(state, "Queue", {"metadata": {"name": name}, "spec": {"weight": 1}})
     _see(state, "PodGroup", _group("a"))
     _see(state, "Pod", _pod("member", {}, group="g"))
-    writer = Writer(dialect)
+    writer = QuestionWriter(dialect)
     task = state.tasks["uid-member"]
     assert json.loads(writer.question(ALLOCATE_FUNC, task))["task"]["queue"] == "a"
     _see(state, "PodGroup", _group("b"))
@@ -90,7 +90,7 @@ def test_a_job_that_moves_to_another_queue_is_told_in_it(state: ClusterState, di
 
 @pytest.mark.parametrize("names_only", [False, True])
 def test_imagined_nodes_are_told_as_they_would_be(state: ClusterState, names_only: bool) -> None:
-    writer = Writer("documented", names_only=names_only)
+    writer = QuestionWriter("documented", names_only=names_only)
     _nodes(writer, state)
     imagined = _nodes(writer, state, [3, 1])
     assert imagined["n1"]["used"]["cpu"] == 0.5 + 3 * 0.5
@@ -99,7 +99,7 @@ def test_imagined_nodes_are_told_as_they_would_be(state: ClusterState, names_onl
 
 def test_amounts_are_told_in_cores_mebibytes_and_whole_units(state: ClusterState) -> None:
     task = state.tasks["uid-wait"]
-    (body,) = Writer("documented").predicate(PREDICATE, task, NodeRows(state.table, np.array([0])))
+    (body,) = QuestionWriter("documented").predicate(PREDICATE, task, NodeRows(state.table, np.array([0])))
     told = json.loads(body)
     assert told["task"]["resources"] == {"cpu": 0.5, "memory": 1024}
     assert told["node"]["allocatable"] == {
@@ -109,13 +109,13 @@ def test_amounts_are_told_in_cores_mebibytes_and_whole_units(state: ClusterState
         "ephemeral-storage": 2**30,
         "hugepages-2Mi": 4 * 2**20,
     }
-    (body,) = Writer("volcano").predicate(PREDICATE, task, NodeRows(state.table, np.array([0])))
+    (body,) = QuestionWriter("volcano").predicate(PREDICATE, task, NodeRows(state.table, np.array([0])))
     scalars = json.loads(body)["node"]["Allocatable"]["ScalarResources"]
     assert scalars == {"ephemeral-storage": 2**30 * 1000, "hugepages-2Mi": 4 * 2**20 * 1000, "pods": 110}
 
 
 def test_a_task_that_was_placed_names_its_node_in_its_pod(state: ClusterState) -> None:
-    writer = Writer("volcano")
+    writer = QuestionWriter("volcano")
     task = state.tasks["uid-wait"]
     assert "nodeName" not in json.loads(writer.task(task))["Pod"]["spec"]
     state.set_status(task, TaskStatus.ALLOCATED, state.nodes["n2"])
@@ -125,5 +125,5 @@ def test_a_task_that_was_placed_names_its_node_in_its_pod(state: ClusterState) -
 
 def test_what_cannot_be_written_is_an_error_of_the_extender(state: ClusterState) -> None:
     with pytest.raises(CallFailed, match="no such number") as failed:
-        Writer("documented").question(BEST_NODE, state.tasks["uid-wait"], {"n1": float("inf")})
+        QuestionWriter("documented").question(BEST_NODE, state.tasks["uid-wait"], {"n1": float("inf")})
     assert failed.value.kind == "request"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -16,10 +20,9 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from pumice.errors import PumiceError
-from pumice.extender.answering.followed import Cluster, NotReady
-from pumice.extender.answering.intake import Intake, Refused, Token
+from pumice.extender.answering.followed import AnsweredCluster, NotReady
+from pumice.extender.answering.intake import Intake, Options, RequestRefused, Token
 from pumice.extender.answering.openapi import all_paths, document
-from pumice.extender.answering.options import Options
 from pumice.extender.answering.policies import Policy, PolicyServer
 from pumice.extender.answering.untold import NotTold
 from pumice.extender.protocol import KUBE_PATHS, Verb
@@ -28,11 +31,15 @@ log = logging.getLogger("pumice.extender.server")
 access = logging.getLogger("pumice.extender.access")
 _JSON: Final = (b"content-type", b"application/json")
 _SESSION: Final = b"x-pumice-session"
+_BUCKETS: Final = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the histogram, in seconds."""
 _MOST_TOLD: Final = 1000
 """Texts of refusals that are remembered, so that each is logged once."""
 
 
-def app(policies: Sequence[Policy], options: Options | None = None, cluster: Cluster | None = None) -> Starlette:
+def app(
+    policies: Sequence[Policy], options: Options | None = None, cluster: AnsweredCluster | None = None
+) -> Starlette:
     """An ASGI application that answers for *policies* (Plugin classes, or functions that build one).
 
     With a *cluster* to follow, questions may name nodes instead of telling of them, and pods are bound through it.
@@ -104,65 +111,63 @@ class Endpoint:
         """One exchange."""
         started = time.perf_counter()
         path = scope["path"].removeprefix(scope.get("root_path", "")).strip("/")
-        verb, prefix = self._verb(path)
-        status, headers = 200, list[tuple[bytes, bytes]]()
+        verb, prefix = self._paths.get(path), ""
+        if verb is None:
+            prefix, _, last = path.rpartition("/")
+            verb = self._paths.get(last)
+        status, headers = 200, [_JSON]
         try:
             answer = await self._answer(scope, receive, verb, path, prefix)
-        except Refused as refused:
-            status, answer, headers = refused.status, _error(str(refused)), [*refused.headers]
-        except NotReady as waiting:
-            status, answer = 503, _error(str(waiting))
-        except NotTold as untold:
-            status, answer = 409, _error(str(untold))
-        except PumiceError as error:
-            status, answer = 400, _error(str(error))
         except Exception as error:
-            log.exception("the answer to %s failed", path)
-            status, answer = 500, _error(f"{type(error).__name__}: {error}")
-        await send(
-            {
-                "type": "http.response.start",
-                "status": status,
-                "headers": [_JSON, (b"content-length", b"%d" % len(answer)), *headers],
-            }
-        )
+            status, text, more = _refusal(error, path)
+            answer = msgspec.json.encode({"errorMessage": text})
+            headers += more
+            self._tell(verb.name if verb is not None else "other", status, text)
+        headers.append((b"content-length", b"%d" % len(answer)))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": answer})
         seconds = time.perf_counter() - started
         self.metrics.answered(verb.name if verb is not None else "other", status, seconds)
-        if status != 200:
-            self._tell(verb.name if verb is not None else "other", status, answer)
         if access.isEnabledFor(logging.INFO):
             access.info("%s", _line(scope, path, status, seconds, len(answer)))
 
-    def _verb(self, path: str) -> tuple[Verb[Any] | None, str]:
-        """The verb that is asked under a path, and what stands before it."""
-        verb = self._paths.get(path)
-        if verb is not None:
-            return verb, ""
-        prefix, _, last = path.rpartition("/")
-        return self._paths.get(last), prefix
-
     async def _answer(self, scope: Scope, receive: Receive, verb: Verb[Any] | None, path: str, prefix: str) -> bytes:
         if scope["type"] != "http" or verb is None:
-            raise Refused(404, f"path {path!r}: not one of {', '.join(sorted(self._paths))}")
+            raise RequestRefused(404, f"path {path!r}: not one of {', '.join(sorted(self._paths))}")
         if scope["method"] != "POST":
-            raise Refused(405, f"method {scope['method']}: must be POST", [(b"allow", b"POST")])
+            raise RequestRefused(405, f"method {scope['method']}: must be POST", [(b"allow", b"POST")])
         given = dict(scope["headers"])
         if self._token is not None:
             self._token.check(given.get(b"authorization", b""))
-        with self._intake:
+        self._intake.begin()
+        body = b""
+        try:
             body = await self._intake.body(given, receive)
-            try:
-                return await self._server.asked(verb, body.content, _caller(scope, given, prefix))
-            finally:
-                body.release()
+            return await self._server.asked(verb, body, _caller(scope, given, prefix))
+        finally:
+            self._intake.end(len(body))
 
-    def _tell(self, verb: str, status: int, answer: bytes) -> None:
+    def _tell(self, verb: str, status: int, text: str) -> None:
         """Log why a question was not answered, once for each verb and text: its caller may drop the body."""
-        text = answer.decode("utf-8", "replace")
         if (verb, text) not in self._told and len(self._told) < _MOST_TOLD:
             self._told.add((verb, text))
-            log.warning("%s was answered with %d: %s", verb, status, _said(answer))
+            log.warning("%s was answered with %d: %s", verb, status, text[:500])
+
+
+def _refusal(error: Exception, path: str) -> tuple[int, str, Sequence[tuple[bytes, bytes]]]:
+    """Status, text and headers of an answer that is none."""
+    match error:
+        case RequestRefused():
+            return error.status, str(error), error.headers
+        case NotReady():
+            return 503, str(error), ()
+        case NotTold():
+            return 409, str(error), ()
+        case PumiceError():
+            return 400, str(error), ()
+        case _:
+            log.error("the answer to %s failed", path, exc_info=error)
+            return 500, f"{type(error).__name__}: {error}", ()
 
 
 def _caller(scope: Scope, given: dict[bytes, bytes], prefix: str) -> str:
@@ -174,40 +179,41 @@ def _caller(scope: Scope, given: dict[bytes, bytes], prefix: str) -> str:
 
 
 class ServerMetrics:
-    """Questions answered, by verb and status, and how long they took; in Prometheus' text form."""
+    """Questions answered, by verb and status, and how long they took; made into Prometheus' form for a scrape only."""
 
     def __init__(self) -> None:
+        self._answered: Counter[tuple[str, int]] = Counter()
+        self._seconds: dict[str, list[float]] = {}
         self._registry = CollectorRegistry()
-        self._answered = Counter(
-            "pumice_extender_server_requests", "Questions answered.", ["verb", "status"], registry=self._registry
-        )
-        self._seconds = Histogram(
-            "pumice_extender_server_seconds", "Time to answer a question.", ["verb"], registry=self._registry
-        )
-        self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._registry.register(self)
 
     def answered(self, verb: str, status: int, seconds: float) -> None:
         """Count one answer."""
-        children = self._children.get((verb, status))
-        if children is None:
-            children = (self._answered.labels(verb, str(status)), self._seconds.labels(verb))
-            self._children[verb, status] = children
-        children[0].inc()
-        children[1].observe(seconds)
+        self._answered[verb, status] += 1
+        known = self._seconds.get(verb)
+        if known is None:
+            known = self._seconds[verb] = [0.0] * (len(_BUCKETS) + 2)  # the last is the sum
+        known[bisect_left(_BUCKETS, seconds)] += 1
+        known[-1] += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """What prometheus_client asks for."""
+        answered = CounterMetricFamily(
+            "pumice_extender_server_requests", "Questions answered.", labels=["verb", "status"]
+        )
+        for (verb, status), times in self._answered.items():
+            answered.add_metric([verb, str(status)], times)
+        yield answered
+        seconds = HistogramMetricFamily("pumice_extender_server_seconds", "Time to answer.", labels=["verb"])
+        for verb, known in self._seconds.items():
+            bounds = [*(str(bound) for bound in _BUCKETS), "+Inf"]
+            seconds.add_metric([verb], list(zip(bounds, accumulate(known[:-1]), strict=True)), known[-1])
+        yield seconds
 
     def text(self) -> bytes:
         """Everything, for a scrape."""
         found: bytes = generate_latest(self._registry)
         return found
-
-
-def _error(text: str) -> bytes:
-    return msgspec.json.encode({"errorMessage": text})
-
-
-def _said(answer: bytes) -> str:
-    said: str = msgspec.json.decode(answer)["errorMessage"]
-    return said[:500]
 
 
 def _line(scope: Scope, path: str, status: int, seconds: float, size: int) -> str:

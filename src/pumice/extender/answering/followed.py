@@ -18,7 +18,7 @@ from pumice.model.task import Task
 from pumice.ports import Binder, EventSource
 
 
-class Cluster(EventSource, Binder, Protocol):
+class AnsweredCluster(EventSource, Binder, Protocol):
     """A cluster to answer questions about: its events, and a way to bind."""
 
     def trouble(self) -> str:
@@ -39,7 +39,9 @@ class FollowedState(ToldState):
     the next question.
     """
 
-    def __init__(self, cluster: Cluster, clock: Clock | None = None) -> None:
+    followed = True
+
+    def __init__(self, cluster: AnsweredCluster, clock: Clock | None = None) -> None:
         super().__init__(clock)
         self.cluster = cluster
         self.complete = True

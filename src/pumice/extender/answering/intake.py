@@ -1,4 +1,4 @@
-"""What comes in over HTTP before it is read: how much, how long, from whom, packed how."""
+"""How policies are served, and what comes in before it is read: how much, how long, from whom, packed how."""
 
 from __future__ import annotations
 
@@ -6,19 +6,59 @@ import asyncio
 import hmac
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pumice.extender.answering.options import Options
+from pumice.errors import InvalidInput
+from pumice.extender.dialects import DIALECTS
+from pumice.extender.protocol import VERBS
 
 if TYPE_CHECKING:
     from starlette.types import Receive
 
+MEBI: Final = 2**20
 _PACKED_LARGE: Final = 64 * 1024
 """Bytes of a packed body from which it is unpacked beside the event loop."""
+_LATER: Final = (b"retry-after", b"1")
 
 
-class Refused(Exception):
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What an operator may set.
+
+    :raises InvalidInput: an unknown verb or dialect, or a limit that is none.
+    """
+
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Verb -> the path under which it is asked, where that is not its own name."""
+    dialect: str = ""
+    """The only dialect that is understood; empty: every question is answered in the dialect it came in."""
+    max_body: int = 256 * MEBI
+    """Bytes of a request; a snapshot of a large cluster is large."""
+    max_in_flight: int = 512 * MEBI
+    """Bytes of all requests that are being received or answered at one time."""
+    max_connections: int = 1024
+    """Exchanges at one time; who comes beyond is told to come again."""
+    body_timeout: float = 30.0
+    """Seconds in which a request must have come whole."""
+    token_file: Path | None = None
+    """Questions must carry the bearer token that stands in this file."""
+    compat: str | None = None
+    """``volcano``: the served policies run with Volcano's own behaviour."""
+
+    def __post_init__(self) -> None:
+        if self.dialect and self.dialect not in DIALECTS:
+            raise InvalidInput(f"dialect: must be one of {', '.join(DIALECTS)}, got {self.dialect!r}")
+        for verb in self.paths:
+            if verb not in VERBS:
+                raise InvalidInput(f"verb {verb!r}: not one of {', '.join(VERBS)}")
+        for name in ("max_body", "max_in_flight", "max_connections", "body_timeout"):
+            if getattr(self, name) <= 0:
+                raise InvalidInput(f"{name}: must be above 0, got {getattr(self, name)}")
+
+
+class RequestRefused(Exception):
     """A question that is not even read."""
 
     def __init__(self, status: int, text: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
@@ -34,113 +74,86 @@ class Intake:
         self._exchanges = 0
         self._in_flight = 0
 
-    def __enter__(self) -> None:
+    def begin(self) -> None:
         """One more exchange.
 
         :raises Refused: there are too many at this time.
         """
         if self._exchanges >= self._options.max_connections:
-            raise Refused(503, f"{self._exchanges} questions are being answered; come again", [(b"retry-after", b"1")])
+            raise RequestRefused(503, f"{self._exchanges} questions are being answered; come again", [_LATER])
         self._exchanges += 1
 
-    def __exit__(self, *_: object) -> None:
+    def end(self, size: int) -> None:
+        """The exchange is over, and so many bytes of its body are let go."""
         self._exchanges -= 1
+        self._in_flight -= size
 
-    async def body(self, headers: Mapping[bytes, bytes], receive: Receive) -> Body:
-        """The whole body, unpacked; its bytes count until it is let go.
+    async def body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+        """The whole body, unpacked; its bytes count until the exchange is over.
 
         :raises Refused: it is too large, comes too slowly, breaks off, or is packed in another way.
         """
         most, length = self._options.max_body, headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > most:
-            raise Refused(413, f"the question has {int(length)} bytes; at most {most} are read")
+            raise RequestRefused(413, f"the question has {int(length)} bytes; at most {most} are read")
+        message = await receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):  # nearly always
+            content: bytes = message.get("body", b"")
+            self._take(0, content)
+        else:
+            content = await self._parts(message, receive)
         encoding = headers.get(b"content-encoding", b"identity").lower()
-        if encoding not in (b"gzip", b"identity"):
-            raise Refused(415, f"content encoding {encoding.decode('latin-1')!r}: must be gzip or none")
-        body = Body(self)
+        return content if encoding == b"identity" else await self._unpacked(encoding, content)
+
+    async def _parts(self, message: Mapping[str, Any], receive: Receive) -> bytes:
+        """A body that comes in parts."""
+        parts, size = list[bytes](), 0
         try:
-            message = await receive()
-            if message["type"] == "http.request" and not message.get("more_body", False):  # nearly always
-                body.add(message.get("body", b""), most)
-            else:
-                async with asyncio.timeout(self._options.body_timeout):
-                    await self._rest(message, receive, body)
-            if encoding == b"gzip":
-                await body.unpack(most)
+            async with asyncio.timeout(self._options.body_timeout):
+                while message["type"] != "http.disconnect":
+                    part = message.get("body", b"")
+                    size = self._take(size, part)
+                    parts.append(part)
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+                    message = await receive()
+            raise RequestRefused(400, "the connection was closed before the whole question came")
         except TimeoutError:
-            body.release()
             seconds = self._options.body_timeout
-            raise Refused(408, f"the question did not come within {seconds} s", [(b"connection", b"close")]) from None
+            self._in_flight -= size
+            raise RequestRefused(
+                408, f"the question did not come within {seconds} s", [(b"connection", b"close")]
+            ) from None
         except BaseException:
-            body.release()
+            self._in_flight -= size
             raise
-        return body
 
-    async def _rest(self, message: Mapping[str, object], receive: Receive, body: Body) -> None:
-        while True:
-            if message["type"] == "http.disconnect":
-                raise Refused(400, "the connection was closed before the whole question came")
-            part = message.get("body", b"")
-            body.add(part if isinstance(part, bytes) else b"", self._options.max_body)
-            if not message.get("more_body", False):
-                return
-            message = await receive()
+    async def _unpacked(self, encoding: bytes, packed: bytes) -> bytes:
+        most, content = self._options.max_body, b""
+        try:
+            if encoding != b"gzip":
+                raise RequestRefused(415, f"content encoding {encoding.decode('latin-1')!r}: must be gzip or none")
+            if len(packed) > _PACKED_LARGE:
+                content = await asyncio.to_thread(_unpacked, packed, most)
+            else:
+                content = _unpacked(packed, most)
+        finally:
+            self._in_flight -= len(packed)
+        self._take(0, content)
+        return content
 
-    def take(self, size: int) -> None:
-        """Count so many bytes more.
+    def _take(self, size: int, part: bytes) -> int:
+        """Count one more part of a body that has *size* bytes so far; its size then.
 
-        :raises Refused: together with those of others they are too many.
+        :raises Refused: it is too much, alone or together with those of others.
         """
+        if size + len(part) > self._options.max_body:
+            raise RequestRefused(413, f"the question has more than {self._options.max_body} bytes")
         most = self._options.max_in_flight
-        if self._in_flight + size > most:
-            raise Refused(503, f"more than {most} bytes of questions at one time; come again", [(b"retry-after", b"1")])
-        self._in_flight += size
-
-    def give_back(self, size: int) -> None:
-        """So many bytes are done with."""
-        self._in_flight -= size
-
-
-class Body:
-    """The bytes of one question, counted as long as it is held."""
-
-    def __init__(self, intake: Intake) -> None:
-        self._intake, self._parts, self._size = intake, list[bytes](), 0
-
-    def add(self, part: bytes, most: int) -> None:
-        """Take one more part.
-
-        :raises Refused: that is too much.
-        """
-        if self._size + len(part) > most:
-            raise Refused(413, f"the question has more than {most} bytes")
-        self._intake.take(len(part))
-        self._size += len(part)
-        self._parts.append(part)
-
-    @property
-    def content(self) -> bytes:
-        """All of it."""
-        if len(self._parts) != 1:
-            self._parts = [b"".join(self._parts)]
-        return self._parts[0]
-
-    async def unpack(self, most: int) -> None:
-        """Put what is packed in its place.
-
-        :raises Refused: it is no gzip, or too large when unpacked.
-        """
-        packed = self.content
-        content = (
-            await asyncio.to_thread(_unpacked, packed, most) if len(packed) > _PACKED_LARGE else _unpacked(packed, most)
-        )
-        self.release()
-        self.add(content, most)
-
-    def release(self) -> None:
-        """Let go of it."""
-        self._intake.give_back(self._size)
-        self._parts, self._size = [], 0
+        if self._in_flight + len(part) > most:
+            raise RequestRefused(503, f"more than {most} bytes of questions at one time; come again", [_LATER])
+        self._in_flight += len(part)
+        return size + len(part)
 
 
 class Token:
@@ -160,10 +173,10 @@ class Token:
             if changed != self._read[0]:
                 self._read = (changed, self._path.read_bytes().strip())
         except OSError as error:
-            raise Refused(500, f"the server's token cannot be read: {error.strerror}") from error
+            raise RequestRefused(500, f"the server's token cannot be read: {error.strerror}") from error
         scheme, _, token = authorization.partition(b" ")
         if scheme.lower() != b"bearer" or not self._read[1] or not hmac.compare_digest(token.strip(), self._read[1]):
-            raise Refused(401, "the bearer token is missing or wrong", [(b"www-authenticate", b"Bearer")])
+            raise RequestRefused(401, "the bearer token is missing or wrong", [(b"www-authenticate", b"Bearer")])
 
 
 def _unpacked(body: bytes, most: int) -> bytes:
@@ -171,7 +184,7 @@ def _unpacked(body: bytes, most: int) -> bytes:
     try:
         content = unpacker.decompress(body, most + 1)
     except zlib.error as error:
-        raise Refused(400, f"the question is not gzip: {error}") from error
+        raise RequestRefused(400, f"the question is not gzip: {error}") from error
     if len(content) > most:
-        raise Refused(413, f"the question has more than {most} bytes when unpacked")
+        raise RequestRefused(413, f"the question has more than {most} bytes when unpacked")
     return content

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from msgspec import UnsetType
+
 from pumice.extender import answers as a
 from pumice.extender.answers import Answer
 from pumice.extender.dialects.documented import MOST, MOST_MEMORY
 from pumice.extender.dialects.told import STATUSES
-from pumice.extender.protocol import PREEMPT, VERBS, Kind, Part, Verb
+from pumice.extender.protocol import PREEMPT, VERBS, MessagePart, PartKind, Verb
 
 Schema = dict[str, Any]
 
@@ -104,21 +106,27 @@ _SCHEMAS: Final[dict[str, Schema]] = {
     "Error": _object(("errorMessage",), errorMessage=_TEXT),
 }
 
-_CODE: Final[Schema] = {"type": "integer"}
-_ANSWERS: Final[Mapping[type[Answer], Schema]] = {
-    a.Acknowledged: _object(),
-    a.Refusal: _object(("code", "errorMessage"), code=_CODE, errorMessage=_TEXT),
-    a.Scores: _object(("errorMessage",), nodeScore=_SCORES, errorMessage=_TEXT),
-    a.Refusals: _object(("errors", "code"), errors=_map(_TEXT), code=_map(_CODE)),
-    a.Victims: _object(("status",), status=_CODE, victims=_list(_object((), uid=_TEXT))),
-    a.Vote: _object(("status",), status=_CODE, errorMessage=_TEXT),
-    a.Verdict: _object(("status",), status={"type": "boolean"}, reason=_TEXT, errorMessage=_TEXT),
-    a.Overused: _object(("overused",), overused={"type": "boolean"}, errorMessage=_TEXT),
-    a.Error: _object(("errorMessage",), errorMessage=_TEXT),
-    a.BestNode: _object(("nodeName",), nodeName=_TEXT, errorMessage=_TEXT),
-    a.GpuScores: _object(("gpuScore",), gpuScore=_SCORES, errorMessage=_TEXT),
-    a.Ranks: _object(("ranks",), ranks=_SCORES),
+_FIELDS: Final[Mapping[Any, Schema]] = {
+    str: _TEXT,
+    a.Why: _TEXT,
+    int: {"type": "integer"},
+    bool: {"type": "boolean"},
+    a.Numbers: _SCORES,
+    a.Numbers | UnsetType | None: _SCORES,
 }
+"""A field of an answer, by its type; texts that are left out where they are empty, and scores, need not be there."""
+_ANSWERS: Final[Mapping[type[Answer], Schema]] = {
+    a.NodeRefusals: _object(("errors", "code"), errors=_map(_TEXT), code=_map(_FIELDS[int])),
+    a.Victims: _object(("status",), status=_FIELDS[int], victims=_list(_object((), uid=_TEXT))),
+}
+"""Answers that are more than their fields."""
+
+
+def _answer(answer: type[Answer]) -> Schema:
+    fields = a.wire_fields(answer)
+    required = tuple(one.encode_name for one in fields if one.type not in (a.Why, a.Numbers | UnsetType | None))
+    return _ANSWERS.get(answer) or _object(required, **{one.encode_name: _FIELDS[one.type] for one in fields})
+
 
 _ERRORS: Final = {
     "400": "The question cannot be read, or an object in it breaks a rule.",
@@ -151,7 +159,7 @@ def document(paths: Mapping[str, Verb[Any]], title: str, *, token: bool) -> dict
 
 def _operation(path: str, verb: Verb[Any]) -> dict[str, Any]:
     error = {"application/json": {"schema": _ref("Error")}}
-    answer = {"description": (verb.answer.__doc__ or "").splitlines()[0], "content": _json(_ANSWERS[verb.answer])}
+    answer = {"description": (verb.answer.__doc__ or "").splitlines()[0], "content": _json(_answer(verb.answer))}
     return {
         "operationId": path,
         "summary": verb.question,
@@ -169,11 +177,11 @@ def _question(verb: Verb[Any]) -> Schema:
     return _object(required, **{part.name: _part(part) for part in verb.parts})
 
 
-_OPTIONAL: Final = (Kind.SCORES, Kind.SNAPSHOT)
+_OPTIONAL: Final = (PartKind.SCORES, PartKind.SNAPSHOT)
 
 
-def _part(part: Part) -> Schema:
-    schema = _SCORES if part.kind is Kind.SCORES else _ref(part.kind.value)
+def _part(part: MessagePart) -> Schema:
+    schema = _SCORES if part.kind is PartKind.SCORES else _ref(part.kind.value)
     if part.many:
         return _or_null(_list(schema))
     return _or_null(schema) if part.kind in _OPTIONAL else schema

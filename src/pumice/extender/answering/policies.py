@@ -10,7 +10,7 @@ from typing import Any, Final
 from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
 from pumice.extender import answers as a
-from pumice.extender.answering.followed import Cluster, FollowedState
+from pumice.extender.answering.followed import AnsweredCluster, FollowedState
 from pumice.extender.answering.reader import Question, QuestionReader
 from pumice.extender.answering.respond import Responder, bind_of
 from pumice.extender.answering.served_session import ServedSession
@@ -105,7 +105,7 @@ class PolicyServer:
         *,
         dialect: str = "",
         compat: str | None = None,
-        cluster: Cluster | None = None,
+        cluster: AnsweredCluster | None = None,
     ) -> None:
         """*policies*: Plugin classes (built without arguments) or functions that build one. *cluster*: is followed,
         so that questions need not tell of it, and binds the pods that no policy binds.
@@ -157,7 +157,7 @@ class PolicyServer:
             answer = await self._bind(self._followed, question)
         else:
             answer = self._respond(question, caller)
-            if self._followed is not None and isinstance(answer, a.Refusals) and not answer.fitting:
+            if self._followed is not None and isinstance(answer, a.NodeRefusals) and not answer.fitting:
                 await asyncio.sleep(SECOND_THOUGHT)
                 answer = self._respond(question, caller)
         return question.dialect.write_answer(question.verb, answer)
@@ -207,7 +207,7 @@ class PolicyServer:
     def points(self) -> dict[str, set[Scope]]:
         """The points at which the policies register, with the scopes they declare; found on an empty cluster."""
         told = ToldState()
-        told.load(ToldSnapshot())
+        told.followed = told.complete = True
         session = open_session(self._builders, told, Runtime(), self._compat)
         found = {point: {callback.scope for callback in callbacks} for point, callbacks in session.registered().items()}
         if session.handlers:
@@ -216,7 +216,7 @@ class PolicyServer:
 
     def not_carried(self, dialect: str) -> list[str]:
         """Points of the policies that callers in *dialect* do not ask: a real Volcano has twelve verbs, no more."""
-        asked = VOLCANO_VERBS if dialect == "volcano" else DIALECTS[dialect].carries
+        asked = frozenset(VOLCANO_VERBS) if dialect == "volcano" else DIALECTS[dialect].carries
         return sorted(point for point in self.points() if not asked & set(carriers(point)))
 
     def needs_one_worker(self) -> list[str]:

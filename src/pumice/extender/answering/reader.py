@@ -9,7 +9,7 @@ import msgspec
 from pumice.extender.dialects import DIALECTS, Dialect, dialect_of
 from pumice.extender.dialects.dialect import MESSAGE
 from pumice.extender.fields import check_depth, read
-from pumice.extender.protocol import BATCH_PREDICATE, ON_SESSION_CLOSE, ON_SESSION_OPEN, PREDICATE, Kind, Verb
+from pumice.extender.protocol import BATCH_PREDICATE, ON_SESSION_CLOSE, ON_SESSION_OPEN, PREDICATE, PartKind, Verb
 
 _KEPT: Final = 64 * 2**20
 """Bytes of objects that are kept, in all."""
@@ -32,7 +32,7 @@ class QuestionReader:
     def __init__(self, dialect: str = "") -> None:
         """*dialect*: the only one understood; empty: all."""
         self._only = DIALECTS[dialect] if dialect else None
-        self._known: dict[tuple[str, Kind, bytes], Any] = {}
+        self._known: dict[tuple[str, PartKind, bytes], Any] = {}
         self._dialects: dict[tuple[tuple[str, ...], bytes], Dialect] = {}
         self._size = 0
 
@@ -56,7 +56,7 @@ class QuestionReader:
             return Question(verb, dialect, {"snapshot": dialect.read_snapshot(body)})
         return Question(verb, dialect, dialect.read(verb, message, self.known))
 
-    def known(self, dialect: Dialect, kind: Kind, raw: msgspec.Raw) -> Any:
+    def known(self, dialect: Dialect, kind: PartKind, raw: msgspec.Raw) -> Any:
         """What a part tells; the same object for the same bytes.
 
         :raises WireError: nested too deep.

@@ -16,12 +16,12 @@ from pumice.extender.answering.served_session import ServedSession
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answers import Answer
 from pumice.extender.dialects.told import ToldNode, ToldTask, ToldVictims
-from pumice.extender.protocol import Kind, Part, Verb
+from pumice.extender.protocol import MessagePart, PartKind, Verb
 from pumice.framework.points import Point
 from pumice.framework.points import table as t
 from pumice.model.intents import Bind
 from pumice.model.node import Node
-from pumice.model.reason import Unfit, reason_of
+from pumice.model.reason import Unfit
 from pumice.model.task import Task
 
 _UNSEEN: Final = "the extender has not seen this node yet"
@@ -45,23 +45,23 @@ class Responder:
         things = [self._thing(part, parts[part.name]) for part in verb.parts]
         return _GENERIC[verb.answer](self, verb, things)
 
-    def _thing(self, part: Part, told: Any) -> Any:
+    def _thing(self, part: MessagePart, told: Any) -> Any:
         """A part of a question as plugins see it."""
-        by_kind: dict[Kind, Callable[[Any], Any]] = {
-            Kind.TASK: self._told.task,
-            Kind.NODE: self._told.node,
-            Kind.JOB: self._told.job,
-            Kind.QUEUE: self._told.queue,
+        by_kind: dict[PartKind, Callable[[Any], Any]] = {
+            PartKind.TASK: self._told.task,
+            PartKind.NODE: self._told.node,
+            PartKind.JOB: self._told.job,
+            PartKind.QUEUE: self._told.queue,
         }
         one = by_kind[part.kind]
         return [one(item) for item in told] if part.many else one(told)
 
     # -- by the kind of answer ------------------------------------------------------------------------------------
-    def _verdict(self, verb: Verb[Any], things: list[Any]) -> a.Verdict:
+    def _verdict(self, verb: Verb[Any], things: list[Any]) -> a.VerdictAnswer:
         said = self._ssn.ask(_point(verb), *things)
         if said.passed:
-            return a.Verdict(status=True)
-        return a.Verdict(status=False, reason=said.reason, message=said.text)
+            return a.VerdictAnswer(status=True)
+        return a.VerdictAnswer(status=False, reason=said.reason, message=said.text)
 
     def _overused(self, verb: Verb[Any], things: list[Any]) -> a.Overused:
         said = self._ssn.ask(_point(verb), *things)
@@ -95,18 +95,18 @@ class Responder:
         return a.Ranks(ranks=ranks)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
-    def _predicate(self, parts: dict[str, Any]) -> a.Refusal:
-        refused = self._refusals(parts["task"], [parts["node"]])
-        if not refused:
-            return _FITS
-        ((code, text),) = refused.values()
-        return a.Refusal(text=text, code=code)
+    def _predicate(self, parts: dict[str, Any]) -> a.NodeRefusal:
+        node, task = self._told.node(parts["node"]), self._told.task(parts["task"])
+        if node is None:
+            return a.NodeRefusal(text=_UNSEEN, code=a.UNSCHEDULABLE)
+        ((code, text),) = self._ssn.objections(task, [node])
+        return a.NodeRefusal(text=text, code=code) if text else _FITS
 
-    def _batch_predicate(self, parts: dict[str, Any]) -> a.Refusals:
+    def _batch_predicate(self, parts: dict[str, Any]) -> a.NodeRefusals:
         nodes: list[ToldNode] = parts["nodes"]
         refused = self._refusals(parts["task"], nodes)
         fitting = [node for node in nodes if node.name not in refused]
-        return a.Refusals(
+        return a.NodeRefusals(
             errors={name: text for name, (_, text) in refused.items()},
             codes={name: code for name, (code, _) in refused.items()},
             fitting=[node.name for node in fitting],
@@ -117,16 +117,8 @@ class Responder:
         """Code and reason by node name, the first objection; a node that the cluster has not shown is refused."""
         known = self._nodes(nodes)
         task = self._told.task(told)
-        refused = {}
-        if known:
-            before = self._ssn.pre_predicate(task)
-            if not before:
-                refused = {node.name: (int(before.code), before.text or "refused") for node in known}
-            else:
-                for node, number in zip(known, self._ssn.objections(task, known), strict=True):
-                    if number:
-                        reason = reason_of(number)
-                        refused[node.name] = (int(reason.code), reason.text or "refused")
+        said = self._ssn.objections(task, known) if known else []
+        refused = {node.name: no for node, no in zip(known, said, strict=True) if no[1]}
         if len(known) < len(nodes):
             names = {node.name for node in known}
             refused |= {node.name: (a.UNSCHEDULABLE, _UNSEEN) for node in nodes if node.name not in names}
@@ -214,7 +206,7 @@ def bind_of(parts: dict[str, Any]) -> Bind:
     return Bind(pod.key, pod.metadata.uid, parts["node"].name)
 
 
-_FITS: Final = a.Refusal()
+_FITS: Final = a.NodeRefusal()
 
 
 def _point(verb: Verb[Any]) -> Point[..., Any, Any]:
@@ -229,7 +221,7 @@ def _echoed(asked: Sequence[ToldTask], chosen: Sequence[Task]) -> a.Victims:
 
 
 _GENERIC: Final[dict[type[Answer], Callable[[Responder, Verb[Any], list[Any]], Answer]]] = {
-    a.Verdict: Responder._verdict,
+    a.VerdictAnswer: Responder._verdict,
     a.Overused: Responder._overused,
     a.Vote: Responder._vote,
     a.Acknowledged: Responder._acknowledge,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -19,10 +19,17 @@ from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
+from pumice.model.reason import FITS, Reason, reason_of
 from pumice.model.resources import Resources
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
+
+_NONE: Final = (0, "")
+
+
+def _said(reason: Reason) -> tuple[int, str]:
+    return int(reason.code), reason.text or "refused"
 
 
 class ServedFailures(Failures):
@@ -54,7 +61,7 @@ class ServedSession(Session):
     def __init__(self, told: ToldState, runtime: Runtime, compat: Compat) -> None:
         self.untold: NotTold | None = None
         self._told = told
-        view = StateView(told.state, told.table, told.complete)
+        view = StateView(told.state, told.table, complete=told.complete, followed=told.followed)
         super().__init__(cast("ClusterState", view), runtime=runtime, compat=compat)
         if not told.complete:  # who asks knows the cluster's disruption budgets, and minds them
             self.budgets = Budgets(self.state, as_volcano=True)
@@ -84,10 +91,13 @@ class ServedSession(Session):
     def _make_failures(self) -> Failures:
         return ServedFailures(self)
 
-    def objections(self, task: Task, nodes: list[Node]) -> list[int]:
-        """The first objection to each node, as a reason number; 0 for none."""
-        found: list[int] = self.search.evaluator.first_objection(task, self.rows(nodes)).tolist()
-        return found
+    def objections(self, task: Task, nodes: list[Node]) -> list[tuple[int, str]]:
+        """Code and text of the first objection to each node; no text for none."""
+        before = self.pre_predicate(task)
+        if not before:
+            return [(int(before.code), before.text or "refused")] * len(nodes)
+        numbers = self.search.evaluator.first_objection(task, self.rows(nodes)).tolist()
+        return [_NONE if number == FITS else _said(reason_of(number)) for number in numbers]
 
     def all_scores(self, task: Task, nodes: list[Node]) -> dict[str, float]:
         """Scores by node, all plugins together.
@@ -108,5 +118,18 @@ class ServedSession(Session):
 
     def rows(self, nodes: list[Node]) -> NodeRows:
         """Some nodes as rows."""
-        table = cast("NodeTable", self._told.table)
-        return NodeRows(table, np.array([node.row for node in nodes], dtype=np.intp))
+        return ServedRows(cast("NodeTable", self._told.table), nodes)
+
+
+class ServedRows(NodeRows):
+    """Rows of nodes that are at hand."""
+
+    __slots__ = ("_nodes",)
+
+    def __init__(self, table: NodeTable, nodes: list[Node]) -> None:
+        super().__init__(table, np.array([node.row for node in nodes], dtype=np.intp))
+        self._nodes = nodes
+
+    @property
+    def nodes(self) -> list[Node]:
+        return self._nodes

@@ -13,7 +13,7 @@ else:  # httptools, where it is installed: three times the calls per second
 MOST_CONNECTIONS: Final = 1024
 """Connections at one time; who comes beyond is not listened to."""
 HEADER_SECONDS: Final = 10.0
-"""Seconds in which the headers of a question must have come."""
+"""Seconds in which the headers of a question, and the first of its body, must have come."""
 HEADER_BYTES: Final = 64 * 1024
 """Bytes of them."""
 
@@ -32,29 +32,35 @@ class BoundedProtocol(HttpProtocol):
         if len(self.connections) > self.most_connections:
             transport.close()
         else:
-            self._await_headers()
+            self._await()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a question: while its headers come they are counted and timed."""
+        """Bytes of a question: until its body begins they are timed, until its headers are there counted."""
         before = self.cycle
-        if self._waits is None and (before is None or before.response_complete):
-            self._await_headers()
-        if self._waits is not None:
+        fresh = before is None or before.response_complete
+        if fresh:
             self._bytes += len(data)
             if self._bytes > HEADER_BYTES and b"\r\n\r\n" not in data:
                 self.transport.close()
                 return
         super().data_received(data)
-        if self.cycle is not before:  # the headers are there
+        now = self.cycle
+        if now is before:
+            waits = fresh  # for the rest of the headers
+        else:
+            self._bytes = 0
+            waits = now.more_body and not now.body  # for the first of the body
+        if not waits:
             self._forget()
+        elif self._waits is None:
+            self._await()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
         self._forget()
         super().connection_lost(exc)
 
-    def _await_headers(self) -> None:
-        self._bytes = 0
+    def _await(self) -> None:
         self._waits = self.loop.call_later(self.header_seconds, self.transport.close)
 
     def _forget(self) -> None:
@@ -63,6 +69,9 @@ class BoundedProtocol(HttpProtocol):
             self._waits = None
 
 
-def settings(**given: Any) -> dict[str, Any]:
+def settings(max_connections: int = MOST_CONNECTIONS, **given: Any) -> dict[str, Any]:
     """What uvicorn is told: our protocol, no trust in headers that say where a caller is."""
-    return {"http": BoundedProtocol, "ws": "none", "lifespan": "off", "proxy_headers": False, **given}
+    http: type[BoundedProtocol] = BoundedProtocol
+    if max_connections != MOST_CONNECTIONS:
+        http = type("ServedProtocol", (BoundedProtocol,), {"most_connections": max_connections})
+    return {"http": http, "ws": "none", "lifespan": "off", "proxy_headers": False, **given}

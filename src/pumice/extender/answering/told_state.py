@@ -33,6 +33,9 @@ class ToldState:
     a cluster.
     """
 
+    followed = False
+    """Whether the cluster itself tells of everything."""
+
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._forget()

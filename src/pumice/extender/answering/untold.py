@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NoReturn
 
 from pumice.errors import PumiceError
+from pumice.model.api import AnyObject
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -66,8 +67,10 @@ class UntoldNode(Node):
 _LEDGERS: Final = frozenset({"idle", "used", "releasing", "pipelined", "evicted", "assumed", "pod_count"})
 _CLUSTER: Final = frozenset(
     {"queues", "jobs", "session_jobs", "tasks", "total", "used_total", "keep_sum", "namespaces", "objects"}
-    | {"total_resources", "kind"}
+    | {"total_resources"}
 )
+_IN_SNAPSHOTS: Final = frozenset({"ResourceQuota"})
+"""Kinds that the state only keeps, and that snapshots bring."""
 
 
 class TableView:
@@ -83,10 +86,13 @@ class TableView:
 
 
 class StateView:
-    """The state as a served policy sees it: without a snapshot nothing that speaks of the whole cluster."""
+    """The state as a served policy sees it: without a snapshot nothing that speaks of the whole cluster.
 
-    def __init__(self, state: ClusterState, table: TableView, complete: bool) -> None:
-        self._state, self.table, self._complete = state, table, complete
+    A snapshot tells of jobs, tasks, nodes, queues and quotas; of other kinds (hyper-nodes, claims, budgets) none does.
+    """
+
+    def __init__(self, state: ClusterState, table: TableView, *, complete: bool, followed: bool) -> None:
+        self._state, self.table, self._complete, self._followed = state, table, complete, followed
 
     def __getattr__(self, name: str) -> Any:
         if name in _CLUSTER and not self._complete:
@@ -94,7 +100,13 @@ class StateView:
         return getattr(self._state, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("_state", "table", "_complete"):
+        if name in ("_state", "table", "_complete", "_followed"):
             super().__setattr__(name, value)
         else:
             setattr(self._state, name, value)
+
+    def kind(self, name: str) -> dict[str, AnyObject]:
+        """See `ClusterState.kind`."""
+        if not (self._followed or (self._complete and name in _IN_SNAPSHOTS)):
+            raise NotTold(f"the cluster's objects of kind {name}")
+        return self._state.kind(name)

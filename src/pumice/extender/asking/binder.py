@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pumice.errors import PumiceError
 from pumice.extender.asking.caller import Caller, CallFailed, call
-from pumice.extender.asking.writer import Writer
+from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.protocol import BIND
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Bind
@@ -35,7 +35,7 @@ class ExtenderBinder:
     (what was to be bound -> the node that the pod has, empty if none); without it the bind is simply sent once more.
     """
 
-    def __init__(self, name: str, caller: Caller, writer: Writer, wants: Callable[[Task], bool]) -> None:
+    def __init__(self, name: str, caller: Caller, writer: QuestionWriter, wants: Callable[[Task], bool]) -> None:
         self.name = name
         self.read_back: Callable[[Bind], str] | None = None
         self.caller, self._writer, self._wants = caller, writer, wants

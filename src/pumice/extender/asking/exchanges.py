@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from pumice.extender.dialects import DIALECTS
 from pumice.extender.protocol import PREEMPT, Verb
 
 A = TypeVar("A", bound=Answer)
+X = TypeVar("X")
 
 
 def exchange(extender: str, verb: Verb[Any], body: bytes, answer: Answer | CallFailed) -> dict[str, Any]:
@@ -25,21 +26,47 @@ def exchange(extender: str, verb: Verb[Any], body: bytes, answer: Answer | CallF
     return {**said, "response": msgspec.json.decode(dialect.write_answer(verb, answer))}
 
 
-class ReplayCaller:
-    """Answers from exchanges: each question with what the same question was answered, in order.
+class Recording(Generic[X]):
+    """Exchanges by what was asked: the same question gets the answers that it got, in order, the last again and again.
 
-    A question that was not asked then (another order of tasks, say) gets the next answer of its verb that is left.
+    *loose*: one that was not asked then (another order of tasks, say) gets the next answer to the same verb or path.
+    *once*: but only one that was not given yet.
     """
+
+    def __init__(self, *, loose: bool, once: bool = False) -> None:
+        self._loose, self._once = loose, once
+        self._exact: dict[tuple[str, bytes], deque[X]] = {}
+        self._left: dict[str, list[X]] = {}
+
+    def add(self, what: str, question: bytes, exchange: X) -> None:
+        """One more exchange, after those that are there."""
+        self._exact.setdefault((what, canonical(question)), deque()).append(exchange)
+        self._left.setdefault(what, []).append(exchange)
+
+    def answer(self, what: str, question: bytes) -> X | None:
+        """What was answered, or None."""
+        left = self._left.get(what, [])
+        known = self._exact.get((what, canonical(question)))
+        if known:
+            one = known.popleft() if len(known) > 1 else known[0]
+            if self._once:
+                left[:] = [other for other in left if other is not one]
+            return one
+        if not (self._loose and left):
+            return None
+        return left.pop(0) if self._once or len(left) > 1 else left[0]
+
+
+class ReplayCaller:
+    """Answers from the exchanges of a saved cycle."""
 
     spent = 0.0
     circuit = "closed"
 
     def __init__(self, exchanges: Iterable[dict[str, Any]]) -> None:
-        self._exact: dict[tuple[str, bytes], deque[dict[str, Any]]] = {}
-        self._left: dict[str, list[dict[str, Any]]] = {}
+        self._known: Recording[dict[str, Any]] = Recording(loose=True, once=True)
         for one in exchanges:
-            self._exact.setdefault((one["verb"], canonical(one["request"])), deque()).append(one)
-            self._left.setdefault(one["verb"], []).append(one)
+            self._known.add(one["verb"], msgspec.json.encode(one["request"]), one)
 
     def observed(self) -> list[Observation]:
         """Nothing is measured."""
@@ -50,14 +77,8 @@ class ReplayCaller:
         return [self._one(verb, body) for body in bodies]
 
     def _one(self, verb: Verb[A], body: bytes) -> A | CallFailed:
-        left = self._left.get(verb.name, [])
-        known = self._exact.get((verb.name, canonical(msgspec.json.decode(body))))
-        if known:
-            one = known.popleft() if len(known) > 1 else known[0]
-            left[:] = [other for other in left if other is not one]
-        elif left:
-            one = left.pop(0)
-        else:
+        one = self._known.answer(verb.name, body)
+        if one is None:
             return CallFailed(verb.name, "replay", "this question was not asked when the exchanges were recorded")
         if "failure" in one:
             return CallFailed(verb.name, one["failure"]["kind"], one["failure"]["text"])
@@ -80,6 +101,9 @@ class ReplayCallers:
         return ReplayCaller(self._by_name.get(name, ()))
 
 
-def canonical(value: Any) -> bytes:
-    """JSON data as bytes in which the order of keys does not count."""
-    return msgspec.json.encode(value, order="sorted")
+def canonical(body: bytes) -> bytes:
+    """JSON in which the order of keys does not count; what is no JSON as it is."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(body), order="sorted")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body

@@ -20,7 +20,7 @@ class LoopThread:
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = _new_loop()
                 threading.Thread(target=self._loop.run_forever, name="pumice-extender", daemon=True).start()
             return self._loop
 
@@ -39,6 +39,15 @@ class LoopThread:
     def start(self, work: Coroutine[Any, Any, Any]) -> None:
         """Begin *work* and do not wait for it."""
         asyncio.run_coroutine_threadsafe(work, self._running())
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed: it sends large questions without copying them."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 LOOP = LoopThread()

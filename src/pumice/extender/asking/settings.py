@@ -15,6 +15,9 @@ from pumice.extender.dialects import DIALECTS
 from pumice.extender.protocol import ASKED, VERBS
 from pumice.framework.arguments import Arguments
 from pumice.model.api import LabelSelector, Requirement
+from pumice.model.job import Job
+from pumice.model.selectors import label_selector_matches
+from pumice.model.task import Task, TaskClass
 
 PREFIX: Final = "extender."
 
@@ -56,7 +59,7 @@ class Transport:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExtenderSettings:
     """One extender as the configuration describes it."""
 
     name: str = ""
@@ -82,7 +85,53 @@ class Settings:
         return self.policies.get(verb, self.ignorable)
 
 
-def read_settings(arguments: Arguments) -> Settings:
+class TaskFilter:
+    """Managed resources and the bypass selector of one extender: which tasks it is asked about."""
+
+    def __init__(self, settings: ExtenderSettings) -> None:
+        self._managed, self._bypass = settings.managed, settings.bypass
+
+    def manages(self, task: Task) -> bool:
+        """Does a container (or init container) name a managed resource in requests or limits?
+
+        With no managed resources every task counts.
+        """
+        if not self._managed:
+            return True
+        memo = task.klass.memo
+        known: bool | None = memo.get(("extender", self._managed))
+        if known is None:
+            known = memo["extender", self._managed] = self._named(task.klass)
+        return known
+
+    def concerns(self, task: Task) -> bool:
+        """Is the extender asked about the task?"""
+        if self._bypass is not None and label_selector_matches(self._bypass, task.labels):
+            return False
+        return self.manages(task)
+
+    def bypasses(self, job: Job) -> bool:
+        """Does the bypass selector match every task of the job?"""
+        if self._bypass is None or not job.tasks:
+            return False
+        return all(label_selector_matches(self._bypass, task.labels) for task in job.tasks.values())
+
+    def holds(self, job: Job) -> bool:
+        """Is any task of the job the extender's business?"""
+        return any(self.concerns(task) for task in job.tasks.values())
+
+    def _named(self, klass: TaskClass) -> bool:
+        containers = [*(klass.spec.containers or ()), *(klass.spec.init_containers or ())]
+        return any(
+            name in self._managed
+            for container in containers
+            if container.resources is not None
+            for named in (container.resources.requests, container.resources.limits)
+            for name in named or ()
+        )
+
+
+def read_settings(arguments: Arguments) -> ExtenderSettings:
     """The settings in a plugin's arguments.
 
     :raises InvalidInput: an argument breaks a rule; names it, its value and the rule.
@@ -106,7 +155,7 @@ def read_settings(arguments: Arguments) -> Settings:
     )
     if bool(transport.cert_file) != bool(transport.key_file):
         raise InvalidInput("arguments extender.certFile and extender.keyFile: must be given together")
-    return Settings(
+    return ExtenderSettings(
         name=_text(arguments, "name"),
         transport=transport if url else None,
         verbs=verbs,

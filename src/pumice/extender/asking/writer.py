@@ -15,7 +15,7 @@ from pumice.extender import gojson
 from pumice.extender.asking.caller import CallFailed
 from pumice.extender.dialects import DIALECTS
 from pumice.extender.dialects.kube import Kube
-from pumice.extender.protocol import BIND, ON_SESSION_OPEN, Kind, Part, Verb
+from pumice.extender.protocol import BIND, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.api import Pod
 from pumice.model.intents import Bind
 from pumice.model.job import Job
@@ -26,13 +26,15 @@ from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
 _TASKS_KEPT: Final = 20_000
+_LISTS_KEPT: Final = 8
+"""Sets of rows whose names are kept."""
 
 
-class Writer:
+class QuestionWriter:
     """Writes the questions of one extender.
 
-    A node's JSON is kept until its row changes, a task's until its pod, status, place or queue does; so asking about
-    one task and many nodes costs one task, and only the nodes that changed.
+    A node's JSON is kept until its row or a pod that it lists changes, a task's until its pod, status, place or queue
+    does; so asking about one task and many nodes costs one task, and only the nodes that changed.
     """
 
     def __init__(self, dialect: str, *, names_only: bool = False) -> None:
@@ -45,6 +47,14 @@ class Writer:
         self._tasks: dict[str, tuple[object, int, str, str, bytes]] = {}
         self._imagined: dict[tuple[int, int, int], bytes] = {}
         self._names: dict[str, bytes] = {}
+        self._listed: dict[bytes, list[str]] = {}
+        self._name_lists: dict[bytes, bytes] = {}
+        self._asked: tuple[tuple[object, ...], bytes] = ((), b"")
+        self._looked = False
+
+    def begin(self) -> None:
+        """A session begins: pods may have changed that stand on nodes which did not."""
+        self._asked, self._looked = ((), b""), False
 
     # -- questions ------------------------------------------------------------------------------------------------
     def question(self, verb: Verb[Any], *things: Any) -> bytes:
@@ -60,14 +70,42 @@ class Writer:
 
     def predicate(self, verb: Verb[Any], task: Task, rows: NodeRows) -> list[bytes]:
         """One body per row."""
+        self._forget_changed(rows.table)
         head = self.task(task)
         return [self._talks.question(verb, [head, node]) for node in self._rows(task, rows)]
 
     def nodes(self, verb: Verb[Any], task: Task, rows: NodeRows) -> bytes:
-        """One body for all rows (batchPredicate, prioritize)."""
-        named = self._names_only and rows.extra is None
-        parts: list[bytes | Sequence[bytes]] = [self.task(task), self._rows(task, rows)]
-        return self._talks.question(verb, parts, names_only=named)
+        """One body for all rows (batchPredicate, prioritize: the same, so it is written once for both)."""
+        self._forget_changed(rows.table)
+        extra = rows.extra
+        head = self.task(task)
+        key = (head, task.klass.id, self._at, rows.index.tobytes(), extra.tobytes() if extra is not None else b"")
+        if key != self._asked[0]:
+            named = self._names_only and extra is None
+            parts: list[bytes | Sequence[bytes]] = [head, self._name_list(rows) if named else self._rows(task, rows)]
+            self._asked = (key, self._talks.question(verb, parts, names_only=named))
+        return self._asked[1]
+
+    def names(self, rows: NodeRows) -> list[str]:
+        """The names of rows; made once for the same rows of the same table."""
+        self._forget_changed(rows.table)
+        listed = rows.index.tobytes()
+        known = self._listed.get(listed)
+        if known is None:
+            if len(self._listed) >= _LISTS_KEPT:
+                self._listed.clear()
+                self._name_lists.clear()
+            known = self._listed[listed] = rows.names
+        return known
+
+    def _name_list(self, rows: NodeRows) -> bytes:
+        """The names of rows as a list in JSON."""
+        names, listed = self.names(rows), rows.index.tobytes()
+        known = self._name_lists.get(listed)
+        if known is None:
+            written = b",".join([self._name(name) for name in names])
+            known = self._name_lists[listed] = b"[%b]" % written if names else self._talks.no_items
+        return known
 
     def preempt(self, evictor: Task, evictees: Sequence[Task]) -> bytes:
         """Evictor and candidates in kube-scheduler's form: node by node."""
@@ -88,24 +126,24 @@ class Writer:
             raise CallFailed(ON_SESSION_OPEN.name, "request", f"request: {error}") from error
 
     # -- parts ----------------------------------------------------------------------------------------------------
-    def _part(self, part: Part, thing: Any) -> bytes | list[bytes]:
-        if part.many and part.kind is not Kind.GPU:
+    def _part(self, part: MessagePart, thing: Any) -> bytes | list[bytes]:
+        if part.many and part.kind is not PartKind.GPU:
             return [self._one(part.kind, one) for one in thing]
         return self._one(part.kind, thing)
 
-    def _one(self, kind: Kind, thing: Any) -> bytes:
+    def _one(self, kind: PartKind, thing: Any) -> bytes:
         match kind, thing:
-            case Kind.TASK, Task():
+            case PartKind.TASK, Task():
                 return self.task(thing)
-            case Kind.NODE, Node():
+            case PartKind.NODE, Node():
                 return self._name(thing.name) if self._names_only else self._write_node(thing)
-            case Kind.JOB, Job():
+            case PartKind.JOB, Job():
                 return gojson.encode(self._talks.job(thing, self._whole, named=self._names_only))
-            case Kind.QUEUE, Queue():
+            case PartKind.QUEUE, Queue():
                 return gojson.encode(self._talks.queue(thing))
-            case Kind.GPU, Node():
+            case PartKind.GPU, Node():
                 return gojson.encode([{"index": str(at), "used": 0, "memory": 0} for at in range(int(thing.gpus))])
-            case Kind.SCORES, Mapping():
+            case PartKind.SCORES, Mapping():
                 return gojson.encode(gojson.numbers(thing))
             case _:
                 raise TypeError(f"{kind.value}: cannot be written from {thing!r}")
@@ -135,24 +173,18 @@ class Writer:
 
     def _rows(self, task: Task, rows: NodeRows) -> list[bytes]:
         """The nodes' JSON; imagined ones are always told in full, because nobody can look them up."""
-        self._forget_changed(rows.table)
         if rows.extra is not None:
             return self._imagined_rows(task, rows, rows.extra.tolist())
         if self._names_only:
             return [self._name(name) for name in rows.names]
-        if not self._lists_tasks and len(self._nodes) == len(rows.table.by_name):
-            return [self._nodes[row][0] for row in rows.index.tolist()]
-        return [self._node(node) for node in rows.nodes]
+        known = self._nodes
+        for node in rows.nodes if len(known) < len(rows.table.by_name) else ():
+            if node.row not in known:
+                known[node.row] = (self._write_node(node), self._pods(node))
+        return [known[row][0] for row in rows.index.tolist()]
 
-    def _node(self, node: Node) -> bytes:
-        """A node's JSON; written anew when its row changed, or one of the pods that it lists did."""
-        pods = [task.pod for task in node.tasks.values()] if self._lists_tasks else []
-        known = self._nodes.get(node.row)
-        if known is not None and len(pods) == len(known[1]) and all(map(is_, pods, known[1])):
-            return known[0]
-        body = self._write_node(node)
-        self._nodes[node.row] = (body, pods)
-        return body
+    def _pods(self, node: Node) -> list[Pod]:
+        return [task.pod for task in node.tasks.values()] if self._lists_tasks else []
 
     def _write_node(self, node: Node) -> bytes:
         return gojson.encode(self._talks.node(node, self._whole))
@@ -177,11 +209,18 @@ class Writer:
     def _forget_changed(self, table: NodeTable) -> None:
         """Drop what was written of rows that changed since."""
         at = (table.touched.position, table.changed.position)
+        if not self._looked:
+            self._looked = True
+            if table is self._table and self._lists_tasks:
+                self._forget_moved(table)
         if table is self._table and at == self._at:
             return
         self._imagined.clear()
         touched = table.touched.since(self._at[0]) if table is self._table else None
         changed = table.changed.since(self._at[1]) if table is self._table else None
+        if touched is None or changed is None or changed:
+            self._listed.clear()
+            self._name_lists.clear()
         if touched is None or changed is None:
             self._nodes.clear()
             self._names.clear()
@@ -189,3 +228,11 @@ class Writer:
             for row in touched | changed:
                 self._nodes.pop(row, None)
         self._table, self._at = table, at
+
+    def _forget_moved(self, table: NodeTable) -> None:
+        """Drop what was written of nodes on which a pod is no longer the object that it was."""
+        for row, (_, pods) in list(self._nodes.items()):
+            node = table.nodes[row]
+            now = self._pods(node) if node is not None else []
+            if len(now) != len(pods) or not all(map(is_, now, pods)):
+                del self._nodes[row]

@@ -18,7 +18,7 @@ from pumice.extender.dialects.dialect import Dialect, Written
 from pumice.extender.dialects.documented import DocNumbers, DocQueue, Documented, quantities
 from pumice.extender.dialects.told import ToldQueue, ToldSnapshot
 from pumice.extender.dialects.volcano import GoQueue, GoSnapshot, Volcano
-from pumice.extender.protocol import Kind
+from pumice.extender.protocol import PartKind
 from pumice.model import api
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -78,7 +78,11 @@ class Both(Dialect):
     """Read as Volcano's, with the queue of a task and the amounts of a queue, which only the documentation has."""
 
     name: ClassVar[str] = "both"
-    shapes: ClassVar[dict[Kind, Any]] = {**Volcano.shapes, Kind.QUEUE: BothQueue, Kind.SNAPSHOT: BothSnapshot}
+    shapes: ClassVar[dict[PartKind, Any]] = {
+        **Volcano.shapes,
+        PartKind.QUEUE: BothQueue,
+        PartKind.SNAPSHOT: BothSnapshot,
+    }
 
     def task(self, task: Task) -> Json:
         return {**_DOCUMENTED.task(task), **_VOLCANO.task(task)}

@@ -10,10 +10,10 @@ import msgspec
 
 from pumice.errors import InvalidInput
 from pumice.extender import answers, gojson
-from pumice.extender.answers import Answer, Refusal
+from pumice.extender.answers import Answer, NodeRefusal
 from pumice.extender.dialects.told import ToldSnapshot
 from pumice.extender.fields import WireError, read
-from pumice.extender.protocol import ASKED, ON_SESSION_OPEN, Kind, Part, Verb
+from pumice.extender.protocol import ASKED, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.intents import Bind
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -24,7 +24,7 @@ from pumice.state.cluster import ClusterState
 A = TypeVar("A", bound=Answer)
 Written = Callable[[Task], msgspec.Raw]
 """A task as it stands inside a node or a job; the writer keeps it."""
-Known = Callable[["Dialect", Kind, msgspec.Raw], Any]
+Known = Callable[["Dialect", PartKind, msgspec.Raw], Any]
 """What was read of a part before, byte for byte, or is read now."""
 
 MESSAGE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -41,7 +41,7 @@ class Dialect:
     """The verbs that can be said in it."""
     no_items: ClassVar[bytes] = b"[]"
     """An empty list of objects."""
-    shapes: ClassVar[dict[Kind, Any]] = {}
+    shapes: ClassVar[dict[PartKind, Any]] = {}
     """How each kind of part is read: a struct whose ``told`` gives what it tells."""
 
     def __init__(self) -> None:
@@ -101,9 +101,9 @@ class Dialect:
         self._carried(verb)
         return {part.name: self._part(verb, part, message.get(part.name), known) for part in verb.parts}
 
-    def _part(self, verb: Verb[Any], part: Part, raw: msgspec.Raw | None, known: Known) -> Any:
+    def _part(self, verb: Verb[Any], part: MessagePart, raw: msgspec.Raw | None, known: Known) -> Any:
         try:
-            if part.kind is Kind.SCORES:
+            if part.kind is PartKind.SCORES:
                 return _SCORES.decode(raw or _NULL) or {}
             if part.many:
                 return [known(self, part.kind, item) for item in _LIST.decode(raw or _NULL) or ()]
@@ -113,14 +113,14 @@ class Dialect:
         except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WireError(verb.name, f"request: {part.name}: {error}") from error
 
-    def read_object(self, kind: Kind, raw: msgspec.Raw | bytes) -> Any:
+    def read_object(self, kind: PartKind, raw: msgspec.Raw | bytes) -> Any:
         """One part of a question, as told.
 
         :raises msgspec.DecodeError: not JSON, or a field of the wrong type.
         :raises InvalidInput: a value that breaks a rule.
         """
         told = decoder(self.shapes[kind]).decode(raw).told()
-        return told._replace(raw=raw) if kind in (Kind.TASK, Kind.NODE) else told
+        return told._replace(raw=raw) if kind in (PartKind.TASK, PartKind.NODE) else told
 
     def read_snapshot(self, body: bytes) -> ToldSnapshot:
         """The cluster of an onSessionOpen.
@@ -129,7 +129,7 @@ class Dialect:
         """
         self._carried(ON_SESSION_OPEN)
         try:
-            told: ToldSnapshot = read("onSessionOpen", "request", body, decoder(self.shapes[Kind.SNAPSHOT])).told()
+            told: ToldSnapshot = read("onSessionOpen", "request", body, decoder(self.shapes[PartKind.SNAPSHOT])).told()
         except InvalidInput as error:
             raise WireError("onSessionOpen", f"request: {error}") from error
         return told
@@ -148,7 +148,7 @@ class Dialect:
             body = gojson.encode(self._said(answer))
         except InvalidInput as error:
             raise WireError(verb.name, f"answer: {error}") from error
-        if verb.answer is Refusal:
+        if verb.answer is NodeRefusal:
             self._plain[verb.name] = (answer, body)
         return body
 

@@ -26,7 +26,7 @@ from pumice.extender.dialects.told import (
     named_group,
     named_pod,
 )
-from pumice.extender.protocol import Kind
+from pumice.extender.protocol import PartKind
 from pumice.model import api
 from pumice.model.status import TaskStatus
 
@@ -66,7 +66,9 @@ class DocTask(msgspec.Struct):
         namespace, name, uid, node = self.namespace or "", self.name or "", self.uid or "", self.nodeName or ""
         job, queue = self.job or job, self.queue or queue
         if self.resources is None and self.labels is None and self.annotations is None:
-            return ToldTask(named_pod(namespace, name, uid, job.partition("/")[2]), status, node, queue, bare=True)
+            named = named_pod(namespace, name, uid, job.partition("/")[2])
+            checked(named)
+            return ToldTask(named, status, node, queue, bare=True)
         if negative := [name for name, amount in (self.resources or {}).items() if amount < 0]:
             raise InvalidInput(f"resources {', '.join(negative)}: must not be negative")
         asked = {name: amount for name, amount in quantities(self.resources).items() if name != "pods"}
@@ -110,7 +112,9 @@ class DocNode(msgspec.Struct):
         """
         meta = api.Metadata(name=self.name, labels=self.labels, annotations=self.annotations)
         if self.allocatable is None and self.labels is None and self.annotations is None and self.taints is None:
-            return ToldNode(api.NodeObject(metadata=meta), bare=True)
+            named = api.NodeObject(metadata=meta)
+            checked(named)
+            return ToldNode(named, bare=True)
         listed = quantities(self.allocatable)
         node = api.NodeObject(
             metadata=meta,
@@ -263,11 +267,11 @@ def _phase(status: TaskStatus) -> str:
 class Documented(DocumentedWriting):
     """For services written from the documentation."""
 
-    shapes: ClassVar[dict[Kind, Any]] = {
-        Kind.TASK: DocTask,
-        Kind.NODE: DocNode,
-        Kind.JOB: DocJob,
-        Kind.QUEUE: DocQueue,
-        Kind.GPU: DocGpu,
-        Kind.SNAPSHOT: _Opening,
+    shapes: ClassVar[dict[PartKind, Any]] = {
+        PartKind.TASK: DocTask,
+        PartKind.NODE: DocNode,
+        PartKind.JOB: DocJob,
+        PartKind.QUEUE: DocQueue,
+        PartKind.GPU: DocGpu,
+        PartKind.SNAPSHOT: _Opening,
     }

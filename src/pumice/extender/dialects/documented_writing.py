@@ -10,7 +10,7 @@ from pumice.extender.gojson import numbers
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
-from pumice.model.resources import CPU, MEMORY, PODS, Resources, dim_name
+from pumice.model.resources import CPU, MEMORY, PODS, Resources, dim_name, unit
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
@@ -102,7 +102,7 @@ def amounts(resources: Resources, *, zeros: bool = True, pods: bool = True) -> d
     found: dict[str, int | float] = {"cpu": 0, "memory": 0}
     for d, value in resources.items():
         if (value or zeros or d in (CPU, MEMORY)) and (pods or d != PODS):
-            name = dim_name(d)
-            whole, rest = divmod(value, _MIB)
-            found[name] = resources[name] if d != MEMORY else int(whole) if rest == 0 else value / _MIB
+            per = _MIB if d == MEMORY else unit(d)
+            whole, rest = divmod(value, per)
+            found[dim_name(d)] = int(whole) if rest == 0 else value / per
     return numbers(found)

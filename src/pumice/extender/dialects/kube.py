@@ -28,7 +28,7 @@ from pumice.extender.dialects.told import (
 )
 from pumice.extender.dialects.volcano_writing import pod_of
 from pumice.extender.fields import Fields, WireError, read_answer
-from pumice.extender.protocol import BIND, KUBE_PATHS, PREEMPT, Kind, Verb
+from pumice.extender.protocol import BIND, KUBE_PATHS, PREEMPT, PartKind, Verb
 from pumice.model import api
 from pumice.model.intents import Bind
 from pumice.model.node import Node
@@ -91,7 +91,7 @@ class Kube(Dialect):
 
     name: ClassVar[str] = "kube"
     carries: ClassVar[frozenset[str]] = frozenset(verb.name for verb in KUBE_PATHS.values())
-    shapes: ClassVar[dict[Kind, Any]] = {Kind.TASK: KubeTask, Kind.NODE: KubeNode}
+    shapes: ClassVar[dict[PartKind, Any]] = {PartKind.TASK: KubeTask, PartKind.NODE: KubeNode}
 
     # -- questions ------------------------------------------------------------------------------------------------
     def task(self, task: Task) -> api.Pod:
@@ -104,10 +104,10 @@ class Kube(Dialect):
         return name
 
     def question(self, verb: Verb[Any], parts: Sequence[bytes | Sequence[bytes]], *, names_only: bool = False) -> bytes:
-        pod, nodes = cast("bytes", parts[0]), b",".join(cast("Sequence[bytes]", parts[1]))
+        pod, nodes = cast("bytes", parts[0]), parts[1]
         if names_only:
-            return b'{"Pod":%b,"Nodes":null,"NodeNames":[%b]}' % (pod, nodes)
-        items = b"[%b]" % nodes if nodes else b"null"
+            return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, cast("bytes", nodes))
+        items = b"[%b]" % b",".join(cast("Sequence[bytes]", nodes)) if nodes else b"null"
         return b'{"Pod":%b,"Nodes":{"metadata":{},"items":%b},"NodeNames":null}' % (pod, items)
 
     def bind(self, verb: Verb[Any], intent: Bind, task: bytes | None) -> bytes:
@@ -143,7 +143,7 @@ class Kube(Dialect):
             pod = fields.get("pod")
             if pod is None or bytes(pod) == b"null":
                 raise InvalidInput("Pod: must be given")
-            task = known(self, Kind.TASK, pod)
+            task = known(self, PartKind.TASK, pod)
             if verb is PREEMPT:
                 return {"task": task, "candidates": self._candidates(verb, fields, known)}
             names = _NAMES.decode(fields.get("nodenames", msgspec.Raw(b"null")))
@@ -152,7 +152,7 @@ class Kube(Dialect):
                 return {"task": task, "nodes": named, "names_only": True}
             listed = decoder(_Nodes | None).decode(fields.get("nodes", msgspec.Raw(b"null")))
             items = (listed.items if listed is not None else None) or ()
-            return {"task": task, "nodes": [known(self, Kind.NODE, item) for item in items]}
+            return {"task": task, "nodes": [known(self, PartKind.NODE, item) for item in items]}
         except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WireError(verb.name, f"request: {error}") from error
 
@@ -171,7 +171,7 @@ class Kube(Dialect):
         whole: dict[str, _Victims] = decoder(dict[str, _Victims] | None).decode(raw or b"null") or {}
         return {
             node: ToldVictims(
-                tuple(known(self, Kind.TASK, pod) for pod in one.Pods or one.pods or ()),
+                tuple(known(self, PartKind.TASK, pod) for pod in one.Pods or one.pods or ()),
                 one.NumPDBViolations or one.numPDBViolations,
             )
             for node, one in whole.items()
@@ -180,7 +180,7 @@ class Kube(Dialect):
     # -- answers --------------------------------------------------------------------------------------------------
     def _said(self, answer: Answer) -> object:
         match answer:
-            case a.Refusals():
+            case a.NodeRefusals():
                 return _filtered(answer)
             case a.Scores():
                 scores = answer.scores if isinstance(answer.scores, dict) else {}
@@ -198,7 +198,7 @@ class Kube(Dialect):
         if issubclass(verb.answer, a.Scores) and (value is None or isinstance(value, list)):
             return verb.answer(scores=a.host_priorities(verb.name, value or []))
         answer = a.of_value(verb.name, verb.answer, value)
-        if isinstance(answer, a.Refusals) and answer.fitting is None:
+        if isinstance(answer, a.NodeRefusals) and answer.fitting is None:
             return cast("A", msgspec.structs.replace(answer, fitting=[]))
         return answer
 
@@ -209,7 +209,7 @@ def _bind(fields: Fields) -> dict[str, Any]:
     return {"task": ToldTask(pod, bare=True), "node": ToldNode(node, bare=True)}
 
 
-def _filtered(answer: a.Refusals) -> Json:
+def _filtered(answer: a.NodeRefusals) -> Json:
     if answer.fitting is None and not answer.error:
         raise InvalidInput("fitting: must name the nodes that fit")
     refused = answer.errors | {node: f"code {code}" for node, code in answer.codes.items() if code}

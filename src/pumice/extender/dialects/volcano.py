@@ -25,7 +25,7 @@ from pumice.extender.dialects.told import (
     named_pod,
 )
 from pumice.extender.dialects.volcano_writing import VolcanoWriting
-from pumice.extender.protocol import Kind
+from pumice.extender.protocol import PartKind
 from pumice.model import api
 from pumice.model.status import TaskStatus
 
@@ -232,11 +232,11 @@ class GoSnapshot(msgspec.Struct, kw_only=True):
 class Volcano(VolcanoWriting):
     """What Volcano's Go code really sends and reads. The verbs that it does not have speak of the same objects."""
 
-    shapes: ClassVar[dict[Kind, Any]] = {
-        Kind.TASK: GoTask,
-        Kind.NODE: GoNode,
-        Kind.JOB: GoJob,
-        Kind.QUEUE: GoQueue,
-        Kind.GPU: DocGpu,
-        Kind.SNAPSHOT: GoSnapshot,
+    shapes: ClassVar[dict[PartKind, Any]] = {
+        PartKind.TASK: GoTask,
+        PartKind.NODE: GoNode,
+        PartKind.JOB: GoJob,
+        PartKind.QUEUE: GoQueue,
+        PartKind.GPU: DocGpu,
+        PartKind.SNAPSHOT: GoSnapshot,
     }

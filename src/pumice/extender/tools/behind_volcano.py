@@ -19,7 +19,7 @@ _FLAGS: Final = {"preemptable": "enablePreemptable", "reclaimable": "enableRecla
 def verbs_of(server: PolicyServer) -> list[str]:
     """Volcano's verbs that the policies answer, but for those of sessions."""
     carried = {verb for point in server.points() for verb in carriers(point)}
-    return [verb for verb in VERBS if verb in carried & VOLCANO_VERBS - _SESSION]
+    return [verb for verb in VERBS if verb in carried & VOLCANO_VERBS.keys() - _SESSION]
 
 
 def need_snapshot(server: PolicyServer, verbs: list[str]) -> list[str]:

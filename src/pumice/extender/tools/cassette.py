@@ -1,16 +1,29 @@
-"""Recorded traffic in a file: one JSON object per exchange and line."""
+"""Traffic in a file, one JSON object per exchange and line: recorded, answered from, and compared with."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import aiohttp
 import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from pumice.errors import InvalidInput
-from pumice.extender.asking.exchanges import canonical
+from pumice.extender.asking.exchanges import Recording, canonical
+from pumice.extender.asking.loop import LOOP
+
+_DROPPED: Final = frozenset(
+    {"host", "content-length", "connection", "accept-encoding", "transfer-encoding", "content-encoding"}
+)
+"""Headers that are not passed on."""
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,12 +38,6 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float = 0.0
 
     @property
-    def question(self) -> tuple[str, bytes]:
-        """What makes two questions the same."""
-        body = canonical(self.request) if self.request_text is None else self.request_text.encode()
-        return self.path, body
-
-    @property
     def request_body(self) -> bytes:
         """The question as it was posted."""
         return _body(self.request, self.request_text)
@@ -40,21 +47,25 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The answer as it was given."""
         return _body(self.response, self.response_text)
 
+    @property
+    def answer(self) -> str:
+        """Status and answer, such that equal ones are the same."""
+        return f"{self.status} {canonical(self.response_body).decode('utf-8', 'replace')}"
+
 
 _DECODER: Final = msgspec.json.Decoder(Recorded)
 
 
 def recorded(path: str, request: bytes, status: int, response: bytes, seconds: float) -> Recorded:
     """One exchange from its bytes."""
-    asked, asked_text = _parts(request)
-    said, said_text = _parts(response)
+    asked, said = _parts(request), _parts(response)
     return Recorded(
         path=path,
-        request=asked,
-        request_text=asked_text,
+        request=asked[0],
+        request_text=asked[1],
         status=status,
-        response=said,
-        response_text=said_text,
+        response=said[0],
+        response_text=said[1],
         seconds=round(seconds, 6),
     )
 
@@ -83,30 +94,93 @@ def write_line(exchange: Recorded) -> bytes:
     return msgspec.json.encode(exchange) + b"\n"
 
 
-class Player:
-    """Answers questions from a cassette.
+# -- recording and answering ----------------------------------------------------------------------------------------
+def recorder(url: str, cassette: Path) -> Starlette:
+    """An application that passes every POST on to *url* and adds each exchange to *cassette*."""
+    sessions: list[aiohttp.ClientSession] = []
 
-    The same question gets the answers that it got, in order, the last one again and again. *loose*: a question that was
-    never asked gets the next answer that its path gave.
-    """
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+            sessions.append(session)
+            yield
+            sessions.clear()
 
-    def __init__(self, exchanges: Iterable[Recorded], *, loose: bool = False) -> None:
-        self._exact: dict[tuple[str, bytes], deque[Recorded]] = {}
-        self._by_path: dict[str, deque[Recorded]] = {}
-        self._loose = loose
-        for exchange in exchanges:
-            self._exact.setdefault(exchange.question, deque()).append(exchange)
-            self._by_path.setdefault(exchange.path, deque()).append(exchange)
+    async def forward(request: Request) -> Response:
+        path, body = request.path_params["path"], await request.body()
+        headers = {name: value for name, value in request.headers.items() if name not in _DROPPED}
+        started = time.perf_counter()
+        try:
+            status, content = await _posted(sessions[0], f"{url.rstrip('/')}/{path}", body, headers)
+        except aiohttp.ClientError as error:
+            return JSONResponse({"errorMessage": f"{url} cannot be reached: {error}"}, 502)
+        exchange = recorded(path, body, status, content, time.perf_counter() - started)
+        await asyncio.to_thread(_append, cassette, exchange)
+        return Response(content, status, media_type="application/json")
 
-    def answer(self, path: str, body: bytes) -> Recorded | None:
-        """What was answered, or None."""
-        question = recorded(path, body, 200, b"{}", 0.0).question
-        known = self._exact.get(question)
-        if known is None and self._loose:
-            known = self._by_path.get(path)
-        if not known:
-            return None
-        return known.popleft() if len(known) > 1 else known[0]
+    return Starlette(routes=[Route("/{path:path}", forward, methods=["POST"])], lifespan=lifespan)
+
+
+def recording(exchanges: Iterable[Recorded], *, loose: bool = False) -> Recording[Recorded]:
+    """The exchanges by path and question. *loose*: a question that was never asked gets the next answer of its path."""
+    known: Recording[Recorded] = Recording(loose=loose)
+    for exchange in exchanges:
+        known.add(exchange.path, exchange.request_body, exchange)
+    return known
+
+
+def player(exchanges: Iterable[Recorded], *, loose: bool = False) -> Starlette:
+    """An application that answers from recorded exchanges; 404 for a question that was never asked."""
+    known = recording(exchanges, loose=loose)
+
+    async def answer(request: Request) -> Response:
+        path = request.path_params["path"]
+        found = known.answer(path, await request.body())
+        if found is None:
+            return JSONResponse({"errorMessage": f"{path}: this question is not in the cassette"}, 404)
+        return Response(found.response_body, found.status, media_type="application/json")
+
+    return Starlette(routes=[Route("/{path:path}", answer, methods=["POST"])])
+
+
+# -- comparing ------------------------------------------------------------------------------------------------------
+class Difference(NamedTuple):
+    """A question that is answered otherwise than it was; *number* is its place in the cassette, from 1."""
+
+    number: int
+    path: str
+    then: str
+    now: str
+
+
+def differences(exchanges: Sequence[Recorded], url: str) -> list[Difference]:
+    """Ask every question of a cassette again, in order; what is answered otherwise."""
+    return LOOP.run(_ask_all(exchanges, url.rstrip("/")))
+
+
+async def _ask_all(exchanges: Sequence[Recorded], url: str) -> list[Difference]:
+    found = []
+    async with aiohttp.ClientSession() as session:
+        for number, then in enumerate(exchanges, 1):
+            headers = {"Content-Type": "application/json"}
+            try:
+                status, content = await _posted(session, f"{url}/{then.path}", then.request_body, headers)
+                now = recorded(then.path, b"{}", status, content, 0.0).answer
+            except aiohttp.ClientError as error:
+                now = f"no answer: {error}"
+            if now != then.answer:
+                found.append(Difference(number, then.path, then.answer, now))
+    return found
+
+
+async def _posted(session: aiohttp.ClientSession, url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+    async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:
+        return response.status, await response.read()
+
+
+def _append(cassette: Path, exchange: Recorded) -> None:
+    with cassette.open("ab") as file:
+        file.write(write_line(exchange))
 
 
 def _parts(body: bytes) -> tuple[Any, str | None]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final
@@ -16,9 +15,9 @@ from pumice.extender.answers import Answer
 from pumice.extender.asking.caller import CallFailed, call
 from pumice.extender.asking.client import Client
 from pumice.extender.asking.settings import Transport
-from pumice.extender.asking.writer import Writer
+from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.protocol import Kind, Part, Verb
+from pumice.extender.protocol import Verb
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.status import TaskStatus
@@ -37,7 +36,7 @@ QUESTIONS: Final[tuple[str, ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerbCheck:
     """What became of one verb: ``ok``, ``absent`` (404), ``warning`` or ``failed``, and why."""
 
     verb: str
@@ -48,7 +47,7 @@ class Verdict:
 
 def check(
     transport: Transport, *, dialect: str = "both", paths: Mapping[str, str] | None = None, verbs: Sequence[str] = ()
-) -> list[Verdict]:
+) -> list[VerbCheck]:
     """Ask a running extender every verb of *dialect* (or only *verbs*); a verdict for each, in a session's order."""
     talks = DIALECTS[dialect]
     asked = [name for name in QUESTIONS if name in talks.carries and (not verbs or name in verbs)]
@@ -64,21 +63,21 @@ def _is_filter(verb: str, dialect: str) -> bool:
     return dialect == "kube" and verb == p.BATCH_PREDICATE.name
 
 
-def _check(client: Client, verb: Verb[Any], dialect: str) -> Verdict:
+def _check(client: Client, verb: Verb[Any], dialect: str) -> VerbCheck:
     body = question(verb, dialect)
     client.observed()
     try:
         answer = call(client, verb, body)
     except CallFailed as failure:
         if failure.kind == "status" and " answered 404" in failure.text:
-            return Verdict(verb.name, "absent")
-        return Verdict(verb.name, "failed", [failure.text])
+            return VerbCheck(verb.name, "absent")
+        return VerbCheck(verb.name, "failed", [failure.text])
     milliseconds = round(sum(one.seconds for one in client.observed()) * 1000, 1)
-    wrong = [text for rule in _RULES.get(verb.answer, ()) if (text := rule(verb, answer))]
+    wrong = _wrong(verb, answer)
     if wrong:
-        return Verdict(verb.name, "failed", wrong, milliseconds)
+        return VerbCheck(verb.name, "failed", [wrong], milliseconds)
     notes = [] if verb.once else _again(client, verb, body, answer)
-    return Verdict(verb.name, "warning" if notes else "ok", notes, milliseconds)
+    return VerbCheck(verb.name, "warning" if notes else "ok", notes, milliseconds)
 
 
 def _again(client: Client, verb: Verb[Any], body: bytes, answer: Answer) -> list[str]:
@@ -128,93 +127,55 @@ def _pod(number: int, spec: dict[str, Any], phase: str) -> dict[str, Any]:
     return {"metadata": meta, "spec": {"containers": [container], **spec}, "status": {"phase": phase}}
 
 
-def question(verb: Verb[Any], dialect: str) -> bytes:
-    """A plain question about the made-up cluster."""
-    state, writer = _cluster(), Writer(dialect)
+def _things(verb: Verb[Any]) -> dict[str, Any]:
+    """What a question of *verb* may be about, by the name of the part."""
+    state = _cluster()
     waiting, running = (state.tasks[f"check-uid-{n}"] for n in (0, 1))
-    if verb is p.ON_SESSION_OPEN:
-        return writer.snapshot(state)
-    if verb is p.PREEMPT:
-        return writer.preempt(waiting, [running])
-    if verb is p.ALLOCATE_FUNC:
-        state.set_status(waiting, TaskStatus.ALLOCATED, state.nodes["check-node-1"])
-        try:
-            return writer.question(verb, waiting)
-        finally:
-            state.set_status(waiting, TaskStatus.PENDING, None)
     nodes = [state.nodes[name] for name in sorted(state.nodes)]
-    things: dict[str, Any] = {
+    job, queue = state.jobs["check/check"], state.queues["check"]
+    return {
         "task": waiting,
         "evictor": waiting,
         "evictees": [running],
+        "candidates": [running],
         "tasks": [waiting, running] if verb is p.TASK_ORDER else [running],
         "node": nodes[0],
         "nodes": nodes,
-        "nodeScore": {node.name: float(n) for n, node in enumerate(nodes, 1)},
         "gpus": nodes[0],
-        "job": state.jobs["check/check"],
-        "jobs": [state.jobs["check/check"]],
-        "queue": state.queues["check"],
-        "queues": [state.queues["check"]],
+        "snapshot": state,
+        "nodeScore": {node.name: float(n) for n, node in enumerate(nodes, 1)},
+        "job": job,
+        "jobs": [job],
+        "queue": queue,
+        "queues": [queue],
     }
-    return writer.question(verb, *(things[part.name] for part in verb.parts))
+
+
+def question(verb: Verb[Any], dialect: str) -> bytes:
+    """A plain question about the made-up cluster."""
+    state, writer, things = _cluster(), QuestionWriter(dialect), _things(verb)
+    asked = [things[part.name] for part in verb.parts]
+    if verb is p.ON_SESSION_OPEN:
+        return writer.snapshot(*asked)
+    if verb is p.PREEMPT:
+        return writer.preempt(*asked)
+    if verb is p.ALLOCATE_FUNC:
+        state.set_status(asked[0], TaskStatus.ALLOCATED, state.nodes["check-node-1"])
+        try:
+            return writer.question(verb, *asked)
+        finally:
+            state.set_status(asked[0], TaskStatus.PENDING, None)
+    return writer.question(verb, *asked)
 
 
 # -- rules ----------------------------------------------------------------------------------------------------------
-_KNOWN: Final[Mapping[Kind, frozenset[str]]] = {
-    Kind.TASK: frozenset({"check-uid-0", "check-uid-1"}),
-    Kind.NODE: frozenset({"check-node-1", "check-node-2"}),
-    Kind.SCORES: frozenset({"check-node-1", "check-node-2"}),
-    Kind.JOB: frozenset({"check/check"}),
-    Kind.QUEUE: frozenset({"check"}),
-}
-
-
-def _among(name: str, given: Mapping[str, Any], part: Part) -> str:
-    strangers = sorted(set(given) - _KNOWN[part.kind])
-    return f"{name} names what was not asked about: {', '.join(strangers)}" if strangers else ""
-
-
-def _finite(numbers: Mapping[str, float]) -> str:
-    return "" if all(math.isfinite(number) for number in numbers.values()) else "a number is not finite"
-
-
-def _code(_: Verb[Any], answer: a.Refusal) -> str:
-    return "" if 0 <= answer.code <= 5 else f"code must be 0 to 5, got {answer.code}"
-
-
-def _scores(_: Verb[Any], answer: a.Scores) -> str:
-    if answer.error:
-        return f"errorMessage: {answer.error}"
-    if not isinstance(answer.scores, dict):
-        return "nodeScore is missing"
-    return _among("nodeScore", answer.scores, p.NODES) or _finite(answer.scores)
-
-
-def _refusals(_: Verb[Any], answer: a.Refusals) -> str:
-    if answer.error:
-        return f"errorMessage: {answer.error}"
-    return _among("errors and code", {**answer.errors, **answer.codes}, p.NODES)
-
-
-def _victims(_: Verb[Any], answer: a.Victims) -> str:
-    strangers = [uid for uid in answer.uids or () if uid != "check-uid-1"]
-    return f"victims names what was not asked about: {', '.join(strangers)}" if strangers else ""
-
-
-def _best(_: Verb[Any], answer: a.BestNode) -> str:
-    return _among("nodeName", {answer.node_name: 0} if answer.node_name else {}, p.NODES)
-
-
-def _ranks(verb: Verb[Any], answer: a.Ranks) -> str:
-    return _among("ranks", answer.ranks, verb.parts[0]) or _finite(answer.ranks)
-
-
-_RULES: Final[Mapping[type[Answer], Sequence[Callable[[Any, Any], str]]]] = {
-    a.Refusal: (_code,),
-    a.Scores: (_scores,),
-    a.Refusals: (_refusals,),
-    a.Victims: (_victims,),
-    a.BestNode: (_best,),
-    a.Ranks: (_ranks,),
-}
+def _wrong(verb: Verb[Any], answer: Answer) -> str:
+    """Why an answer breaks the contract, or nothing."""
+    if answer.problem:
+        return answer.problem
+    if isinstance(answer, a.NodeRefusal) and not 0 <= answer.code <= 5:
+        return f"code must be 0 to 5, got {answer.code}"
+    about = _things(verb)[verb.parts[-1].name] if verb.parts else ()
+    known = {one if isinstance(one, str) else getattr(one, "uid", one.name) for one in about} if answer.named() else ()
+    strangers = sorted(set(answer.named()).difference(known))
+    return f"the answer names what was not asked about: {', '.join(strangers)}" if strangers else ""
