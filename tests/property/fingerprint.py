@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pumice.model.resources import Number, dim_name
+from pumice.model.status import TaskStatus
 from pumice.state.cluster import ClusterState
 
 LEDGERS = ("allocatable", "capacity", "idle", "used", "releasing", "pipelined", "evicted")
@@ -39,7 +40,7 @@ def fingerprint(state: ClusterState) -> dict[str, Any]:
                 sums(job.held.amounts),
                 sums(job.pending.amounts),
                 sums(job.total_request.amounts),
-                [sorted(job.with_status(s)) for s in range(10)],
+                [sorted(job.with_status(s)) for s in TaskStatus],
                 {role: list(counts) for role, counts in job._role_counts.items() if any(counts)},
                 job.pending_best_effort_count,
                 job.in_session,

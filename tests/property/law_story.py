@@ -13,13 +13,16 @@ from law_confs import Policy, assembly_of, first_tier
 from law_worlds import Drawn, Happening, JobDraw, WorldDraw, made, node_object, parent_name
 
 from pumice.engine.hypernodes import places_of
+from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import Pod
 from pumice.model.events import ClusterEvent, Seen
 from pumice.model.intents import Bind, Evict, Nominate
 from pumice.model.resources import dim_name
-from pumice.model.status import IS_READY, JobPhase, TaskStatus
+from pumice.model.status import IS_READY, TaskStatus
+from pumice.saved.files import dump, parse
 from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.recording import decisions_of, record, replay
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 from pumice.state.invariants import violations
@@ -34,6 +37,11 @@ def traces(state: ClusterState) -> dict[str, Any]:
     return {what: told for what, told in fingerprint(state).items() if what != "devices"}
 
 
+def job_of(pod: str) -> str:
+    """The job of a pod, by its name."""
+    return pod.rpartition("-")[0]
+
+
 class Story:
     """One drawn cluster under one policy; what is decided is carried out, and evicted pods may come back."""
 
@@ -46,6 +54,7 @@ class Story:
             self.tell(self.world.put(obj))
         self.owed: dict[str, str] = {}
         """Pods for which somebody was evicted in the last cycle -> the node that was freed."""
+        self.cycles = 0
 
     def tell(self, events: list[ClusterEvent]) -> None:
         self.state.apply_all(events)
@@ -70,11 +79,16 @@ class Story:
         before = self.state.table.idle.copy()
         held = {name: dict(q.held.amounts) for name, q in self.state.queues.items()}
         again = self.decided_afresh()
-        report = run_cycle(self.state, self.assembly, self.runtime, details=True)
+        saved = dump(record(self.state, self.assembly.conf, self.runtime)) if self.replays() else None
+        report = run_cycle(self.state, self.assembly, self.runtime)
         decided = [i for i in report.intents if isinstance(i, DECISIONS)]
         assert report.errors == []
         assert violations(self.state) == []
         assert decided == again, "a scheduler that starts now decides otherwise"
+        if saved is not None:
+            replayed = replay(parse(saved), default_registry())
+            assert replayed.decisions == decisions_of(report.intents), "its replay from a file decides otherwise"
+        self.cycles += 1
         self.nothing_over_committed(before)
         self.no_half_gang(report)
         self.no_queue_above_its_capability(report, held)
@@ -96,6 +110,10 @@ class Story:
         runtime.nominations = {k: replace(n) for k, n in self.runtime.nominations.items()}
         report = run_cycle(state, self.assembly, runtime)
         return [i for i in report.intents if isinstance(i, DECISIONS)]
+
+    def replays(self) -> bool:
+        """Is this cycle saved and played again? Some are: the first, when most is decided, and each third one."""
+        return self.compat is None and self.cycles % 3 == 0
 
     # -- laws of one cycle ----------------------------------------------------------------------------------------
     def nothing_over_committed(self, before: Any) -> None:
@@ -150,6 +168,9 @@ class Story:
                 for i in report.intents
             )
             total = sum(int(self.state.queues[q].allocated.amounts.get(0, 0)) for q in names)
+            if self.compat is None:  # what leaves counts until it is gone
+                leaving = [t for t in self.state.tasks.values() if t.status is S.RELEASING and t.job is not None]
+                total += sum(int(t.requests.milli_cpu) for t in leaving if t.job.queue in names and not t.evicted)
             assert not grows or total <= draw.capability * 1000, f"q{n} holds {total}m of {draw.capability}"
 
     def closed_queues_get_nothing(self, report: CycleReport) -> None:
@@ -179,8 +200,12 @@ class Story:
         """Whoever somebody was evicted for has a promise on that node, and gets the place in the next cycle."""
         binds = report.binds
         taken = {i.pod for i in report.intents if isinstance(i, Nominate) and not i.node}
+        short = {job_of(pod) for pod in taken if self.waits_whole(job_of(pod), report)}
         for pod, node in self.owed.items():
             got = pod in binds or pod in taken  # somebody before it in order took it, or it found a place elsewhere
+            got = (
+                got or job_of(pod) in short
+            )  # ... or took the room of another one of its gang, without which none starts
             assert got, f"{pod} did not get the room that was freed for it on {node}"
         promised = {pod: node for tasks in report.pipelined.values() for pod, node in tasks.items()}
         self.owed = {}
@@ -189,9 +214,15 @@ class Story:
                 gang = intent.action.startswith("gang")
                 assert intent.beneficiary in report.pipelined, f"{intent.pod} was evicted for nobody"
                 if not gang:
-                    got = promised.get(intent.beneficiary_pod)
-                    assert got == intent.node, f"{intent.pod} left {intent.node} for {intent.beneficiary_pod} on {got}"
+                    at = promised.get(intent.beneficiary_pod)
+                    assert at == intent.node, f"{intent.pod} left {intent.node} for {intent.beneficiary_pod} on {at}"
                 self.owed |= report.pipelined[intent.beneficiary]
+
+    def waits_whole(self, uid: str, report: CycleReport) -> bool:
+        """Is it a gang that is not there yet, and of which nobody was bound?"""
+        draw = self.drawn.jobs[uid]
+        bound = any(isinstance(i, Bind) and i.job == uid for i in report.intents)
+        return not bound and self.placed_before(uid) + 1 < min(draw.needs, draw.tasks)
 
     def victims_were_lower(self, report: CycleReport, held: dict[str, dict[int, Any]]) -> None:
         for intent in report.intents:
@@ -239,12 +270,13 @@ class Story:
     # -- laws of a settled cluster --------------------------------------------------------------------------------
     def settle(self, most: int) -> None:
         """Run cycles until one decides nothing and lets nobody in."""
-        phases: Mapping[str, JobPhase] = {}
+        phases: Mapping[str, str] = {}
         for _ in range(most):
             report = self.cycle()
-            if report.phases == phases and not any(isinstance(i, DECISIONS) for i in report.intents):
+            now = {uid: job.phase for uid, job in self.state.session_jobs.items()}
+            if now == phases and not any(isinstance(i, DECISIONS) for i in report.intents):
                 return
-            phases = report.phases
+            phases = now
         raise AssertionError(f"after {most} cycles without events the scheduler still decides")
 
     def stays_settled(self, cycles: int) -> CycleReport:

@@ -370,8 +370,8 @@ def _shaped(obj: AnyObject, draw: JobDraw) -> AnyObject:
     """A PodGroup or pod of a job whose tasks are not all alike."""
     if isinstance(obj, PodGroup):
         if draw.shape == "roles":
-            spec = msgspec.structs.replace(obj.spec, min_task_member=draw.role_minimums())
-            return msgspec.structs.replace(obj, spec=spec)
+            roles = msgspec.structs.replace(obj.spec, min_task_member=draw.role_minimums())
+            return msgspec.structs.replace(obj, spec=roles)
         if draw.shape == "pairs":
             pairs = SubGroupPolicy(
                 name="pairs", match_label_keys=("pair",), sub_group_size=2, min_sub_groups=max(draw.needs // 2, 1)
@@ -398,7 +398,7 @@ def _asking(spec: PodSpec, cpu: str) -> PodSpec:
     """The same, asking for so much CPU and nothing else."""
     requests = ResourceRequirements(requests={"cpu": cpu} if cpu else {})
     return msgspec.structs.replace(
-        spec, containers=tuple(msgspec.structs.replace(c, resources=requests) for c in spec.containers)
+        spec, containers=tuple(msgspec.structs.replace(c, resources=requests) for c in spec.containers or ())
     )
 
 

@@ -61,10 +61,22 @@ class Oracle:
                 job.uid: (job, self.tasks(job)) for job in queue.jobs.values() if ssn.job_valid(job) and self.tasks(job)
             }
             while waiting:
-                job, tasks = min(waiting.values(), key=cmp_to_key(lambda a, b: self.compare(a[0], b[0])))
+                job, tasks = min(waiting.values(), key=lambda one: self.place(one[0]))
                 if not (self.serve(queue, job, tasks) and tasks):
                     del waiting[job.uid]
         return self.decision
+
+    @property
+    def place(self) -> Callable[[Job], Any]:
+        """What sorts jobs by comparing each with each."""
+        return cmp_to_key(self.compare)
+
+    @property
+    def task_place(self) -> Callable[[Task], Any]:
+        return cmp_to_key(self.compare_tasks)
+
+    def compare_tasks(self, left: Task, right: Task) -> int:
+        return -1 if self.ssn.orders.task_less(left, right) else 1
 
     def compare(self, left: Job, right: Job) -> int:
         said = self.ssn.job_order(left, right)
@@ -75,7 +87,7 @@ class Oracle:
 
     def tasks(self, job: Job) -> list[Task]:
         waiting = [t for t in job.tasks.values() if t.status is S.PENDING and not t.best_effort and placeable(t)]
-        return sorted(waiting, key=cmp_to_key(lambda a, b: -1 if self.ssn.orders.task_less(a, b) else 1))
+        return sorted(waiting, key=self.task_place)
 
     def serve(self, queue: Queue, job: Job, tasks: list[Task]) -> bool:
         """One visit of a job: place tasks until it is ready; was anything committed?"""

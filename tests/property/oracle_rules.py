@@ -48,6 +48,11 @@ class Rule:
     choosy: bool = False
     """Applies to larger tasks only."""
 
+    @property
+    def amounts_only(self) -> bool:
+        """Does it say, truly, that it reads nothing of a row but its amounts?"""
+        return self.batch and self.keyed and self.kind in ("pods", "cpu", "company") and self.scope is NODE
+
     def declared(self) -> dict[str, Any]:
         """What is said about the callback when it is registered."""
         said: dict[str, Any] = {"scope": self.scope}
@@ -55,6 +60,8 @@ class Rule:
             said["key"] = lambda task: len(task.job.name)
         elif self.keyed and self.kind in ("pods", "cpu", "company"):
             said["key"] = same_class
+        if self.amounts_only:
+            said["amounts_only"] = True
         if self.choosy:
             said["applies"] = lambda task: task.requests.milli_cpu >= 500
         return said

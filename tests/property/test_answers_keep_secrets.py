@@ -7,11 +7,12 @@ import re
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from law_confs import POLICIES, Policy, assembly_of
 from law_worlds import WorldDraw, made, worlds
-from test_laws_of_scheduling import lawful
+from lawful import lawful
 
 from pumice.answers.desk import Desk
 from pumice.answers.sight import EVERYTHING, Sight, seen
@@ -19,6 +20,8 @@ from pumice.framework.session.runtime import Runtime
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.state.cluster import ClusterState
+
+pytestmark = pytest.mark.law
 
 TENANTS = 3
 SECRET = re.compile(r"secret(\d)job|tenant(\d)|nodule\d")

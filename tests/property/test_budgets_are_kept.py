@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice.model.api import decode
 from pumice.testing import Scenario
+
+pytestmark = pytest.mark.law
 
 ACTIONS = ("allocate, preempt", "allocate, reclaim", "reclaim, allocate, preempt", "allocate, gangpreempt, gangreclaim")
 TIERS = (
@@ -54,7 +58,7 @@ def clusters(draw: st.DrawFn) -> tuple[Scenario, dict[str, int]]:
     return scenario, allowed
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(clusters(), st.sampled_from(ACTIONS), st.sampled_from(TIERS))
 def test_no_more_is_evicted_than_budgets_allow(
     made: tuple[Scenario, dict[str, int]], actions: str, tiers: list[list[str]]

@@ -5,21 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from fingerprint import fingerprint
 from hypothesis import given
 from hypothesis import strategies as st
 from law_confs import POLICIES, Policy
 from law_story import DECISIONS, Story
 from law_worlds import Happening, WorldDraw, happenings, worlds
-from test_laws_of_scheduling import lawful
+from lawful import lawful
 
 from pumice.framework.session.session import Session
-from pumice.model.api import AnyObject, PodGroup
+from pumice.model.api import AnyObject, Pod, PodGroup
 from pumice.model.events import Seen
 from pumice.model.intents import StatusUpdate
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.dry import dry_cycle
 from pumice.scheduler.report import CycleReport
+
+pytestmark = pytest.mark.law
 
 policies = st.sampled_from(POLICIES)
 SNAPSHOTS = 500
@@ -67,7 +70,7 @@ def foretold_and_real(story: Story, held_back: list[AnyObject]) -> None:
     before = kept(story)
     coming = [event for obj in held_back for event in story.world.put(obj)]
     added = [event.object for event in coming if isinstance(event, Seen)]
-    foretold = dry_cycle(story.state, story.assembly, story.runtime, added=added)
+    foretold = dry_cycle(story.state, story.assembly, story.runtime, added=added, details=True)
     story.state.refresh()
     assert kept(story) == before
     story.tell(coming)
@@ -89,7 +92,7 @@ def test_a_dry_cycle_says_what_the_next_real_one_decides_and_leaves_nothing_behi
     whole = Story(world, policy)
     late = f"j{len(world.jobs) - 1}"
     held_back = [o for o in whole.drawn.objects if o.metadata.name == late or o.metadata.name.startswith(f"{late}-")]
-    held_back = [o for o in held_back if not getattr(o.spec, "node_name", "")]  # type: ignore[union-attr]
+    held_back = [o for o in held_back if not (isinstance(o, Pod) and o.spec.node_name)]
     story.drawn.jobs.update(whole.drawn.jobs)
     story.drawn.queue_of.update(whole.drawn.queue_of)
     foretold_and_real(story, [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,8 +11,11 @@ from oracle import Decision, decide
 from oracle_rules import Policy, Rule, plugin_of, policies
 from oracle_worlds import Happening, JobDraw, NodeDraw, happenings, job_objects, jobs, node_objects, nodes
 
+from effort import examples
 from pumice import Scope
 from pumice.config import from_data
+from pumice.engine import evaluate
+from pumice.engine.evaluate import Evaluator
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import NodeObject, Pod, PodGroup
@@ -23,6 +26,8 @@ from pumice.state.cluster import ClusterState
 from pumice.state.invariants import over_committed, violations
 from pumice.testing import builders
 from pumice.testing.world import World
+
+pytestmark = pytest.mark.law
 
 Drawn: TypeAlias = tuple[list[NodeDraw], list[JobDraw], Policy, tuple[str, ...], list[list[Happening]]]
 
@@ -120,18 +125,61 @@ def agree(story: Drawn) -> None:
         assert got == wanted
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=examples(500), deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(stories)
 def test_the_engine_decides_as_the_oracle_does(story: Drawn) -> None:
     agree(story)
 
 
-@pytest.mark.slow
+@pytest.mark.oracle
 @pytest.mark.timeout(3600)
 @settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(stories)
 def test_the_engine_decides_as_the_oracle_does_at_length(story: Drawn) -> None:
     agree(story)
+
+
+def rows_by_kind(patch: pytest.MonkeyPatch) -> list[int]:
+    """How many kinds of rows there were, each time that rows were looked at by kind."""
+    reached: list[int] = []
+    real = Evaluator._evaluate_kinds
+
+    def noted(self: Evaluator, view: Any, task: Any, kind: Any, reps: Any) -> None:
+        reached.append(len(reps))
+        real(self, view, task, kind, reps)
+
+    patch.setattr(Evaluator, "_evaluate_kinds", noted)
+    return reached
+
+
+def test_the_engine_decides_so_as_well_where_equal_rows_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on large clusters: there, rows that hold equal amounts are looked at once."""
+    monkeypatch.setattr(evaluate, "MANY_ROWS", 0)
+    reached = rows_by_kind(monkeypatch)
+    times = examples(300)
+    settings(max_examples=times, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)(
+        given(stories)(agree)
+    )()
+    assert len(reached) > times
+
+
+def test_the_engine_decides_so_as_well_on_more_than_256_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached = rows_by_kind(monkeypatch)
+    times = examples(24)
+
+    @settings(max_examples=times, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(st.lists(nodes, min_size=2, max_size=4), st.lists(jobs, min_size=1, max_size=2), policies)
+    def decides_so(kinds: list[NodeDraw], waiting: list[JobDraw], policy: Policy) -> None:
+        told = Story([], [], assembly_of(policy, ("gang",)))
+        for n in range(evaluate.MANY_ROWS + 4):
+            told.tell(told.world.put(node_objects(f"node-{n}", kinds[n % len(kinds)])))
+        for draw in waiting:
+            told.add_job(draw)
+        got, wanted = told.cycle()
+        assert got == wanted
+
+    decides_so()
+    assert len(reached) > times // 4
 
 
 def test_a_job_is_not_passed_over_because_another_one_of_its_class_fits_nowhere() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from law_confs import Policy
 from law_story import Story
 from law_worlds import WorldDraw, worlds
-from test_laws_of_scheduling import lawful, policies
+from lawful import lawful
+from test_laws_of_scheduling import policies
 
 from pumice.framework.explaining.explain import Explanation, Stage, explain
 from pumice.framework.session.session import Session
@@ -15,6 +17,8 @@ from pumice.model.intents import Bind
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
 from pumice.scheduler.cycle import run_cycle
+
+pytestmark = pytest.mark.law
 
 S = TaskStatus
 CODES = {str(code) for code in ReasonCode}

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from law_confs import POLICIES, Policy, in_any_order
 from law_story import Story
 from law_worlds import Happening, WorldDraw, happenings, worlds
+from lawful import lawful
 
-EXAMPLES = int(os.environ.get("PUMICE_LAW_EXAMPLES", "0"))
-"""How many clusters each law is tried on; 0: a few, always the same."""
-
-
-def lawful(few: int) -> settings:
-    """So many examples in a plain run."""
-    return settings(
-        max_examples=EXAMPLES or few,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-        derandomize=not EXAMPLES,
-        database=None,
-    )
-
-
+pytestmark = pytest.mark.law
 policies = st.sampled_from(POLICIES)
 
 

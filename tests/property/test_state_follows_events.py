@@ -7,16 +7,20 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pytest
 from fingerprint import LEDGERS, fingerprint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import force_setattr
 
+from effort import examples
 from pumice.model.api import AnyObject, decode
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.state.cluster import ClusterState
 from pumice.state.invariants import violations
 from pumice.testing import builders
+
+pytestmark = pytest.mark.law
 
 NODES, GROUPS, QUEUES, PODS = ("n0", "n1", "n2"), ("g0", "g1"), ("default", "gold"), tuple(f"p{n}" for n in range(6))
 
@@ -88,7 +92,7 @@ def state() -> ClusterState:
     return ClusterState(scheduler_names=["pumice"])
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(250), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(events, max_size=40), st.integers(0, 2**16))
 def test_any_history_ends_in_the_state_of_the_objects_it_left(
     script: list[tuple[str, int, int, bool]], seed: int
@@ -111,7 +115,7 @@ def test_any_history_ends_in_the_state_of_the_objects_it_left(
         assert (q.inqueue, q.elastic) == (same.inqueue, same.elastic)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(events, max_size=30))
 def test_a_cluster_that_is_emptied_leaves_nothing_behind(script: list[tuple[str, int, int, bool]]) -> None:
     objects: dict[tuple[str, str], AnyObject] = {}
@@ -126,7 +130,7 @@ def test_a_cluster_that_is_emptied_leaves_nothing_behind(script: list[tuple[str,
     assert (lived.tasks, lived.jobs, lived.session_jobs) == ({}, {}, {})
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(events, max_size=25))
 def test_hearing_the_same_twice_changes_nothing(script: list[tuple[str, int, int, bool]]) -> None:
     objects: dict[tuple[str, str], AnyObject] = {}

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from fingerprint import fingerprint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice import Event, EventHandler, Session
 from pumice.framework.session.statement import Statement, trial
 from pumice.model.status import TaskStatus
 from pumice.state.invariants import violations
 from pumice.testing import builders, session
+
+pytestmark = pytest.mark.law
 
 S = TaskStatus
 
@@ -77,7 +81,7 @@ def apply(ssn: Session, statement: Statement, step: Step, marks: list[tuple[int,
             pass
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.integers(0, 2), min_size=6, max_size=6), st.lists(steps, max_size=25))
 def test_discard_restores_the_state_exactly(placed: list[int], script: list[Step]) -> None:
     ssn = world(placed)
@@ -92,7 +96,7 @@ def test_discard_restores_the_state_exactly(placed: list[int], script: list[Step
     assert len(statement) == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 2), min_size=6, max_size=6), st.lists(steps, max_size=20), st.booleans())
 def test_handlers_see_every_change_both_ways(placed: list[int], script: list[Step], many: bool) -> None:
     """What handlers add up is what the state holds, and nothing once all is taken back."""
@@ -126,7 +130,7 @@ def test_handlers_see_every_change_both_ways(placed: list[int], script: list[Ste
     assert ssn.errors == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(0, 2), min_size=6, max_size=6), st.lists(steps, max_size=15))
 def test_what_is_kept_is_undone_when_the_session_closes(placed: list[int], script: list[Step]) -> None:
     ssn = world(placed)

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from law_confs import NEAR_POLICIES, Policy
 from law_story import Story
 from law_worlds import Happening, WorldDraw, happenings, zoned_worlds
-from test_laws_of_scheduling import lawful
+from lawful import lawful
 
 from pumice.framework.placing.domains import Domains
 from pumice.framework.session.runtime import Runtime
 from pumice.model.events import Seen
 from pumice.state.cluster import ClusterState
+
+pytestmark = pytest.mark.law
 
 policies = st.sampled_from(NEAR_POLICIES)
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumice.kai.plugins.proportion.division import Share, divide, divide_surplus
+from pumice.kai.plugins.proportion.division import DividedShare, divide, divide_surplus
 
 
-def shares(*given: tuple[float, float, float]) -> list[Share]:
+def shares(*given: tuple[float, float, float]) -> list[DividedShare]:
     """Queues of (quota, weight, request), without limits."""
-    return [Share(f"q{n}", quota, -1, weight, request) for n, (quota, weight, request) in enumerate(given)]
+    return [DividedShare(f"q{n}", quota, -1, weight, request) for n, (quota, weight, request) in enumerate(given)]
 
 
 def test_quota_comes_first_and_the_rest_goes_by_weight() -> None:
@@ -78,10 +78,10 @@ def test_the_division_is_that_of_the_specifications(pytestconfig: pytest.Config)
                 assert left == pytest.approx(spec["expect"]["remaining"]), spec["id"]
 
 
-def _share(queue: dict[str, Any], resource: str) -> Share:
+def _share(queue: dict[str, Any], resource: str) -> DividedShare:
     given = queue["resources"][resource]
     created = queue.get("creationTimestamp")
-    return Share(
+    return DividedShare(
         *(queue["uid"], given["deserved"], given["limit"], given["overQuotaWeight"], given["request"]),
         priority=queue["priority"],
         creation=datetime.fromisoformat(created).timestamp() if created else 0.0,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pumice.config import InvalidConf, Loaded, from_data, load
+from pumice.config import InvalidConf, LoadedConf, from_data, load
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import assemble, catalogue_of
 
 
-def loaded(text: str) -> Loaded:
+def loaded(text: str) -> LoadedConf:
     return load(text, catalogue_of(default_registry()), "kai.conf")
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kai_cases import cluster, decided, job, node, queue, seen
+from kai_plans import world
+
+from pumice.kai.view.devices import SharedGpu
 
 
 def test_a_gang_is_placed_whole_or_not_at_all() -> None:
@@ -131,7 +136,7 @@ def test_a_queue_never_goes_beyond_its_limit_nor_that_of_its_parent() -> None:
 
 
 def test_recently_started_work_is_protected() -> None:
-    def parts(**more: str) -> tuple[object, ...]:
+    def parts(**more: Any) -> tuple[object, ...]:
         started = {"kai.scheduler/last-start-timestamp": "2025-12-31T23:59:00Z"}
         return (
             *(node("n1", gpu=1), queue("a", quota=0, **more), queue("b", quota=1)),
@@ -217,3 +222,39 @@ def test_a_queue_of_volcano_has_its_deserved_for_quota_and_no_limit_without_capa
         )
     )
     assert sorted(got.values()) == ["Pipelined n1", "Releasing n1", "Running n1"]
+
+
+def test_a_gpu_that_is_shared_from_now_on_gets_a_name_that_no_other_gpu_of_the_node_has() -> None:
+    ledger = world(node("n1", gpu=2), queue("q"), job("one", "q", pods=1, fraction="0.5")).nodes
+    (at,) = ledger.table.by_name.values()
+    first = ledger.mint(at)
+    ledger.minted = 0
+    ledger.shared[at.row] = {first: SharedGpu()}
+    assert ledger.mint(at) != first
+
+
+def test_a_victim_with_more_pods_than_its_minimum_gets_a_new_place_for_the_minimum_only() -> None:
+    got = decided(
+        cluster(
+            *(node("n1", gpu=4), node("n2", gpu=4), queue("q", quota=8)),
+            job("fixed", "q", on=("n2", "n2"), pods=2, priority="build"),
+            job("low", "q", on=("n1",) * 4, pods=4, least=1, priority="low", minute=1),
+            job("high", "q", gpu="4", minute=2),
+            actions="preempt",
+        )
+    )
+    assert got["high-0"] == "Pipelined n1"
+    assert sorted(got[f"low-{n}"] for n in range(4)) == ["Pipelined n2", *["Releasing n1"] * 3]
+
+
+def test_a_department_is_not_robbed_beyond_what_would_leave_it_as_well_served_as_the_other() -> None:
+    got = decided(
+        cluster(
+            *(node("n1", gpu=4), queue("rich", quota=0, weight=1), queue("poor", quota=0, weight=1)),
+            *(queue("r", parent="rich"), queue("p", parent="poor")),
+            *(job(f"held{n}", "r", on=("n1", "n1"), pods=2, minute=n) for n in range(2)),
+            job("asks", "p", pods=3, minute=9),
+            actions="reclaim",
+        )
+    )
+    assert set(got.values()) == {"Running n1", "Pending"}

@@ -12,12 +12,12 @@ from pumice.kai.search.helping import waiting
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import ALLOCATED, Stage
-from pumice.kai.view.statement import Plan
+from pumice.kai.view.stage import ALLOCATED, TaskStage
+from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.world import world_of
 
 
-class Allocate(Action):
+class KaiAllocate(Action):
     """Places jobs in pieces: the gang first, then one pod or sub-group at a time, in the order of the queues."""
 
     name = "allocate"
@@ -30,7 +30,7 @@ class Allocate(Action):
         order = WorkOrder(world, waiting(world, evicting=False), depth=world.settings.depth.get(self.name))
         while order:
             job = order.pop()
-            plan = Plan(world)
+            plan = ChangePlan(world)
             held = job.holds
             if not placer.place(plan, world.nodes.there, job, promises=False):
                 plan.discard()
@@ -39,7 +39,7 @@ class Allocate(Action):
                 plan.convert_to_pipelined(job)
             if not plan.commit():
                 continue
-            if not held and not any(t.stage is Stage.PIPELINED for t in job.tasks.values()):
+            if not held and not any(t.stage is TaskStage.PIPELINED for t in job.tasks.values()):
                 job.last_start = world.now
             if job.pending:
                 order.push(job)
@@ -48,5 +48,5 @@ class Allocate(Action):
 def _waits_in_part(job: JobView) -> bool:
     """Would a pod set start with less than its minimum?"""
     return any(
-        any(t.stage is Stage.PIPELINED for t in p.tasks) and p.count(ALLOCATED) < p.minimum for p in job.pod_sets()
+        any(t.stage is TaskStage.PIPELINED for t in p.tasks) and p.count(ALLOCATED) < p.minimum for p in job.pod_sets()
     )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from pumice.framework.plugin import Action
 from pumice.framework.session.session import Session
 from pumice.kai.search import helping
 from pumice.kai.search.helping import help_in_turn, victims_among
 from pumice.kai.search.ordering import WorkOrder
-from pumice.kai.search.scenario import Scenario
+from pumice.kai.search.scenario import VictimScenario
+from pumice.kai.view.amounts import GPU
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import Stage
-from pumice.kai.view.world import World, world_of
+from pumice.kai.view.stage import TaskStage
+from pumice.kai.view.world import KaiWorld, world_of
 
 
 class Consolidation(Action):
@@ -32,13 +35,13 @@ class Consolidation(Action):
             found = victims_among(world.jobs.values(), lambda v: v is not job)
             return found if most < 0 or len(found) <= most else list(WorkOrder(world, found, victims=True))[:most]
 
-        def valid(scenario: Scenario) -> bool:
-            return all(t.stage is not Stage.RELEASING for t in scenario.victims)
+        def valid(scenario: VictimScenario) -> bool:
+            return all(t.stage is not TaskStage.RELEASING for t in scenario.victims)
 
         help_in_turn(
             ssn,
             self.name,
-            eligible=lambda job: _might_fit(world, job),
+            possible=lambda job: _might_fit(world, job),
             victims=victims,
             valid=valid,
             one_table=True,
@@ -46,15 +49,13 @@ class Consolidation(Action):
         )
 
 
-def _might_fit(world: World, job: JobView) -> bool:
+def _might_fit(world: KaiWorld, job: JobView) -> bool:
     """Are there GPUs enough for the job in all, wherever they are?"""
     ledger = world.nodes
-    wanted = sum(world.asked_at_least(t.request)[2] for t in world.chunk(job, real=False))
-    free = 0.0
-    for row in ledger.order.tolist():
-        free += max(ledger.idle_gpus(row) + ledger.releasing_gpus(row), 0.0)
-        size = int(ledger.memory[row])
-        for gpu in ledger.shared.get(row, {}).values():
-            if gpu.whole()[1] != 1 and size:
-                free += max(size - gpu.allocated + gpu.releasing, 0) / size
-    return wanted <= free + 1e-9
+    wanted = memory = 0.0
+    for task in world.chunk(job, real=False):
+        wanted += task.request.quota[GPU]
+        if task.request.shared is not None:
+            memory += task.request.shared.devices * task.request.shared.memory
+    free = np.where(world.ready_rows, ledger.free_gpus(), 0.0)
+    return wanted <= free.sum() + 1e-9 and memory <= float((free * ledger.memory).sum()) + 1e-9

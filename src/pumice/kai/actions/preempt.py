@@ -9,12 +9,12 @@ from pumice.framework.points import table as t
 from pumice.framework.session.session import Session
 from pumice.kai.search import helping
 from pumice.kai.search.helping import help_in_turn, victims_among
-from pumice.kai.search.scenario import Scenario
+from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.world import world_of
 
 
-class Preempt(Action):
+class KaiPreempt(Action):
     """Evicts or moves work of the same queue and a lower priority."""
 
     name = "preempt"
@@ -28,7 +28,7 @@ class Preempt(Action):
         """Help every waiting job whose queue has work of lower priority."""
         world = world_of(ssn)
 
-        def eligible(job: JobView) -> bool:
+        def possible(job: JobView) -> bool:
             return bool(ssn.job_within_quota(job, world.chunk(job, real=False)))  # type: ignore[arg-type]
 
         def victims(job: JobView) -> list[JobView]:
@@ -42,7 +42,7 @@ class Preempt(Action):
                 ),
             )
 
-        def valid(scenario: Scenario) -> bool:
+        def valid(scenario: VictimScenario) -> bool:
             return bool(ssn.preempt_scenario_validator(scenario)) and bool(ssn.scenario_validator(scenario))
 
-        help_in_turn(ssn, self.name, eligible=eligible, victims=victims, valid=valid)
+        help_in_turn(ssn, self.name, possible=possible, victims=victims, valid=valid)

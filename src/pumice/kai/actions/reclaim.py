@@ -9,12 +9,12 @@ from pumice.framework.points import table as t
 from pumice.framework.session.session import Session
 from pumice.kai.search import helping
 from pumice.kai.search.helping import help_in_turn, victims_among
-from pumice.kai.search.scenario import Scenario
+from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.world import world_of
 
 
-class Reclaim(Action):
+class KaiReclaim(Action):
     """Evicts or moves work of other queues, where the plugins find the whole of it legal."""
 
     name = "reclaim"
@@ -38,7 +38,7 @@ class Reclaim(Action):
                 ),
             )
 
-        def valid(scenario: Scenario) -> bool:
+        def valid(scenario: VictimScenario) -> bool:
             return bool(ssn.reclaim_scenario_validator(scenario)) and bool(ssn.scenario_validator(scenario))
 
         help_in_turn(

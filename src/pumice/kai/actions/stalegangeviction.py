@@ -7,7 +7,7 @@ from typing import ClassVar
 from pumice.framework.plugin import Action
 from pumice.framework.session.session import Session
 from pumice.kai.view.stage import ACTIVE
-from pumice.kai.view.statement import Plan
+from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.world import world_of
 
 
@@ -33,7 +33,7 @@ class StaleGangEviction(Action):
                 job.stale_since = since.setdefault(uid, world.now)
             if grace < 0 or world.now - job.stale_since < grace:
                 continue
-            plan = Plan(world)
+            plan = ChangePlan(world)
             kept = job.last_eviction
             for task in [t for t in job.tasks.values() if t.stage in ACTIVE]:
                 plan.evict(task, self.name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pumice.framework.plugin import Plugin
-from pumice.kai.search.accumulating import Accumulated, Context, accumulate
-from pumice.kai.search.scenario import Scenario
+from pumice.kai.search.accumulating import Accumulated, SearchContext, accumulate
+from pumice.kai.search.scenario import VictimScenario
+from pumice.kai.view.amounts import GPU
 from pumice.kai.view.tasks import TaskView
 
 
@@ -15,7 +16,7 @@ class NodeLocalGreedy(Plugin):
 
     name = "sg-nodelocalgreedy"
 
-    def scenario_generator(self, context: Context) -> Iterator[Scenario]:
+    def scenario_generator(self, context: SearchContext) -> Iterator[VictimScenario]:
         """Scenarios, in the order in which they are tried."""
         return _node_by_node(context)
 
@@ -25,41 +26,52 @@ class MultiNodeGang(Plugin):
 
     name = "sg-multinodegang"
 
-    def scenario_generator(self, context: Context) -> Iterator[Scenario]:
+    def scenario_generator(self, context: SearchContext) -> Iterator[VictimScenario]:
         """Scenarios, in the order in which they are tried."""
         return _over_nodes(context)
 
 
-def _node_by_node(context: Context) -> Iterator[Scenario]:
+def _node_by_node(context: SearchContext) -> Iterator[VictimScenario]:
+    on_node: dict[str, dict[str, None]] = {}
+    pieces: dict[str, list[TaskView]] = {}
+    for piece in context.recorded:
+        pieces.setdefault(piece[0].job.job.uid, []).extend(piece)
+    counted = 0
     seen: set[frozenset[str]] = set()
     for so_far in accumulate(context):
         if so_far.last is None:
             if context.recorded:
                 yield context.scenario(())
             continue
-        last = so_far.batches[-1]
-        names = sorted({t.node_name for t in last})
-        by_node: dict[str, set[str]] = {}
-        for task in so_far.tasks():
-            by_node.setdefault(task.node_name, set()).add(task.job.job.uid)
+        names = sorted({t.node_name for t in so_far.last.whole.tasks.values() if t.node is not None})
+        for batch in so_far.batches[counted:]:
+            for task in batch:
+                on_node.setdefault(task.node_name, {})[task.job.job.uid] = None
+            pieces.setdefault(batch[0].job.job.uid, []).extend(batch)
+        counted = len(so_far.batches)
         for name in names:
-            jobs = by_node[name]
-            chosen = [t for t in so_far.tasks() if t.job.job.uid in jobs]
-            mark = frozenset(t.uid for t in chosen)
+            chosen = [list(pieces[uid]) for uid in on_node.get(name, ())]
+            if not chosen or not context.might(chosen):
+                continue
+            mark = frozenset(t.uid for piece in chosen for t in piece)
             if mark not in seen:
                 seen.add(mark)
                 yield context.scenario(chosen)
 
 
-def _over_nodes(context: Context) -> Iterator[Scenario]:
+def _over_nodes(context: SearchContext) -> Iterator[VictimScenario]:
     for so_far in accumulate(context):
         yield from _prefixes(context, so_far)
 
 
-def _prefixes(context: Context, so_far: Accumulated) -> Iterator[Scenario]:
+def _prefixes(context: SearchContext, so_far: Accumulated) -> Iterator[VictimScenario]:
     """Growing sets of nodes, smallest useful ones first, until all nodes with victims are among them."""
     ledger = context.world.nodes
     pending = [_gpus(t) for t in context.tasks]
+    open_gpus = ledger.free_gpus()
+    for task in (t for piece in context.recorded for t in piece):
+        if task.node is not None:
+            open_gpus[task.node.row] += task.accepted[GPU]
     free: dict[int, float] = {}
     appeared: dict[int, int] = {}
     for task in so_far.tasks():
@@ -67,19 +79,11 @@ def _prefixes(context: Context, so_far: Accumulated) -> Iterator[Scenario]:
             row = task.node.row
             if row not in free:
                 appeared[row] = len(appeared)
-                free[row] = ledger.idle_gpus(row) + ledger.releasing_gpus(row)
-            free[row] += _gpus(task)
-    base = 0.0
-    for task in context.recorded:
-        if task.node is not None and task.node.row in free:
-            free[task.node.row] += _gpus(task)
-    recorded: dict[int, float] = {}
-    for task in context.recorded:
-        if task.node is not None:
-            recorded[task.node.row] = recorded.get(task.node.row, 0.0) + _gpus(task)
-    for row in ledger.order.tolist():
-        if context.feasible[row] and row not in free:
-            base += ledger.idle_gpus(row) + ledger.releasing_gpus(row) + recorded.get(row, 0.0)
+                free[row] = float(open_gpus[row])
+            free[row] += task.accepted[GPU]
+    others = context.feasible.copy()
+    others[list(free)] = False
+    base = float(open_gpus[others].sum())
     least = min(pending, default=0.0)
     rows = sorted((r for r in free if free[r] >= least), key=lambda r: (free[r], appeared[r]))
     missing = sum(pending) - base
@@ -93,7 +97,8 @@ def _prefixes(context: Context, so_far: Accumulated) -> Iterator[Scenario]:
     while True:
         chosen = set(rows[:length])
         batches = [b for b in so_far.batches if any(t.node is not None and t.node.row in chosen for t in b)]
-        yield context.scenario([t for b in batches for t in b])
+        if context.might(batches):
+            yield context.scenario(batches)
         if length >= len(rows):
             return
         length = min(length + step, len(rows))

@@ -10,11 +10,11 @@ from pumice.errors import InvalidInput
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
-from pumice.kai.search.scenario import Scenario
+from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView, diverge
 from pumice.kai.view.stage import ACTIVE
-from pumice.kai.view.world import World, world_of
+from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.kai import KaiQueueSpec
 
 LCA, QUEUE = "lca", "queue"
@@ -45,7 +45,7 @@ class MinRuntime(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         """Protect victims of both actions."""
-        self._world: World = world_of(ssn)
+        self._world: KaiWorld = world_of(ssn)
         ssn.add_reclaim_victim_filter_fn(self.name, self._may_be_reclaimed)
         ssn.add_preempt_victim_filter_fn(self.name, self._may_be_preempted)
         ssn.add_reclaim_scenario_validator_fn(self.name, self._reclaim_valid)
@@ -69,11 +69,11 @@ class MinRuntime(Plugin):
     def _may_be_preempted(self, job: JobView, victim: JobView) -> bool:
         return victim.elastic or not self._protected(victim, self.preempt_time(victim.queue))
 
-    def _reclaim_valid(self, scenario: Scenario) -> bool:
+    def _reclaim_valid(self, scenario: VictimScenario) -> bool:
         mine = scenario.job.queue
         return all(self._keeps(v, self.reclaim_time(mine, v.queue)) for v, _ in scenario.by_job())
 
-    def _preempt_valid(self, scenario: Scenario) -> bool:
+    def _preempt_valid(self, scenario: VictimScenario) -> bool:
         return all(self._keeps(v, self.preempt_time(v.queue)) for v, _ in scenario.by_job())
 
     def _keeps(self, victim: JobView, seconds: float) -> bool:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.subgroups import GroupSet, Member
 from pumice.kai.view.tasks import TaskView
 from pumice.model import keys
 
 
-class Priority(Plugin):
+class KaiPriority(Plugin):
     """Jobs of higher priority go first."""
 
     name = "priority"
 
-    def job_order(self, left: JobView, right: JobView) -> int:
+    def on_session_open(self, ssn: Session) -> None:
         """By priority."""
-        return (right.priority > left.priority) - (right.priority < left.priority)
+        ssn.add_job_order_key_fn(self.name, _by_priority)
+
+
+def _by_priority(job: JobView) -> int:
+    return -job.priority
 
 
 class Elastic(Plugin):
@@ -24,10 +29,9 @@ class Elastic(Plugin):
 
     name = "elastic"
 
-    def job_order(self, left: JobView, right: JobView) -> int:
+    def on_session_open(self, ssn: Session) -> None:
         """By how far the minimum is reached."""
-        a, b = _reached(left), _reached(right)
-        return (a > b) - (a < b)
+        ssn.add_job_order_key_fn(self.name, _reached)
 
 
 def _reached(job: JobView) -> int:
@@ -69,10 +73,9 @@ class TaskOrder(Plugin):
 
     name = "taskorder"
 
-    def task_order(self, left: TaskView, right: TaskView) -> int:
+    def on_session_open(self, ssn: Session) -> None:
         """By the label."""
-        a, b = _rank(left), _rank(right)
-        return (a > b) - (a < b)
+        ssn.add_task_order_key_fn(self.name, _rank)
 
 
 def _rank(task: TaskView) -> tuple[int, int]:
@@ -90,10 +93,13 @@ class Kubeflow(Plugin):
 
     name = "kubeflow"
 
-    def task_order(self, left: TaskView, right: TaskView) -> int:
+    def on_session_open(self, ssn: Session) -> None:
         """By the role."""
-        key, leads = "training.kubeflow.org/job-role", ("master", "launcher")
-        return (right.task.labels.get(key) in leads) - (left.task.labels.get(key) in leads)
+        ssn.add_task_order_key_fn(self.name, _follows)
+
+
+def _follows(task: TaskView) -> bool:
+    return task.task.labels.get(keys.KUBEFLOW_ROLE) not in ("master", "launcher")
 
 
 class Ray(Plugin):
@@ -101,7 +107,10 @@ class Ray(Plugin):
 
     name = "ray"
 
-    def task_order(self, left: TaskView, right: TaskView) -> int:
+    def on_session_open(self, ssn: Session) -> None:
         """By the kind of node."""
-        key = keys.RAY_NODE_TYPE
-        return (right.task.labels.get(key) == "head") - (left.task.labels.get(key) == "head")
+        ssn.add_task_order_key_fn(self.name, _works)
+
+
+def _works(task: TaskView) -> bool:
+    return task.task.labels.get(keys.RAY_NODE_TYPE) != "head"

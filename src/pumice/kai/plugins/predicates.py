@@ -14,7 +14,7 @@ from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.stage import USED
 from pumice.kai.view.tasks import TaskView
-from pumice.kai.view.world import World, is_ready, world_of
+from pumice.kai.view.world import KaiWorld, is_ready, world_of
 from pumice.model import keys
 from pumice.model.api import PodAffinityTerm, PodSpec
 from pumice.model.gpu import WHOLE
@@ -27,14 +27,14 @@ Bools = npt.NDArray[np.bool_]
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 
 
-class Predicates(Plugin):
+class KaiPredicates(Plugin):
     """Node selectors and affinity, taints, host ports, pod affinity, node conditions, kinds of GPUs, volume claims."""
 
     name = "predicates"
 
     def on_session_open(self, ssn: Session) -> None:
         """Look at the nodes once."""
-        self._world: World = world_of(ssn)
+        self._world: KaiWorld = world_of(ssn)
         self._suited: dict[int, Bools] = {}
         nodes = self._world.state.table.by_name.values()
         self._usable = np.zeros(len(self._world.nodes.there), dtype=np.bool_)
@@ -149,7 +149,7 @@ class Predicates(Plugin):
         ledger, shared = self._world.nodes, task.request.shared
         assert shared is not None
         m, size = ledger.share(row, shared), int(ledger.memory[row])
-        joins = any(g.takes(m, size, now=False) for g in ledger.shared.get(row, {}).values())
+        joins = any(g.takes(m, size) for g in ledger.shared.get(row, {}).values())
         return joins or int(ledger.idle[PODS, row] + ledger.releasing[PODS, row]) >= 2
 
     # -- affinity between pods ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.nodes import WHOLE_GPU
 from pumice.kai.view.tasks import TaskView
-from pumice.kai.view.world import World, world_of
+from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.node import Node
 from pumice.model.resources import CPU
 
@@ -99,7 +99,7 @@ class GpuSharingOrder(Plugin):
             gpus = ledger.shared.get(row)
             if gpus:
                 m, size = ledger.share(row, shared) if shared is not None else 0, int(ledger.memory[row])
-                if any(g.takes(m, size, now=False) for g in gpus.values()):
+                if any(g.takes(m, size) for g in gpus.values()):
                     out[at] = GPU_SHARING
         return out
 
@@ -121,10 +121,10 @@ class NominatedNode(Plugin):
 class _GpuOrder(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         """Look at the world."""
-        self._world: World = world_of(ssn)
+        self._world: KaiWorld = world_of(ssn)
 
 
-class GpuPack(_GpuOrder):
+class KaiGpuPack(_GpuOrder):
     """Fills GPUs that are shared already."""
 
     name = "gpupack"
@@ -134,7 +134,7 @@ class GpuPack(_GpuOrder):
         return 0.0 if gpu == WHOLE_GPU else self._world.nodes.used_part(node.row, gpu)
 
 
-class GpuSpread(_GpuOrder):
+class KaiGpuSpread(_GpuOrder):
     """Spreads tasks over GPUs."""
 
     name = "gpuspread"

@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from pumice.kai.search.ordering import WorkOrder
-from pumice.kai.search.scenario import Scenario, distinct
+from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.amounts import total
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.tasks import TaskView
-from pumice.kai.view.world import World
+from pumice.kai.view.world import KaiWorld
 
 Bools = npt.NDArray[np.bool_]
 Accept = Callable[["Accumulated"], bool]
 
 
 @dataclass(slots=True)
-class Context:
+class SearchContext:
     """What a generator of scenarios works on: a job of which some tasks are to be placed, and who may go."""
 
-    world: World
+    world: KaiWorld
     job: JobView
     tasks: Sequence[TaskView]
-    recorded: Sequence[TaskView]
-    """Victims that were found to be needed for less."""
+    recorded: Sequence[Sequence[TaskView]]
+    """Victims that were found to be needed for less, as they go together."""
     feasible: Bools
     """Nodes that may take the tasks, victims' nodes aside."""
     victims: Callable[[], WorkOrder]
     """A fresh order of victims."""
     accepts: Accept
     """Could it be enough? Asked before a set of victims is tried."""
+    might: Callable[[Iterable[Sequence[TaskView]]], bool]
+    """Would these, beside the recorded ones, leave room enough by count? Where not, no scenario need be made."""
+    taken: dict[str, tuple[list[TaskView], bool]]
+    """Job -> what goes of it first, kept while nobody goes in earnest."""
 
-    def scenario(self, victims: Sequence[TaskView]) -> Scenario:
+    def scenario(self, pieces: Iterable[Sequence[TaskView]]) -> VictimScenario:
         """The scenario in which these go beside the recorded ones."""
         world = self.world
         request = total(world.asked(t.request) for t in self.tasks)
-        return Scenario(self.job, self.tasks, request, distinct([*self.recorded, *victims]))
+        return VictimScenario(self.job, self.tasks, request, [*self.recorded, *pieces])
 
 
 @dataclass(slots=True)
@@ -56,17 +60,21 @@ class Accumulated:
             yield from batch
 
 
-def accumulate(context: Context) -> Iterator[Accumulated]:
+def accumulate(context: SearchContext) -> Iterator[Accumulated]:
     """Growing sets of victims, worst first, those that could be enough."""
     world = context.world
     so_far = Accumulated()
-    recorded = {t.uid for t in context.recorded}
+    recorded = {t.uid for piece in context.recorded for t in piece}
     if context.accepts(so_far):
         yield so_far
     order = context.victims()
     while order:
         victim = order.pop()
-        tasks, more = world.to_evict(victim)
+        whole = victim.whole is victim
+        known_piece = context.taken.get(victim.job.uid) if whole else None
+        tasks, more = known_piece if known_piece is not None else world.to_evict(victim)
+        if whole:
+            context.taken[victim.job.uid] = (tasks, more)
         if not tasks:
             continue
         known = [t for t in tasks if t.uid in recorded]

@@ -5,14 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pumice.kai.view.amounts import NOTHING, Amounts, plus, total
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
+from pumice.kai.view.stage import ALLOCATED
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class QueueClaim:
     """A queue with the job that it would place next or, where victims are taken, the jobs that would go."""
 
     queue: QueueView
     job: JobView | None
-    victims: Sequence[JobView] = ()
+    victim: JobView | None = None
+    """The one that would go next."""
+    gone: Sequence[JobView] = ()
+    """Those that went before it; more may be added later."""
+    gone_held: Amounts = NOTHING
+    """What these hold."""
+
+    @property
+    def victims(self) -> list[JobView]:
+        """All that would go."""
+        return [*self.gone, self.victim] if self.victim is not None else []
+
+    @property
+    def released(self) -> Amounts:
+        """What the victims hold."""
+        return plus(self.gone_held, held_by(self.victim)) if self.victim is not None else NOTHING
+
+
+def held_by(job: JobView) -> Amounts:
+    """What the tasks of a job count in its queue."""
+    return total(x.accepted for x in job.tasks.values() if x.stage in ALLOCATED)

@@ -9,18 +9,18 @@ from pumice.framework.points import table as t
 from pumice.framework.session.session import Session
 from pumice.kai.search import ordering, placing, solver
 from pumice.kai.search.ordering import WorkOrder
-from pumice.kai.search.scenario import Scenario
+from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.search.signatures import Signatures
 from pumice.kai.search.solver import Solved, Solver
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.tasks import TaskView
-from pumice.kai.view.world import World, world_of
+from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.reason import Verdict
 
 ASKS: Final = (*ordering.ASKS, *placing.ASKS, *solver.ASKS, t.VICTIM_INVARIANT_PRE_PREDICATE)
 
 
-def waiting(world: World, *, evicting: bool, preemptible_only: bool = False) -> list[JobView]:
+def waiting(world: KaiWorld, *, evicting: bool, preemptible_only: bool = False) -> list[JobView]:
     """Jobs that could be served now; *evicting*: for whom others may be evicted by now."""
     return [
         job
@@ -32,7 +32,7 @@ def waiting(world: World, *, evicting: bool, preemptible_only: bool = False) -> 
     ]
 
 
-def delayed(world: World, job: JobView) -> bool:
+def delayed(world: KaiWorld, job: JobView) -> bool:
     """Has nobody to make room for it yet?"""
     delay = job.preemption_delay
     if delay is None or delay <= 0:
@@ -55,14 +55,18 @@ def help_in_turn(
     ssn: Session,
     action: str,
     *,
-    eligible: Callable[[JobView], bool],
+    eligible: Callable[[JobView], bool] | None = None,
+    possible: Callable[[JobView], bool] | None = None,
     victims: Callable[[JobView], Iterable[JobView]],
-    valid: Callable[[Scenario], bool],
+    valid: Callable[[VictimScenario], bool],
     one_table: bool = False,
     preemptible_only: bool = False,
     start: Callable[[], object] | None = None,
 ) -> None:
-    """Look for victims on behalf of every waiting job that is *eligible*, and commit what is found."""
+    """Look for victims on behalf of every waiting job that is *eligible*, and commit what is found.
+
+    *possible*: can it be helped at all? One that cannot counts as tried in vain.
+    """
     world = world_of(ssn)
     finder = Solver(ssn, action, victims, valid)
     signatures = Signatures(world, one_table)
@@ -71,13 +75,16 @@ def help_in_turn(
     order = WorkOrder(world, jobs, depth=world.settings.depth.get(action))
     while order:
         job = order.pop()
-        if not eligible(job):
+        if eligible is not None and not eligible(job):
+            continue
+        if not signatures.worth_trying(job):
             continue
         refused = next((said for x in world.chunk(job, real=False) if not (said := invariant(x))), None)
         if refused is not None:
             world.refuse(job, refused.text)
             continue
-        if not signatures.worth_trying(job):
+        if possible is not None and not possible(job):
+            signatures.failed(job)
             continue
         if start is not None:
             start()

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.framework.points import table as t
-from pumice.framework.points.rows import RowGuard
+from pumice.framework.points.rows import PluginRows
 from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.nodes import WHOLE_GPU
-from pumice.kai.view.statement import Plan
+from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.subgroups import GroupSet, Member, PodSet
 from pumice.kai.view.tasks import TaskView
-from pumice.kai.view.world import World, world_of
+from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.node import Node
 from pumice.model.reason import Verdict
 
@@ -34,20 +34,22 @@ class Placer:
 
     def __init__(self, ssn: Session) -> None:
         self._ssn = ssn
-        self._world: World = world_of(ssn)
-        self._guard = RowGuard(ssn.failures)
+        self._world: KaiWorld = world_of(ssn)
+        self._guard = PluginRows(ssn.failures)
         self._filters, self._scorers = ssn.search.filters(), ssn.search.scorers()
         self._pre = cast(Callable[[TaskView], Verdict], ssn.pre_predicate)
         self._capacity = cast(Callable[[TaskView, Node], Verdict], ssn.task_within_capacity)
+        self._full: dict[int, bool] = {}
+        self._full_of = -1
         self._subset = ssn.subset_nodes if ssn.anybody(t.SUBSET_NODES) else None
 
     # -- jobs -------------------------------------------------------------------------------------------------------
-    def place(self, plan: Plan, nodes: Bools, job: JobView, *, promises: bool) -> bool:
+    def place(self, plan: ChangePlan, nodes: Bools, job: JobView, *, promises: bool) -> bool:
         """Place the next piece of a job within some nodes; False with the plan as it was where it cannot be."""
         ssn, world = self._ssn, self._world
         ssn.pre_job_allocation(job)  # type: ignore[arg-type]
         chunk = world.chunk(job, real=not promises)
-        if not chunk:
+        if not chunk or (promises and self._fits_nowhere(chunk[0])):
             return False
         said = ssn.job_within_capacity(job, chunk)  # type: ignore[arg-type]
         if not said:
@@ -60,8 +62,18 @@ class Placer:
         plan.rollback(mark)
         return False
 
+    def _fits_nowhere(self, task: TaskView) -> bool:
+        """Is there no node with room for a task, whatever else is asked of it? Kept until something changes."""
+        world, request = self._world, task.request
+        if self._full_of != world.version:
+            self._full, self._full_of = {}, world.version
+        known = self._full.get(id(request))
+        if known is None:
+            known = self._full[id(request)] = not world.nodes.fits(request, now=False).any()
+        return known
+
     def _member(
-        self, plan: Plan, nodes: Bools, job: JobView, member: Member, tasks: Sequence[TaskView], promises: bool
+        self, plan: ChangePlan, nodes: Bools, job: JobView, member: Member, tasks: Sequence[TaskView], promises: bool
     ) -> bool:
         """Place the tasks that a sub-group has among *tasks*, in the first set of nodes that takes them all."""
         own = {id(p) for p in member.pod_sets()}
@@ -102,7 +114,7 @@ class Placer:
         return found
 
     # -- tasks ------------------------------------------------------------------------------------------------------
-    def _task(self, plan: Plan, nodes: Bools, job: JobView, task: TaskView, promises: bool) -> bool:
+    def _task(self, plan: ChangePlan, nodes: Bools, job: JobView, task: TaskView, promises: bool) -> bool:
         world = self._world
         if not self._pre(task):
             return False
@@ -119,7 +131,7 @@ class Placer:
                 return True
         return False
 
-    def _put(self, plan: Plan, task: TaskView, node: Node, promises: bool) -> bool:
+    def _put(self, plan: ChangePlan, task: TaskView, node: Node, promises: bool) -> bool:
         ledger = self._world.nodes
         shared = task.request.shared
         if shared is None:

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pumice.kai.view.amounts import Amounts
 from pumice.kai.view.jobs import JobView
+from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import TaskView
 
 
 @dataclass(slots=True)
-class Scenario:
+class VictimScenario:
     """Victims and the job that they would go for, with what it asks for."""
 
     job: JobView
     tasks: Sequence[TaskView]
     """What of the job is to be placed."""
     request: Amounts
-    victims: Sequence[TaskView]
+    pieces: Sequence[Sequence[TaskView]]
+    """Victims as they go together."""
+    victims: Sequence[TaskView] = field(init=False)
+    """Every victim once."""
+
+    def __post_init__(self) -> None:
+        self.victims = distinct(t for piece in self.pieces for t in piece)
+
+    def moved(self) -> list[Sequence[TaskView]]:
+        """The pieces of which somebody goes or gets another place, as the simulation has it now."""
+        last = {t.uid: n for n, piece in enumerate(self.pieces) for t in piece}
+        found = {last[t.uid] for t in self.victims if t.stage in (TaskStage.RELEASING, TaskStage.PIPELINED)}
+        return [self.pieces[n] for n in sorted(found)]
 
     def by_job(self) -> Iterator[tuple[JobView, list[TaskView]]]:
         """Victims job by job, in the order in which they were chosen."""

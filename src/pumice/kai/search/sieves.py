@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -10,41 +11,50 @@ import numpy.typing as npt
 from pumice.engine.matching import has_node_selection, selected
 from pumice.kai.search.accumulating import Accumulated
 from pumice.kai.search.rows import WorldRows
+from pumice.kai.view.amounts import GPU
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.subgroups import GroupSet, Member
 from pumice.kai.view.tasks import TaskView
-from pumice.kai.view.world import World
+from pumice.kai.view.world import KaiWorld
+from pumice.model.api import Topology
 from pumice.model.gpu import WHOLE
 
 Bools = npt.NDArray[np.bool_]
+_SLACK: Final = 1e-9
 
 
 class Sieve:
-    """Follows one growing set of victims on behalf of the tasks that are to be placed."""
+    """Follows one growing set of victims on behalf of the tasks of a job that are to be placed."""
 
-    def __init__(self, world: World, tasks: list[TaskView], recorded: list[TaskView], feasible: Bools) -> None:
-        self._world = world
+    def __init__(
+        self, world: KaiWorld, job: JobView, tasks: Sequence[TaskView], recorded: Sequence[TaskView], feasible: Bools
+    ) -> None:
         ledger = world.nodes
-        self._wanted = sorted((t.request.gpus for t in tasks if t.request.gpus), reverse=True)
-        self._free = (ledger.idle[ledger.gpu] + ledger.releasing[ledger.gpu]).tolist()
+        free = ledger.free_gpus()
         self._seen = 0
         self._within = feasible.copy()
-        self._selecting = [t for t in tasks if has_node_selection(t.task.klass)]
-        self._all = WorldRows(ledger, np.arange(len(feasible), dtype=np.intp))
-        self._unplaced = [selected(t.task.klass, self._all) for t in self._selecting]
-        self._passed = False
-        self._opened: set[tuple[int, str]] = set()
+        everything = WorldRows(ledger, np.arange(len(feasible), dtype=np.intp))
+        selecting = {t.task.klass.id: t.task.klass for t in tasks if has_node_selection(t.task.klass)}
+        self._unplaced = [selected(klass, everything) for klass in selecting.values()]
+        self._parts = [_Room([_gpus(t) for t in tasks], dict(enumerate(free.tolist())), len(tasks))]
+        self._parts += _domain_rooms(world, job, free.tolist())
         for task in recorded:
             self._gone(task)
+        self._recorded = {t.uid for t in recorded}
+        self._whole = _WholeGpus(world, tasks, recorded, feasible)
+
+    def might(self, pieces: Iterable[Sequence[TaskView]]) -> bool:
+        """Would there be whole GPUs enough if these went beside the recorded ones, wherever they are?"""
+        return self._whole.enough([t for piece in pieces for t in piece if t.uid not in self._recorded])
 
     def _gone(self, task: TaskView) -> None:
         if task.node is None:
             return
-        row = task.node.row
+        row, gpus = task.node.row, task.accepted[GPU] if not task.request.mig else 0.0
         self._within[row] = True
-        self._free[row] += task.request.gpus
-        for name in task.groups:
-            if (row, name) not in self._opened:  # it may become whole, if all who share it go
-                self._opened.add((row, name))
-                self._free[row] += WHOLE
+        if gpus:
+            for part in self._parts:
+                part.grow(row, gpus)
 
     def accepts(self, so_far: Accumulated) -> bool:
         """Could it be enough?"""
@@ -52,24 +62,129 @@ class Sieve:
             for task in so_far.batches[self._seen]:
                 self._gone(task)
             self._seen += 1
-        if self._passed:
+        self._unplaced = [mask for mask in self._unplaced if not (mask & self._within).any()]
+        return not self._unplaced and all(part.enough() for part in self._parts)
+
+
+class _WholeGpus:
+    """Counts the places for tasks that ask for whole GPUs: without so many, no placing can succeed."""
+
+    def __init__(
+        self, world: KaiWorld, tasks: Sequence[TaskView], recorded: Sequence[TaskView], feasible: Bools
+    ) -> None:
+        ledger = world.nodes
+        sizes = sorted(t.request.gpus for t in tasks if t.request.gpus)
+        self._needed = {size: len(sizes) - at for at, size in reversed(list(enumerate(sizes)))}
+        """GPUs -> how many tasks ask for so many or more."""
+        self._free = (ledger.idle[ledger.gpu] + ledger.releasing[ledger.gpu]).tolist()
+        self._open: set[tuple[int, str]] = set()
+        self._within = feasible
+        for row, gpus in _freed(recorded, self._open).items():
+            self._free[row] += gpus
+        free = np.array(self._free, dtype=np.int64)[feasible]
+        self._places = {size: int((np.maximum(free, 0) // size).sum()) for size in self._needed}
+
+    def enough(self, victims: Sequence[TaskView]) -> bool:
+        """Are there places enough if these go too?"""
+        if all(self._places[size] >= n for size, n in self._needed.items()):
             return True
-        if any(not (mask & self._within).any() for mask in self._unplaced):
-            return False
-        self._passed = self._gpus_enough()
+        freed = _freed(victims, set(self._open))
+        for size, n in self._needed.items():
+            places = self._places[size]
+            for row, gpus in freed.items():
+                before = self._free[row]
+                places += max(before + gpus, 0) // size - (max(before, 0) // size if self._within[row] else 0)
+            if places < n:
+                return False
+        return True
+
+
+def _freed(tasks: Iterable[TaskView], opened: set[tuple[int, str]]) -> dict[int, int]:
+    """Row -> whole GPUs at most that are free when the tasks are gone; *opened*: shared ones that are counted."""
+    found: dict[int, int] = {}
+    for task in tasks:
+        if task.node is None:
+            continue
+        row = task.node.row
+        found[row] = found.get(row, 0) + task.request.gpus
+        for name in task.groups:
+            if (row, name) not in opened:
+                opened.add((row, name))
+                found[row] += WHOLE
+    return found
+
+
+class _Room:
+    """Do the wanted GPUs go, largest first, each in the first place with room, the places with most of them first?"""
+
+    def __init__(self, wanted: Sequence[float], free: dict[int, float], most: int, place: dict[int, int] | None = None):
+        """*most*: so many places are looked at; *place*: row -> place, where rows are not places themselves."""
+        self._wanted = sorted((w for w in wanted if w > 0), reverse=True)
+        self._free, self._most, self._place = free, most, place
+        self._equal = self._wanted[0] if self._wanted and self._wanted[0] == self._wanted[-1] else 0.0
+        self._slots = sum(self._slots_of(v) for v in free.values()) if self._equal else 0
+        self._passed = not self._wanted
+
+    def _slots_of(self, free: float) -> int:
+        return int((free + _SLACK) // self._equal) if free > 0 else 0
+
+    def grow(self, row: int, gpus: float) -> None:
+        """So many GPUs more become free on a node."""
+        place = row if self._place is None else self._place.get(row)
+        if place is None or self._passed:
+            return
+        before = self._free[place]
+        self._free[place] = before + gpus
+        if self._equal:
+            self._slots += self._slots_of(before + gpus) - self._slots_of(before)
+
+    def enough(self) -> bool:
+        """Is there room?"""
+        if not self._passed:
+            self._passed = self._slots >= len(self._wanted) if self._equal else self._greedy()
         return self._passed
 
-    def _gpus_enough(self) -> bool:
-        """Do the wanted GPUs go, largest first, each on the node with most of them?"""
-        if not self._wanted:
-            return True
-        best = heapq.nlargest(len(self._wanted), self._free)
-        if best and best[0] < self._wanted[0]:
-            return False
-        heap = [-v for v in best]
-        heapq.heapify(heap)
+    def _greedy(self) -> bool:
+        best = sorted(self._free.values(), reverse=True)[: self._most]
         for wanted in self._wanted:
-            if not heap or -heap[0] < wanted:
+            at = next((n for n, free in enumerate(best) if free + _SLACK >= wanted), None)
+            if at is None:
                 return False
-            heapq.heapreplace(heap, heap[0] + wanted)
+            best[at] -= wanted
         return True
+
+
+def _domain_rooms(world: KaiWorld, job: JobView, free: Sequence[float]) -> Iterator[_Room]:
+    """One for each level that sub-groups of a job require: its domains, and what each sub-group asks for."""
+    wanted: dict[tuple[str, str], list[float]] = {}
+    for group in _groups(job.root):
+        constraint = group.topology
+        if constraint is not None and constraint.required_topology_level:
+            asked = sum(_gpus(t) for podset in group.pod_sets() for t in podset.tasks)
+            wanted.setdefault((constraint.topology, constraint.required_topology_level), []).append(asked)
+    for (name, level), amounts in wanted.items():
+        obj = world.state.kind("Topology").get(name)
+        levels = (obj.spec.levels or ()) if isinstance(obj, Topology) else ()
+        label = next((x.node_label for x in levels if level in (x.node_label, x.alias)), level)
+        values: dict[str, int] = {}
+        place: dict[int, int] = {}
+        room: dict[int, float] = {}
+        for node in world.state.table.by_name.values():
+            value = node.labels.get(label)
+            if value:
+                at = values.setdefault(value, len(values))
+                place[node.row] = at
+                room[at] = room.get(at, 0.0) + free[node.row]
+        yield _Room(amounts, room, len(room), place)
+
+
+def _groups(member: Member) -> Iterator[GroupSet]:
+    if isinstance(member, GroupSet):
+        yield member
+        for each in member.members:
+            yield from _groups(each)
+
+
+def _gpus(task: TaskView) -> float:
+    """GPUs that it asks for, parts included; by memory: not known."""
+    return task.request.quota[GPU] if not task.request.mig else 0.0

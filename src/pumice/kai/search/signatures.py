@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import Stage
+from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.subgroups import GroupSet, Member
 from pumice.kai.view.tasks import TaskView
-from pumice.kai.view.world import World
+from pumice.kai.view.world import KaiWorld
 
 _Amounts = dict[int, float]
 
@@ -16,7 +16,7 @@ _Amounts = dict[int, float]
 class Signatures:
     """Remembers who could not be helped: per queue, or (*one_table*) for all of them together."""
 
-    def __init__(self, world: World, one_table: bool) -> None:
+    def __init__(self, world: KaiWorld, one_table: bool) -> None:
         self._on, self._one_table = world.settings.signatures, one_table
         self._known: dict[Hashable, list[_Amounts]] = {}
 
@@ -48,7 +48,7 @@ class Signatures:
 
 
 def _requests(job: JobView) -> list[_Amounts]:
-    found = [_amounts(t) for t in job.tasks.values() if t.stage is Stage.PENDING]
+    found = [_amounts(t) for t in job.tasks.values() if t.stage is TaskStage.PENDING]
     return sorted(found, key=lambda a: sorted(a.items()))
 
 
@@ -69,7 +69,7 @@ def _signature(member: Member, above: Sequence[Hashable]) -> Hashable:
     constraint = member.topology
     if isinstance(member, GroupSet):
         return tuple(sorted(repr(_signature(m, (*above, constraint))) for m in member.members))
-    waiting = sorted(repr(_task_signature(t)) for t in member.tasks if t.stage is Stage.PENDING)
+    waiting = sorted(repr(_task_signature(t)) for t in member.tasks if t.stage is TaskStage.PENDING)
     return (constraint, tuple(above), tuple(waiting)) if waiting else ()
 
 

@@ -12,16 +12,16 @@ import numpy.typing as npt
 from pumice.framework.points import table as t
 from pumice.framework.points.guard import FAILS
 from pumice.framework.session.session import Session
-from pumice.kai.search.accumulating import Context
+from pumice.kai.search.accumulating import SearchContext
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
-from pumice.kai.search.scenario import Scenario
+from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.search.sieves import Sieve
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import ACTIVE, Stage
-from pumice.kai.view.statement import Plan
+from pumice.kai.view.stage import ACTIVE
+from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.tasks import TaskView
-from pumice.kai.view.world import World, world_of
+from pumice.kai.view.world import KaiWorld, world_of
 
 Bools = npt.NDArray[np.bool_]
 ASKS: Final = (t.SCENARIO_GENERATOR,)
@@ -44,15 +44,16 @@ class Solver:
         ssn: Session,
         reason: str,
         victims: Callable[[JobView], Iterable[JobView]],
-        valid: Callable[[Scenario], bool],
+        valid: Callable[[VictimScenario], bool],
     ) -> None:
         self._ssn, self._reason = ssn, reason
-        self._world: World = world_of(ssn)
+        self._world: KaiWorld = world_of(ssn)
         self._placer = Placer(ssn)
         self._victims, self._valid = victims, valid
+        self._waiting: list[JobView] = []
         self.simulated = 0
 
-    def solve(self, job: JobView) -> tuple[Solved, Plan | None]:
+    def solve(self, job: JobView) -> tuple[Solved, ChangePlan | None]:
         """A plan that places the next piece of the job, not committed yet; None where there is none."""
         world = self._world
         chunk = world.chunk(job, real=False)
@@ -61,11 +62,13 @@ class Solver:
         if not self._ssn.anybody(t.SCENARIO_GENERATOR):
             return Solved.UNASKED, None
         before = job.active_count
-        candidates = list(self._victims(job))
+        candidates = WorkOrder(world, self._victims(job), victims=True)
+        self._waiting = [j for j in world.jobs.values() if j.pending]
         failed: set[object] = set()
+        taken: dict[str, tuple[list[TaskView], bool]] = {}
         number, known = 0, 1
         while number < known:
-            search = _Search(self, job, chunk, candidates, failed, number)
+            search = _Search(self, job, chunk, candidates, failed, taken, number)
             plan = search.run()
             if plan is not None:
                 if job.gang_satisfied and job.active_count > before:
@@ -74,12 +77,12 @@ class Solver:
             number, known = number + 1, search.generators
         return Solved.NO, None
 
-    def scenarios(self, context: Context) -> list[Iterator[Scenario]]:
+    def scenarios(self, context: SearchContext) -> list[Iterator[VictimScenario]]:
         """Every generator's scenarios; nothing of them is made until it is asked for."""
         given = self._ssn.each(t.SCENARIO_GENERATOR, context)
         return [self._contained(plugin, scenarios) for plugin, scenarios in given if scenarios is not None]
 
-    def _contained(self, plugin: str, scenarios: Iterator[Scenario]) -> Iterator[Scenario]:
+    def _contained(self, plugin: str, scenarios: Iterator[VictimScenario]) -> Iterator[VictimScenario]:
         """The scenarios of a plugin, as far as it gives any."""
         while True:
             try:
@@ -92,13 +95,13 @@ class Solver:
             yield scenario
 
     # -- trying -----------------------------------------------------------------------------------------------------
-    def simulate(self, scenario: Scenario, feasible: Bools) -> Plan | None:
+    def simulate(self, scenario: VictimScenario, feasible: Bools) -> ChangePlan | None:
         """What the world would be like; None, with the world as it was, where it is not good enough."""
         if not scenario.victims:
             return None
         self.simulated += 1
         world = self._world
-        plan = Plan(world)
+        plan = ChangePlan(world)
         nodes = feasible.copy()
         for task in scenario.victims:
             if task.node is not None:
@@ -109,7 +112,7 @@ class Solver:
         plan.discard()
         return None
 
-    def _replace(self, plan: Plan, scenario: Scenario, nodes: Bools) -> bool:
+    def _replace(self, plan: ChangePlan, scenario: VictimScenario, nodes: Bools) -> bool:
         """Place the job and, where there is room, its victims, in the order in which they would be served."""
         victims = {job.job.uid: job for job, _ in scenario.by_job()}
         mine = scenario.job.job.uid
@@ -121,27 +124,21 @@ class Solver:
                 if not self._placer.place(plan, nodes, scenario.job, promises=True):
                     return False
             elif uid in victims:
-                placed = self._placer.place(plan, nodes, job, promises=True)
-                if placed and any(x.stage is Stage.RELEASING and x.virtual for x in job.tasks.values()):
-                    order.push(job)
+                self._placer.place(plan, nodes, job, promises=True)
         return True
 
-    def _order(self, scenario: Scenario, victims: Iterable[JobView]) -> WorkOrder:
+    def _order(self, scenario: VictimScenario, victims: Iterable[JobView]) -> WorkOrder:
         mine = scenario.job.job.uid
         taken = {mine, *(v.job.uid for v in victims)}
-        others = [j for j in self._world.jobs.values() if j.job.uid not in taken and j.pending and j.ready]
+        others = [j for j in self._waiting if j.job.uid not in taken]
         return WorkOrder(self._world, [*others, *victims, scenario.job])
 
-    def feasible(self, tasks: Sequence[TaskView]) -> Bools:
-        """The nodes that could take the tasks without anybody leaving."""
+    def feasible(self, job: JobView) -> Bools:
+        """The nodes that could take tasks of a job without anybody leaving."""
         ledger = self._world.nodes
-        if any(x.request.cpu_only for x in tasks):
+        if any(x.request.cpu_only for x in job.tasks.values()):
             return ledger.there.copy()
-        free: Bools = ledger.idle[ledger.gpu] + ledger.releasing[ledger.gpu] > 0
-        for row, gpus in ledger.shared.items():
-            if gpus:
-                free[row] = True
-        return free & ledger.there
+        return ledger.has_free_gpus() & ledger.there
 
 
 class _Search:
@@ -152,19 +149,21 @@ class _Search:
         solver: Solver,
         job: JobView,
         chunk: list[TaskView],
-        candidates: list[JobView],
+        candidates: WorkOrder,
         failed: set[object],
+        taken: dict[str, tuple[list[TaskView], bool]],
         number: int,
     ) -> None:
         """*number*: whose scenarios are tried."""
         self._solver, self._job, self._chunk = solver, job, chunk
-        self._candidates, self._failed, self._number = candidates, failed, number
+        self._candidates, self._failed, self._taken, self._number = candidates, failed, taken, number
         self.generators = number + 1
         """How many generators there are, as far as they have been asked."""
-        self._recorded: list[TaskView] = []
+        self._recorded: list[Sequence[TaskView]] = []
         self._world = solver._world
+        self._feasible = solver.feasible(job)
 
-    def run(self) -> Plan | None:
+    def run(self) -> ChangePlan | None:
         """A plan for the whole piece, found by way of smaller ones."""
         n = len(self._chunk)
         reached = self._largest(n)
@@ -197,16 +196,26 @@ class _Search:
         plan.discard()
         return True
 
-    def _probe(self, k: int) -> Plan | None:
+    def _probe(self, k: int) -> ChangePlan | None:
         tasks = self._chunk[:k]
         uids = {x.uid for x in tasks} | {x.uid for x in self._job.tasks.values() if x.stage in ACTIVE}
         part = self._job.part(uids, least=True)
-        feasible = self._solver.feasible(tasks)
-        for task in self._recorded:
+        feasible = self._feasible.copy()
+        for task in (x for piece in self._recorded for x in piece):
             if task.node is not None:
                 feasible[task.node.row] = True
-        sieve = Sieve(self._world, tasks, self._recorded, feasible)
-        context = Context(self._world, part, tasks, list(self._recorded), feasible, self._fresh_order, sieve.accepts)
+        sieve = Sieve(self._world, part, tasks, [x for piece in self._recorded for x in piece], feasible)
+        context = SearchContext(
+            world=self._world,
+            job=part,
+            tasks=tasks,
+            recorded=list(self._recorded),
+            feasible=feasible,
+            victims=self._candidates.copy,
+            accepts=sieve.accepts,
+            might=sieve.might,
+            taken=self._taken,
+        )
         given = self._solver.scenarios(context)
         self.generators = len(given)
         for scenario in given[self._number] if self._number < len(given) else ():
@@ -215,10 +224,7 @@ class _Search:
                 continue
             plan = self._solver.simulate(scenario, feasible)
             if plan is not None:
-                self._recorded = list(scenario.victims)
+                self._recorded = scenario.moved()
                 return plan
             self._failed.add(mark)
         return None
-
-    def _fresh_order(self) -> WorkOrder:
-        return WorkOrder(self._world, self._candidates, victims=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pumice.kai.view.stage import Stage
+from pumice.kai.view.stage import TaskStage
 
 
 class SharedGpu:
@@ -43,14 +43,37 @@ class SharedGpu:
             return 0, -1
         return -1, int(all(held) and not promised)
 
-    def takes(self, memory: int, size: int, *, now: bool) -> bool:
-        """Is there room for so much beside those who are on it, at once or when what is leaving has left?"""
+    @property
+    def is_held(self) -> bool:
+        """Has somebody a part of it now, and not only a promise?"""
+        return any(not promised for _, promised, _ in self.holds.values())
+
+    def takes(self, memory: int, size: int) -> bool:
+        """Is there room for so much beside those who are on it, when what is leaving has left?"""
         if not self.holds or self.whole()[1] == 1:
             return False
-        free = size - self.allocated
-        return free >= memory if now else free + self.releasing >= memory
+        return size - self.allocated + self.releasing >= memory
+
+    def unused(self, size: int) -> int:
+        """MiB that nobody has or that are being given back, where it is shared now."""
+        if self.whole()[1] == 1 or not self.is_held:
+            return 0
+        return max(size - self.allocated + self.releasing, 0)
+
+    def left_over(self, size: int) -> float:
+        """The part that nobody has or that is being given back, in hundredths; nothing where it counts as a whole."""
+        allocated, releasing = self.allocated, self.releasing
+        free = 1 - _hundredths(allocated, size) if allocated else 0.0
+        if releasing > 0 and self.whole()[1] != 1:
+            free += _hundredths(releasing, size)
+        return free
 
 
-def booking_marks(stage: Stage) -> tuple[bool, bool]:
+def _hundredths(memory: int, size: int) -> float:
+    """A part of a GPU, rounded up."""
+    return -(-memory * 100 // size) / 100
+
+
+def booking_marks(stage: TaskStage) -> tuple[bool, bool]:
     """(is promised, is being released) of what a task of a stage holds."""
-    return stage is Stage.PIPELINED, stage is Stage.RELEASING
+    return stage is TaskStage.PIPELINED, stage is TaskStage.RELEASING

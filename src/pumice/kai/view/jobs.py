@@ -9,7 +9,7 @@ from typing import Any, Final
 from pumice.config.durations import parse_duration
 from pumice.errors import InvalidInput
 from pumice.kai.view.queues import QueueView
-from pumice.kai.view.stage import ACTIVE, ALLOCATED, USED, Stage
+from pumice.kai.view.stage import ACTIVE, ALLOCATED, USED, TaskStage
 from pumice.kai.view.subgroups import GroupSet, Member, PodSet
 from pumice.kai.view.tasks import TaskView
 from pumice.model.job import Job
@@ -83,7 +83,7 @@ class JobView:
     @property
     def pending(self) -> bool:
         """Has it tasks that wait?"""
-        return any(t.stage is Stage.PENDING for t in self.tasks.values())
+        return any(t.stage is TaskStage.PENDING for t in self.tasks.values())
 
     @property
     def active(self) -> bool:
@@ -114,7 +114,7 @@ class JobView:
     def stale(self) -> bool:
         """Do some of its tasks run in vain, because too few others do?"""
         tasks = self.tasks.values()
-        if any(t.stage is Stage.SUCCEEDED for t in tasks) or not any(t.stage in USED for t in tasks):
+        if any(t.stage is TaskStage.SUCCEEDED for t in tasks) or not any(t.stage in USED for t in tasks):
             return False
         return not self.gang_satisfied
 

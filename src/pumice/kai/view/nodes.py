@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pumice.kai.view.devices import SharedGpu, booking_marks
-from pumice.kai.view.stage import Stage
-from pumice.kai.view.tasks import GPU_NAMES, Request, TaskView
+from pumice.kai.view.stage import TaskStage
+from pumice.kai.view.tasks import GPU_NAMES, TaskRequest, TaskView
 from pumice.model import keys
 from pumice.model.gpu import WHOLE, GpuRequest
 from pumice.model.node import Node
@@ -18,6 +19,7 @@ from pumice.state.table import NodeTable
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 
 UNSYNCED: Final = 100
 """MiB that a GPU counts as where no label tells; a request by memory is refused there."""
@@ -59,7 +61,7 @@ class NodeLedger:
         """Rows by the names of their nodes."""
 
     # -- asking -----------------------------------------------------------------------------------------------------
-    def fits(self, request: Request, *, now: bool) -> Bools:
+    def fits(self, request: TaskRequest, *, now: bool) -> Bools:
         """Per row: is there room, at once or when what is leaving has left?"""
         free = self.idle if now else self.idle + self.releasing
         ok = self.there.copy()
@@ -74,12 +76,12 @@ class NodeLedger:
             for row, gpus in self.shared.items():
                 if ok[row] and not enough[row]:
                     m = self.share(row, request.shared)
-                    more = sum(1 for g in gpus.values() if g.takes(m, int(self.memory[row]), now=now))
+                    more = sum(1 for g in gpus.values() if g.takes(m, int(self.memory[row])))
                     enough[row] = m <= self.memory[row] and whole[row] + more >= wanted
             ok &= enough
         return ok
 
-    def fits_on(self, row: int, request: Request, *, now: bool) -> bool:
+    def fits_on(self, row: int, request: TaskRequest, *, now: bool) -> bool:
         """As `fits`, for one row."""
         idle, releasing, width = self.idle, self.releasing, len(self.idle)
         for d, v in request.items:
@@ -92,7 +94,7 @@ class NodeLedger:
         if request.shared is None:
             return free >= request.gpus
         m, size = self.share(row, request.shared), int(self.memory[row])
-        more = sum(1 for g in self.shared.get(row, {}).values() if g.takes(m, size, now=now))
+        more = sum(1 for g in self.shared.get(row, {}).values() if g.takes(m, size))
         return m <= size and free // WHOLE + more >= request.devices
 
     def share(self, row: int, request: GpuRequest) -> int:
@@ -115,7 +117,7 @@ class NodeLedger:
     def fitting_gpus(self, row: int, request: GpuRequest) -> list[str]:
         """The shared GPUs of a node that can take one more, and a mark for each whole one."""
         m, size = self.share(row, request), int(self.memory[row])
-        found = [name for name, g in self.shared.get(row, {}).items() if g.takes(m, size, now=False)]
+        found = [name for name, g in self.shared.get(row, {}).items() if g.takes(m, size)]
         whole = max(int(self.idle[self.gpu, row] + self.releasing[self.gpu, row]), 0) // WHOLE
         return sorted(found) + [WHOLE_GPU] * whole
 
@@ -126,7 +128,8 @@ class NodeLedger:
 
     def takes_at_once(self, row: int, name: str, request: GpuRequest) -> bool:
         """Has a shared GPU room now?"""
-        return int(self.memory[row]) - self.shared[row][name].allocated >= self.share(row, request)
+        gpu = self.shared[row][name]
+        return gpu.is_held and int(self.memory[row]) - gpu.allocated >= self.share(row, request)
 
     def idle_gpus(self, row: int) -> float:
         """Whole GPUs that are free."""
@@ -136,12 +139,29 @@ class NodeLedger:
         """Whole GPUs that are being given back."""
         return int(self.releasing[self.gpu, row]) / WHOLE
 
+    def free_gpus(self) -> Floats:
+        """Per row: GPUs that are free or being given back, what is left of shared ones included."""
+        free: Floats = (self.idle[self.gpu] + self.releasing[self.gpu]) / WHOLE
+        for row, gpus in self.shared.items():
+            size = int(self.memory[row])
+            if size:
+                free[row] += sum(g.left_over(size) for g in gpus.values())
+        return free
+
+    def has_free_gpus(self) -> Bools:
+        """Per row: is some GPU, or a part of one, free or being given back?"""
+        found: Bools = (self.idle[self.gpu] > 0) | (self.releasing[self.gpu] > 0)
+        for row, gpus in self.shared.items():
+            size = int(self.memory[row])
+            found[row] |= bool(size) and any(g.left_over(size) > 0 for g in gpus.values())
+        return found
+
     # -- booking ----------------------------------------------------------------------------------------------------
-    def book(self, task: TaskView, node: Node, stage: Stage, groups: tuple[str, ...], sign: int) -> None:
+    def book(self, task: TaskView, node: Node, stage: TaskStage, groups: tuple[str, ...], sign: int) -> None:
         """Add (+1) or take away (-1) what a task of a stage has on a node."""
         row, request = node.row, task.request
-        idle = 0 if stage is Stage.PIPELINED else -sign
-        releasing = sign if stage is Stage.RELEASING else -sign if stage is Stage.PIPELINED else 0
+        idle = 0 if stage is TaskStage.PIPELINED else -sign
+        releasing = sign if stage is TaskStage.RELEASING else -sign if stage is TaskStage.PIPELINED else 0
         self._amounts(row, request.items, idle, releasing)
         if request.gpus:
             self._amounts(row, ((self.gpu, request.gpus),), idle, releasing)
@@ -157,7 +177,7 @@ class NodeLedger:
                     self.releasing[d, row] += releasing * v
 
     def _share(
-        self, row: int, task: TaskView, request: GpuRequest, stage: Stage, groups: tuple[str, ...], sign: int
+        self, row: int, task: TaskView, request: GpuRequest, stage: TaskStage, groups: tuple[str, ...], sign: int
     ) -> None:
         gpus = self.shared.setdefault(row, {})
         m = self.share(row, request)
@@ -180,8 +200,12 @@ class NodeLedger:
 
     def mint(self, node: Node) -> str:
         """A name for a GPU that is shared from now on."""
-        self.minted += 1
-        return f"{node.name}/{self.minted}"
+        taken = self.shared.get(node.row, {})
+        while True:
+            self.minted += 1
+            name = f"gpu-{zlib.crc32(node.name.encode()):08x}-{self.minted}"  # a label's value, and of one node only
+            if name not in taken:
+                return name
 
 
 def gpu_memory(node: Node) -> int | None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pumice.config.durations import parse_duration
-from pumice.kai.view.stage import Stage
+from pumice.kai.view.stage import TaskStage
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class KaiSettings:
     """The parameters of a scheduler of KAI."""
 
     max_consolidation_preemptees: int = 16
@@ -29,18 +29,18 @@ class Settings:
     """Action -> how many jobs of a queue it looks at."""
     gpu_memory: tuple[int | None, int | None] | None = None
     """The smallest and the largest GPU memory in MiB; None: as the nodes tell."""
-    initial: Mapping[str, tuple[Stage, str]] = field(default_factory=dict)
+    initial: Mapping[str, tuple[TaskStage, str]] = field(default_factory=dict)
     """Pod -> a stage and a node that no object can express."""
 
 
-def settings_of(conf: Mapping[str, Any], environment: Mapping[str, Any]) -> Settings:
+def settings_of(conf: Mapping[str, Any], environment: Mapping[str, Any]) -> KaiSettings:
     """What a conf sets, and what the surroundings of a session say; KAI's defaults for the rest."""
     given = conf.get("schedulerParams") or {}
     found: dict[str, Any] = {name: given[key] for key, name in _FLAGS.items() if key in given}
     if "globalDefaultStalenessGracePeriod" in given:
         found["staleness_grace"] = parse_duration(str(given["globalDefaultStalenessGracePeriod"]), days=True) / 1e9
     found["depth"] = conf.get("queueDepthPerAction") or {}
-    return Settings(**(found | (environment.get("kai") or {})))
+    return KaiSettings(**(found | (environment.get("kai") or {})))
 
 
 _FLAGS = {

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final
 
 
-class Stage(Enum):
+class TaskStage(Enum):
     """The status of a task in a session of KAI."""
 
     PENDING = "Pending"
@@ -23,11 +23,11 @@ class Stage(Enum):
     UNKNOWN = "Unknown"
 
 
-ALLOCATED: Final = frozenset({Stage.ALLOCATED, Stage.BINDING, Stage.BOUND, Stage.RUNNING})
+ALLOCATED: Final = frozenset({TaskStage.ALLOCATED, TaskStage.BINDING, TaskStage.BOUND, TaskStage.RUNNING})
 """Holds room now: counts in its queue."""
-ACTIVE: Final = ALLOCATED | {Stage.PIPELINED}
+ACTIVE: Final = ALLOCATED | {TaskStage.PIPELINED}
 """Has a place or a promised one (active-allocated)."""
-USED: Final = ACTIVE | {Stage.RELEASING, Stage.STUCK}
+USED: Final = ACTIVE | {TaskStage.RELEASING, TaskStage.STUCK}
 """Is on a node, also on its way out (active-used)."""
-ALIVE: Final = ACTIVE | {Stage.PENDING, Stage.GATED}
+ALIVE: Final = ACTIVE | {TaskStage.PENDING, TaskStage.GATED}
 """Runs or may still run."""

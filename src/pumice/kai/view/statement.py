@@ -8,15 +8,15 @@ from enum import Enum
 from pumice.framework.session.statement import Statement
 from pumice.kai.view.amounts import Amounts
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import Stage
+from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import TaskView, group_notes
-from pumice.kai.view.world import World
+from pumice.kai.view.world import KaiWorld
 from pumice.model.intents import Bind
 from pumice.model.node import Node
 from pumice.model.status import TaskStatus
 
 
-class Kind(Enum):
+class ChangeKind(Enum):
     """What an operation did."""
 
     EVICT = "evict"
@@ -25,61 +25,63 @@ class Kind(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Operation:
+class ViewChange:
     """One change with what it takes to undo it."""
 
-    kind: Kind
+    kind: ChangeKind
     task: TaskView
     node: Node
-    before: tuple[Stage, Node | None, tuple[str, ...], bool, Amounts]
+    before: tuple[TaskStage, Node | None, tuple[str, ...], bool, Amounts]
     valid: bool = True
     """False: it was cancelled by a later one."""
     reason: str = ""
     for_job: JobView | None = None
 
 
-class Plan:
+class ChangePlan:
     """Changes applied to a world, newest last."""
 
     __slots__ = ("_world", "operations")
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: KaiWorld) -> None:
         self._world = world
-        self.operations: list[Operation] = []
+        self.operations: list[ViewChange] = []
 
     # -- doing ------------------------------------------------------------------------------------------------------
     def evict(self, task: TaskView, reason: str, for_job: JobView | None = None) -> None:
         """Take a task for leaving its node."""
         world, node = self._world, task.node
         assert node is not None, f"task {task.uid} is on no node"
-        op = Operation(Kind.EVICT, task, node, _of(task), reason=reason, for_job=for_job)
+        op = ViewChange(ChangeKind.EVICT, task, node, _of(task), reason=reason, for_job=for_job)
         world.count(task, -1)
         world.nodes.book(task, node, task.stage, task.groups, -1)
-        world.nodes.book(task, node, Stage.RELEASING, task.groups, 1)
-        task.stage, task.virtual = Stage.RELEASING, True
+        world.nodes.book(task, node, TaskStage.RELEASING, task.groups, 1)
+        task.stage, task.virtual = TaskStage.RELEASING, True
         world.version += 1
         self.operations.append(op)
         self._told(task, -1)
 
     def pipeline(self, task: TaskView, node: Node, groups: tuple[str, ...] = ()) -> None:
         """Promise a task room that is being released, or leave a victim where it is."""
-        if task.stage is Stage.RELEASING and task.node is node:
+        if task.stage is TaskStage.RELEASING and self._was_on(task, node):
             eviction = self._eviction_of(task)
             if eviction is not None and sorted(eviction.before[2]) == sorted(groups):
                 self._restore(eviction)
                 eviction.valid = False
-                self.operations.append(Operation(Kind.PIPELINE, task, node, eviction.before, valid=False))
+                self.operations.append(
+                    ViewChange(ChangeKind.PIPELINE, task, eviction.node, eviction.before, valid=False)
+                )
                 self._told(task, 1)
                 return
-        self._place(Kind.PIPELINE, task, node, groups, Stage.PIPELINED)
+        self._place(ChangeKind.PIPELINE, task, node, groups, TaskStage.PIPELINED)
 
     def allocate(self, task: TaskView, node: Node, groups: tuple[str, ...] = ()) -> None:
         """Give a task its place."""
-        self._place(Kind.ALLOCATE, task, node, groups, Stage.ALLOCATED)
+        self._place(ChangeKind.ALLOCATE, task, node, groups, TaskStage.ALLOCATED)
 
-    def _place(self, kind: Kind, task: TaskView, node: Node, groups: tuple[str, ...], stage: Stage) -> None:
+    def _place(self, kind: ChangeKind, task: TaskView, node: Node, groups: tuple[str, ...], stage: TaskStage) -> None:
         world = self._world
-        op = Operation(kind, task, node, _of(task))
+        op = ViewChange(kind, task, node, _of(task))
         task.stage, task.node, task.groups, task.virtual = stage, node, groups, True
         task.accepted = world.counted(task.request, node)
         world.nodes.book(task, node, stage, groups, 1)
@@ -89,9 +91,17 @@ class Plan:
         self.operations.append(op)
         self._told(task, 1)
 
-    def _eviction_of(self, task: TaskView) -> Operation | None:
+    def _was_on(self, task: TaskView, node: Node) -> bool:
+        """Was the victim on the node? In KAI also if it was about to go elsewhere when it was evicted again."""
+        if task.node is node:
+            return True
+        world = self._world
+        return world.ssn.compat.kai_promise_kept and task.uid in world.nodes.tasks.get(node.row, {})
+
+    def _eviction_of(self, task: TaskView) -> ViewChange | None:
         return next(
-            (op for op in reversed(self.operations) if op.task is task and op.kind is Kind.EVICT and op.valid), None
+            (op for op in reversed(self.operations) if op.task is task and op.kind is ChangeKind.EVICT and op.valid),
+            None,
         )
 
     def _told(self, task: TaskView, sign: int) -> None:
@@ -116,32 +126,33 @@ class Plan:
         """Undo everything."""
         self.rollback(0)
 
-    def _undo(self, op: Operation) -> None:
-        if op.kind is Kind.PIPELINE and not op.valid:
+    def _undo(self, op: ViewChange) -> None:
+        if op.kind is ChangeKind.PIPELINE and not op.valid:
             # it left a victim where it was: the victim is leaving again
             eviction = next(
-                e for e in reversed(self.operations) if e.task is op.task and e.kind is Kind.EVICT and not e.valid
+                e for e in reversed(self.operations) if e.task is op.task and e.kind is ChangeKind.EVICT and not e.valid
             )
             eviction.valid = True
             task, world = op.task, self._world
             world.count(task, -1)
             world.nodes.book(task, op.node, task.stage, task.groups, -1)
-            world.nodes.book(task, op.node, Stage.RELEASING, task.groups, 1)
-            task.stage, task.virtual = Stage.RELEASING, True
+            world.nodes.book(task, op.node, TaskStage.RELEASING, task.groups, 1)
+            task.stage, task.virtual = TaskStage.RELEASING, True
             world.version += 1
             self._told(task, -1)
             return
         if not op.valid:
             return
         self._restore(op)
-        self._told(op.task, 1 if op.kind is Kind.EVICT else -1)
+        self._told(op.task, 1 if op.kind is ChangeKind.EVICT else -1)
 
-    def _restore(self, op: Operation) -> None:
+    def _restore(self, op: ViewChange) -> None:
         task, world = op.task, self._world
         stage, node, groups, virtual, accepted = op.before
-        if op.kind is Kind.EVICT:
-            world.nodes.book(task, op.node, Stage.RELEASING, task.groups, -1)
+        if op.kind is ChangeKind.EVICT:
+            world.nodes.book(task, op.node, TaskStage.RELEASING, task.groups, -1)
             task.stage, task.node, task.groups, task.virtual, task.accepted = stage, node, groups, virtual, accepted
+            task.tried = ()
             world.nodes.book(task, op.node, stage, groups, 1)
             world.count(task, 1)
         else:
@@ -149,6 +160,7 @@ class Plan:
             world.nodes.book(task, op.node, task.stage, task.groups, -1)
             if node is not op.node:
                 world.nodes.tasks[op.node.row].pop(task.uid, None)
+                task.tried = task.groups if stage is TaskStage.RELEASING else ()
             task.stage, task.node, task.groups, task.virtual, task.accepted = stage, node, groups, virtual, accepted
         world.version += 1
 
@@ -158,11 +170,16 @@ class Plan:
         world = self._world
         for op in self.operations:
             task = op.task
-            if op.kind is Kind.ALLOCATE and op.valid and task.uid in job.tasks and task.stage is Stage.ALLOCATED:
-                world.nodes.book(task, op.node, Stage.ALLOCATED, task.groups, -1)
-                world.nodes.book(task, op.node, Stage.PIPELINED, task.groups, 1)
-                task.stage = Stage.PIPELINED
-                op.kind = Kind.PIPELINE
+            if (
+                op.kind is ChangeKind.ALLOCATE
+                and op.valid
+                and task.uid in job.tasks
+                and task.stage is TaskStage.ALLOCATED
+            ):
+                world.nodes.book(task, op.node, TaskStage.ALLOCATED, task.groups, -1)
+                world.nodes.book(task, op.node, TaskStage.PIPELINED, task.groups, 1)
+                task.stage = TaskStage.PIPELINED
+                op.kind = ChangeKind.PIPELINE
                 world.version += 1
 
     def commit(self) -> bool:
@@ -175,27 +192,27 @@ class Plan:
         done = [op for op in self.operations if op.valid]
         for op in done:
             task = op.task.task
-            if op.kind is Kind.EVICT and task.status in (TaskStatus.RUNNING, TaskStatus.BOUND):
+            if op.kind is ChangeKind.EVICT and task.status in (TaskStatus.RUNNING, TaskStatus.BOUND):
                 helped = next((t.task for t in op.for_job.tasks.values()), None) if op.for_job is not None else None
                 real.evict(task, op.reason, helped)
-            elif op.kind is Kind.ALLOCATE:
+            elif op.kind is ChangeKind.ALLOCATE:
                 real.allocate(task, op.node)
-            elif op.kind is Kind.PIPELINE and task.status is TaskStatus.PENDING:
-                real.pipeline(task, op.node, evicted=any(o.kind is Kind.EVICT for o in done))
+            elif op.kind is ChangeKind.PIPELINE and task.status is TaskStatus.PENDING:
+                real.pipeline(task, op.node, evicted=any(o.kind is ChangeKind.EVICT for o in done))
         known = len(ssn.outcome.intents)
         if not real.commit():
             self.discard()
             return False
-        shared = {op.task.uid: op.task.groups for op in done if op.kind is Kind.ALLOCATE and op.task.groups}
+        shared = {op.task.uid: op.task.groups for op in done if op.kind is ChangeKind.ALLOCATE and op.task.groups}
         for intent in ssn.outcome.intents[known:] if shared else ():
             if isinstance(intent, Bind) and intent.uid in shared:
                 intent.annotations.update(group_notes(shared[intent.uid]))
         for op in done:
             key = op.task.task.key
-            if op.kind is Kind.ALLOCATE:
-                op.task.stage = Stage.BINDING
+            if op.kind is ChangeKind.ALLOCATE:
+                op.task.stage = TaskStage.BINDING
                 world.calls.bind.append(key)
-            elif op.kind is Kind.EVICT:
+            elif op.kind is ChangeKind.EVICT:
                 op.task.job.whole.last_eviction = world.now
                 world.calls.evict.append(key)
             else:
@@ -204,5 +221,5 @@ class Plan:
         return True
 
 
-def _of(task: TaskView) -> tuple[Stage, Node | None, tuple[str, ...], bool, Amounts]:
+def _of(task: TaskView) -> tuple[TaskStage, Node | None, tuple[str, ...], bool, Amounts]:
     return task.stage, task.node, task.groups, task.virtual, task.accepted

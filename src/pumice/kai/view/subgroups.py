@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from pumice.kai.view.stage import ACTIVE, ALIVE, USED, Stage
+from pumice.kai.view.stage import ACTIVE, ALIVE, USED, TaskStage
 from pumice.kai.view.tasks import TaskView
 from pumice.model.kai import TopologyConstraint
 
@@ -24,7 +24,7 @@ class PodSet:
     topology: TopologyConstraint | None = None
     tasks: list[TaskView] = field(default_factory=list)
 
-    def count(self, stages: frozenset[Stage]) -> int:
+    def count(self, stages: frozenset[TaskStage]) -> int:
         """How many tasks are in any of the stages."""
         return sum(1 for t in self.tasks if t.stage in stages)
 
@@ -41,7 +41,7 @@ class PodSet:
     @property
     def ready(self) -> bool:
         """Could it have its minimum?"""
-        return sum(1 for t in self.tasks if t.stage in ALIVE and t.stage is not Stage.GATED) >= self.minimum
+        return sum(1 for t in self.tasks if t.stage in ALIVE and t.stage is not TaskStage.GATED) >= self.minimum
 
     @property
     def gang_satisfied(self) -> bool:
@@ -51,7 +51,9 @@ class PodSet:
     def eligible(self, real: bool) -> list[TaskView]:
         """What may be placed; in a simulation, victims of it too."""
         return [
-            t for t in self.tasks if t.stage is Stage.PENDING or (not real and t.stage is Stage.RELEASING and t.virtual)
+            t
+            for t in self.tasks
+            if t.stage is TaskStage.PENDING or (not real and t.stage is TaskStage.RELEASING and t.virtual)
         ]
 
     def pod_sets(self) -> Iterator[PodSet]:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from pumice.kai.view.amounts import NOTHING, Amounts
-from pumice.kai.view.stage import Stage
+from pumice.kai.view.stage import TaskStage
 from pumice.model.gpu import WHOLE, GpuRequest
 from pumice.model.node import Node
 from pumice.model.resources import CPU, MEMORY, dim, dim_name
@@ -23,20 +23,20 @@ STUCK_AFTER: Final = 120.0
 GPU_NAMES: Final = ("nvidia.com/gpu", "amd.com/gpu")
 _MIG: Final = re.compile(r"nvidia\.com/mig-(\d+)g\.\d+gb(.*)", re.ASCII)
 _STAGES: Final = {
-    TaskStatus.PENDING: Stage.PENDING,
-    TaskStatus.ALLOCATED: Stage.ALLOCATED,
-    TaskStatus.PIPELINED: Stage.PIPELINED,
-    TaskStatus.BINDING: Stage.BINDING,
-    TaskStatus.BOUND: Stage.BOUND,
-    TaskStatus.RUNNING: Stage.RUNNING,
-    TaskStatus.RELEASING: Stage.RELEASING,
-    TaskStatus.SUCCEEDED: Stage.SUCCEEDED,
-    TaskStatus.FAILED: Stage.FAILED,
-    TaskStatus.UNKNOWN: Stage.UNKNOWN,
+    TaskStatus.PENDING: TaskStage.PENDING,
+    TaskStatus.ALLOCATED: TaskStage.ALLOCATED,
+    TaskStatus.PIPELINED: TaskStage.PIPELINED,
+    TaskStatus.BINDING: TaskStage.BINDING,
+    TaskStatus.BOUND: TaskStage.BOUND,
+    TaskStatus.RUNNING: TaskStage.RUNNING,
+    TaskStatus.RELEASING: TaskStage.RELEASING,
+    TaskStatus.SUCCEEDED: TaskStage.SUCCEEDED,
+    TaskStatus.FAILED: TaskStage.FAILED,
+    TaskStatus.UNKNOWN: TaskStage.UNKNOWN,
 }
 
 
-class Request:
+class TaskRequest:
     """What the tasks of one class ask for; equal tasks share one."""
 
     __slots__ = ("cpu_only", "devices", "gpus", "items", "mig", "quota", "shared")
@@ -70,18 +70,18 @@ def mig_slices(name: str) -> int:
     return int(found[1]) if found is not None and not found[2] else 0
 
 
-def request_of(klass: TaskClass) -> Request:
+def request_of(klass: TaskClass) -> TaskRequest:
     """What the tasks of a class ask for."""
-    known: Request | None = klass.memo.get("kai.request")
+    known: TaskRequest | None = klass.memo.get("kai.request")
     if known is None:
-        known = klass.memo["kai.request"] = Request(klass)
+        known = klass.memo["kai.request"] = TaskRequest(klass)
     return known
 
 
 class TaskView:
     """One task; whatever it does not have itself it has from the task that it is a view of."""
 
-    __slots__ = ("accepted", "groups", "job", "node", "podset", "request", "stage", "task", "uid", "virtual")
+    __slots__ = ("accepted", "groups", "job", "node", "podset", "request", "stage", "task", "tried", "uid", "virtual")
 
     job: JobView
     podset: PodSet
@@ -95,6 +95,8 @@ class TaskView:
         shares = task.node is not None and self.request.shared is not None
         self.groups: tuple[str, ...] = gpu_groups(task) if shares else ()
         """The shared GPUs that it has."""
+        self.tried: tuple[str, ...] = ()
+        """Shared GPUs elsewhere that it, on its way out, was to have and did not get; KAI tells these of it."""
         self.virtual = False
         """Is its stage of this session's making?"""
         self.accepted: Amounts = NOTHING
@@ -104,7 +106,7 @@ class TaskView:
         return getattr(object.__getattribute__(self, "task"), name)
 
     @property
-    def status(self) -> Stage:
+    def status(self) -> TaskStage:
         """Where it stands."""
         return self.stage
 
@@ -117,14 +119,14 @@ class TaskView:
         return f"<TaskView {self.task.key} {self.stage.value} {self.node_name}>"
 
 
-def _stage_of(task: Task, now: float) -> Stage:
+def _stage_of(task: Task, now: float) -> TaskStage:
     stage = _STAGES[task.status]
-    if stage is Stage.PENDING and task.gates:
-        return Stage.GATED
-    if stage is Stage.RELEASING and task.pod.status.phase == "Running":
+    if stage is TaskStage.PENDING and task.gates:
+        return TaskStage.GATED
+    if stage is TaskStage.RELEASING and task.pod.status.phase == "Running":
         deleted = task.pod.metadata.deletion_timestamp
         if deleted is not None and now - deleted.timestamp() > STUCK_AFTER:
-            return Stage.STUCK
+            return TaskStage.STUCK
     return stage
 
 

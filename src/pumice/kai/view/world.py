@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+import numpy as np
+
+from pumice.framework.points import table as t
 from pumice.kai.view.amounts import NOTHING, Amounts, minus, plus
 from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
 from pumice.kai.view.nodes import UNSYNCED, NodeLedger
 from pumice.kai.view.queues import QueueView
-from pumice.kai.view.settings import Settings, settings_of
-from pumice.kai.view.stage import ALLOCATED, USED, Stage
+from pumice.kai.view.settings import KaiSettings, settings_of
+from pumice.kai.view.stage import ALLOCATED, USED, TaskStage
 from pumice.kai.view.subgroups import Member, chunk, piece_to_evict
-from pumice.kai.view.tasks import Request, TaskView, mig_slices
+from pumice.kai.view.tasks import TaskRequest, TaskView, mig_slices
 from pumice.model.api import PriorityClass
 from pumice.model.gpu import WHOLE
 from pumice.model.job import Job
@@ -26,6 +29,7 @@ from pumice.state.cluster import ClusterState
 if TYPE_CHECKING:
     from pumice.framework.session.session import Session
 
+T = TypeVar("T")
 RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
 
 
@@ -38,7 +42,7 @@ class Calls:
     pipeline: list[str]
 
 
-class World:
+class KaiWorld:
     """Nodes, queues, jobs and tasks as of the session's opening, and as its statements change them."""
 
     def __init__(self, ssn: Session) -> None:
@@ -46,11 +50,13 @@ class World:
         state: ClusterState = ssn.state
         self.state = state
         self.now = ssn.now
-        self.settings: Settings = settings_of(ssn.action_arguments("kai"), ssn.environment)
+        self.settings: KaiSettings = settings_of(ssn.action_arguments("kai"), ssn.environment)
         self.nodes = NodeLedger(state.table)
         self.calls = Calls([], [], [])
         self.version = 0
         """Grows with every change of a task."""
+        self._chunks: dict[tuple[int, bool], tuple[JobView, list[TaskView]]] = {}
+        self._chunks_of = -1
         self.job_errors: dict[str, list[str]] = {}
         """Job -> why it was not served, as KAI words it."""
         self.others: list[TaskView] = []
@@ -63,6 +69,10 @@ class World:
         given = self.settings.gpu_memory
         self.least_memory: int | None = given[0] if given is not None else min(memories, default=None)
         self.most_memory: int | None = given[1] if given is not None else max(memories, default=None)
+        self.ready_rows = np.zeros(len(self.nodes.there), dtype=np.bool_)
+        """Per row: is the node up?"""
+        for node in state.table.by_name.values():
+            self.ready_rows[node.row] = is_ready(node)
         self.queues = _queue_tree(state)
         if not self.settings.full_hierarchy:
             self.queues = _flattened(self.queues)
@@ -111,7 +121,7 @@ class World:
             if not view.groups:
                 view.groups = tuple(f"{task.name}-gpu{i}" for i in range(request.devices))
             self.nodes._share(node.row, view, request.shared, view.stage, view.groups, 1)
-        if view.stage is Stage.STUCK:
+        if view.stage is TaskStage.STUCK:
             self.nodes._amounts(node.row, request.items, 0, -1)
             if request.gpus:
                 self.nodes._amounts(node.row, ((self.nodes.gpu, request.gpus),), 0, -1)
@@ -119,7 +129,7 @@ class World:
             view.accepted = self.counted(request, node)
         return view
 
-    def _begin_at(self, view: TaskView, stage: Stage, node: str) -> None:
+    def _begin_at(self, view: TaskView, stage: TaskStage, node: str) -> None:
         found = self.state.table.by_name.get(node)
         if found is None:
             return
@@ -135,7 +145,7 @@ class World:
                     held = plus(held, task.accepted)
                     if not job.preemptible:
                         fixed = plus(fixed, task.accepted)
-                elif task.stage is Stage.PENDING:
+                elif task.stage is TaskStage.PENDING:
                     asked = plus(asked, self.asked(task.request))
             for queue in job.queue.chain():
                 queue.allocated = plus(queue.allocated, held)
@@ -143,18 +153,18 @@ class World:
                 queue.request = plus(queue.request, plus(held, asked))
 
     # -- amounts ----------------------------------------------------------------------------------------------------
-    def counted(self, request: Request, node: Node) -> Amounts:
+    def counted(self, request: TaskRequest, node: Node) -> Amounts:
         """What a task counts in its queue on a node."""
         quota, shared = request.quota, request.shared
         if shared is None or not shared.memory:
             return quota
         return (quota[0], quota[1], quota[2] + shared.devices * self.nodes.portion(node.row, shared))
 
-    def asked(self, request: Request) -> Amounts:
+    def asked(self, request: TaskRequest) -> Amounts:
         """What a waiting task counts in its queue: GPU memory as a part of the smallest GPU."""
         return _with_memory(request, self.least_memory)
 
-    def asked_at_least(self, request: Request) -> Amounts:
+    def asked_at_least(self, request: TaskRequest) -> Amounts:
         """What a waiting task counts in its queue at least: GPU memory as a part of the largest GPU."""
         return _with_memory(request, self.most_memory)
 
@@ -192,30 +202,45 @@ class World:
 
     def sort_tasks(self, tasks: Sequence[TaskView]) -> list[TaskView]:
         """Tasks in order, as the plugins say, then the older, then by UID."""
-        order = cast(Callable[[TaskView, TaskView], int], self.ssn.task_order)
+        return self._in_order(t.TASK_ORDER, self.ssn.task_order, tasks, _age_of_task)
 
-        def compare(a: TaskView, b: TaskView) -> int:
-            said = order(a, b)
-            if said:
-                return said
-            left, right = (a.task.creation, a.uid), (b.task.creation, b.uid)
-            return (left > right) - (left < right)
+    def sort_jobs(self, jobs: Sequence[JobView]) -> list[JobView]:
+        """Jobs in order, as the plugins say, then the older, then by UID."""
+        return self._in_order(t.JOB_ORDER, self.ssn.job_order, jobs, _age_of_job)
 
-        return sorted(tasks, key=cmp_to_key(compare))
+    def job_key(self) -> Callable[[JobView], Any]:
+        """A sort key of the order of jobs."""
+        return self._key(t.JOB_ORDER, self.ssn.job_order, _age_of_job)
 
-    def job_less(self) -> Callable[[JobView, JobView], bool]:
-        """The order of jobs, as the plugins say, then the older, then by UID."""
-        order = cast(Callable[[JobView, JobView], int], self.ssn.job_order)
+    def _in_order(self, point: Any, order: Any, listed: Sequence[T], age: Callable[[T], Any]) -> list[T]:
+        if len(listed) < 2:
+            return list(listed)
+        try:
+            return sorted(listed, key=self._key(point, order, age))
+        except TypeError:  # keys of several kinds: they are compared with their kind from now on
+            self.ssn.mixed_keys(point)
+            return sorted(listed, key=self._key(point, order, age))
 
-        def less(a: JobView, b: JobView) -> bool:
-            said = order(a, b)
-            return said < 0 if said else (a.creation, a.uid) < (b.creation, b.uid)
+    def _key(self, point: Any, order: Any, age: Callable[[T], Any]) -> Callable[[T], Any]:
+        known = self.ssn.sort_key(point, age)
+        if known is not None:
+            return known
 
-        return less
+        def compare(a: T, b: T) -> int:
+            said: int = order(a, b)
+            return said or (age(a) > age(b)) - (age(a) < age(b))
+
+        return cmp_to_key(compare)
 
     def chunk(self, job: JobView, *, real: bool) -> list[TaskView]:
         """The tasks of a job that one attempt places."""
-        return chunk(job.root, real, self.sort_members, self.sort_tasks)
+        if self._chunks_of != self.version:
+            self._chunks, self._chunks_of = {}, self.version
+        known = self._chunks.get((id(job), real))
+        if known is None:
+            found = chunk(job.root, real, self.sort_members, self.sort_tasks)
+            known = self._chunks[id(job), real] = (job, found)
+        return list(known[1])
 
     def to_evict(self, job: JobView) -> tuple[list[TaskView], bool]:
         """The tasks of a job that go next, and whether others stay."""
@@ -238,12 +263,20 @@ class World:
         self.job_errors.setdefault(job.job.uid, []).append(text)
 
 
-def world_of(ssn: Session) -> World:
+def _age_of_task(task: TaskView) -> tuple[float, str]:
+    return task.task.creation, task.uid
+
+
+def _age_of_job(job: JobView) -> tuple[float, str]:
+    return job.creation, job.uid
+
+
+def world_of(ssn: Session) -> KaiWorld:
     """The cluster as the KAI plugins and actions of a session see it."""
-    return ssn.view(World)
+    return ssn.view(KaiWorld)
 
 
-def _with_memory(request: Request, size: int | None) -> Amounts:
+def _with_memory(request: TaskRequest, size: int | None) -> Amounts:
     quota, shared = request.quota, request.shared
     if shared is None or not shared.memory or not size:
         return quota

@@ -1,5 +1,5 @@
 """KAI's fair share of queues: its division, the order that follows from it, and what may be reclaimed."""
 
-from pumice.kai.plugins.proportion.plugin import Proportion
+from pumice.kai.plugins.proportion.plugin import KaiProportion
 
-__all__ = ["Proportion"]
+__all__ = ["KaiProportion"]

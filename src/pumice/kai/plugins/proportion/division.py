@@ -11,7 +11,7 @@ from pumice.kai.view.amounts import UNLIMITED, finite
 
 
 @dataclass(slots=True)
-class Share:
+class DividedShare:
     """One queue's part in the division of one resource."""
 
     uid: str
@@ -31,7 +31,7 @@ class Share:
         return min(self.request, finite(self.limit))
 
 
-def divide(total: float, shares: Sequence[Share], k: float = 1.0) -> float:
+def divide(total: float, shares: Sequence[DividedShare], k: float = 1.0) -> float:
     """Give every queue its fair share of *total*; returns what is left."""
     left = total
     for s in shares:
@@ -41,7 +41,7 @@ def divide(total: float, shares: Sequence[Share], k: float = 1.0) -> float:
     return divide_surplus(left, shares, k) if left > 0 else 0.0
 
 
-def divide_surplus(total: float, shares: Sequence[Share], k: float = 1.0) -> float:
+def divide_surplus(total: float, shares: Sequence[DividedShare], k: float = 1.0) -> float:
     """Divide what quotas leave: higher priorities first, by weight, less for who used much; returns what is left."""
     left = total
     buckets = [list(g) for _, g in groupby(sorted(shares, key=lambda s: -s.priority), key=lambda s: s.priority)]
@@ -59,7 +59,7 @@ def divide_surplus(total: float, shares: Sequence[Share], k: float = 1.0) -> flo
     return left
 
 
-def _divide_bucket(left: float, bucket: Sequence[Share], k: float, remainders: dict[str, float]) -> float:
+def _divide_bucket(left: float, bucket: Sequence[DividedShare], k: float, remainders: dict[str, float]) -> float:
     while True:
         wanting = [s for s in bucket if s.requestable > s.fair]
         weights = sum(s.weight for s in wanting)

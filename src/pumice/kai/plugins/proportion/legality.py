@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from pumice.kai.view.amounts import Amounts, exceeds, minus, plus, total, within
@@ -14,33 +14,35 @@ Standings: TypeAlias = Mapping[str, tuple[Amounts, Amounts]]
 """Queue -> (allocated, its part that cannot be evicted)."""
 
 
-def units(job: JobView, tasks: Sequence[TaskView]) -> list[Amounts]:
+def units(job: JobView, tasks: Sequence[TaskView], goes: Callable[[TaskView], bool]) -> list[Amounts]:
     """What goes of a victim, in pieces: tasks beyond the minimum one by one, then the minimum as a whole."""
     first: list[Amounts] = []
     gang: list[Amounts] = []
     for podset in job.pod_sets():
         own = [t for t in tasks if t.podset.name == podset.name]
-        gang += [t.accepted for t in own[: podset.minimum]]
-        first += [t.accepted for t in own[podset.minimum :]]
+        gang += [t.accepted for t in own[: podset.minimum] if goes(t)]
+        first += [t.accepted for t in own[podset.minimum :] if goes(t)]
     return first + ([total(gang)] if gang else [])
 
 
 def reclaim_is_legal(
     job: JobView,
     request: Amounts,
-    victims: Iterable[tuple[JobView, Sequence[TaskView]]],
+    victims: Iterable[tuple[JobView, Sequence[Amounts]]],
     standings: Standings,
     multiplier: float,
 ) -> bool:
-    """May the job have all of this go?"""
+    """May the job have all of this go? *victims*: what goes of each, in pieces."""
     left: dict[str, Amounts] = {}
 
     def remaining(queue: QueueView) -> Amounts:
         return left.get(queue.name, standings[queue.name][0])
 
-    involved = [False, False, False]
-    for victim, tasks in victims:
-        for unit in units(victim, tasks):
+    mine_involved = _resources([request])
+    involved: dict[QueueView, set[int]] = {}
+    for victim, pieces in victims:
+        theirs_involved = _resources(pieces)
+        for unit in pieces:
             mine, theirs = diverge(job.queue, victim.queue)
             has = remaining(theirs)
             fair = exceeds(has, theirs.allocatable)
@@ -49,8 +51,13 @@ def reclaim_is_legal(
                 return False
             for queue in victim.queue.chain():
                 left[queue.name] = minus(remaining(queue), unit)
-            involved = [seen or amount > 0 for seen, amount in zip(involved, unit, strict=True)]
+                involved.setdefault(queue, set(mine_involved)).update(theirs_involved)
     return _within_bounds(job, request, left, standings, involved, multiplier)
+
+
+def _resources(amounts: Iterable[Amounts]) -> set[int]:
+    """Which resources there is something of."""
+    return {n for a in amounts for n in range(3) if a[n] > 0}
 
 
 def _within_bounds(
@@ -58,21 +65,19 @@ def _within_bounds(
     request: Amounts,
     left: Mapping[str, Amounts],
     standings: Standings,
-    involved: Sequence[bool],
+    involved: Mapping[QueueView, Iterable[int]],
     multiplier: float,
 ) -> bool:
     for queue in job.queue.chain():
         held, fixed = standings[queue.name]
         mine = plus(left.get(queue.name, held), request)
-        siblings = queue.parent.children if queue.parent is not None else ()
-        for sibling in siblings or ():
-            if sibling is not queue and sibling.name in left:
-                theirs = left[sibling.name]
-                for n in range(3):
-                    if involved[n] and _overtakes(
-                        mine[n], queue.fair_share[n], theirs[n], sibling.fair_share[n], multiplier
-                    ):
-                        return False
+        for sibling, resources in involved.items():
+            if sibling is queue or sibling.parent is not queue.parent:
+                continue
+            theirs = left[sibling.name]
+            for n in resources:
+                if _overtakes(mine[n], queue.fair_share[n], theirs[n], sibling.fair_share[n], multiplier):
+                    return False
         if not job.preemptible and exceeds(plus(fixed, request), queue.quota):
             return False
     return True

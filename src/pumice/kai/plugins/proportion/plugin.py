@@ -8,22 +8,22 @@ from typing import ClassVar
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
-from pumice.kai.plugins.proportion.division import Share, divide
-from pumice.kai.plugins.proportion.legality import may_be_victim, reclaim_is_legal
-from pumice.kai.plugins.proportion.standing import Standing
-from pumice.kai.search.scenario import Scenario
+from pumice.kai.plugins.proportion.division import DividedShare, divide
+from pumice.kai.plugins.proportion.legality import may_be_victim, reclaim_is_legal, units
+from pumice.kai.plugins.proportion.standing import ClaimOrder
+from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.amounts import NAMES, Amounts, finite, plus, total, within
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
-from pumice.kai.view.stage import Stage
+from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import TaskView
-from pumice.kai.view.world import World, world_of
+from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.codes import ReasonCode
 from pumice.model.node import Node
 from pumice.model.reason import PASS, Verdict, reject
 
 
-class Proportion(Plugin):
+class KaiProportion(Plugin):
     """Queues get their quota, and what is left by priority, weight and past use; reclaim goes by these shares.
 
     ``kValue`` is the weight of past use, ``relcaimerSaturationMultiplier`` (spelt as in KAI) how much less saturated
@@ -38,14 +38,15 @@ class Proportion(Plugin):
         self._k = max(arguments.float("kValue", 1.0), 0.0)
         self._multiplier = max(arguments.float("relcaimerSaturationMultiplier", 1.0), 1.0)
         self._standings: dict[str, tuple[Amounts, Amounts]] = {}
+        self._asked: tuple[tuple[int, int], Amounts] | None = None
 
     def on_session_open(self, ssn: Session) -> None:
         """Divide, and answer by the result."""
-        self._world: World = world_of(ssn)
+        self._world: KaiWorld = world_of(ssn)
         offered = self._world.total()
         roots = [q for q in self._world.queues.values() if q.parent is None]
         share_out(offered, roots, self._k)
-        standing = Standing(self._world, offered)
+        standing = ClaimOrder(self._world, offered)
         ssn.add_queue_claim_order_fn(self.name, standing.compare)
         ssn.add_can_reclaim_resources_fn(self.name, self._can_reclaim)
         ssn.add_on_job_solution_start_fn(self.name, self._remember)
@@ -93,6 +94,12 @@ class Proportion(Plugin):
 
     # -- reclaim ----------------------------------------------------------------------------------------------------
     def _request(self, job: JobView) -> Amounts:
+        mark = (id(job), self._world.version)
+        if self._asked is None or self._asked[0] != mark:
+            self._asked = (mark, self._sum_up(job))
+        return self._asked[1]
+
+    def _sum_up(self, job: JobView) -> Amounts:
         return total(self._world.asked(t.request) for t in self._world.chunk(job, real=False))
 
     def _can_reclaim(self, job: JobView) -> bool:
@@ -107,13 +114,13 @@ class Proportion(Plugin):
     def _may_be_victim(self, job: JobView, victim: JobView) -> bool:
         return may_be_victim(job, self._request(job), victim)
 
-    def _is_legal(self, scenario: Scenario) -> bool:
+    def _is_legal(self, scenario: VictimScenario) -> bool:
         moved = self._world.settings.consolidating_reclaim
-        victims = []
-        for job, tasks in scenario.by_job():
-            gone = [t for t in tasks if t.stage is Stage.RELEASING or not moved]
-            if gone:
-                victims.append((job, gone))
+
+        def goes(task: TaskView) -> bool:
+            return task.stage is TaskStage.RELEASING or not moved
+
+        victims = [(job, units(job, tasks, goes)) for job, tasks in scenario.by_job()]
         return reclaim_is_legal(scenario.job, scenario.request, victims, self._standings, self._multiplier)
 
 
@@ -122,7 +129,7 @@ def share_out(offered: Amounts, queues: Sequence[QueueView], k: float) -> None:
     fair: dict[str, list[float]] = {q.name: [0.0, 0.0, 0.0] for q in queues}
     for n in range(3):
         shares = [
-            Share(q.uid, q.quota[n], q.limit[n], q.weight[n], q.request[n], q.priority, q.creation, q.usage[n])
+            DividedShare(q.uid, q.quota[n], q.limit[n], q.weight[n], q.request[n], q.priority, q.creation, q.usage[n])
             for q in queues
         ]
         divide(offered[n], shares, k)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from pumice.kai.search.claims import Claim
+from pumice.kai.search.claims import QueueClaim
 from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, plus, total, within
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
-from pumice.kai.view.stage import ALLOCATED
-from pumice.kai.view.world import World
+from pumice.kai.view.world import KaiWorld
 
 _NO_SHARE = 1000.0
 """What holding a unit counts where nothing may be held."""
 
 
-class Standing:
+class ClaimOrder:
     """Compares claims of queues."""
 
-    def __init__(self, world: World, offered: Amounts) -> None:
+    def __init__(self, world: KaiWorld, offered: Amounts) -> None:
         self._world, self._offered = world, offered
 
-    def compare(self, left: Claim, right: Claim) -> int:
+    def compare(self, left: QueueClaim, right: QueueClaim) -> int:
         """Below 0: the left one goes first."""
         a, b = left.queue, right.queue
         over = _over_share(a) - _over_share(b)
@@ -33,7 +30,7 @@ class Standing:
             return quota
         if a.priority != b.priority:
             return -1 if a.priority > b.priority else 1
-        gone_a, gone_b = self._released(left.victims), self._released(right.victims)
+        gone_a, gone_b = left.released, right.released
         with_a, with_b = minus(plus(a.allocated, job_a), gone_a), minus(plus(b.allocated, job_b), gone_b)
         nothing = _uses_nothing_allowed(a, plus(a.allocated, job_a)) - _uses_nothing_allowed(
             b, plus(b.allocated, job_b)
@@ -57,9 +54,6 @@ class Standing:
             return NOTHING
         chunk = self._world.chunk(job, real=False)
         return total(self._world.asked(t.request) for t in chunk)
-
-    def _released(self, victims: Iterable[JobView]) -> Amounts:
-        return total(t.accepted for job in victims for t in job.tasks.values() if t.stage in ALLOCATED)
 
     def _dominant(self, queue: QueueView, held: Amounts) -> float:
         largest = 0.0

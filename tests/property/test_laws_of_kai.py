@@ -1,0 +1,149 @@
+"""What KAI's actions never do, on random clusters: over-commit, half a gang, a move without a place, a theft."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kai_worlds import MEMORY, random_case
+
+from pumice.conformance.cases import Case
+from pumice.conformance.kai import prepare, state_of
+from pumice.framework.registry import default_registry
+from pumice.framework.session.runtime import Runtime
+from pumice.kai.view.amounts import exceeds
+from pumice.kai.view.stage import ACTIVE, TaskStage
+from pumice.kai.view.tasks import TaskView, gpu_groups
+from pumice.kai.view.world import KaiWorld, world_of
+from pumice.model.status import TaskStatus
+from pumice.scheduler.assembly import Assembly, assemble
+from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.recording import decisions_of, record, replay
+from pumice.state.invariants import violations
+
+SEEDS = int(os.environ.get("PUMICE_KAI_SEEDS", "60"))
+HOLDING = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
+REGISTRY = default_registry()
+
+
+def conf_of(case: Case, compat: str | None = None) -> Assembly:
+    """Pumice's own decisions, or those of KAI."""
+    return assemble(prepare(case, REGISTRY).conf, REGISTRY, compat)
+
+
+def look(case: Case, see: Callable[[KaiWorld], Any], assembly: Assembly | None = None) -> Any:
+    """What a look at the world tells when a cycle has decided."""
+    found = []
+    state = state_of(case, case.data["objects"])
+    report = run_cycle(state, assembly or conf_of(case), Runtime(), inspect=lambda s: found.append(see(world_of(s))))
+    assert not report.errors
+    assert not violations(state)
+    return found[0]
+
+
+def overfull(world: KaiWorld) -> list[str]:
+    """Nodes that hold more than they have, or will when who leaves has left and who is promised room is there."""
+    said = []
+    for node in world.state.table.by_name.values():
+        now = [t for t in world.tasks.values() if t.task.node is node and _holds(t)]
+        then = [t for t in world.tasks.values() if t.node is node and t.stage in ACTIVE]
+        for when, tasks in (("now", now), ("then", then)):
+            used: Counter[int] = Counter()
+            shared: Counter[str] = Counter()
+            for task in tasks:
+                used.update(dict(task.request.items))
+                used[world.nodes.gpu] += task.request.gpus
+                if task.request.shared is not None:
+                    runs = task.task.status is TaskStatus.RUNNING
+                    for name in gpu_groups(task.task) if when == "now" and runs else task.groups:
+                        shared[name] += world.nodes.share(node.row, task.request.shared)
+            used[world.nodes.gpu] += 1000 * len(shared)
+            said += [f"{node.name} {when}: {d}" for d, v in used.items() if v > world.nodes.allocatable[d, node.row]]
+            said += [f"{node.name} {when}: {name}" for name, m in shared.items() if m > MEMORY]
+    return said
+
+
+def _holds(task: TaskView) -> bool:
+    """Is it on its node, or bound to it and nowhere else since?"""
+    status = task.task.status
+    return status is TaskStatus.RUNNING or (status in HOLDING and task.stage is TaskStage.BINDING)
+
+
+def halves(world: KaiWorld) -> list[str]:
+    """Jobs of which something is bound without the minimum."""
+    return [
+        job.job.uid
+        for job in world.jobs.values()
+        for podset in job.pod_sets()
+        if any(t.task.status is TaskStatus.BINDING for t in podset.tasks)
+        and sum(t.task.status in HOLDING for t in podset.tasks) < podset.minimum
+    ]
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_no_node_is_over_full_and_no_gang_begins_in_part(seed: int) -> None:
+    case = random_case(seed)
+    assert look(case, lambda world: overfull(world) + halves(world)) == []
+
+
+@pytest.mark.parametrize("seed", range(0, SEEDS, 2))
+def test_consolidation_touches_nobody_who_has_no_new_place(seed: int) -> None:
+    case = random_case(seed, actions="allocate, consolidation")
+
+    def lost(world: KaiWorld) -> list[str]:
+        return [t.uid for t in world.tasks.values() if t.stage is TaskStage.RELEASING]
+
+    assert look(case, lost) == []
+
+
+@pytest.mark.parametrize("seed", range(0, SEEDS, 2))
+def test_reclaim_takes_only_from_who_holds_more_than_its_quota_or_its_share(seed: int) -> None:
+    case = random_case(seed, actions="allocate, reclaim")
+    before: dict[str, Any] = {}
+
+    def standing(world: KaiWorld) -> None:
+        for queue in world.queues.values():
+            over = exceeds(queue.allocated, queue.allocatable) or exceeds(queue.allocated, queue.quota)
+            before[queue.name] = (queue.allocated, over)
+
+    look(random_case(seed, actions="allocate"), standing)
+
+    def robbed(world: KaiWorld) -> list[str]:
+        return [
+            q.name
+            for q in world.queues.values()
+            if q.is_leaf
+            and any(now < then - 1e-6 for now, then in zip(q.allocated, before[q.name][0], strict=True))
+            and not any(before[each.name][1] for each in q.chain())
+        ]
+
+    assert look(case, robbed) == []
+
+
+@pytest.mark.parametrize("seed", range(0, SEEDS, 3))
+def test_decisions_do_not_depend_on_the_order_in_which_objects_arrive(seed: int) -> None:
+    def outcome(case: Case) -> dict[str, str]:
+        found: dict[str, str] = look(case, lambda w: {u: f"{t.stage} {t.node_name}" for u, t in w.tasks.items()})
+        return found
+
+    case = random_case(seed)
+    first = outcome(case)
+    assert outcome(case) == first
+    for found in case.data["objects"].values():
+        random.Random(seed).shuffle(found)
+    assert outcome(case) == first
+
+
+@pytest.mark.parametrize("seed", range(1, SEEDS, 4))
+def test_a_cycle_that_is_replayed_decides_the_same(seed: int) -> None:
+    case = random_case(seed)
+    assembly = conf_of(case)
+    state, runtime = state_of(case, case.data["objects"]), Runtime()
+    saved = record(state, assembly.conf, runtime)
+    report = run_cycle(state, assembly, runtime)
+    saved.decisions = decisions_of(report.intents)
+    assert replay(saved, REGISTRY).decisions == saved.decisions
