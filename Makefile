@@ -7,7 +7,8 @@ SHARED ?= ../shared
 DEMO := examples/demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle test-more kube test-kube test-kube-smoke test-kube-faults soak manifests bench bench-kube clean
+UV ?= uv
+.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle test-laws test-more kube test-kube test-kube-smoke test-kube-faults soak manifests lock bench bench-kube clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,14 +29,14 @@ demo-cycle: $(STAMP)  ## Run one scheduling cycle over an example cluster: who g
 	@$(BIN)/pumice cycle $(DEMO) --conf $(DEMO)/scheduler.conf
 
 test: $(STAMP)  ## Run the tests
-	$(BIN)/pytest -n auto -q
+	$(BIN)/pytest -n auto --dist worksteal -q
 
 browser: $(STAMP)
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }
-	@$(BIN)/python -c 'import playwright' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,screenshots]'
+	@$(BIN)/python -c 'import axe_playwright_python' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,screenshots]'
 
-test-web: browser  ## Open the report in Debian's Chromium (installs it where it is missing)
-	$(BIN)/pytest tests/web/check_report.py
+test-web: browser  ## Open the report and the dashboard in Debian's Chromium (installs it where it is missing)
+	$(BIN)/pytest tests/web/check_report.py tests/web/check_dashboard.py
 
 screenshots: browser demo  ## Take the pictures of the report in docs/images anew
 	@$(BIN)/python tools/screenshots.py out/three-teams.html
@@ -43,7 +44,7 @@ screenshots: browser demo  ## Take the pictures of the report in docs/images ane
 check: $(STAMP)  ## Everything that needs no test: format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(BIN)/mypy src/pumice tests tools benchmarks
 	$(BIN)/lint-imports
 
 format: $(STAMP)  ## Format the code and mend what the linter can mend
@@ -54,10 +55,13 @@ conformance: $(STAMP)  ## Run the conformance cases in SHARED (default ../shared
 	$(BIN)/pumice conformance run $(SHARED)/conformance --skip-missing
 
 test-oracle: $(STAMP)  ## Compare the fast engine with the slow, obvious one at length
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m oracle
 
-test-more: $(STAMP)  ## What CI runs beside the tests: the rarer ways in which plugins fail, the demo of the README
-	$(BIN)/pytest -n auto -q -m slow tests/promises tests/sim
+test-laws: $(STAMP)  ## Try the laws of scheduling on STORIES (default 20000) random clusters, from SEED (default 1) on
+	$(BIN)/python tools/laws.py --stories $(or $(STORIES),20000) --seed $(or $(SEED),1)
+
+test-more: $(STAMP)  ## What CI runs beside the tests: what takes long, the wheel, and the laws on all their examples
+	PUMICE_TEST_MORE=1 $(BIN)/pytest -n auto --dist worksteal -q -m "(slow or law) and not oracle"
 
 kube:  ## Build kube-apiserver, kube-scheduler, etcd, kwok and helm for the tests against a real API server (once)
 	@tools/kube/build.sh
@@ -78,6 +82,11 @@ soak: $(STAMP)  ## Run replicas, faults and churn for MINUTES (default 30) on a 
 
 manifests: $(STAMP)  ## Write deploy/manifests from the Helm chart
 	@helm=$$(tools/kube/helm.sh) && $(BIN)/python tools/manifests.py "$$helm"
+
+lock:  ## Write deploy/requirements.lock anew: what the image installs, with hashes (needs uv)
+	@{ sed -n 1p deploy/requirements.lock; $(UV) pip compile -q pyproject.toml --extra kube --extra extender --extra dashboard --universal \
+	  --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade; } > deploy/requirements.lock.new
+	@mv deploy/requirements.lock.new deploy/requirements.lock
 
 bench: $(STAMP)  ## Measure the scheduler
 	$(BIN)/pumice bench

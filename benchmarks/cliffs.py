@@ -1,9 +1,10 @@
-"""What an idle cycle costs, at one size and at twice that: nothing changed, so next to nothing should be done.
+"""What a cycle costs in which little or nothing happened, at one size and at twice that: it should be next to nothing.
 
     python benchmarks/cliffs.py [CASE ...]
 
-Prints CPU milliseconds of an idle cycle at both sizes and their ratio: above 2 it grows faster than the work, and
-far above there is a cliff. Prints, never fails: the machine may be noisy.
+Prints CPU milliseconds at both sizes and their ratio: above 2 it grows faster than the work, and far above there is a
+cliff. *idle*: nothing happened since the last cycle. *stirred*: a pod of a queue that nobody waits in has ended or
+come, on a node of its own that is too small for whoever waits. Prints, never fails: the machine may be noisy.
 """
 
 from __future__ import annotations
@@ -16,13 +17,23 @@ from pumice.bench.objects import GIB, MIB, group, node, pod, queue, requests, to
 from pumice.bench.run import measure
 from pumice.bench.shapes import Objects, Shape
 
-IDLE = 5
-"""Idle cycles that are measured, after two that are not; the median counts."""
+MEASURED = 5
+"""Cycles that are measured, after two that are not; the median counts."""
+stirred = False
+"""Does something happen in each cycle, far from those who wait?"""
 
 
 def idle(name: str, objects: Objects, arriving: Objects | None = None, **kw: object) -> Shape:
-    """A cluster, a cycle in which something may arrive, and cycles in which nothing happens."""
-    cycles: list[tuple[Objects, list[tuple[str, str]]]] = [(arriving or [], []), *(([], []) for _ in range(IDLE + 1))]
+    """A cluster, a cycle in which something may arrive, and cycles in which nothing or next to nothing happens."""
+    little = requests(100, MIB)
+    objects = [*objects, queue("aside"), node(99_999, cpu="200m", memory="1Gi", gpus=0)]
+    objects.append(group("aside", 1, order=1, minimum=total(little, 1), queue="aside", phase="Running"))
+    aside = [pod("aside", i, little, order=1, node="node-99999") for i in range(2)]
+    objects.append(aside[0])
+    happens: list[tuple[Objects, list[tuple[str, str]]]] = [([], []), ([], [])]
+    if stirred:
+        happens = [([aside[1]], []), ([], [("Pod", aside[1].key)])]
+    cycles = [(arriving or [], []), *(happens[n % 2] for n in range(MEASURED + 1))]
     return Shape(name, objects, cycles, 1, per_cycle=True, warm=2, **kw)  # type: ignore[arg-type]
 
 
@@ -104,11 +115,15 @@ CASES: dict[str, tuple[Callable[[int], Shape], int]] = {
 
 def main(names: list[str]) -> None:
     """Print the table."""
-    print(f"{'case':<16} {'size':>7} {'idle':>10} {'at twice':>11} {'ratio':>6}")
+    global stirred
+    print(f"{'case':<16} {'size':>7} {'':<8} {'once':>10} {'at twice':>11} {'ratio':>6}")
     for name in names or list(CASES):
         make, size = CASES[name]
-        once, twice = (measure(make(n)).cpu for n in (size, 2 * size))
-        print(f"{name:<16} {size:>7,} {once * 1e3:>7.2f} ms {twice * 1e3:>8.2f} ms {twice / once:>6.2f}", flush=True)
+        for stirred in (False, True):
+            once, twice = (measure(make(n)).cpu for n in (size, 2 * size))
+            what = "stirred" if stirred else "idle"
+            figures = f"{once * 1e3:>7.2f} ms {twice * 1e3:>8.2f} ms {twice / once:>6.2f}"
+            print(f"{name:<16} {size:>7,} {what:<8} {figures}", flush=True)
 
 
 if __name__ == "__main__":

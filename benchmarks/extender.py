@@ -29,13 +29,13 @@ from typing import Any
 
 import aiohttp
 import numpy as np
-import uvicorn
 
+from pumice.cli.policies import run_until_told
 from pumice.config import from_data
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope, scope
 from pumice.extender.answering.serving import settings
-from pumice.extender.asking.writer import Writer
+from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.plugin import close_clients
 from pumice.extender.protocol import PREDICATE, PRIORITIZE
 from pumice.extender.server import app as served
@@ -132,8 +132,7 @@ async def _write(send: Any, content: bytes) -> None:
 
 
 def _run(make: Callable[[], Any], listening: socket.socket) -> None:
-    config = uvicorn.Config(make(), **settings(log_level="critical", access_log=False))
-    uvicorn.Server(config).run(sockets=[listening])
+    run_until_told(make(), settings(log_level="critical", access_log=False), [listening])  # as `pumice extender serve`
 
 
 def _batch_service() -> Any:
@@ -179,10 +178,10 @@ def add_gang(state: ClusterState, name: str, tasks: int, cpu: int) -> None:
     _see(state, "PodGroup", {"metadata": meta, "spec": group, "status": {"phase": "Inqueue"}})
     for n in range(tasks):
         notes = {"scheduling.k8s.io/group-name": name, "volcano.sh/task-spec": "worker"}
-        meta = {"name": f"{name}-worker-{n}", "namespace": "ml", "uid": f"uid-{name}-{n}", "annotations": notes}
-        requests = {"cpu": str(cpu), "memory": "8Gi"}
-        containers = [{"name": "main", "resources": {"requests": requests}}]
-        _see(state, "Pod", {"metadata": meta, "spec": {"containers": containers}, "status": {"phase": "Pending"}})
+        own = {"name": f"{name}-worker-{n}", "namespace": "ml", "uid": f"uid-{name}-{n}"}
+        spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": str(cpu), "memory": "8Gi"}}}]}
+        pod = {"metadata": {**own, "annotations": notes}, "spec": spec, "status": {"phase": "Pending"}}
+        _see(state, "Pod", pod)
 
 
 def _see(state: ClusterState, kind: str, data: dict[str, Any]) -> None:
@@ -246,7 +245,7 @@ def per_node() -> None:
     with running(_batch_service) as url:
         state = cluster(PER_NODE, 1)
         task = next(iter(state.tasks.values()))
-        writer = Writer("volcano")
+        writer = QuestionWriter("volcano")
         rows = NodeRows(state.table, np.arange(PER_NODE))
         bodies = writer.predicate(PREDICATE, task, rows)
         arguments = {
@@ -272,7 +271,7 @@ def server() -> None:
     state = cluster(500, 1)
     task = next(iter(state.tasks.values()))
     rows = NodeRows(state.table, np.arange(500))
-    bodies = Writer("volcano").predicate(PREDICATE, task, rows)
+    bodies = QuestionWriter("volcano").predicate(PREDICATE, task, rows)
     print(f"predicate answers of the server, questions about 500 nodes, {len(bodies[0])} bytes each:")
     with running(bare_echo) as echo_url, running(policy_server) as policy_url:
         for url in (echo_url, policy_url):
@@ -280,7 +279,7 @@ def server() -> None:
         for _ in range(ROUNDS):
             echo, policy = (_per_cpu_second(f"{url}/predicate", bodies * 8) for url in (echo_url, policy_url))
             print(f"  echo {echo:.0f}, policy {policy:.0f} calls per processor second: {policy / echo:.0%}")
-        nodes = [Writer("volcano").nodes(PRIORITIZE, task, rows)] * 20
+        nodes = [QuestionWriter("volcano").nodes(PRIORITIZE, task, rows)] * 20
         asyncio.run(_bare(f"{policy_url}/prioritize", nodes[:2], 1))
         each = 1000 / _per_cpu_second(f"{policy_url}/prioritize", nodes) / 500
         print(f"  prioritize {each:.4f} ms of the processor a node")

@@ -20,7 +20,8 @@ import argparse
 import signal
 import sys
 
-from kubebench.measure import Figures, idle, restart, say, throughput
+from kubebench.cluster import say
+from kubebench.measure import Figures, idle, restart, throughput
 
 PARTS = ("gangs", "alone", "restart", "idle")
 

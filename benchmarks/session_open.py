@@ -28,7 +28,7 @@ ROUNDS = 15
 
 def changed(pod: api.Pod, n: int) -> api.Pod:
     """The pod with another status: what a kubelet's update looks like to us."""
-    conditions = [api.Condition(type="Ready", status=str(n))]
+    conditions = (api.Condition(type="Ready", status=str(n)),)
     status = api.PodStatus(phase=pod.status.phase, conditions=conditions)
     return api.Pod(metadata=pod.metadata, spec=pod.spec, status=status)
 

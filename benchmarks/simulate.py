@@ -19,7 +19,7 @@ from pathlib import Path
 from pumice.config import DEFAULT_CONF, load
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import assemble, catalogue_of
-from pumice.sim.draws import Choice, Lognormal
+from pumice.sim.draws import Lognormal, WeightedChoice
 from pumice.sim.parts import node
 from pumice.sim.run import Progress, Setting, Simulation, default_queue
 from pumice.sim.workload import Arrivals, Generator, TraceJobs
@@ -38,8 +38,8 @@ def generator(nodes: int, pods: int) -> Generator:
         name="job",
         arrivals=Arrivals(every_s=gpu_seconds / (nodes * 8 * LOAD), count=round(pods / per_job)),
         duration=Lognormal(MEDIAN_S, P90_S),
-        pods=Choice(tuple(PODS_PER_JOB), tuple(PODS_PER_JOB.values())),
-        gpu=Choice(tuple(GPUS_PER_POD), tuple(GPUS_PER_POD.values())),
+        pods=WeightedChoice(tuple(PODS_PER_JOB), tuple(PODS_PER_JOB.values())),
+        gpu=WeightedChoice(tuple(GPUS_PER_POD), tuple(GPUS_PER_POD.values())),
         cpu_milli_per_gpu=8000,
         memory_bytes_per_gpu=32 << 30,
     )

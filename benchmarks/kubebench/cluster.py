@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def fresh_bed() -> Iterator[Bed]:
             bed.apply(path)
         bed.apply(ROOT / "deploy" / "manifests" / "rbac.yaml")
         for plural in ("podgroups", "queues"):
-            until(lambda plural=plural: _listed(bed, plural), 30, f"{plural} can be listed")
+            until(partial(_listed, bed, plural), 30, f"{plural} can be listed")
         queue = {"kind": "Queue", "metadata": {"name": "default"}, "spec": {"weight": 1}}
         bed.create({"apiVersion": "scheduling.volcano.sh/v1beta1", **queue})
         yield bed

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.model.api import AnyObject
@@ -89,11 +91,11 @@ CASES = (
     _swf("nasa", "sjf", "21,614.4", "31.4", "4,606,369", "0.804"),
 )
 FIGURES: Mapping[str, Callable[[Summary], float | None]] = {
-    "jct_mean": lambda s: s.total.jct and s.total.jct.mean,
-    "wait_mean": lambda s: s.total.wait and s.total.wait.mean,
-    "wait_p50": lambda s: s.total.wait and s.total.wait.p50,
-    "wait_p99": lambda s: s.total.wait and s.total.wait.p99,
-    "slowdown": lambda s: s.total.slowdown and s.total.slowdown.mean,
+    "jct_mean": lambda s: s.total.jct.mean if s.total.jct else None,
+    "wait_mean": lambda s: s.total.wait.mean if s.total.wait else None,
+    "wait_p50": lambda s: s.total.wait.p50 if s.total.wait else None,
+    "wait_p99": lambda s: s.total.wait.p99 if s.total.wait else None,
+    "slowdown": lambda s: s.total.slowdown.mean if s.total.slowdown else None,
     "makespan": lambda s: s.makespan_s,
     "utilisation": lambda s: s.utilisation.cpu,
 }
@@ -111,8 +113,8 @@ def simulation(case: Case) -> Simulation:
     registry = default_registry()
     assembly: Assembly = assemble(from_data(conf_of(case), catalogue_of(registry)).conf, registry)
     queue = default_queue()
-    queue.spec.dequeue_strategy = "fifo" if case.strict else "traverse"
-    objects: list[AnyObject] = [queue]
+    spec = replace(queue.spec, dequeue_strategy="fifo" if case.strict else "traverse")
+    objects: list[AnyObject] = [replace(queue, spec=spec)]
     objects += [node(f"node-{n:03d}", "96", "1Ti", 8) for n in range(case.nodes)]
     if case.processors:
         objects.append(node("machine", str(case.processors), "1Ti", pods=10_000))

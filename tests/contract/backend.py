@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pumice.model.api import Pod, PodGroup
+from pumice.model.codes import ReasonCode
 from pumice.model.events import BindFailed, ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind, Evict, Nominate, Note, StatusUpdate
 from pumice.ports import EventSource, IntentSink
@@ -91,7 +92,7 @@ class BackendContract:
         backend.have(nodes=1, pods=1)
         backend.settle()
         list(backend.drain())
-        backend.submit([Note("PodGroup", "default/job", "Warning", "Unschedulable", "no room")])
+        backend.submit([Note("PodGroup", "default/job", "Warning", ReasonCode.UNSCHEDULABLE, "no room")])
         backend.settle()
         assert [e for e in backend.drain() if isinstance(e, Seen) and isinstance(e.object, (Pod, PodGroup))] == []
 

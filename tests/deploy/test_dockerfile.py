@@ -5,12 +5,16 @@ tests/kube/test_kube_image.py runs its commands in a fresh environment.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import tomllib
 from pathlib import Path
 
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = [
@@ -44,10 +48,61 @@ def test_everything_that_is_copied_exists_and_is_let_in() -> None:
     let_in = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     assert let_in[0] == "*"
     sources = [name for copy in given("COPY") if "--from" not in copy for name in copy.split()[:-1]]
-    assert sources == ["pyproject.toml", "README.md", "LICENSE", "src"]
+    assert sources == ["deploy/requirements.lock", "pyproject.toml", "README.md", "LICENSE", "src"]
     for name in sources:
         assert (ROOT / name).exists()
         assert f"!{name}" in let_in
+
+
+def locked() -> list[tuple[str, Version, int]]:
+    """Name, version, and how many files may be taken, of everything in the lock."""
+    text = (ROOT / "deploy" / "requirements.lock").read_text(encoding="utf-8")
+    found: list[tuple[str, Version, int]] = []
+    for block in re.split(r"^(?=[a-z])", text.partition("\n")[2], flags=re.MULTILINE):
+        if block:
+            pinned = Requirement(block.partition(" \\")[0])
+            [only] = pinned.specifier
+            assert only.operator == "==", block
+            hashes = re.findall(r"--hash=sha256:[0-9a-f]{64}\b", block)
+            found.append((canonicalize_name(pinned.name), Version(only.version), len(hashes)))
+    return found
+
+
+def test_everything_that_the_image_installs_is_locked_to_a_version_that_the_package_wants() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [
+        Requirement(one)
+        for one in (*project["dependencies"], *extras["kube"], *extras["extender"], *extras["dashboard"])
+    ]
+    pinned = locked()
+    for requirement in wanted:
+        if requirement.name == project["name"] or (requirement.marker and not requirement.marker.evaluate()):
+            continue
+        versions = [version for name, version, _ in pinned if name == canonicalize_name(requirement.name)]
+        assert versions, f"{requirement}: the lock has none"
+        for version in versions:
+            assert requirement.specifier.contains(version), f"{requirement}: the lock has {version}"
+    assert len(pinned) > len(wanted)
+    assert all(files for _, _, files in pinned)
+
+
+def test_the_image_installs_the_lock_by_hash_and_nothing_beside_it() -> None:
+    installs = [run for run in given("RUN") if " pip install " in run]
+    assert "--require-hashes --requirement deploy/requirements.lock" in installs[0]
+    assert [run.endswith("--no-deps .") for run in installs] == [False, True]
+
+
+def test_what_the_build_imports_to_see_that_it_works_is_there() -> None:
+    [line] = [run for run in given("RUN") if "import " in run]
+    for module in re.findall(r"pumice[.a-z]+", line.partition("import ")[2]):
+        assert importlib.util.find_spec(module), module
+
+
+def test_the_backend_that_builds_the_package_is_bounded() -> None:
+    built = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    for requirement in map(Requirement, built):
+        assert {spec.operator for spec in requirement.specifier} >= {">=", "<"}
 
 
 def test_what_the_build_of_the_package_reads_is_copied() -> None:

@@ -24,11 +24,14 @@ EXAMPLE = re.compile(r"^```yaml\n(?P<cluster>.*?)^```\n+```text\n(?P<outcome>.*?
 SECTIONS = {m["name"]: m["body"] for m in SECTION.finditer(TEXT)}
 SWITCHES = [field.name for field in fields(Compat)]
 ELSEWHERE = {
+    "kai_narrow_topology",
+    "kai_promise_kept",
     "kai_sharing_score",
     "extender_answers",
     "raising_handlers",
     "unmeasured_nodes",
     "unscored_single_candidate",
+    "unscored_vgpu_spread",
 }
 """Sections without a cluster; what they say is tested where it says."""
 
@@ -40,7 +43,7 @@ def built(data: Mapping[str, Any]) -> Scenario:
         scenario.add(decode(obj["kind"], obj))
     for make, kind in ((node, "nodes"), (queue, "queues"), (job, "jobs"), (pod, "pods")):
         for name, options in data.get(kind, {}).items():
-            scenario.add(make(name, **_options(options or {})))  # type: ignore[operator]
+            scenario.add(make(name, **_options(options or {})))
     return scenario
 
 

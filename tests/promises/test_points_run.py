@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pumice.framework.points import POINTS, Failure, Point, rules
+from pumice.framework.points import POINTS, OnFailure, Point, rules
 from pumice.framework.points import table as t
 from pumice.framework.session.opened import PluginEntry
 from pumice.framework.session.session import Session
@@ -182,7 +182,7 @@ SAME_EITHER_WAY = {
 @pytest.mark.parametrize("point", POINTS.values(), ids=lambda p: p.name)
 def test_what_a_failure_does_is_executed(point: Point[..., Any, Any]) -> None:
     seen = []
-    for policy in Failure:
+    for policy in OnFailure:
         ssn = world("p")
         if point.name == "node_reduce":
             _with_map(ssn)
@@ -288,14 +288,14 @@ def test_every_rule_says_what_a_failure_means_for_every_policy() -> None:
     found = [rule for rule in vars(rules).values() if isinstance(rule, rules.Rule)]
     assert len(found) > 15
     for rule in found:
-        assert set(rule.failed) == set(Failure), rule.name
+        assert set(rule.failed) == set(OnFailure), rule.name
         assert rule.text, rule.name
 
 
 def test_hints_are_points_too() -> None:
     for hint in (t.MORE_NEEDED, t.ROOM, t.ENQUEUE_KEY, t.PREEMPTIVE_KEY):
         assert hint.at in POINTS
-        assert hint.on_failure is Failure.ABSTAIN
+        assert hint.on_failure is OnFailure.ABSTAIN
 
 
 SRC = Path(__file__).parents[2] / "src" / "pumice"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final
@@ -186,7 +186,11 @@ def _attributes_that_change(path: str, thing: Any) -> Iterator[str]:
     for name in {*attributes(thing), *slots_of(type(thing)), "something_new"}:
         if isinstance(thing, VIEWS) and name.startswith("_"):
             continue
-        for how, attempt in (("set", lambda n: setattr(thing, n, 1)), ("deleted", lambda n: delattr(thing, n))):
+        attempts: dict[str, Callable[[str], None]] = {
+            "set": lambda n: setattr(thing, n, 1),
+            "deleted": lambda n: delattr(thing, n),
+        }
+        for how, attempt in attempts.items():
             try:
                 attempt(name)
             except (AttributeError, TypeError):
@@ -211,15 +215,19 @@ def slots_of(cls: type) -> list[str]:
     return [slot for base in cls.__mro__ for slot in base.__dict__.get("__slots__", ()) if isinstance(slot, str)]
 
 
-def sealed_classes(cls: type = Sealed) -> Iterator[type]:
-    for sub in type.__subclasses__(cls):
+def by_name(classes: Iterator[type[Any]]) -> list[type[Any]]:
+    return sorted(set(classes), key=lambda cls: cls.__qualname__)
+
+
+def sealed_classes(cls: type[Any] = Sealed) -> Iterator[type[Any]]:
+    for sub in cls.__subclasses__():
         if "_draft" in sub.__dict__ and sub.__module__.startswith("pumice."):
             yield sub
         yield from sealed_classes(sub)
 
 
-def structs(cls: type = api._Struct) -> Iterator[type]:
-    for sub in type.__subclasses__(cls):
+def structs(cls: type[Any] = api._Struct) -> Iterator[type[Any]]:
+    for sub in cls.__subclasses__():
         yield sub
         yield from structs(sub)
 
@@ -238,7 +246,7 @@ def test_every_kind_of_thing_was_reached() -> None:
     assert {api.Pod, api.PodGroup, api.NodeObject, api.QueueObject, api.Metadata, api.Container} <= met
 
 
-@pytest.mark.parametrize("cls", sorted(set(sealed_classes()), key=lambda c: c.__qualname__), ids=lambda c: c.__name__)
+@pytest.mark.parametrize("cls", by_name(sealed_classes()), ids=lambda c: c.__name__)
 def test_every_sealed_class_has_slots_alone_and_the_seal(cls: type) -> None:
     assert cls.__setattr__ is Sealed.__setattr__
     assert cls.__delattr__ is Sealed.__delattr__
@@ -246,7 +254,7 @@ def test_every_sealed_class_has_slots_alone_and_the_seal(cls: type) -> None:
     assert cls.__dictoffset__ == 0
 
 
-@pytest.mark.parametrize("cls", sorted(set(structs()), key=lambda c: c.__qualname__), ids=lambda c: c.__name__)
+@pytest.mark.parametrize("cls", by_name(structs()), ids=lambda c: c.__name__)
 def test_every_kubernetes_object_is_frozen_to_the_bottom(cls: type[msgspec.Struct]) -> None:
     assert cls.__struct_config__.frozen
     hints = typing.get_type_hints(cls, vars(api) | vars(kai) | vars(typing))
@@ -270,9 +278,9 @@ class Vandal(Plugin):
         Vandal.given += [left, right]
         return 0
 
-    def batch_node_order(self, task: Task, nodes: Any) -> Any:
-        Vandal.given += [task, *nodes]
-        return {n.name: 0.0 for n in nodes}
+    def batch_node_order(self, task: Task, rows: NodeRows) -> Any:
+        Vandal.given += [task, rows]
+        return [0.0] * len(rows)
 
     def overused(self, queue: Any) -> bool:
         Vandal.given.append(queue)
@@ -284,6 +292,6 @@ def test_what_callbacks_are_given_can_be_changed_no_more_than_the_rest(scenario:
     scenario.node("n1", cpu=4).node("n2", cpu=4).job("a", tasks=2, cpu=1).job("b", cpu=1)
     scenario.run(plugins=["gang", Vandal])
     kinds = {type(thing).__name__ for thing in Vandal.given}
-    assert {"Job", "Node", "Queue"} <= kinds
+    assert {"Job", "Node", "NodeRows", "Queue"} <= kinds
     for thing in Vandal.given:
         assert list(_attributes_that_change(repr(thing), thing)) == []

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from pumice.config import load
+from pumice.config.schema import SchedulerConf
 from pumice.errors import InvalidInput
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
@@ -79,6 +80,11 @@ CONF = load(
     ),
     catalogue_of(default_registry()),
 ).conf
+KAI = load(
+    "dialect: kai\nactions: allocate, consolidation, reclaim, preempt, stalegangeviction\ntiers:\n- plugins:\n"
+    + "".join(f"  - name: {name}\n" for name in sorted(default_registry().plugins) if name.startswith("kai/")),
+    catalogue_of(default_registry()),
+).conf
 
 
 def innocent() -> list[api.AnyObject]:
@@ -89,14 +95,20 @@ def innocent() -> list[api.AnyObject]:
 
 
 def survives(objects: list[api.AnyObject], what: str) -> ClusterState:
-    """Take all in, run two cycles: the innocent are placed, no plugin failed, the sums are right."""
+    """Take all in, run two cycles: the innocent are placed, no plugin failed, the sums are right; with KAI's too."""
+    for conf in (KAI, CONF):
+        state = _survives(objects, what, conf)
+    return state
+
+
+def _survives(objects: list[api.AnyObject], what: str, conf: SchedulerConf) -> ClusterState:
     state = ClusterState()
     for obj in [*objects, *innocent(), *objects]:
         state.apply(Seen(obj))
     runtime = Runtime()
     errors: list[str] = []
     for _ in range(2):
-        report = run_cycle(state, assemble(CONF, default_registry()), runtime)
+        report = run_cycle(state, assemble(conf, default_registry()), runtime)
         errors += report.errors
         state.now += 1.0
     assert errors == [], f"{what}: {str(errors[0])[:300]}"
@@ -245,7 +257,14 @@ LOOSE: dict[str, dict[str, Any]] = {
         },
     },
     "DeviceClass": {"spec": {"selectors": [{"cel": {"expression": "true"}}]}},
-    "Numatopology": {"spec": {"policies": {"x": "y"}, "numares": {"cpu": {"allocatable": "0-3", "capacity": 4}}}},
+    "Numatopology": {
+        "spec": {
+            "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "restricted"},
+            "numares": {"cpu": {"allocatable": "0-3", "capacity": 4}},
+            "resReserved": {"cpu": "1"},
+            "cpuDetail": {"0": {"numa": 0, "socket": 0, "core": 0}, "1": {"numa": 1, "socket": 0, "core": 1}},
+        }
+    },
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,7 @@ def told(state: ClusterState) -> dict[str, Any]:
     }
 
 
-def _sum(sums: dict[int, Any]) -> dict[int, Any]:
+def _sum(sums: Mapping[int, Any]) -> dict[int, Any]:
     return {d: v for d, v in sums.items() if v}
 
 

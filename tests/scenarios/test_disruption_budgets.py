@@ -25,7 +25,7 @@ NOT_READY = [{"type": "Ready", "status": "False"}]
 
 def budget(name: str, allowed: int, **more: Any) -> PodDisruptionBudget:
     """A budget for the pods labelled ``app: NAME``."""
-    made: PodDisruptionBudget = decode(
+    made = decode(
         "PodDisruptionBudget",
         {
             "metadata": {"name": name, "namespace": "default"},
@@ -33,6 +33,7 @@ def budget(name: str, allowed: int, **more: Any) -> PodDisruptionBudget:
             "status": {"disruptionsAllowed": allowed, **more},
         },
     )
+    assert isinstance(made, PodDisruptionBudget)
     return made
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice.framework.session.session import Session
 from pumice.model.intents import Evict
 from pumice.model.status import TaskStatus
@@ -16,6 +17,8 @@ from pumice.state.cluster import ClusterState
 from pumice.testing.builders import job, node, queue
 from pumice.testing.scenario import Scenario
 from pumice.testing.sessions import session
+
+pytestmark = pytest.mark.law
 
 PREEMPT = {
     "actions": ("enqueue", "allocate", "preempt"),
@@ -86,7 +89,7 @@ def clusters() -> st.SearchStrategy[Given]:
 
 
 @pytest.mark.parametrize("conf", [PREEMPT, RECLAIM, GANGS], ids=["preempt", "reclaim", "gangpreempt"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(world=clusters())
 def test_every_eviction_has_a_beneficiary_that_then_fits(conf: Mapping[str, object], world: Given) -> None:
     scenario = world.scenario()
@@ -98,7 +101,7 @@ def test_every_eviction_has_a_beneficiary_that_then_fits(conf: Mapping[str, obje
 
 
 @pytest.mark.parametrize("conf", [PREEMPT, GANGS], ids=["preempt", "gangpreempt"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(world=clusters())
 def test_whoever_is_preempted_has_a_lower_priority_and_the_same_queue(conf: Mapping[str, object], world: Given) -> None:
     scenario = world.scenario()
@@ -118,7 +121,7 @@ HALF_BOUND = Given(
 
 
 @pytest.mark.parametrize("conf", [PREEMPT, RECLAIM, GANGS], ids=["preempt", "reclaim", "gangpreempt"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(world=clusters())
 @example(world=HALF_BOUND)
 def test_evictions_settle_even_when_evicted_pods_come_back(conf: Mapping[str, object], world: Given) -> None:
@@ -151,7 +154,7 @@ def digest(state: ClusterState) -> object:
     return ledgers, table.pod_count[: table.size].tobytes(), jobs, queues, tasks, nodes
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     choices=st.lists(
         st.tuples(st.sampled_from(["evict", "pipeline", "allocate", "undo"]), st.integers(0, 9)), max_size=14

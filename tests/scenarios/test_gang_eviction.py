@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pumice.engine.hypernodes import HyperNode as Domain
+from pumice.engine.hypernodes import TopologyDomain as Domain
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.model.api import ExactMatch, HyperNode, HyperNodeMember, HyperNodeSpec, MemberSelector, Metadata, PodSpec
@@ -107,7 +107,7 @@ class Racks(Plugin):
 
 
 def rack(name: str, *nodes: str) -> HyperNode:
-    members = [HyperNodeMember(selector=MemberSelector(exact_match=ExactMatch(name=n))) for n in nodes]
+    members = tuple(HyperNodeMember(selector=MemberSelector(exact_match=ExactMatch(name=n))) for n in nodes)
     return HyperNode(metadata=Metadata(name=name), spec=HyperNodeSpec(tier=1, members=members))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pumice.model import api
 from pumice.model.events import Seen
-from pumice.state import handlers
+from pumice.state import handlers, pods
 from pumice.state.cluster import ClusterState
 from pumice.testing.builders import job, node, pod
 from pumice.testing.scenario import Scenario
@@ -22,7 +22,7 @@ def test_an_annotation_that_cannot_be_read_stops_nobody_else(scenario: Scenario,
 
 
 def test_an_object_that_breaks_its_handler_is_a_problem_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken_in = handlers.pod_seen
+    taken_in = pods.pod_seen
 
     def breaks(state: ClusterState, seen: api.Pod) -> None:
         if seen.metadata.name == "odd":
@@ -47,7 +47,7 @@ def _claim(mode: str) -> list[api.AnyObject]:
     return [api.decode("StorageClass", storage), api.decode("PersistentVolumeClaim", claim)]
 
 
-_MOUNTS = api.PodSpec(volumes=[api.Volume(name="v", persistent_volume_claim=api.ClaimVolume(claim_name="c"))])
+_MOUNTS = api.PodSpec(volumes=(api.Volume(name="v", persistent_volume_claim=api.ClaimVolume(claim_name="c")),))
 
 
 @pytest.mark.parametrize(("mode", "bound"), [("ReadWriteOncePod", 1), ("ReadWriteMany", 2)])

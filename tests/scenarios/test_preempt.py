@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import force_setattr
 
-from pumice.framework.evicting.victims import Scenario as EvictionPlan
+from pumice.framework.evicting.victims import EvictionScenario as EvictionPlan
 from pumice.framework.plugin import Arguments, Plugin
 from pumice.framework.session.nominations import HOLD_SECONDS
 from pumice.framework.session.session import Session

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+
 from pumice.model.api import PodSpec
 from pumice.model.status import TaskStatus
 from pumice.testing.builders import node, queue
@@ -85,3 +89,42 @@ def test_a_node_that_the_filters_refuse_is_not_cleared() -> None:
     scenario = Scenario(queue("a"), queue("b"), node("n0", cpu=4, taints=["reserved=yes:NoSchedule"]))
     scenario.job("hog", tasks=4, on="n0", queue="a", min_available=1).job("mine", queue="b")
     assert reclaim(scenario).last.evictions == []
+
+
+SHARELESS = (
+    [["priority", "gang"], ["predicates"]],
+    [["priority", "gang", "conformance"], ["predicates", "nodeorder"]],
+    [["priority"], ["predicates"]],
+)
+ORDERS = (
+    ["enqueue", "allocate", "reclaim"],
+    ["enqueue", "reclaim", "allocate"],
+    ["enqueue", "allocate", "preempt", "reclaim", "backfill"],
+)
+
+
+@pytest.mark.parametrize("plugins", SHARELESS, ids=lambda tiers: "+".join(name for tier in tiers for name in tier))
+@pytest.mark.parametrize("actions", ORDERS, ids="+".join)
+def test_queues_do_not_take_turns_where_no_plugin_says_what_they_deserve(
+    actions: list[str], plugins: list[list[str]]
+) -> None:
+    """Evicted pods come back at once, and whoever reclaimed a place could lose it in the same way."""
+    for seed in range(4):
+        draw = random.Random(seed)
+        scenario = Scenario(recreate=True)
+        for name in ("q0", "q1", "q2"):
+            scenario.add(queue(name, weight=draw.choice((1, 2, 3))))
+        for n in range(draw.randint(1, 3)):
+            scenario.node(f"n{n}", cpu=draw.choice((2, 4)))
+        for n in range(draw.randint(3, 6)):
+            tasks = draw.randint(1, 3)
+            least, in_queue, priority = draw.choice((1, tasks)), draw.choice(("q0", "q1", "q2")), draw.choice((1, 1, 5))
+            scenario.job(
+                f"j{n}", tasks=tasks, queue=in_queue, cpu=draw.choice((1, 2)), min_available=least, priority=priority
+            )
+        late = 0
+        for cycle in range(16):
+            done = scenario.run(actions=actions, plugins=plugins) if cycle == 0 else scenario.run()
+            scenario.advance(1)
+            late += len(done.evictions) if cycle >= 10 else 0
+        assert late == 0, f"seed {seed}: {late} evictions after ten cycles"

@@ -12,6 +12,7 @@ from pumice.config import from_data
 from pumice.framework.explaining.explain import Explanation, explain
 from pumice.framework.registry import default_registry
 from pumice.framework.session.session import Session
+from pumice.model.codes import ReasonCode
 from pumice.model.events import EvictFailed, Seen
 from pumice.model.intents import Bind, Evict, Nominate, Note, StatusUpdate
 from pumice.scheduler.assembly import assemble, catalogue_of
@@ -153,7 +154,7 @@ def test_the_refusal_is_told_on_the_pod_group_and_explained(cluster: Cluster) ->
     cluster.cycle()
     report = cluster.cycle()
     said = f"the eviction of default/web-1 was refused: {NO}"
-    assert Note("PodGroup", "default/train", "Warning", "EvictionRefused", said) in report.intents
+    assert Note("PodGroup", "default/train", "Warning", ReasonCode.EVICTION_REFUSED, said) in report.intents
     (status,) = (i.status for i in report.intents if isinstance(i, StatusUpdate) and i.key == "default/train")
     assert said in status["conditions"][0]["message"]
     assert cluster.why is not None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import force_setattr
 
-from pumice.engine.hypernodes import HyperNode as Domain
+from pumice.engine.hypernodes import TopologyDomain as Domain
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.model.api import (
@@ -49,7 +49,7 @@ PLUGINS: list[list[str | type[Plugin]]] = [["priority", "gang"], ["predicates", 
 
 
 def rack(name: str, *nodes: str) -> HyperNode:
-    members = [HyperNodeMember(selector=MemberSelector(exact_match=ExactMatch(name=n))) for n in nodes]
+    members = tuple(HyperNodeMember(selector=MemberSelector(exact_match=ExactMatch(name=n))) for n in nodes)
     return HyperNode(metadata=Metadata(name=name), spec=HyperNodeSpec(tier=1, members=members))
 
 
@@ -73,7 +73,7 @@ def grouped(scenario: Scenario, *, groups: int, size: int, needed: int) -> Scena
     force_setattr(
         made.spec,
         "sub_group_policy",
-        [SubGroupPolicy(name="part", sub_group_size=size, min_sub_groups=needed, match_label_keys=["part"])],
+        (SubGroupPolicy(name="part", sub_group_size=size, min_sub_groups=needed, match_label_keys=("part",)),),
     )
     scenario.add(made)
     for g in range(groups):
@@ -127,9 +127,7 @@ def test_a_topology_that_cannot_be_read_keeps_the_job_waiting_and_says_why() -> 
         metadata=Metadata(name="r2"),
         spec=HyperNodeSpec(
             tier=2,
-            members=[
-                HyperNodeMember(type="HyperNode", selector=MemberSelector(exact_match=ExactMatch(name="r2"))),
-            ],
+            members=(HyperNodeMember(type="HyperNode", selector=MemberSelector(exact_match=ExactMatch(name="r2"))),),
         ),
     )
     scenario = hard(two_racks().add(broken), "job", 2)

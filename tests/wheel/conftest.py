@@ -1,13 +1,7 @@
-"""The wheel, built once."""
+"""What tests of this folder are given; `wheel_fixtures` defines it."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from wheel_fixtures import wheel
 
-import pytest
-from wheel_env import built
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built(tmp_path_factory.mktemp("wheel"))
+__all__ = ["wheel"]

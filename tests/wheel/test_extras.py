@@ -10,7 +10,8 @@ import pytest
 from wheel_env import ROOT, installed, run
 
 DEMO = ROOT / "examples" / "demo"
-KUBE = ("pumice.kube",)
+KUBE = ("pumice.kube", "pumice.shadow.live")
+PAGES = ("pumice.dashboard",)
 HTTP = (
     "pumice.extender.asking.client",
     "pumice.extender.answering.app",
@@ -30,7 +31,7 @@ print(json.dumps(failed))
 """
 PROJECT = 'actions: "allocate"\ntiers: [{plugins: [{name: extender, arguments: {extender.urlPrefix: "http://x"}}]}]\n'
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def core(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_without_extras_only_what_talks_over_a_network_cannot_be_loaded(core: Path, tmp_path: Path) -> None:
     failed = json.loads(run(core / "python", "-c", WALK, cwd=tmp_path).splitlines()[-1])
     assert failed
-    assert [name for name in failed if not name.startswith((*KUBE, *HTTP))] == []
+    assert [name for name in failed if not name.startswith((*KUBE, *HTTP, *PAGES))] == []
 
 
 def test_without_extras_a_policy_is_written_tested_simulated_and_explained(core: Path, tmp_path: Path) -> None:
@@ -59,6 +60,7 @@ def test_without_extras_a_policy_is_written_tested_simulated_and_explained(core:
     [
         (["run"], "kube"),
         (["controllers"], "kube"),
+        (["dashboard", DEMO], "dashboard"),
         (["extender", "serve", "gang"], "extender"),
         (["extender", "check", "http://127.0.0.1:1"], "extender"),
         (["extender", "record", "http://127.0.0.1:1", "tape"], "extender"),
@@ -79,6 +81,7 @@ def test_a_command_whose_extra_is_missing_says_which_one_to_install(
     [
         ("kube", [["run", "--kubeconfig", "nowhere"], ["controllers", "--kubeconfig", "nowhere"]], "No such file"),
         ("extender", [["extender", "check", "http://127.0.0.1:1", "--only", "predicate"]], "cannot be reached"),
+        ("dashboard", [], ""),
     ],
 )
 def test_an_extra_brings_what_its_commands_need(
@@ -87,6 +90,6 @@ def test_an_extra_brings_what_its_commands_need(
     scripts = installed(wheel, tmp_path, extra)
     for words in commands:
         assert said in run(scripts / "pumice", *words, cwd=tmp_path, code=1)
-    parts = KUBE if extra == "kube" else HTTP
+    parts = {"kube": KUBE, "extender": HTTP, "dashboard": PAGES}[extra]
     failed = json.loads(run(scripts / "python", "-c", WALK, cwd=tmp_path).splitlines()[-1])
     assert [name for name in failed if name.startswith(parts)] == []

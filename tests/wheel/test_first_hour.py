@@ -42,6 +42,7 @@ def served(*words: object, cwd: Path) -> Iterator[int]:
     assert process.returncode in (0, -signal.SIGTERM)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # it takes some ten seconds, on a machine that is not busy
 def test_a_new_plugin_decides_the_same_in_a_cycle_in_the_simulator_and_behind_http(tmp_path: Path, wheel: Path) -> None:
     scripts = installed(wheel, tmp_path, "extender", also=("pytest",))

@@ -18,9 +18,10 @@ BEFORE = TEXT.index("## 2.")
 
 def saved_as(at: int) -> str:
     """The file that the text names last before a block."""
-    return re.findall(r"`(tidy/[\w./]+)`", TEXT[:at])[-1]
+    return str(re.findall(r"`(tidy/[\w./]+)`", TEXT[:at])[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)  # some fifteen seconds, on a machine that is not busy
 def test_every_step_of_the_tutorial_does_what_the_page_says(tmp_path: Path, wheel: Path) -> None:
     scripts = installed(wheel, tmp_path, also=("pytest",))
@@ -47,5 +48,5 @@ def test_every_step_of_the_tutorial_does_what_the_page_says(tmp_path: Path, whee
             missing = [line for line in body.splitlines() if line not in flat]
             assert missing == [], said
         kinds.append(kind)
-    assert [kinds.count(kind) for kind in ("console", "python", "yaml")] == [6, 2, 3]
+    assert [kinds.count(kind) for kind in ("console", "python", "yaml")] == [7, 2, 3]
     assert (home / "tidy" / "out.html").stat().st_size > 100_000

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from pumice.framework.placing.leaving import bind_placed
+from pumice.framework.placing.remembered import InVain, Remembered, remembered
 from pumice.framework.placing.turns import ASKS as TURN_ASKS
 from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
 from pumice.framework.placing.vain import after_trying, before_trying, first_waiting
@@ -22,16 +24,18 @@ class Allocate(Action):
     """Places tasks until their job is ready, then one more per visit, so that surplus replicas compete fairly."""
 
     name = "allocate"
+    steady = True
     arguments_read = ("predicateErrorCacheEnable",)
     asks = (points.JOB_VALID, *TURN_ASKS)
 
     def execute(self, ssn: Session) -> None:
         """Try every waiting job, best queue and best job first."""
         remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
-        turns = Turns(ssn)
+        memory = remembered(ssn)
+        turns = Turns(ssn, memory)
         while (turn := turns.next()) is not None:
             queue, visit = turn
-            job = self._next(ssn, queue, visit)
+            job = self._next(ssn, queue, visit, memory)
             if job is None:
                 continue
             if turns.serve(queue, visit, job, partial(self._place, ssn, queue, job, remember)):
@@ -39,13 +43,13 @@ class Allocate(Action):
             elif queue.dequeue_strategy != "fifo":
                 hopeless = after_trying(ssn, queue, job) if visit.of_class else None
                 if hopeless is not None and not spared(ssn, job):
-                    visit.pass_over(ssn.outcome.refusals, job, hopeless)
+                    self._pass_over(ssn, queue, visit, job, hopeless, memory)
             elif not ssn.job_ready(job):
                 _hold_back(ssn, queue, visit, job)
                 continue
             turns.put_back(queue)
 
-    def _next(self, ssn: Session, queue: Queue, visit: Visit) -> Job | None:
+    def _next(self, ssn: Session, queue: Queue, visit: Visit, memory: Remembered | None) -> Job | None:
         """The next job of a queue that is worth trying; jobs for which there cannot be room are refused on the way."""
         strict = queue.dequeue_strategy == "fifo"
         while visit:
@@ -57,19 +61,27 @@ class Allocate(Action):
             if not visit.of_class:
                 return job
             task = first_waiting(job)
-            refusal = before_trying(ssn, queue, job, task) if task is not None else None
-            if task is None or refusal is None or that_give_way(ssn, queue, job):
+            why = before_trying(ssn, queue, job, task) if task is not None else None
+            if task is None or why is None or that_give_way(ssn, queue, job):
                 return job
-            if refusal.error is not None:
-                ssn.outcome.unfit(job, task, refusal.error)
+            if why.refusal.error is not None:
+                ssn.outcome.unfit(job, task, why.refusal.error)
             if not strict:
-                visit.pass_over(ssn.outcome.refusals, job, refusal)
+                self._pass_over(ssn, queue, visit, job, why, memory)
                 continue
-            ssn.outcome.refusals.add(job, refusal)
+            ssn.outcome.refusals.add(job, why.refusal)
             if not ssn.job_ready(job):
                 _hold_back(ssn, queue, visit, job)
                 return None
         return None
+
+    def _pass_over(
+        self, ssn: Session, queue: Queue, visit: Visit, job: Job, why: InVain, memory: Remembered | None
+    ) -> None:
+        """Refuse the job and those behind it in its group, and remember it where that holds for later sessions."""
+        if memory is not None:
+            memory.note(ssn, queue, visit, why)
+        visit.pass_over(ssn.outcome.refusals, job, why.refusal)
 
     def _place(self, ssn: Session, queue: Queue, job: Job, remember: bool, sheet: Worksheet) -> bool:
         """Place what waits of a job; True if something was committed."""
@@ -78,7 +90,7 @@ class Allocate(Action):
             return False
         ready = ssn.job_ready(job)
         if ready:
-            return statement.commit()
+            return bind_placed(ssn, job, statement)
         statement.keep()
         ssn.outcome.refusals.add(job, Refusal.of(Stage.READY, ready, otherwise=WAITS_FOR_RELEASE))
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pumice.engine.choose import FitError
+from pumice.framework.placing.leaving import bind_placed
 from pumice.framework.placing.node_search import NodeSearch
 from pumice.framework.placing.worksheet import nowhere, placeable
 from pumice.framework.plugin import Action
@@ -21,6 +22,7 @@ class Backfill(Action):
     """Places best-effort tasks wherever the predicates permit, and binds them when their job is ready."""
 
     name = "backfill"
+    steady = True
     arguments_read = ("predicateErrorCacheEnable",)
     asks = (
         *(points.PRE_PREDICATE, points.JOB_READY, points.JOB_VALID, points.QUEUE_ORDER, points.JOB_ORDER),
@@ -39,7 +41,7 @@ class Backfill(Action):
                 continue
             ready = ssn.job_ready(job)
             if ready:
-                statement.commit()
+                bind_placed(ssn, job, statement)
             else:
                 statement.keep()
                 for error in ssn.outcome.fit_errors.get(job.uid, {}).values():
@@ -62,10 +64,9 @@ class Backfill(Action):
 
     def _jobs(self, ssn: Session) -> list[tuple[Job, list[Task]]]:
         by_queue: dict[str, list[Job]] = {}
-        for queue in ssn.queues.values():
-            for job in queue.waiting.values():
-                if job.pending_best_effort_count and not job.is_pending and ssn.job_valid(job):
-                    by_queue.setdefault(queue.name, []).append(job)
+        for job in ssn.state.best_effort.values():
+            if job.in_session and not job.is_pending and ssn.job_valid(job):
+                by_queue.setdefault(job.queue, []).append(job)
         if not by_queue:
             return []
         out = []

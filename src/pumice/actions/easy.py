@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from pumice.framework.placing.leaving import bind_placed
 from pumice.framework.placing.turns import ASKS as TURN_ASKS
 from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
 from pumice.framework.placing.vain import first_waiting
@@ -94,7 +95,7 @@ def _place(ssn: Session, queue: Queue, job: Job, held: Reservation | None, sheet
         statement.discard()
         ssn.outcome.refusals.add(job, held.refusal)
         return False
-    return statement.commit()
+    return bind_placed(ssn, job, statement)
 
 
 class Reservation:

@@ -25,6 +25,7 @@ class Preempt(Action):
     """Evicts within a queue: other jobs' tasks for a starving job, then lesser tasks of the starving job itself."""
 
     name = "preempt"
+    steady = True
     arguments_read = (
         "predicateErrorCacheEnable",
         "enableTopologyAwarePreemption",

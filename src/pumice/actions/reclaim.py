@@ -26,6 +26,7 @@ class Reclaim(Action):
     """Evicts running tasks of other, reclaimable queues for jobs of a queue that is below its share."""
 
     name = "reclaim"
+    steady = True
     arguments_read = ("predicateErrorCacheEnable",)
     asks = (
         *(points.RECLAIMABLE, points.OVERUSED, points.PREEMPTIVE, points.JOB_PIPELINED),

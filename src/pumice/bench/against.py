@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pumice.bench.pairs import compare
 from pumice.bench.shapes import SHAPES
-from pumice.bench.trees import LacksShape, Tree, checkout_of_pumice, trees
+from pumice.bench.trees import LacksShape, SourceTree, checkout_of_pumice, trees
 from pumice.errors import InvalidInput
 
 SHORT: Final = 0.1
@@ -71,9 +71,9 @@ def against(
         return then.name, {name: sides.data() for name, sides in found.items()}
 
 
-def _measure(name: str, sides: Sides, then: Tree, now: Tree, pair: int) -> None:
+def _measure(name: str, sides: Sides, then: SourceTree, now: SourceTree, pair: int) -> None:
     """Add one run of each side; of a shape that is over at once, the best of some."""
-    best: dict[Tree, dict[str, Any]] = {}
+    best: dict[SourceTree, dict[str, Any]] = {}
     turns = [then, now] if pair % 2 == 0 else [now, then]
     for _ in range(TRIES):
         for tree in turns:

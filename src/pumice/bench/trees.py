@@ -44,7 +44,7 @@ class LacksShape(PumiceError):
 
 
 @dataclass(frozen=True)
-class Tree:
+class SourceTree:
     """The source of one commit, or a copy of the working tree."""
 
     name: str
@@ -61,7 +61,7 @@ class Tree:
             raise PumiceError(f"{self.name}: Python imports pumice from {file}, not from the tree to be measured")
         return frozenset(names)
 
-    def measure(self, shape: str, lender: Tree, seed: int) -> dict[str, Any]:
+    def measure(self, shape: str, lender: SourceTree, seed: int) -> dict[str, Any]:
         """Measure a shape once, with the code of *lender* where this tree does not know the shape.
 
         :raises LacksShape: the borrowed code does not fit this tree.
@@ -101,7 +101,7 @@ def checkout_of_pumice() -> Path:
 
 
 @contextmanager
-def trees(checkout: Path, commit: str) -> Iterator[tuple[Tree, Tree]]:
+def trees(checkout: Path, commit: str) -> Iterator[tuple[SourceTree, SourceTree]]:
     """The source of a commit and a copy of the working tree, which may then change; both are gone afterwards.
 
     :raises InvalidInput: there is no such commit.
@@ -111,7 +111,7 @@ def trees(checkout: Path, commit: str) -> Iterator[tuple[Tree, Tree]]:
         raise InvalidInput(f"--against {commit}: not a commit of {checkout}")
     name = found.stdout.decode().strip()
     with tempfile.TemporaryDirectory(prefix="pumice-bench-") as folder:
-        then, now = Tree(name, Path(folder, "then")), Tree("now", Path(folder, "now"))
+        then, now = SourceTree(name, Path(folder, "then")), SourceTree("now", Path(folder, "now"))
         # an archive, not a worktree: git need not be told when this process is killed
         archive = _git(checkout, "archive", "--format=tar", name, "src", "pyproject.toml")
         if archive.returncode != 0:

@@ -8,7 +8,7 @@ Does not live here: what plugins and actions do. What exists is handed in as a `
 from pumice.config.catalogue import ArgumentsInfo, Catalogue, HookInfo, Stop
 from pumice.config.default import DEFAULT_CONF, HELM_CONF
 from pumice.config.durations import format_duration, parse_duration
-from pumice.config.loader import Loaded, from_data, load
+from pumice.config.loader import LoadedConf, from_data, load
 from pumice.config.problems import InvalidConf, Problem
 from pumice.config.reload import ConfSource
 from pumice.config.schema import ActionConf, PluginConf, Position, SchedulerConf, Tier
@@ -22,7 +22,7 @@ __all__ = [
     "ConfSource",
     "HookInfo",
     "InvalidConf",
-    "Loaded",
+    "LoadedConf",
     "PluginConf",
     "Position",
     "Problem",

@@ -8,13 +8,13 @@ VOLCANO: Final = "Volcano"
 KAI: Final = "KAI-Scheduler"
 
 PLUGINS: Final[dict[str, str]] = {
-    **dict.fromkeys(("capacity-card", "cdp", "deviceshare"), VOLCANO),
-    **dict.fromkeys(("numa-aware", "numaaware", "rescheduling", "tdm"), VOLCANO),
+    "capacity-card": VOLCANO,
     **dict.fromkeys(("numa", "podaffinity"), KAI),
 }
 """Plugin -> whose it is."""
+LIMITS: Final = "docs/limits.md#plugins-of-volcano-and-kai-scheduler-that-are-missing"
 
 
 def said(name: str, whose: str) -> str:
     """What is said of a conf that names one."""
-    return f"plugin {name!r} of {whose} does not exist in Pumice; leave it out to go on without it"
+    return f"{whose}'s plugin {name!r}, not in Pumice: see {LIMITS}; leave it out to go on without it"

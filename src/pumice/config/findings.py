@@ -32,7 +32,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class LintRule:
     """One known trap."""
 
     name: str

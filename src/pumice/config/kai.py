@@ -13,7 +13,7 @@ from pumice.config.catalogue import Catalogue
 from pumice.config.durations import parse_duration
 from pumice.config.reading import Reading
 from pumice.config.schema import ActionConf, PluginConf, Tier
-from pumice.config.tree import Entry, Scalar, Sequence, Table, Tree, join, plain
+from pumice.config.tree import ConfEntry, ConfTable, Scalar, Sequence, Tree, join, plain
 from pumice.errors import InvalidInput
 
 DIALECTS: Final = ("volcano", "kai")
@@ -57,7 +57,7 @@ PARAMETERS: Final[dict[str, type]] = {
 """What KAI takes as flags; here they may stand in the conf."""
 
 
-def dialect_of(top: Table, given: str) -> str:
+def dialect_of(top: ConfTable, given: str) -> str:
     """Whose conf it is: as it says, else as what only KAI has tells."""
     if given:
         return given
@@ -71,13 +71,13 @@ def dialect_of(top: Table, given: str) -> str:
     return "kai" if any(name in _TELLING_PLUGINS for name in _plugin_names(top)) else "volcano"
 
 
-def _plugin_names(top: Table) -> list[str]:
+def _plugin_names(top: ConfTable) -> list[str]:
     tiers = top.entries.get("tiers")
     found: list[str] = []
     for tier in tiers.value.items if tiers is not None and isinstance(tiers.value, Sequence) else ():
-        plugins = tier.entries.get("plugins") if isinstance(tier, Table) else None
+        plugins = tier.entries.get("plugins") if isinstance(tier, ConfTable) else None
         for plugin in plugins.value.items if plugins is not None and isinstance(plugins.value, Sequence) else ():
-            name = plugin.entries.get("name") if isinstance(plugin, Table) else None
+            name = plugin.entries.get("name") if isinstance(plugin, ConfTable) else None
             if name is not None and isinstance(name.value, Scalar):
                 found.append(name.value.text)
     return found
@@ -105,7 +105,7 @@ def missing(name: str, dialect: str) -> str:
     return f"plugin {name!r} of KAI-Scheduler {WITHOUT_EFFECT.get(name, 'does not exist here, so it is passed by')}"
 
 
-def warn_of_switch(reading: Reading, key: str, entry: Entry, path: str) -> bool:
+def warn_of_switch(reading: Reading, key: str, entry: ConfEntry, path: str) -> bool:
     """Warn of a switch that KAI reads and ignores; False for another key."""
     if not key.casefold().startswith("disable"):
         return False
@@ -113,7 +113,7 @@ def warn_of_switch(reading: Reading, key: str, entry: Entry, path: str) -> bool:
     return True
 
 
-def settings(reading: Reading, top: Table) -> ActionConf | None:
+def settings(reading: Reading, top: ConfTable) -> ActionConf | None:
     """What a conf of KAI sets for all its actions, or None if it sets nothing."""
     found: dict[str, object] = {}
     for key in (PARAMETERS_KEY, "queueDepthPerAction"):
@@ -135,7 +135,7 @@ def settings(reading: Reading, top: Table) -> ActionConf | None:
     return ActionConf(SETTINGS, found) if found else None
 
 
-def _check_parameters(reading: Reading, table: Table) -> None:
+def _check_parameters(reading: Reading, table: ConfTable) -> None:
     reading.warn_of_unknown_keys(table, PARAMETERS_KEY, PARAMETERS)
     for key, entry in table.entries.items():
         wanted = PARAMETERS.get(key)
@@ -154,7 +154,7 @@ def _check_parameters(reading: Reading, table: Table) -> None:
                 reading.error("wrong-value", str(exc), path, entry.value.position)
 
 
-def _check_depths(reading: Reading, table: Table) -> None:
+def _check_depths(reading: Reading, table: ConfTable) -> None:
     for key, entry in table.entries.items():
         value = entry.value.value if isinstance(entry.value, Scalar) else None
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:

@@ -5,39 +5,43 @@ from __future__ import annotations
 from typing import Final
 
 from pumice.config.catalogue import Catalogue
-from pumice.config.findings import Finding, Rule
-from pumice.config.rules import chains, values
+from pumice.config.findings import Finding, LintRule
+from pumice.config.rules import chains, quirks, values
 from pumice.config.schema import Position, SchedulerConf
 
 RULES: Final = (
-    Rule("hierarchy-with-proportion", chains.hierarchy_with_proportion),
-    Rule("flag-without-effect", chains.flag_without_effect),
-    Rule("plugin-never-asked", chains.plugin_never_asked),
-    Rule("veto-overridden", chains.veto_overridden),
-    Rule("permit-hides-votes", chains.permit_hides_votes),
-    Rule("action-evicts-nobody", chains.action_evicts_nobody),
-    Rule("left-out-of-gang-eviction", chains.left_out_of_gang_eviction),
-    Rule("gang-ignores-never", chains.gang_ignores_never),
-    Rule("topology-never-preempts", chains.topology_never_preempts),
-    Rule("topology-not-served", chains.topology_not_served),
-    Rule("no-strict-fifo", chains.no_strict_fifo),
-    Rule("capacity-has-no-overused", chains.capacity_has_no_overused),
-    Rule("capacity-fails-closed", values.capacity_fails_closed),
-    Rule("number-as-text", values.number_as_text),
-    Rule("fatal-argument", values.fatal_argument),
-    Rule("action-arguments-stick", values.action_arguments_stick),
-    Rule("arguments-of-absent-action", values.arguments_of_absent_action),
-    Rule("metrics-interval-fixed", values.metrics_interval_fixed),
-    Rule("volume-binding-fixed", values.volume_binding_fixed),
-    Rule("deviceshare-is-global", values.deviceshare_is_global),
-    Rule("verb-never-asked", values.verb_never_asked),
-    Rule("prioritize-not-always-asked", values.prioritize_not_always_asked),
-    Rule("pdb-drops-unlabelled", values.pdb_drops_unlabelled),
-    Rule("rescheduling-period", values.rescheduling_period),
-    Rule("rescheduling-thresholds", values.rescheduling_thresholds),
-    Rule("usage-without-metrics", values.usage_without_metrics),
-    Rule("predicate-cache", values.predicate_cache),
-    Rule("dra-switch-not-read", values.dra_switch_not_read),
+    LintRule("hierarchy-with-proportion", chains.hierarchy_with_proportion),
+    LintRule("flag-without-effect", chains.flag_without_effect),
+    LintRule("plugin-never-asked", chains.plugin_never_asked),
+    LintRule("veto-overridden", chains.veto_overridden),
+    LintRule("permit-hides-votes", chains.permit_hides_votes),
+    LintRule("action-evicts-nobody", chains.action_evicts_nobody),
+    LintRule("left-out-of-gang-eviction", chains.left_out_of_gang_eviction),
+    LintRule("gang-ignores-never", chains.gang_ignores_never),
+    LintRule("topology-never-preempts", chains.topology_never_preempts),
+    LintRule("topology-not-served", chains.topology_not_served),
+    LintRule("no-strict-fifo", chains.no_strict_fifo),
+    LintRule("capacity-has-no-overused", chains.capacity_has_no_overused),
+    LintRule("capacity-fails-closed", values.capacity_fails_closed),
+    LintRule("number-as-text", values.number_as_text),
+    LintRule("fatal-argument", values.fatal_argument),
+    LintRule("action-arguments-stick", values.action_arguments_stick),
+    LintRule("arguments-of-absent-action", values.arguments_of_absent_action),
+    LintRule("metrics-interval-fixed", values.metrics_interval_fixed),
+    LintRule("volume-binding-fixed", values.volume_binding_fixed),
+    LintRule("deviceshare-is-global", values.deviceshare_is_global),
+    LintRule("deviceshare-shares-nothing", quirks.deviceshare_shares_nothing),
+    LintRule("verb-never-asked", values.verb_never_asked),
+    LintRule("prioritize-not-always-asked", values.prioritize_not_always_asked),
+    LintRule("pdb-drops-unlabelled", quirks.pdb_drops_unlabelled),
+    LintRule("rescheduling-period", quirks.rescheduling_period),
+    LintRule("rescheduling-thresholds", quirks.rescheduling_thresholds),
+    LintRule("shuffle-is-missing", quirks.shuffle_is_missing),
+    LintRule("metrics-not-collected", quirks.metrics_not_collected),
+    LintRule("usage-without-metrics", quirks.usage_without_metrics),
+    LintRule("numa-never-evicts", quirks.numa_never_evicts),
+    LintRule("predicate-cache", values.predicate_cache),
+    LintRule("dra-switch-not-read", values.dra_switch_not_read),
 )
 
 

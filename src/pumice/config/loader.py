@@ -16,7 +16,7 @@ from pumice.config.durations import parse_duration
 from pumice.config.problems import InvalidConf, Problem
 from pumice.config.reading import Reading, in_file_order
 from pumice.config.schema import ActionConf, PluginConf, Position, SchedulerConf, Tier
-from pumice.config.tree import Entry, Scalar, Sequence, Table, Tree, TreeError, from_plain, join, plain
+from pumice.config.tree import ConfEntry, ConfTable, Scalar, Sequence, Tree, TreeError, from_plain, join, plain
 from pumice.config.yaml_tree import parse
 from pumice.errors import InvalidInput
 
@@ -35,14 +35,14 @@ METRICS_KEYS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedConf:
     """A usable conf, and what it says in vain."""
 
     conf: SchedulerConf
     warnings: tuple[Problem, ...]
 
 
-def load(text: str, catalogue: Catalogue, source: str = "<string>", strict: bool = False) -> Loaded:
+def load(text: str, catalogue: Catalogue, source: str = "<string>", strict: bool = False) -> LoadedConf:
     """The conf that *text* (YAML) holds; *source* names it in messages.
 
     :raises InvalidConf: with all errors (and, if *strict*, all warnings) in the order of the file.
@@ -58,7 +58,9 @@ def load(text: str, catalogue: Catalogue, source: str = "<string>", strict: bool
     return _finish(reading, tree, catalogue, strict)
 
 
-def from_data(data: Mapping[str, object], catalogue: Catalogue, source: str = "<data>", strict: bool = False) -> Loaded:
+def from_data(
+    data: Mapping[str, object], catalogue: Catalogue, source: str = "<data>", strict: bool = False
+) -> LoadedConf:
     """The conf that *data* (decoded JSON) holds; as ``load``, without positions."""
     try:
         tree = from_plain(data)
@@ -67,22 +69,22 @@ def from_data(data: Mapping[str, object], catalogue: Catalogue, source: str = "<
     return _finish(Reading(source), tree, catalogue, strict)
 
 
-def _finish(reading: Reading, tree: Tree, catalogue: Catalogue, strict: bool) -> Loaded:
+def _finish(reading: Reading, tree: Tree, catalogue: Catalogue, strict: bool) -> LoadedConf:
     conf = _conf(reading, tree, catalogue)
     failures = reading.errors + reading.warnings if strict else reading.errors
     if failures:
         raise InvalidConf(in_file_order(failures))
-    return Loaded(conf, tuple(in_file_order(reading.warnings)))
+    return LoadedConf(conf, tuple(in_file_order(reading.warnings)))
 
 
 def _conf(reading: Reading, tree: Tree, catalogue: Catalogue) -> SchedulerConf:
     if tree.position is not None:
         reading.positions[""] = tree.position
-    if isinstance(tree, Sequence) and any(isinstance(t, Table) and "plugins" in t.entries for t in tree.items):
+    if isinstance(tree, Sequence) and any(isinstance(t, ConfTable) and "plugins" in t.entries for t in tree.items):
         reading.error(
             "wrong-type", "must be a mapping, got a list of tiers; write it below 'tiers:'", "", tree.position
         )
-        tree = Table({})
+        tree = ConfTable({})
     top = reading.table(tree, "")
     reading.warn_of_unknown_keys(top, "", TOP_KEYS + kai.KEYS)
     dialect = kai.dialect_of(top, _dialect(reading, _value(top, "dialect")))
@@ -201,7 +203,9 @@ def _flag(reading: Reading, tree: Tree, path: str, key: str, flags: dict[str, bo
     reading.wrong_type(tree, path, "true or false, without quotes" if quoted else "true or false")
 
 
-def _warn_of_plugin_key(reading: Reading, key: str, entry: Entry, path: str, plugin: str, catalogue: Catalogue) -> None:
+def _warn_of_plugin_key(
+    reading: Reading, key: str, entry: ConfEntry, path: str, plugin: str, catalogue: Catalogue
+) -> None:
     info = catalogue.plugins.get(plugin)
     if info is not None and info.reads(key):
         message = f"{key!r} is an argument of plugin {plugin!r} and belongs below 'arguments'"
@@ -262,7 +266,7 @@ def _configurations(reading: Reading, tree: Tree | None, catalogue: Catalogue, d
 
 def plain_of(tree: Tree | None) -> Mapping[str, object]:
     """A mapping as plain values."""
-    return {key: plain(entry.value) for key, entry in tree.entries.items()} if isinstance(tree, Table) else {}
+    return {key: plain(entry.value) for key, entry in tree.entries.items()} if isinstance(tree, ConfTable) else {}
 
 
 def _metrics(reading: Reading, tree: Tree | None) -> dict[str, str]:
@@ -305,7 +309,7 @@ def _warn_of_repeats(reading: Reading, conf: SchedulerConf, catalogue: Catalogue
         seen.add((name, identity))
 
 
-def _value(table: Table, key: str) -> Tree | None:
+def _value(table: ConfTable, key: str) -> Tree | None:
     entry = table.entries.get(key)
     return entry.value if entry is not None else None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pumice.config.problems import Problem, nearest
 from pumice.config.schema import Position
-from pumice.config.tree import Scalar, Sequence, Table, Tree, join, kind
+from pumice.config.tree import ConfTable, Scalar, Sequence, Tree, join, kind
 
 
 @dataclass(slots=True)
@@ -43,13 +43,13 @@ class Reading:
         """Note that *tree* is not what was *wanted*."""
         self.error("wrong-type", f"must be {wanted}, got {kind(tree)}", path, tree.position)
 
-    def table(self, tree: Tree | None, path: str) -> Table:
+    def table(self, tree: Tree | None, path: str) -> ConfTable:
         """*tree* as a mapping; nothing is an empty one."""
         if tree is None or (isinstance(tree, Scalar) and tree.value is None):
-            return Table({})
-        if not isinstance(tree, Table):
+            return ConfTable({})
+        if not isinstance(tree, ConfTable):
             self.wrong_type(tree, path, "a mapping")
-            return Table({})
+            return ConfTable({})
         for key, entry in tree.entries.items():
             if entry.key_position is not None:
                 self.positions[join(path, key)] = entry.key_position
@@ -76,7 +76,7 @@ class Reading:
             return ""
         return tree.text
 
-    def warn_of_unknown_keys(self, table: Table, path: str, known: Iterable[str]) -> None:
+    def warn_of_unknown_keys(self, table: ConfTable, path: str, known: Iterable[str]) -> None:
         """Warn of every key of *table* that is not among *known*."""
         for key, entry in table.entries.items():
             if key not in known:

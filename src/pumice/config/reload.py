@@ -6,7 +6,7 @@ import hashlib
 from typing import Protocol
 
 from pumice.config.catalogue import Catalogue
-from pumice.config.loader import Loaded, load
+from pumice.config.loader import LoadedConf, load
 from pumice.config.problems import InvalidConf, Problem
 from pumice.errors import ConfigError
 
@@ -27,7 +27,7 @@ class ConfSource:
     """
 
     def __init__(
-        self, path: Readable, catalogue: Catalogue, *, initial: Loaded | None = None, strict: bool = False
+        self, path: Readable, catalogue: Catalogue, *, initial: LoadedConf | None = None, strict: bool = False
     ) -> None:
         self.path = path
         self.active = initial
@@ -44,7 +44,7 @@ class ConfSource:
         """The hash of the active conf, by which reports name it."""
         return self.active.conf.digest if self.active is not None else None
 
-    def poll(self) -> Loaded | None:
+    def poll(self) -> LoadedConf | None:
         """The new conf if the file holds another good one than the active; else None.
 
         A file that cannot be read or used sets ``error`` and changes nothing else. It is read again at the next poll,

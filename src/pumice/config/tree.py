@@ -30,20 +30,20 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ConfTable:
     """A mapping; keys are text."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, ConfEntry]
     position: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfEntry:
     value: Tree
     key_position: Position | None = None
 
 
-Tree: TypeAlias = Scalar | Sequence | Table
+Tree: TypeAlias = Scalar | Sequence | ConfTable
 
 
 class TreeError(Exception):
@@ -78,7 +78,7 @@ def kind(tree: Tree) -> str:
     """What *tree* is, for a message: ``a list``, ``the text 'x'``, ``the number 5``."""
     if isinstance(tree, Sequence):
         return "a list"
-    if isinstance(tree, Table):
+    if isinstance(tree, ConfTable):
         return "a mapping"
     if tree.value is None:
         return "nothing"
@@ -105,5 +105,5 @@ def from_plain(data: object, path: str = "", depth: int = 0) -> Tree:
     if isinstance(data, (list, tuple)):
         return Sequence(tuple(from_plain(item, join(path, index), depth + 1) for index, item in enumerate(data)))
     if isinstance(data, Mapping):
-        return Table({str(k): Entry(from_plain(v, join(path, str(k)), depth + 1)) for k, v in data.items()})
+        return ConfTable({str(k): ConfEntry(from_plain(v, join(path, str(k)), depth + 1)) for k, v in data.items()})
     raise TreeError("wrong-type", f"{type(data).__name__} is no JSON value", path)

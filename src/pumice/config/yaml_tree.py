@@ -11,7 +11,7 @@ import yaml
 
 from pumice import yamls
 from pumice.config.schema import Position
-from pumice.config.tree import Entry, Scalar, Sequence, Table, Tree, TreeError, join
+from pumice.config.tree import ConfEntry, ConfTable, Scalar, Sequence, Tree, TreeError, join
 
 MAX_VALUES: Final = 100_000
 """Aliases may repeat parts of a conf, but not make it grow beyond this many values."""
@@ -79,7 +79,7 @@ class _Reader:
             items = tuple(self.read(item, join(path, index)) for index, item in enumerate(node.value))
             tree = Sequence(items, position)
         elif isinstance(node, yaml.MappingNode):
-            tree = Table(self._entries(node, path), position)
+            tree = ConfTable(self._entries(node, path), position)
         else:
             raise TreeError("yaml", f"unexpected {type(node).__name__}", path, position)
         self.open.discard(id(node))
@@ -97,9 +97,9 @@ class _Reader:
             self.errors.append(TreeError("yaml", str(error), path, position))
             return Scalar(None, text, position, where)
 
-    def _entries(self, node: yaml.MappingNode, path: str) -> dict[str, Entry]:
-        entries: dict[str, Entry] = {}
-        merged: dict[str, Entry] = {}
+    def _entries(self, node: yaml.MappingNode, path: str) -> dict[str, ConfEntry]:
+        entries: dict[str, ConfEntry] = {}
+        merged: dict[str, ConfEntry] = {}
         for key_node, value_node in node.value:
             position = _position(key_node.start_mark)
             if key_node.tag == yamls.TAG + "merge":
@@ -114,12 +114,12 @@ class _Reader:
                 message = f"the key {key!r} stands here a second time"
                 self.errors.append(TreeError("duplicate-key", message, join(path, key), position))
                 continue
-            entries[key] = Entry(value, position)
+            entries[key] = ConfEntry(value, position)
         return {**merged, **entries}  # what is written beats what is merged in
 
-    def _merge(self, merged: dict[str, Entry], tree: Tree, path: str) -> None:
+    def _merge(self, merged: dict[str, ConfEntry], tree: Tree, path: str) -> None:
         for table in tree.items if isinstance(tree, Sequence) else (tree,):
-            if not isinstance(table, Table):
+            if not isinstance(table, ConfTable):
                 self.errors.append(TreeError("wrong-type", "'<<' needs a mapping to merge", path, table.position))
                 continue
             for key, entry in table.entries.items():

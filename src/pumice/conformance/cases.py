@@ -19,6 +19,7 @@ KINDS = {
     "priorityClasses": "PriorityClass",
     "resourceQuotas": "ResourceQuota",
     "hyperNodes": "HyperNode",
+    "numatopologies": "Numatopology",
     "persistentVolumes": "PersistentVolume",
     "persistentVolumeClaims": "PersistentVolumeClaim",
     "storageClasses": "StorageClass",

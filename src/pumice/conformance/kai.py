@@ -14,9 +14,9 @@ from pumice.conformance.cases import KAI_KINDS, Case
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
-from pumice.kai.view.stage import Stage
+from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import GROUP_LABEL
-from pumice.kai.view.world import World, world_of
+from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.keys import LAST_START, RECEIVED_TYPE
@@ -39,14 +39,14 @@ class Round:
 
 
 @dataclass(slots=True)
-class Played:
+class KaiCaseOutcome:
     """The outcome of a case: what breaks an expectation, and what KAI did otherwise."""
 
     failures: list[str]
     deviations: list[str]
 
 
-def play(case: Case, registry: Registry) -> Played:
+def play(case: Case, registry: Registry) -> KaiCaseOutcome:
     """Play every round of a case."""
     data = case.data
     assembly = prepare(case, registry)
@@ -65,13 +65,13 @@ def play(case: Case, registry: Registry) -> Played:
             deviations += [f"round {number}: {text}" for text in _deviations(observed[number], seen, groups)]
         failures += _calls(expect, seen, number)
         if not writes:
-            return Played(failures + _mismatches(expect, seen), deviations)
+            return KaiCaseOutcome(failures + _mismatches(expect, seen), deviations)
         if number >= until:
             failures += [f"round {number}: {text}" for text in _mismatches(expect, seen)]
         objects = write_back(case, objects, seen)
         if number == until - 1:
             failures += _mismatches(expect, as_found(case, assembly, objects))
-    return Played(failures, deviations)
+    return KaiCaseOutcome(failures, deviations)
 
 
 def prepare(case: Case, registry: Registry) -> Assembly:
@@ -86,7 +86,8 @@ def prepare(case: Case, registry: Registry) -> Assembly:
     return assemble(loaded.conf, registry, "kai")
 
 
-def _state(case: Case, objects: Mapping[str, Any]) -> ClusterState:
+def state_of(case: Case, objects: Mapping[str, Any]) -> ClusterState:
+    """A state that has seen the objects."""
     state = ClusterState(scheduler_names=None)
     state.now = case.now
     for name, kind in KAI_KINDS.items():
@@ -97,7 +98,7 @@ def _state(case: Case, objects: Mapping[str, Any]) -> ClusterState:
 
 def one_round(case: Case, assembly: Assembly, objects: Mapping[str, Any]) -> Round:
     """One cycle on the objects."""
-    state = _state(case, objects)
+    state = state_of(case, objects)
     seen = Round()
 
     def inspect(ssn: Session) -> None:
@@ -112,7 +113,7 @@ def as_found(case: Case, assembly: Assembly, objects: Mapping[str, Any]) -> Roun
     """The objects as a session that does nothing sees them."""
     seen = Round()
     session = Session(
-        _state(case, objects),
+        state_of(case, objects),
         tiers=assembly.tiers(),
         action_arguments=assembly.action_arguments,
         compat=assembly.compat,
@@ -132,22 +133,22 @@ def _environment(case: Case) -> dict[str, Any]:
     initial = {}
     for key, text in (environment.get("initialStatus") or {}).items():
         stage, _, node = text.partition(" on ")
-        if Stage(stage) is not Stage.PENDING:  # a waiting pod is on no node
-            initial[key] = (Stage(stage), node)
+        if TaskStage(stage) is not TaskStage.PENDING:  # a waiting pod is on no node
+            initial[key] = (TaskStage(stage), node)
     given["initial"] = initial
     return {"kai": given}
 
 
-def _look(world: World, seen: Round) -> None:
+def _look(world: KaiWorld, seen: Round) -> None:
     for job in world.jobs.values():
         for task in [*job.tasks.values(), *job.unknown]:
             entry: dict[str, Any] = {"status": task.stage.value}
-            if task.stage in (Stage.SUCCEEDED, Stage.FAILED):
+            if task.stage in (TaskStage.SUCCEEDED, TaskStage.FAILED):
                 entry["node"] = task.task.pod.spec.node_name or None
-            elif task.node is not None and task.stage not in (Stage.PENDING, Stage.GATED):
+            elif task.node is not None and task.stage not in (TaskStage.PENDING, TaskStage.GATED):
                 entry["node"] = task.node.name
-            if task.groups and task.stage not in (Stage.PENDING, Stage.GATED):
-                entry["gpuGroups"] = sorted(task.groups)
+            if task.groups and task.stage not in (TaskStage.PENDING, TaskStage.GATED):
+                entry["gpuGroups"] = sorted(task.tried or task.groups)
             seen.tasks[task.task.key] = entry
     for node in world.state.table.by_name.values():
         seen.nodes[node.name] = {
@@ -193,10 +194,10 @@ def _calls(expect: Mapping[str, Any], seen: Round, number: int) -> list[str]:
 
 
 class _GroupNames:
-    """KAI's placeholders for GPUs shared anew -> (node, group) here, over all rounds of a case."""
+    """KAI's placeholders for GPUs shared anew -> groups here, which are of one node each, over all rounds of a case."""
 
     def __init__(self, case: Case) -> None:
-        self._known: dict[str, tuple[str, str]] = {}
+        self._known: dict[str, str] = {}
         self._given = {
             value
             for pod in (case.data.get("objects") or {}).get("pods") or ()
@@ -204,7 +205,7 @@ class _GroupNames:
             if key == GROUP_LABEL or key.startswith(f"{GROUP_LABEL}/")
         }
 
-    def agree(self, node: str, want: list[str], have: list[str]) -> bool:
+    def agree(self, want: list[str], have: list[str]) -> bool:
         """Can the names mean the same GPUs?"""
         if len(want) != len(have):
             return False
@@ -213,7 +214,7 @@ class _GroupNames:
         if fixed != mine:
             return False
         fresh = [w for w in want if w.startswith("new-")]
-        rest = [(node, h) for h in have if h not in self._given]
+        rest = [h for h in have if h not in self._given]
         for w in [w for w in fresh if w in self._known]:
             if self._known[w] not in rest:
                 return False
@@ -233,9 +234,7 @@ def _deviations(observed: Mapping[str, Any], seen: Round, groups: _GroupNames) -
         have = seen.tasks.get(key, {"status": "missing"})
         if have["status"] != want["status"] or want.get("node", have.get("node")) != have.get("node"):
             out.append(f"task {key}: KAI {_brief(want)}, here {_brief(have)}")
-        elif "gpuGroups" in want and not groups.agree(
-            want.get("node", ""), list(want["gpuGroups"]), list(have.get("gpuGroups", ()))
-        ):
+        elif "gpuGroups" in want and not groups.agree(list(want["gpuGroups"]), list(have.get("gpuGroups", ()))):
             out.append(f"task {key}: KAI shares {want['gpuGroups']}, here {have.get('gpuGroups')}")
     for name, share in (observed.get("fairShare") or {}).items():
         mine = seen.fair_share.get(name, {})

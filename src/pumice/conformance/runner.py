@@ -22,7 +22,7 @@ from pumice.state.cluster import ClusterState
 from pumice.state.invariants import violations
 
 
-class Outcome(Enum):
+class CaseOutcome(Enum):
     """What became of a case."""
 
     PASSED = "passed"
@@ -36,7 +36,7 @@ class Result:
     """A case's outcome and what differs."""
 
     id: str
-    outcome: Outcome
+    outcome: CaseOutcome
     details: list[str] = field(default_factory=list)
     missing: str = ""
     deviations: list[str] | None = None
@@ -74,26 +74,26 @@ def prepare(case: Case, registry: Registry) -> Assembly:
 def run(case: Case, registry: Registry, *, skip_missing: bool = False) -> Result:
     """Run one case."""
     if case.error:
-        return Result(case.id, Outcome.FAILED, [case.error])
+        return Result(case.id, CaseOutcome.FAILED, [case.error])
     missing = missing_names(case, registry)
     if missing and skip_missing:
-        return Result(case.id, Outcome.SKIPPED, missing=", ".join(sorted(set(missing))))
+        return Result(case.id, CaseOutcome.SKIPPED, missing=", ".join(sorted(set(missing))))
     if case.data.get("profile") == "kai":
         return _run_kai(case, registry)
     try:
         report, problems = decide(case, registry)
     except (InvalidConf, PumiceError) as exc:
-        return Result(case.id, Outcome.FAILED, [str(exc)])
+        return Result(case.id, CaseOutcome.FAILED, [str(exc)])
     details = problems + compare(case.data["expect"], report, case)
-    return Result(case.id, Outcome.FAILED if details else Outcome.PASSED, details)
+    return Result(case.id, CaseOutcome.FAILED if details else CaseOutcome.PASSED, details)
 
 
 def _run_kai(case: Case, registry: Registry) -> Result:
     try:
         played = kai.play(case, registry)
     except PumiceError as exc:
-        return Result(case.id, Outcome.FAILED, [str(exc)])
-    outcome = Outcome.FAILED if played.failures else Outcome.PASSED
+        return Result(case.id, CaseOutcome.FAILED, [str(exc)])
+    outcome = CaseOutcome.FAILED if played.failures else CaseOutcome.PASSED
     seen = case.data.get("observed")
     return Result(case.id, outcome, played.failures, deviations=played.deviations if seen else None)
 

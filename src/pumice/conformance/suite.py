@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pumice import yamls
 from pumice.conformance.cases import read
-from pumice.conformance.runner import Outcome, Result, run
+from pumice.conformance.runner import CaseOutcome, Result, run
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
 
@@ -28,7 +28,7 @@ class Suite:
     """What does not exist -> how many cases were skipped for want of it."""
 
     @property
-    def counts(self) -> Counter[Outcome]:
+    def counts(self) -> Counter[CaseOutcome]:
         """Cases by outcome."""
         return Counter(r.outcome for r in self.results)
 
@@ -80,7 +80,7 @@ def run_suite(
             result = run(case, registry, skip_missing=skip_missing)
         except Exception as exc:  # one case that breaks the scheduler must not hide the others
             log.debug("case %s", case.id, exc_info=exc)
-            result = Result(case.id, Outcome.FAILED, [f"crashed: {type(exc).__name__}: {exc}"])
+            result = Result(case.id, CaseOutcome.FAILED, [f"crashed: {type(exc).__name__}: {exc}"])
         if case.id in known:
             result = _judged(result, known[case.id])
         suite.results.append(result)
@@ -90,9 +90,9 @@ def run_suite(
 
 def _judged(result: Result, row: str) -> Result:
     """A listed case: it must differ."""
-    if result.outcome is Outcome.FAILED:
-        return Result(result.id, Outcome.DIFFERS, [f"docs/differences.md, {row}", *result.details])
-    if result.outcome is Outcome.PASSED:
+    if result.outcome is CaseOutcome.FAILED:
+        return Result(result.id, CaseOutcome.DIFFERS, [f"docs/differences.md, {row}", *result.details])
+    if result.outcome is CaseOutcome.PASSED:
         text = f"listed in differs.yaml (docs/differences.md, {row}) but passes: take it off the list"
-        return Result(result.id, Outcome.FAILED, [text])
+        return Result(result.id, CaseOutcome.FAILED, [text])
     return result

@@ -25,7 +25,7 @@ Reduce = Callable[[Task, NodeRows, Floats], Floats]
 
 
 @dataclass(slots=True)
-class Choice:
+class NodeChoice:
     """A node for a task: room there now, or only once something is released."""
 
     node: Node
@@ -35,7 +35,7 @@ class Choice:
 class FitError:
     """Why a task fits nowhere: how many nodes each reason stands for. Counted when first asked for."""
 
-    __slots__ = ("_count", "_counts", "_nodes", "at", "text")
+    __slots__ = ("_count", "_counted_at", "_counts", "_nodes", "_now", "at", "text")
 
     def __init__(
         self,
@@ -43,28 +43,39 @@ class FitError:
         nodes: int = 0,
         text: str = "",
         count: Callable[[], tuple[dict[int, int], int]] | None = None,
+        now: Callable[[], int] | None = None,
     ) -> None:
+        """*now*: where the log of touched rows stands; it is counted again when that has moved on."""
         self._counts, self._nodes, self.text = counts or {}, nodes, text
-        self._count = count
+        self._count, self._now, self._counted_at = count, now, -1
         self.at = -1
         """Where the log of touched rows stood when the task did not fit."""
 
     def settle(self) -> None:
         """Count now, while the state is still the one in which the task did not fit."""
-        if self._count is not None:
+        self._follow()
+        self._count = None
+
+    def _follow(self) -> None:
+        if self._count is None:
+            return
+        if self._now is None:
             count, self._count = self._count, None
             self._counts, self._nodes = count()
+        elif (now := self._now()) != self._counted_at:
+            self._counts, self._nodes = self._count()
+            self._counted_at = now
 
     @property
     def counts(self) -> dict[int, int]:
         """Reason number -> nodes."""
-        self.settle()
+        self._follow()
         return self._counts
 
     @property
     def nodes(self) -> int:
         """How many nodes were looked at."""
-        self.settle()
+        self._follow()
         return self._nodes
 
     def reasons(self) -> list[tuple[Reason, int]]:
@@ -139,7 +150,7 @@ class Chooser:
         return total
 
     # -- choosing -------------------------------------------------------------------------------------------------
-    def choose(self, task: Task, within: Bools | None = None, soft: Bools | None = None) -> Choice | FitError:
+    def choose(self, task: Task, within: Bools | None = None, soft: Bools | None = None) -> NodeChoice | FitError:
         """The best node: with room now, else with room that is being released.
 
         *within* limits the search; nodes outside *soft* are taken only when none inside will do.
@@ -153,7 +164,7 @@ class Chooser:
                 elif not view.session_filters and not self._needs_table(view) and limit is None:
                     row = self.best_row(view.masked)
                     if row >= 0:
-                        return Choice(self._node(row), True)
+                        return NodeChoice(self._node(row), True)
                     continue
                 else:
                     mask = view.masked > -np.inf
@@ -167,7 +178,7 @@ class Chooser:
                 except Unfit as no:
                     return FitError({reason_id("score", no.text, no.code): 1}, len(index), no.text)
                 if node is not None:
-                    return Choice(node, not future)
+                    return NodeChoice(node, not future)
         return self.why(task, view, within)
 
     def _needs_table(self, view: ClassView) -> bool:
@@ -250,7 +261,7 @@ class Chooser:
         if now or (evaluator.table.in_flux and ((view.code == 0) & evaluator.future_ok(view)).any()):
             evaluator.cache.nowhere.forget(key)
             return None
-        evaluator.cache.nowhere.note(key, evaluator.table)
+        evaluator.cache.nowhere.note(key, task.klass, evaluator.table)
         return self._error_of(key, task)
 
     def known_hopeless(self, task: Task) -> FitError | None:
@@ -259,7 +270,7 @@ class Chooser:
         if not evaluator.fits_by_class:
             return None
         key = evaluator.key_of(task)
-        return self._error_of(key, task) if evaluator.cache.nowhere.stands(key, task.klass, evaluator.table) else None
+        return self._error_of(key, task) if evaluator.cache.nowhere.stands(key, evaluator.table) else None
 
     def _error_of(self, key: Hashable, task: Task) -> FitError:
         """Why a class fits nowhere, counted when somebody asks; one for all its tasks while no row changes."""
@@ -267,7 +278,8 @@ class Chooser:
         known = self._hopeless.get(key)
         if known is not None and known[:2] == (table.touched.position, table.changed.position):
             return known[2]
-        error = FitError(count=lambda: self._count(task, self.evaluator.view(task), None))
+        now = table.touched.get_position
+        error = FitError(count=lambda: self._count(task, self.evaluator.view(task), None), now=now)
         self._hopeless[key] = (table.touched.position, table.changed.position, error)
         return error
 
@@ -278,7 +290,8 @@ class Chooser:
         room = self.evaluator.room(task)
         if room >= wanted:
             return None
-        return room, FitError(count=lambda: self._count(task, self.evaluator.view(task), None, full=True))
+        now = self.evaluator.table.touched.get_position
+        return room, FitError(count=lambda: self._count(task, self.evaluator.view(task), None, full=True), now=now)
 
     def forget(self) -> None:
         """Let go of the errors that lead back here."""

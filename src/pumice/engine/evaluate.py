@@ -43,6 +43,8 @@ from pumice.state.table import NodeTable
 GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
 _NEG_INF: Final = float("-inf")
 _NUMBERS: Final = count()
+MANY_ROWS: Final = 256
+"""Beyond so many rows, what depends on amounts alone is worked out once per kind of row."""
 
 
 class Evaluator:
@@ -172,7 +174,8 @@ class Evaluator:
         view.flat = [False] * len(view.normalized)
         view.future_at = -1
         self._evaluate_static_all(view, task)
-        kinds = self._kinds.current() if view.by_amounts and size > 256 else None
+        by_kind = view.by_amounts and size > MANY_ROWS and bool(self.table.by_name)
+        kinds = self._kinds.current() if by_kind else None
         if kinds is None:
             view.code = np.zeros(size, dtype=np.int32)
             view.severity = np.zeros(size, dtype=np.int8)
@@ -300,6 +303,8 @@ class Evaluator:
 
     def _evaluate_kinds(self, view: ClassView, task: Task, kind: Index, reps: Index) -> None:
         """As `_evaluate_rows` for all rows, worked out once per kind of row."""
+        valid = self.table.valid[: view.size]
+        reps = np.where(valid[reps], reps, valid.argmax())  # nobody is asked about a free row: it stands for free rows
         rows = NodeRows(self.table, reps)
         view.stale = np.zeros(view.size, dtype=np.bool_)
         view.any_stale = False
@@ -316,7 +321,6 @@ class Evaluator:
             if scorer.scope is Scope.NODE:
                 view.raws[n] = self.ask_scorer(scorer, task, rows).take(kind)
         fits = self._fits(task, rows).take(kind)
-        valid = self.table.valid[: view.size]
         if not valid.all():
             code, severity = np.where(valid, code, GONE).astype(np.int32), np.where(valid, severity, 2).astype(np.int8)
             fits = fits & valid

@@ -27,7 +27,7 @@ TOP: Final = "<cluster-top-hypernode>"
 
 
 @dataclass(slots=True)
-class HyperNode:
+class TopologyDomain:
     """A group of nodes. The lower its tier, the closer they are."""
 
     name: str
@@ -64,11 +64,11 @@ class HyperNodeTree:
         listed = sorted(objects, key=lambda o: o.metadata.name)
         self._all_nodes = nodes
         self.problem = ""
-        self.by_name: dict[str, HyperNode] = {
-            o.metadata.name: HyperNode(o.metadata.name, o.spec.tier, o.spec.tier_name) for o in listed
+        self.by_name: dict[str, TopologyDomain] = {
+            o.metadata.name: TopologyDomain(o.metadata.name, o.spec.tier, o.spec.tier_name) for o in listed
         }
         own = {o.metadata.name: self._join(o) for o in listed}
-        self.top = HyperNode(TOP, max((h.tier for h in self.by_name.values()), default=0) + 1, nodes=dict(nodes))
+        self.top = TopologyDomain(TOP, max((h.tier for h in self.by_name.values()), default=0) + 1, nodes=dict(nodes))
         for orphan in [h for h in self.by_name.values() if not h.parent]:
             orphan.parent = TOP
             self.top.children.append(orphan.name)
@@ -81,13 +81,13 @@ class HyperNodeTree:
             hyper.nodes = {**own[name], **{k: n for c in hyper.children for k, n in self.by_name[c].nodes.items()}}
         self.by_name[TOP] = self.top
         self._lowest: dict[str, str] = {}
-        self._holding: dict[str, list[HyperNode]] = {name: [] for name in nodes}
+        self._holding: dict[str, list[TopologyDomain]] = {name: [] for name in nodes}
         for hyper in sorted(self.by_name.values(), key=lambda h: (-h.tier, h.name)):
             self._lowest |= dict.fromkeys(hyper.nodes, hyper.name)
             for name in hyper.nodes:
                 self._holding[name].append(hyper)
         self._masks: dict[str, Bools] = {}
-        self._below: dict[str, list[HyperNode]] = {}
+        self._below: dict[str, list[TopologyDomain]] = {}
         self._even: dict[str, bool] = {}
 
     def _join(self, obj: api.HyperNode) -> dict[str, Node]:
@@ -140,7 +140,7 @@ class HyperNodeTree:
     def __len__(self) -> int:
         return len(self.by_name) - 1
 
-    def get(self, hyper: HyperNode | str) -> HyperNode | None:
+    def get(self, hyper: TopologyDomain | str) -> TopologyDomain | None:
         """A hyper-node by name; one that is given as such is itself."""
         return self.by_name.get(hyper) if isinstance(hyper, str) else hyper
 
@@ -159,7 +159,7 @@ class HyperNodeTree:
         above = self.ancestors(left)
         return next((name for name in self.ancestors(right) if name in above), TOP)
 
-    def below(self, hyper: HyperNode) -> list[HyperNode]:
+    def below(self, hyper: TopologyDomain) -> list[TopologyDomain]:
         """The hyper-node and everything below it, by tier, then by name."""
         known = self._below.get(hyper.name)
         if known is None:
@@ -171,14 +171,14 @@ class HyperNodeTree:
             known = self._below[hyper.name] = sorted(found, key=lambda h: (h.tier, h.name.encode()))
         return known
 
-    def holders(self, nodes: Collection[str], limit: int) -> list[HyperNode]:
+    def holders(self, nodes: Collection[str], limit: int) -> list[TopologyDomain]:
         """The hyper-nodes of at most that tier that hold all of these nodes; all of that tier where there are none."""
         if not nodes:
             return [h for h in self.below(self.top) if h.tier <= limit]
         first = next(iter(nodes))
         return [h for h in self._holding.get(first, ()) if h.tier <= limit and all(n in h.nodes for n in nodes)]
 
-    def is_even(self, hyper: HyperNode) -> bool:
+    def is_even(self, hyper: TopologyDomain) -> bool:
         """Is every node of it as close to every other: do all belong to one hyper-node of the lowest tier?"""
         known = self._even.get(hyper.name)
         if known is None:
@@ -196,7 +196,7 @@ class HyperNodeTree:
             found = self.lca(found, self.lowest(node))
         return found
 
-    def rows(self, hyper: HyperNode, size: int) -> Bools | None:
+    def rows(self, hyper: TopologyDomain, size: int) -> Bools | None:
         """A mask of the rows of its nodes; None for the top, which has all."""
         if hyper.name == TOP:
             return None

@@ -1,8 +1,8 @@
 """Classes that fit nowhere: remembered apart from their views, in a few bytes each, by one rule of expiry.
 
 What was found stands while no node object changed and no row that changed since has room for the class. Only those rows
-are looked at. So a class that waits costs an idle cycle next to nothing, however many classes there are and whether or
-not its view is still kept.
+are looked at, for all classes at once. So a class that waits costs a cycle next to nothing, however many classes there
+are and whether or not its view is still kept.
 """
 
 from __future__ import annotations
@@ -10,58 +10,123 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
+
 from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
 
-_FEW_ROWS: Final = 32
-"""Beyond so many changed rows the class is looked at as a whole."""
+_MOST: Final = 1 << 22
+"""Beyond so many pairs of a class and a changed row the classes are looked at as a whole."""
+_FEW: Final = 8
+"""Up to so many pairs are looked at one by one."""
+_MOST_KNOWN: Final = 50_000
+_MOST_FELL: Final = 10_000
+_NOTHING: Final = np.iinfo(np.int64).min
+"""Less than any row has: what a class asks of a resource that it does not need."""
 
 
 class FitsNowhere:
-    """Key of a class -> up to where in the logs of the node table it is known to fit nowhere."""
+    """The classes that are known to fit nowhere, by their keys, as of a place in the logs of the node table."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_asks", "_at", "_free", "_keys", "_needs", "_slots", "fell")
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[int, int, int]] = {}
+        self._slots: dict[Hashable, int] = {}
+        self._keys: list[Hashable] = []
+        self._asks: list[tuple[tuple[int, int], ...]] = []
+        self._free: list[int] = []
+        self._needs: npt.NDArray[np.int64] = np.full((0, 0), _NOTHING, dtype=np.int64)
+        self._at = (-1, -1, -1)
+        self.fell: list[Hashable] | None = None
+        """The classes that may fit somewhere since somebody last looked; None: perhaps all."""
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._slots)
 
     def clear(self) -> None:
         """Know nothing."""
-        self._known.clear()
+        self._slots.clear()
+        self._keys, self._asks, self._free = [], [], []
+        self._needs = self._needs[:0]
+        self.fell = None
 
-    def note(self, key: Hashable, table: NodeTable) -> None:
+    def note(self, key: Hashable, klass: TaskClass, table: NodeTable) -> None:
         """The class was looked at on all nodes as they are now, and fits none."""
-        self._known[key] = table.size, table.changed.position, table.touched.position
+        self.catch_up(table)
+        if key in self._slots:
+            return
+        if len(self._slots) >= _MOST_KNOWN:
+            self.clear()
+        if not self._free or self._needs.shape[1] < table.width:
+            self._grow(table)
+        slot = self._free.pop()
+        self._slots[key], self._keys[slot] = slot, key
+        self._asks[slot] = tuple(zip(klass.fit_dims, klass.fit_values, strict=True))
+        self._needs[slot, list(klass.fit_dims)] = klass.fit_values
 
     def forget(self, key: Hashable) -> None:
         """The class was found to fit somewhere."""
-        self._known.pop(key, None)
+        slot = self._slots.pop(key, None)
+        if slot is not None:
+            self._needs[slot] = _NOTHING
+            self._needs[slot, 0] = np.iinfo(np.int64).max  # a free slot fits nowhere either
+            self._free.append(slot)
+            if self.fell is not None:
+                self.fell.append(key)
+                if len(self.fell) > _MOST_FELL:  # nobody looks
+                    self.fell = None
 
-    def stands(self, key: Hashable, klass: TaskClass, table: NodeTable) -> bool:
+    def stands(self, key: Hashable, table: NodeTable) -> bool:
         """Is it certain that the class still fits nowhere?"""
-        known = self._known.get(key)
-        if known is None:
-            return False
-        size, changed, touched = known
-        if touched == table.touched.position and changed == table.changed.position and size == table.size:
-            return True
-        rows = table.touched.since(touched) if (size, changed) == (table.size, table.changed.position) else None
-        if rows is None or len(rows) > _FEW_ROWS or any(_has_room(row, klass, table) for row in rows):
-            del self._known[key]
-            return False
-        self.note(key, table)
+        self.catch_up(table)
+        return key in self._slots
+
+    def catch_up(self, table: NodeTable) -> None:
+        """Forget the classes for which a row that changed has room."""
+        size, changed, touched = self._at
+        now = (table.size, table.changed.position, table.touched.position)
+        if now == self._at:
+            return
+        self._at = now
+        if not self._slots:
+            return
+        rows = table.touched.since(touched) if (size, changed) == now[:2] else None
+        if rows is None or len(rows) * len(self._keys) > _MOST:
+            self.clear()
+        elif len(rows) * len(self._slots) <= _FEW:
+            for key in [k for k, slot in self._slots.items() if any(self._fits(slot, row, table) for row in rows)]:
+                self.forget(key)
+        elif rows:
+            index = np.fromiter(rows, dtype=np.intp, count=len(rows))
+            width = self._needs.shape[1]
+            free = table.idle[:width, index]
+            if table.in_flux:
+                free = free + table.releasing[:width, index] - table.pipelined[:width, index]
+            asked = np.flatnonzero((self._needs != _NOTHING).any(axis=0))
+            might = np.ones((len(self._needs), len(index)), dtype=np.bool_)
+            for d in asked.tolist():
+                might &= self._needs[:, d, None] <= free[d]
+            for slot in np.flatnonzero(might.any(axis=1)).tolist():
+                self.forget(self._keys[slot])
+
+    def _fits(self, slot: int, row: int, table: NodeTable) -> bool:
+        """Has a row room for the class, now or once what is being released is gone? Filters aside."""
+        for d, v in self._asks[slot]:
+            free = table.idle.item(d, row)
+            if table.in_flux:
+                free += table.releasing.item(d, row) - table.pipelined.item(d, row)
+            if free < v:
+                return False
         return True
 
-
-def _has_room(row: int, klass: TaskClass, table: NodeTable) -> bool:
-    """Has a row room for the class, now or once what is being released is gone? Filters aside."""
-    for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-        free = table.idle.item(d, row)
-        if table.in_flux:
-            free += table.releasing.item(d, row) - table.pipelined.item(d, row)
-        if free < v:
-            return False
-    return True
+    def _grow(self, table: NodeTable) -> None:
+        """Room for as many classes again, and for every resource."""
+        old, height = self._needs, max(8, 2 * len(self._needs))
+        self._needs = np.full((height, table.width), _NOTHING, dtype=np.int64)
+        self._needs[: len(old), : old.shape[1]] = old
+        self._needs[len(old) :, 0] = np.iinfo(np.int64).max
+        more = height - len(old)
+        self._keys += [None] * more
+        self._asks += [()] * more
+        self._free += range(height - 1, len(old) - 1, -1)

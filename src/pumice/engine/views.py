@@ -71,7 +71,7 @@ class Scorer:
     static_key: Callable[[Task], Hashable] | None = None
 
 
-class Severity:
+class ReasonSeverity:
     """Per reason number: 0 fits, 1 eviction might help, 2 it would not."""
 
     def __init__(self) -> None:
@@ -92,7 +92,9 @@ def _severity(code: Code) -> int:
     return 1 if code is Code.UNSCHEDULABLE else 2
 
 
-SEVERITY: Final = Severity()
+SEVERITY: Final = ReasonSeverity()
+_PINNED: Final = 8192
+"""Bytes that a view keeps beside its columns: its own parts, and a task with its job."""
 
 
 class ClassView:
@@ -181,6 +183,6 @@ class ViewCache:
 
     def trim(self, size: int) -> None:
         """Keep the cache within its memory."""
-        most = max(32, self._max_bytes // (48 * max(size, 1)))
+        most = max(32, self._max_bytes // (48 * size + _PINNED))
         while len(self.views) > most:
             self.views.popitem(last=False)

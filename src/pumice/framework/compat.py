@@ -22,6 +22,8 @@ class Compat:
     """Victims are taken without regard to the minimum of their role (25)."""
     closed_queues: bool = False
     """Only the plugins that share between queues look whether a queue is open, and backfill asks none of them."""
+    leaving_pods: bool = False
+    """Pods that are being evicted do not count for their queue, which so holds more than its capability for a while."""
     begun_jobs: bool = False
     """A job that is Pending although tasks of it have a place is voted on like one that has nothing."""
     lost_members: bool = False
@@ -46,6 +48,10 @@ class Compat:
     """nodegroup takes preferences, also those against a group, for allowances, and allows nothing else (32)."""
     unmeasured_nodes: bool = False
     """usage gives a node without fresh measurements the lowest score (33)."""
+    unscored_vgpu_spread: bool = False
+    """deviceshare with the policy spread scores no node: a card counts as used before it is looked at (35)."""
+    time_windows: bool = False
+    """tdm's windows end at midnight, and a job below its minimum loses one more task (31)."""
     undone_evictions: bool = False
     """A bound task whose eviction is taken back counts as running (8)."""
     dry_run: bool = False
@@ -80,6 +86,10 @@ class Compat:
     # -- of KAI-Scheduler -------------------------------------------------------------------------------------------
     kai_sharing_score: bool = False
     """Tasks without GPUs prefer nodes with a partly used GPU (D3)."""
+    kai_narrow_topology: bool = False
+    """A required level is not met where all nodes in question lie in one domain below it."""
+    kai_promise_kept: bool = False
+    """A victim that waits for one node and would go back to another keeps its promise, whoever was given the room."""
 
 
 PUMICE: Final = Compat()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pumice.framework.points import FLAGS, POINTS, Failure, Point
+from pumice.framework.points import FLAGS, POINTS, OnFailure, Point
 from pumice.framework.points.point import HINTS
 
 BEGIN: Final = "<!-- points: made by tools/write_points.py -->"
@@ -45,7 +45,7 @@ def points_page(who: Who) -> str:
         "logged once, counted. Then its point's policy applies. What is declared beside an answer (`needs`, `room`, "
         "`key` …) and fails is as if it had not been declared; a sort key that fails sorts last.\n",
         "| policy | meaning |\n|---|---|",
-        *(f"| {failure.name.lower()} | {failure.value} |" for failure in Failure),
+        *(f"| {failure.name.lower()} | {failure.value} |" for failure in OnFailure),
         "\n## Flags\n",
         "Each is a key of a plugin's entry in the conf; these are the defaults.\n",
         "| flag | default | points |\n|---|---|---|",

@@ -15,7 +15,7 @@ RUN_TIME_ANNOTATION = keys.RUN_TIME_ANNOTATION
 """On a PodGroup (or a Job, from where it gets there): ``1h30m``."""
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def _seconds(text: str) -> float:
     try:
         return parse_duration(text, days=True) / SECOND

@@ -20,7 +20,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _MAX_BYTES: Final = 1 << 30
 
 
-class Document(NamedTuple):
+class ManifestDocument(NamedTuple):
     """One object of a file, and where it stands: ``jobs.yaml:12``."""
 
     data: dict[str, Any]
@@ -32,7 +32,7 @@ class Document(NamedTuple):
         return str(self.data.get("kind") or "")
 
 
-def documents(paths: Sequence[Path]) -> Iterator[Document]:
+def documents(paths: Sequence[Path]) -> Iterator[ManifestDocument]:
     """The objects of files, and of all manifests below directories, in the order of their names.
 
     :raises InvalidInput: a path that does not exist, or a file that holds something else; names file and line.
@@ -40,7 +40,7 @@ def documents(paths: Sequence[Path]) -> Iterator[Document]:
     for path in _files(paths):
         if saved.is_saved(path):
             for kind, objects in saved.read(path).objects.items():
-                yield from (Document({**data, "kind": kind}, str(path)) for data in objects)
+                yield from (ManifestDocument({**data, "kind": kind}, str(path)) for data in objects)
         elif path.suffix == ".json":
             data = _json(path)
             yield from _taken_apart(data, str(path), [str(path)] * len(_items(data)))
@@ -83,12 +83,12 @@ def _place(path: Path, node: yaml.Node) -> str:
     return f"{path}:{node.start_mark.line + 1}"
 
 
-def _taken_apart(data: Any, place: str, item_places: list[str]) -> Iterator[Document]:
+def _taken_apart(data: Any, place: str, item_places: list[str]) -> Iterator[ManifestDocument]:
     """An object, or those of a List; items of a typed one (``PodList``) need not say their kind."""
     if not isinstance(data, dict):
         raise InvalidInput(f"{place}: must be a Kubernetes object, a mapping with a kind, got a {type(data).__name__}")
     if not _is_list(data):
-        yield Document(data, place)
+        yield ManifestDocument(data, place)
         return
     inner = str(data["kind"]).removesuffix("List")
     for item, where in zip(_items(data), item_places, strict=True):

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pumice.errors import InvalidInput
 from pumice.manifests.completing import completed
-from pumice.manifests.documents import Document, documents
+from pumice.manifests.documents import ManifestDocument, documents
 from pumice.model import api
 
 JOB: Final = "Job"
@@ -28,7 +28,7 @@ class Manifests:
 
     objects: list[Placed] = field(default_factory=list)
     """What a scheduler reads, completed as an API server does."""
-    jobs: list[Document] = field(default_factory=list)
+    jobs: list[ManifestDocument] = field(default_factory=list)
     """Jobs of Volcano and of Kubernetes, as they stand there."""
     unread: set[str] = field(default_factory=set)
     """Kinds that nothing here reads."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, TypeVar
+from weakref import WeakValueDictionary
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -71,15 +72,20 @@ class ReadOnlyMap(dict[K, V], Generic[K, V]):
         return dict, (self.copy(),)
 
 
-_MOST_SHARED: Final = 20_000
-_shared: dict[tuple[tuple[str, str], ...], ReadOnlyMap[str, str]] = {}
-NOTHING: Final[ReadOnlyMap[str, str]] = ReadOnlyMap()
+class Labels(ReadOnlyMap[str, str]):
+    """Labels or annotations: equal ones share one object for as long as somebody has it."""
+
+    __slots__ = ("__weakref__",)
+
+
+_shared: WeakValueDictionary[tuple[tuple[str, str], ...], Labels] = WeakValueDictionary()
+NOTHING: Final = Labels()
 
 
 def labels_of(written: Mapping[str, str] | None) -> ReadOnlyMap[str, str]:
     """Labels or annotations as they are handed out; equal ones share one object, so that a million pods can have some.
 
-    What is shared is bounded: when there are too many different sets, sharing starts anew.
+    What nobody has any more is forgotten: in a cluster where jobs come and go, most sets are seen once.
     """
     if not written:
         return NOTHING
@@ -88,9 +94,7 @@ def labels_of(written: Mapping[str, str] | None) -> ReadOnlyMap[str, str]:
     key = tuple(written.items())
     known = _shared.get(key)
     if known is None:
-        if len(_shared) >= _MOST_SHARED:
-            _shared.clear()
-        known = _shared[key] = ReadOnlyMap(written)
+        known = _shared[key] = Labels(written)
     return known
 
 

@@ -31,7 +31,7 @@ def _scale(suffix: str) -> Fraction:
     return Fraction(10) ** int(suffix[1:])
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def _parse(text: str) -> tuple[Fraction, str]:
     match = _FORM.fullmatch(text) if len(text) <= _MOST_CHARACTERS else None
     if match is None:
@@ -65,12 +65,12 @@ def _ceil(value: Fraction) -> int:
     return -(-value.numerator // value.denominator)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def _value_of(text: str) -> int:
     return _ceil(_parse(text)[0])
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def _milli_of(text: str) -> int:
     return _ceil(_parse(text)[0] * 1000)
 
@@ -108,3 +108,16 @@ def canonical(quantity: str | int | float) -> str:
         exponents = {f"e{e}" if e else "": e for e in range(-9, 61, 3)}
         return _decimal_form(number, exponents)
     return _decimal_form(number)
+
+
+def milli_text(milli: int) -> str:
+    """The shortest quantity that reads back as so many thousandths."""
+    return str(milli // 1000) if milli % 1000 == 0 else f"{milli}m"
+
+
+def bytes_text(amount: int) -> str:
+    """An amount in the greatest binary unit that divides it; reads back as the same number."""
+    for name, power in sorted(_BINARY.items(), key=lambda item: -item[1]):
+        if amount and amount % 2**power == 0:
+            return f"{amount // 2**power}{name}"
+    return str(amount)

@@ -21,8 +21,13 @@ class PodRequest(NamedTuple):
     assumed_memory: int
 
 
+_OF_ONE_CARD = "volcano.sh/vgpu-memory-percentage"
+"""Says how much of each card is meant: no amount of which a node has some."""
+
+
 def _requests_of(container: Container) -> ResourceList:
-    return (container.resources.requests if container.resources else None) or {}
+    asked = (container.resources.requests if container.resources else None) or {}
+    return {name: amount for name, amount in asked.items() if name != _OF_ONE_CARD} if _OF_ONE_CARD in asked else asked
 
 
 def _sum_containers(spec: PodSpec, *, assume: bool) -> dict[int, Number]:

@@ -13,7 +13,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, shown
 from pumice.model import quantity
 
 Number: TypeAlias = int | float
@@ -32,6 +32,13 @@ PODS: Final = 2
 _NAMES: list[str] = ["cpu", "memory", "pods"]
 _INDEX: dict[str, int] = {name: dim for dim, name in enumerate(_NAMES)}
 _UNIT: list[int] = [1000, 1, 1]
+MOST_UNOFFERED: Final = 128
+"""So many names that were asked for and that no node offered are known: who may make a pod may make up names."""
+_unoffered: set[str] = set()
+
+
+class TooManyNames(InvalidInput):
+    """A resource that no node offers, beyond those that are known."""
 
 
 def dim(name: str) -> int:
@@ -42,6 +49,28 @@ def dim(name: str) -> int:
         _NAMES.append(name)
         _UNIT.append(1 if _in_bytes(name) else 1000)
     return known
+
+
+def asked_dim(name: str) -> int:
+    """The dimension of a name that anybody may have written; each takes a column in the tables of nodes.
+
+    :raises TooManyNames: no node offers it, and so many others are asked for already.
+    """
+    known = _INDEX.get(name)
+    if known is not None:
+        return known
+    if len(_unoffered) >= MOST_UNOFFERED:
+        raise TooManyNames(
+            f"resource {shown(name)}: no node offers it, and {MOST_UNOFFERED} others that none offers are asked for"
+        )
+    _unoffered.add(name)
+    return dim(name)
+
+
+def _offered(name: str) -> int:
+    """The dimension of a name that a node offers."""
+    _unoffered.discard(name)
+    return dim(name)
 
 
 def dim_name(dimension: int) -> str:
@@ -109,10 +138,21 @@ class Resources:
         """From a Kubernetes resource list; names that no scheduler counts are left out.
 
         :raises InvalidInput: a quantity that is none; the message names it.
+        :raises TooManyNames: a name that no node offers, and many others are known.
         """
         if not written:
             return EMPTY
-        return cls({dim(name): amount(name, q) for name, q in written.items() if is_counted(name)})
+        return cls({asked_dim(name): amount(name, q) for name, q in written.items() if is_counted(name)})
+
+    @classmethod
+    def parse_offered(cls, written: Quantities | None) -> Resources:
+        """From the resource list of a node: its names are known from now on, however many there are.
+
+        :raises InvalidInput: a quantity that is none; the message names it.
+        """
+        if not written:
+            return EMPTY
+        return cls({_offered(name): amount(name, q) for name, q in written.items() if is_counted(name)})
 
     @classmethod
     def of(cls, **written: str | int | float) -> Resources:

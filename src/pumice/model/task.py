@@ -37,7 +37,7 @@ class TaskClass(Sealed):
 
     __slots__ = (
         *("assumed_cpu", "assumed_memory", "best_effort", "dims", "fit_dims", "fit_values", "gpu", "gpu_annotations"),
-        *("id", "items", "memo", "namespace", "requests", "requires_gpu", "spec", "values"),
+        *("id", "items", "memo", "namespace", "requests", "requires_gpu", "spec", "values", "__weakref__"),
     )
 
     def __init__(self, number: int, spec: PodSpec, namespace: str, gpu_annotations: tuple[str | None, ...]) -> None:

@@ -20,7 +20,7 @@ from pumice.model import api, keys
 from pumice.model.patterns import matcher
 from pumice.model.task import GROUP_ANNOTATION
 from pumice.saved.cycle import SavedCycle
-from pumice.saved.renaming import MACHINERY, WELL_KNOWN, Names, collect, ranked
+from pumice.saved.renaming import MACHINERY, WELL_KNOWN, NewNames, collect, ranked
 from pumice.saved.staying import WORDS, attribute_names, each_text, plain, said_in
 
 _QUEUE_KEYS: Final = (keys.QUEUE_NAME, keys.QUEUE_ANNOTATION, keys.KAI_QUEUE_LABEL)
@@ -28,7 +28,7 @@ _JOB_KEYS: Final = (keys.JOB_NAME, GROUP_ANNOTATION, "pod-group-name")
 _DROPPED: Final = (keys.LAST_APPLIED,)
 
 
-def _keys(saved: SavedCycle, names: Names) -> dict[str, str]:
+def _keys(saved: SavedCycle, names: NewNames) -> dict[str, str]:
     """``namespace/name`` of every pod, job and claim, old -> new."""
 
     def claim_key(key: str) -> str:
@@ -80,7 +80,7 @@ def redacted(saved: SavedCycle) -> SavedCycle:
     return out
 
 
-def _only_what_may_stay(out: SavedCycle, names: Names) -> None:
+def _only_what_may_stay(out: SavedCycle, names: NewNames) -> None:
     """Give every text that is not known to be harmless a name of its own, the same everywhere."""
     old = names.whole()
     images = set(names.images.values()) - {""}
@@ -175,7 +175,7 @@ def _pods_without_uid(saved: SavedCycle) -> Iterator[str]:
             yield f"{meta.get('namespace', '')}/{meta.get('name', '')}"
 
 
-def _decision(decision: dict[str, Any], names: Names, uids: Mapping[str, str]) -> None:
+def _decision(decision: dict[str, Any], names: NewNames, uids: Mapping[str, str]) -> None:
     for key in ("pod", "beneficiary_pod"):
         if decision.get(key):
             decision[key] = names.pod_key(decision[key])
@@ -187,7 +187,7 @@ def _decision(decision: dict[str, Any], names: Names, uids: Mapping[str, str]) -
         decision["annotations"] = {}
 
 
-def _object(kind: str, obj: dict[str, Any], names: Names) -> None:
+def _object(kind: str, obj: dict[str, Any], names: NewNames) -> None:
     meta = obj.setdefault("metadata", {})
     spec = obj.get("spec") or {}
     _values(obj, names)
@@ -219,7 +219,7 @@ def _object(kind: str, obj: dict[str, Any], names: Names) -> None:
             _rename(holder, "name", names.pods)
 
 
-def _pod(obj: dict[str, Any], spec: dict[str, Any], names: Names) -> None:
+def _pod(obj: dict[str, Any], spec: dict[str, Any], names: NewNames) -> None:
     _rename(spec, "priorityClassName", names.others)
     for containers in ("containers", "initContainers"):
         for number, container in enumerate(spec.get(containers) or ()):
@@ -258,7 +258,7 @@ def _rename(owner: dict[str, Any], key: str, names: Mapping[str, str]) -> None:
         owner[key] = names.get(owner[key], owner[key])
 
 
-def _values(obj: Any, names: Names) -> None:
+def _values(obj: Any, names: NewNames) -> None:
     """Rename the values of labels, annotations, selectors, taints and tolerations in place."""
     if isinstance(obj, list):
         for item in obj:
@@ -279,7 +279,7 @@ def _values(obj: Any, names: Names) -> None:
             obj["values"] = [_value(own, v, names) for v in obj["values"]]
 
 
-def _value(key: str, value: Any, names: Names) -> Any:
+def _value(key: str, value: Any, names: NewNames) -> Any:
     if key in _QUEUE_KEYS:
         return names.queues.get(value, value)
     if key in _JOB_KEYS:

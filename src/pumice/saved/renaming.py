@@ -55,7 +55,7 @@ def _kept_value(value: str) -> bool:
 
 
 @dataclass(slots=True)
-class Names:
+class NewNames:
     """Old to new, for each sort of name."""
 
     namespaces: dict[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Names:
         return f"{self.namespaces.get(namespace, namespace)}/{self.pods.get(name, name)}"
 
 
-def collect(saved: SavedCycle) -> Names:
+def collect(saved: SavedCycle) -> NewNames:
     namespaces: set[str] = set()
     queues = {saved.default_queue}
     jobs: set[str] = set()
@@ -112,7 +112,7 @@ def collect(saved: SavedCycle) -> Names:
                     others |= {spec.get("priorityClassName", ""), *_claims(spec)}
                 case _ if kind not in MACHINERY:
                     others.add(meta.get("name", ""))
-    return Names(
+    return NewNames(
         ranked(namespaces, "ns", _kept_name, gap="x"),
         ranked(queues, "queue", _kept_name),
         ranked(jobs, "job", _kept_name),

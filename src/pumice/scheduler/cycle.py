@@ -16,6 +16,7 @@ from pumice.framework.session.session import Session, Shard
 from pumice.model.status import TaskStatus
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.report import CycleReport
+from pumice.scheduler.standstill import Standstill, standstill_after
 from pumice.state.cluster import ClusterState
 from pumice.state.takeback import sent_of, take_back
 
@@ -32,12 +33,20 @@ def run_cycle(
 ) -> CycleReport:
     """Run every action once on the state as it is; returns what was decided.
 
-    *details*: also count every job's tasks by status (costs a look at every job). *inspect* is shown the session when
-    everything is decided and nothing undone yet; it must only read. The garbage collector rests meanwhile: a cycle
-    makes no cyclic garbage, and passes over a big state cost more than they free.
+    *details*: also count every job's tasks by status, and look at everybody who waits (costs a look at every job).
+    *inspect* is shown the session when everything is decided and nothing undone yet; it must only read. The garbage
+    collector rests meanwhile: a cycle makes no cyclic garbage, and passes over a big state cost more than they free. A
+    cycle without *details* that would decide what the last one did is not run (`standstill.py`): then there is no
+    session to be shown.
 
     Whatever is raised within, nothing is left half applied: what was decided until then is taken back.
     """
+    standing: Standstill | None = runtime.standing
+    runtime.standing = None
+    if standing is not None and not details and standing.lasts(state, assembly, shard, environment):
+        runtime.standing = standing
+        runtime.cycle += 1
+        return standing.again(state.now)
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -57,6 +66,7 @@ def _run(
     inspect: Callable[[Session], None] | None,
 ) -> CycleReport:
     started = time.perf_counter()
+    began = state.moment
     stands = runtime.take_opened(state, assembly)
     session = Session(
         state,
@@ -70,6 +80,7 @@ def _run(
         environment=environment,
         unasked=assembly.unasked,
         stands=stands,
+        thorough=details,
     )
     sent, nominations = sent_of(state), dict(runtime.nominations)
     try:
@@ -115,6 +126,7 @@ def _run(
     )
     if (left := session.leave()) is not None:
         runtime.opened = state, assembly, left
+        runtime.standing = standstill_after(session, assembly, report, began)
     session.retire()
     return report
 

@@ -35,9 +35,10 @@ def dry_cycle(
     added: Sequence[AnyObject] = (),
     shard: Shard | None = None,
     environment: Mapping[str, Any] | None = None,
+    details: bool = False,
     inspect: Callable[[Session], None] | None = None,
 ) -> CycleReport:
-    """What a cycle would decide on the state as it is, with *added* objects; for *inspect* see `run_cycle`.
+    """What a cycle would decide on the state as it is, with *added* objects; for the others see `run_cycle`.
 
     None of the added objects may be there already. What a plugin puts into ``ssn.memory`` is put back where it is made
     of plain values (see `pack_memory`); what it keeps elsewhere is its own matter, as in a cycle that fails.
@@ -45,7 +46,9 @@ def dry_cycle(
     with _taken_back(state, runtime, added):
         for obj in added:
             state.apply(Seen(obj))
-        return run_cycle(state, assembly, runtime, shard=shard, environment=environment, details=True, inspect=inspect)
+        return run_cycle(
+            state, assembly, runtime, shard=shard, environment=environment, details=details, inspect=inspect
+        )
 
 
 @contextmanager
@@ -57,6 +60,7 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
     nominated = {uid: task.nominated_node for uid in runtime.nominations if (task := state.tasks.get(uid)) is not None}
     refused = {uid: (no, no.fresh) for uid, no in state.refused.items()}
     kept = runtime.memory, runtime.health, runtime.nominations, runtime.told, runtime.cycle
+    standing, runtime.standing = runtime.standing, None  # who asks is shown a session, also where nothing changes
     runtime.memory, _ = _copied(runtime.memory)
     runtime.health = {name: replace(health) for name, health in runtime.health.items()}
     runtime.nominations, runtime.told = dict(runtime.nominations), set(runtime.told)
@@ -67,6 +71,7 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
         for obj in reversed(added):
             state.apply(Gone(obj.kind_name, obj.key))
         runtime.memory, runtime.health, runtime.nominations, runtime.told, runtime.cycle = kept
+        runtime.standing = standing
         for uid, phase in phases.items():
             if state.session_jobs[uid].phase != phase:
                 state.set_phase(state.session_jobs[uid], phase)

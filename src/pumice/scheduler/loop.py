@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 from pumice.clock import Clock
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
+from pumice.model.events import ClusterEvent
+from pumice.model.intents import Intent
 from pumice.ports import EventSource, IntentSink
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
+
+
+class Witness(Protocol):
+    """Who is told what happens, for a history. It must only read."""
+
+    def saw(self, event: ClusterEvent) -> None:
+        """The state took an event in."""
+        ...
+
+    def deciding(self, conf_digest: str, conf: Callable[[], dict[str, Any]]) -> None:
+        """All events are in; a cycle follows, under this configuration."""
+        ...
+
+    def decided(self, intents: Sequence[Intent]) -> None:
+        """A cycle decided this; nothing of it was handed over yet."""
+        ...
 
 
 class Loop:
@@ -44,8 +62,11 @@ class Loop:
         self.shard, self.environment = shard, environment
         self.inspect: Callable[[Session], None] | None = None
         """Is shown every session when everything is decided; must only read."""
+        self.after: Callable[[CycleReport], None] | None = None
+        """Is shown what every cycle decided; must only read."""
         self.watchdog = watchdog
         """Names a plugin that does not return; liveness should fail while it is `stuck`."""
+        self.witness: Witness | None = None
 
     @property
     def assembly(self) -> Assembly:
@@ -62,9 +83,12 @@ class Loop:
         """Apply everything that happened since the last call; returns how many events there were."""
         self.state.now = self._clock.now()
         count = 0
+        witness = self.witness
         for event in self._source.drain():
             self.state.apply(event)
             count += 1
+            if witness is not None:
+                witness.saw(event)
         return count
 
     def step(self, *, details: bool = False) -> CycleReport:
@@ -74,6 +98,10 @@ class Loop:
 
     def decide(self, *, details: bool = False) -> CycleReport:
         """Run one cycle on what was taken in, hand its intents over; returns what was decided."""
+        witness = self.witness
+        if witness is not None:
+            conf = self._assembly.conf
+            witness.deciding(conf.digest, conf.to_data)
         with self.watchdog.cycle() if self.watchdog is not None else nullcontext():
             report = run_cycle(
                 self.state,
@@ -84,6 +112,10 @@ class Loop:
                 details=details,
                 inspect=self.inspect,
             )
+        if witness is not None:
+            witness.decided(report.intents)
         if report.intents:
             self._sink.submit(report.intents)
+        if self.after is not None:
+            self.after(report)
         return report

@@ -19,7 +19,7 @@ class CycleReport:
     conf_digest: str
     intents: list[Intent]
     refusals: Mapping[str, Refusal]
-    fit_errors: dict[str, dict[str, FitError]]
+    fit_errors: Mapping[str, dict[str, FitError]]
     pipelined: dict[str, dict[str, str]]
     """Job -> pod -> node, for tasks that wait for room that is being released."""
     statuses: dict[str, dict[str, int]]

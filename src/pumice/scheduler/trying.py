@@ -45,7 +45,7 @@ _DECLARED: Final = tuple(f.name for f in fields(Callback) if f.name not in _DATA
 
 
 @dataclass(slots=True)
-class Tried:
+class TrialResult:
     """What came of a trial, a line each."""
 
     errors: list[PluginLoadError] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Trial(Session):
         compat: Compat = PUMICE,
     ) -> None:
         super().__init__(state, tiers=tiers, actions=actions, compat=compat, environment={"describes": True})
-        self.tried = Tried()
+        self.tried = TrialResult()
 
     @property
     def log(self) -> logging.Logger:
@@ -119,7 +119,7 @@ _SILENT: Final = logging.getLogger("pumice.trial")
 _SILENT.addFilter(lambda record: False)  # not "disabled", which a server that sets up its logging takes back
 
 
-def try_plugins(tiers: Sequence[Sequence[PluginEntry]], actions: Sequence[str], compat: Compat) -> Tried:
+def try_plugins(tiers: Sequence[Sequence[PluginEntry]], actions: Sequence[str], compat: Compat) -> TrialResult:
     """Open every plugin once on a made-up cluster; what is wrong with them. Costs less than a cycle of its own."""
     trial = Trial(made_up(), tiers, actions, compat)
     trial.open()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum
+from itertools import count
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -27,10 +29,11 @@ class Feature(Enum):
 
 
 class ClassTable:
-    """Interns classes by content."""
+    """Interns classes by content, for as long as a task has them. Numbers are not given twice."""
 
     def __init__(self) -> None:
-        self._classes: dict[bytes, TaskClass] = {}
+        self._classes: WeakValueDictionary[bytes, TaskClass] = WeakValueDictionary()
+        self._numbers = count(1)
         self.features: set[Feature] = set()
         """What the specs of all classes seen so far use."""
 
@@ -61,7 +64,7 @@ class ClassTable:
         )
         known = self._classes.get(key)
         if known is None:
-            known = TaskClass(len(self._classes) + 1, spec, pod.metadata.namespace, gpu)
+            known = TaskClass(next(self._numbers), spec, pod.metadata.namespace, gpu)
             self._classes[key] = known
             self.features |= features_of(spec)
         return known

@@ -59,8 +59,12 @@ class ClusterState:
         """Sums over jobs that plugins declared, by name."""
         self.problems: dict[tuple[str, str], str] = {}
         """What is wrong with an object, by (kind, key)."""
+        self.unnamed: dict[tuple[str, str], AnyObject] = {}
+        """Objects with a problem that is over when a node offers the resource that they name, by (kind, key)."""
         self.assumed: dict[str, Task] = {}
         """Binds and evictions sent but not yet seen back, by UID."""
+        self.leaving: dict[str, Task] = {}
+        """Tasks of jobs that are being released and not gone yet, by UID."""
         self.refused: dict[str, RefusedEviction] = {}
         """Tasks that the cluster did not let us evict, by UID."""
         self.dirty: dict[str, Job] = {}
@@ -71,13 +75,19 @@ class ClusterState:
         """Jobs whose place among the waiting ones must be looked at again."""
         self.admission_changes: dict[str, Job] | None = None
         """The same for those that have to be let in; None until somebody looks."""
+        self.best_effort: dict[str, Job] = {}
+        """Jobs with waiting tasks that ask for nothing."""
         self.unadmitted: dict[str, Job] = {}
         """Jobs that have not been let into their queue yet."""
         self.queue_version = 0
         """Grows when the set of queues or one of their objects changes."""
+        self.moment = 0
+        """Grows with everything that lasts beyond a session: events, phases, what was sent, what was nominated."""
         self.evicted_now: list[Task] = []
         self.rooms: dict[str, tuple[Task, Node]] = {}
         """Room held for pending tasks in this session, by UID."""
+        self.held_rooms: dict[str, dict[int, Number]] = {}
+        """What is held for pending tasks in this session, by the queue of their jobs."""
         self.now = 0.0
 
     # -- events ---------------------------------------------------------------------------------------------------
@@ -86,6 +96,7 @@ class ClusterState:
 
         An object that breaks a rule is remembered in `problems` and does not stop anything else.
         """
+        self.moment += 1
         if isinstance(event, Seen):
             handlers.seen(self, event.object)
             return
@@ -131,7 +142,7 @@ class ClusterState:
         self.refresh()
         self._trim_rows()
         for changes in (self.changed_jobs, self.backlog_changes, self.admission_changes or {}):
-            if len(changes) > 2 * len(self.jobs) + 1000:
+            if len(changes) > 2 * len(self.jobs) + 100:
                 for uid in [uid for uid, job in changes.items() if self.jobs.get(uid) is not job]:
                     del changes[uid]
 
@@ -197,6 +208,7 @@ class ClusterState:
         :raises IllegalMove: one of them is not allocated; nothing was changed.
         """
         ledger.confirm_many(tasks)
+        self.moment += 1
         now, set_assumed_at = self.now, w.set_assumed_at
         for task in tasks:
             set_assumed_at(task, now)
@@ -231,6 +243,7 @@ class ClusterState:
 
     def nominate(self, task: Task, node: str) -> None:
         """Name the node that a task is to look at before the others; nothing for none."""
+        self.moment += 1
         w.set_nominated_node(task, node)
         if task.job is not None:
             self.mark(task.job)
@@ -238,11 +251,39 @@ class ClusterState:
     def count_in_queue(self, queue: Queue, tasks: Iterable[Task], sign: int) -> None:
         """Count (+1) or no longer count (-1) requests as held by a queue; for a moment, while a question is put."""
         for task in tasks:
-            ledger.count_in_queue(queue, task, sign)
+            ledger.count_in_queue(queue, task.klass.items, sign)
+
+    def held_for_others(self, queue: Queue, job: Job) -> list[tuple[int, Number]]:
+        """What is held for pending tasks of the queue's other jobs."""
+        sums = self.held_rooms.get(queue.name)
+        if not sums:
+            return []
+        others = dict(sums)
+        if job.queue == queue.name:
+            waiting = job.with_status(S.PENDING)
+            mine = waiting if len(waiting) <= len(self.rooms) else self.rooms
+            for uid in mine:
+                if uid in waiting and uid in self.rooms:
+                    ledger.add(others, waiting[uid].klass.items, -1)
+        return [(d, v) for d, v in others.items() if v]
+
+    @contextmanager
+    def also_held(self, queue: Queue, amounts: Sequence[tuple[int, Number]]) -> Iterator[None]:
+        """Within the block a queue holds so much more, while a question is put."""
+        if not amounts:
+            yield
+            return
+        ledger.count_in_queue(queue, amounts, 1)
+        try:
+            yield
+        finally:
+            ledger.count_in_queue(queue, amounts, -1)
 
     def _hold_follows(self, task: Task, sign: int) -> None:
         node = self.rooms[task.uid][1]
         row = node.row
+        if task.job is not None:
+            ledger.add(self.held_rooms.setdefault(task.job.queue, {}), task.klass.items, sign)
         self.table.book(row, task.klass.items, 0, 0, 0, sign)
         if task.klass.gpu is not None:
             if sign > 0:
@@ -281,6 +322,7 @@ class ClusterState:
             if task.status is S.PENDING:
                 self._hold_follows(task, -1)
         self.rooms.clear()
+        self.held_rooms.clear()
 
     def end_session(self) -> None:
         """What this session evicted is from now on simply terminating."""
@@ -299,6 +341,7 @@ class ClusterState:
 
     def set_phase(self, job: Job, phase: str) -> None:
         """Change the phase of a job's PodGroup."""
+        self.moment += 1
         w.set_phase(job, phase)
         w.set_group_version(job, job.version + 1)
         self.note_admission(job)
@@ -321,6 +364,7 @@ class ClusterState:
     # -- assumed placements ---------------------------------------------------------------------------------------
     def assume(self, task: Task, since: float | None = None) -> None:
         """A bind or eviction of this task was sent (now, or *since*); hold to it until it is seen or has failed."""
+        self.moment += 1
         w.set_assumed_at(task, self.now if since is None else since)
         self.assumed[task.uid] = task
 
@@ -328,5 +372,6 @@ class ClusterState:
         """Give up assumptions made before *older_than* that nobody confirmed; returns the tasks."""
         late = [t for t in self.assumed.values() if t.assumed_at is not None and t.assumed_at < older_than]
         for task in late:
+            self.moment += 1
             handlers.unassume(self, task)
         return late

@@ -21,6 +21,8 @@ Bools = npt.NDArray[np.bool_]
 Index = npt.NDArray[np.intp]
 
 MEMORY_LABEL: Final = keys.GPU_MEMORY_LABEL
+MOST_DEVICES: Final = 1024
+"""So many GPUs of a node are told apart; each takes a column for every node."""
 _PIPELINED: Final = TaskStatus.PIPELINED
 _RELEASING: Final = TaskStatus.RELEASING
 _SHARED_MEMORY: Final = "volcano.sh/gpu-memory"
@@ -38,6 +40,10 @@ class DeviceTable:
         self.held: Ints = np.zeros((self._cap, self._width), dtype=np.int64)
         self.releasing: Ints = np.zeros((self._cap, self._width), dtype=np.int64)
         self.promised: Ints = np.zeros((self._cap, self._width), dtype=np.int64)
+        self.broken: Bools = np.zeros((self._cap, self._width), dtype=np.bool_)
+        """Devices that their node says are unhealthy: nobody new gets them."""
+        self._with_broken: set[int] = set()
+        """Rows with such devices."""
         self.count: Ints = np.zeros(self._cap, dtype=np.int64)
         self.memory: Ints = np.zeros(self._cap, dtype=np.int64)
         """MiB of each device of a node; 0 where unknown."""
@@ -53,8 +59,10 @@ class DeviceTable:
         """Take over what a node's object says of its devices."""
         allocatable = node.allocatable
         count = int(sum(allocatable.get(dim(name)) for name in WHOLE_NAMES)) // 1000
+        count = min(count, MOST_DEVICES)
         self._ensure(node.row, count)
         self.count[node.row] = count
+        self._mark_broken(node, count)
         memory = node.labels.get(MEMORY_LABEL, "")
         shared = int(allocatable.get(dim(_SHARED_MEMORY))) // 1000
         if memory.isascii() and memory.isdigit():
@@ -62,10 +70,19 @@ class DeviceTable:
         else:
             self.memory[node.row] = shared // count if count else 0
 
+    def _mark_broken(self, node: Node, count: int) -> None:
+        told = [n for n in node.annotations.get(keys.GPU_UNHEALTHY, "").split(",") if n.isascii() and n.isdigit()]
+        broken = [int(n) for n in told if len(n) < 9 and int(n) < count]
+        self.broken[node.row] = False
+        self.broken[node.row, broken] = True
+        (self._with_broken.add if broken else self._with_broken.discard)(node.row)
+
     def clear_node(self, row: int) -> None:
         """Forget a node's devices."""
         if row < self._cap:
             self.held[row] = self.releasing[row] = self.promised[row] = 0
+            self.broken[row] = False
+            self._with_broken.discard(row)
             self.count[row] = self.memory[row] = 0
             for device in range(self._width):
                 self.holders.pop((row, device), None)
@@ -78,8 +95,8 @@ class DeviceTable:
             width *= 2
         if (cap, width) == (self._cap, self._width):
             return
-        for name in ("held", "releasing", "promised"):
-            wider = np.zeros((cap, width), dtype=np.int64)
+        for name in ("held", "releasing", "promised", "broken"):
+            wider = np.zeros((cap, width), dtype=getattr(self, name).dtype)
             wider[: self._cap, : self._width] = getattr(self, name)
             setattr(self, name, wider)
         for name in ("count", "memory"):
@@ -100,6 +117,8 @@ class DeviceTable:
             left = np.maximum(free + self.releasing[index] - self.promised[index], 0)
             free = left if future else np.minimum(free, left)
         there = np.arange(self._width)[None, :] < self.count[index][:, None]
+        if self._with_broken:
+            there &= ~self.broken[index]
         return np.where(there, free, 0)
 
     def held_on(self, row: int, request: GpuRequest | None = None, extra: int = 0) -> list[int]:
@@ -125,7 +144,7 @@ class DeviceTable:
 
     def follows_amounts(self, request: GpuRequest) -> bool:
         """Are there enough free devices wherever the amounts say so? Whole ones are, while nobody shares any."""
-        return request.whole and not self._sharing and not self._promises
+        return request.whole and not self._sharing and not self._promises and not self._with_broken
 
     def fits(self, index: Index, request: GpuRequest, extra: Ints | None = None, *, future: bool = False) -> Bools:
         """Per row: are enough devices free enough, after *extra* more such tasks?"""
@@ -153,6 +172,19 @@ class DeviceTable:
         if order is not None:
             fitting = list(order(fitting))
         return fitting[: request.devices]
+
+    def _named(self, task: Task, node: Node) -> list[int]:
+        """The devices that a pod says it got, where it can have got them."""
+        named = task.annotations.get(keys.GPU_INDEX, "")
+        request = task.klass.gpu
+        parts = named.split(",") if named and request is not None and len(named) <= 256 else []
+        if request is None or len(parts) != request.devices or not all(p.isascii() and p.isdigit() for p in parts):
+            return []
+        index = np.array([node.row])
+        share, free = int(self.share(index, request)[0]), self.free(index)[0].tolist()
+        devices = [int(p) for p in parts]
+        fits = all(d < int(self.count[node.row]) and free[d] >= share for d in devices)
+        return devices if fits and len(set(devices)) == len(devices) else []
 
     def promise(self, task: Task, node: Node) -> None:
         """Keep devices of a node for a task, among those that will be free; as many as there are."""
@@ -210,7 +242,7 @@ class DeviceTable:
                 self.give_back(task, old.row)
         if holds_now and place is not None:
             if not held_before or place is not old:
-                self.take(task, place, wanted or self.pick(task, place))
+                self.take(task, place, wanted or self._named(task, place) or self.pick(task, place))
             if after == _RELEASING:
                 self.set_releasing(task, place.row, 1)
         if after == _PIPELINED and place is not None:

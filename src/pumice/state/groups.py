@@ -9,7 +9,7 @@ from pumice.model.api import PodGroup, PriorityClass, QueueObject
 from pumice.model.job import Job
 from pumice.model.mapping import frozen, labels_of
 from pumice.model.queue import Queue
-from pumice.model.resources import Resources
+from pumice.model.resources import Resources, TooManyNames
 from pumice.state import ledger
 from pumice.state import writing as w
 from pumice.state.pods import join_sub_job
@@ -52,6 +52,8 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
         minimum = Resources.parse(spec.min_resources) if spec.min_resources is not None else None
     except InvalidInput as exc:
         problem = f"PodGroup {obj.key}: minResources: {exc}"
+        if isinstance(exc, TooManyNames):
+            state.unnamed["PodGroup", obj.key] = obj
     if spec.min_member < 0:
         problem = f"PodGroup {obj.key}: minMember must not be negative, got {spec.min_member}"
     with unsealed(job):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.errors import InvalidInput, shown
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, PriorityClass, QueueObject, ResourceQuota
-from pumice.model.resources import EMPTY, Resources
+from pumice.model.resources import EMPTY, Resources, TooManyNames
 from pumice.state.groups import group_gone, group_seen, queue_gone, queue_seen, reprioritise
 from pumice.state.nodes import node_gone, node_seen
 from pumice.state.pods import bind_failed, evict_failed, pod_gone, pod_seen, unassume
@@ -25,6 +25,7 @@ def seen(state: ClusterState, obj: AnyObject) -> None:
     """An object was added or changed. A rule it breaks is remembered as a problem of that object."""
     if state.problems:
         state.problems.pop((obj.kind_name, obj.key), None)
+        state.unnamed.pop((obj.kind_name, obj.key), None)
     try:
         match obj:
             case Pod():
@@ -39,6 +40,8 @@ def seen(state: ClusterState, obj: AnyObject) -> None:
                 other_seen(state, obj)
     except InvalidInput as exc:
         state.problems[obj.kind_name, obj.key] = str(exc)
+        if isinstance(exc, TooManyNames):
+            state.unnamed[obj.kind_name, obj.key] = obj
     except Exception as exc:  # whatever one object holds is that object's problem, and nobody else's
         state.problems[obj.kind_name, obj.key] = f"cannot be taken in: {type(exc).__name__}: {shown(str(exc))}"
         log.exception("%s %s cannot be taken in", obj.kind_name, obj.key)
@@ -59,6 +62,7 @@ def gone(state: ClusterState, kind: str, key: str) -> None:
         case _:
             other_gone(state, kind, key)
     state.problems.pop((kind, key), None)
+    state.unnamed.pop((kind, key), None)
     state.versions[kind] = state.versions.get(kind, 0) + 1
 
 

@@ -103,6 +103,9 @@ def _sum(tasks: Iterable[Task]) -> dict[int, Number]:
 
 def _indexes(state: ClusterState) -> list[str]:
     out = []
+    leaving = {uid for uid, task in state.tasks.items() if task.job is not None and task.status is S.RELEASING}
+    if state.leaving.keys() != leaving:
+        out.append(f"leaving are {sorted(state.leaving)}, the tasks that are released {sorted(leaving)}")
     for job in state.jobs.values():
         for status in S:
             want = {uid for uid, t in job.tasks.items() if t.status is status}

@@ -11,7 +11,7 @@ Index = npt.NDArray[np.intp]
 
 
 class RowKinds:
-    """Numbers the rows so that rows of one number hold equal amounts (ledgers, pod counts, limits).
+    """Numbers the rows so that rows of one number hold equal amounts (ledgers, pod counts, limits); free rows apart.
 
     Kept up to date from the table's log of touched rows; when most rows differ from each other it rests for a while.
     """
@@ -51,6 +51,7 @@ class RowKinds:
         table = self.table
         parts = [getattr(table, name)[:, rows] for name in LEDGERS]
         parts += [table.assumed[:, rows], table.pod_count[rows][None], table.max_pods[rows][None]]
+        parts.append(table.valid[rows][None].astype(np.int64))
         block = np.ascontiguousarray(np.concatenate(parts).T)
         text, width = block.tobytes(), block.shape[1] * 8
         return [text[i * width : (i + 1) * width] for i in range(len(rows))]

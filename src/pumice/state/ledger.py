@@ -64,6 +64,7 @@ COUNTS: Final[dict[int, Counts]] = {
 """The table: what a task of each status counts in. The first five where its node is known."""
 
 _PENDING: Final = S.PENDING
+_RELEASING: Final = S.RELEASING
 _EVERY: Final = range(STATUS_COUNT + 1)
 _THERE: Final = tuple(bool(COUNTS[s].there) for s in _EVERY)
 _ON: Final = tuple(tuple(COUNTS[s][:4]) for s in _EVERY)
@@ -117,6 +118,10 @@ def shift(
     if holds and after == _PENDING:
         state._hold_follows(task, 1)
     if task.job is not None:
+        if before == _RELEASING:
+            state.leaving.pop(task.uid, None)
+        if after == _RELEASING:
+            state.leaving[task.uid] = task
         count(task.job, task, before, after)
         if task.sub_job is not None:
             count(task.sub_job, task, before, after)
@@ -140,7 +145,7 @@ def _shift_columns(
             table.book(place.row, items, *_ON[after])
             used += _ON[after][1]
     if used:
-        _add(state.used_total, items, used)
+        add(state.used_total, items, used)
 
 
 def _show(state: ClusterState, task: Task, old: Node | None, place: Node | None, evicted: bool) -> None:
@@ -252,23 +257,28 @@ def _tally(state: ClusterState, job: Job, task: Task, before: int, after: int, t
     items = task.klass.items
     queue: Queue | None = find(state.queues, job.queue) if job.in_session else None
     if allocated:
-        _add(job._allocated, items, allocated * times)
-        _add(state.namespace(task.namespace)._allocated, items, allocated * times)
+        add(job._allocated, items, allocated * times)
+        add(state.namespace(task.namespace)._allocated, items, allocated * times)
         if queue is not None:
-            _add(queue._allocated, items, allocated * times)
+            add(queue._allocated, items, allocated * times)
     if held:
-        _add(job._held, items, held * times)
+        add(job._held, items, held * times)
         if queue is not None:
-            _add(queue._held, items, held * times)
+            add(queue._held, items, held * times)
     if pending:
-        _add(job._pending, items, pending * times)
+        add(job._pending, items, pending * times)
         if queue is not None:
-            _add(queue._pending, items, pending * times)
+            add(queue._pending, items, pending * times)
             _wait(queue, job)
     if total:
-        _add(job._total, items, total * times)
+        add(job._total, items, total * times)
     if queue is not None:
         w.set_queue_version(queue, queue.version + 1)
+    if task.best_effort:
+        if job.pending_best_effort_count:
+            state.best_effort[job.uid] = job
+        else:
+            state.best_effort.pop(job.uid, None)
     state.mark(job)
 
 
@@ -289,17 +299,18 @@ def tally_job(queue: Queue, job: Job, sign: int) -> None:
         take(queue._jobs, job.uid, None)
         take(queue.waiting, job.uid, None)
     for into, what in ((queue._allocated, job._allocated), (queue._held, job._held), (queue._pending, job._pending)):
-        _add(into, tuple(what.items()), sign)
+        add(into, tuple(what.items()), sign)
     w.set_queue_version(queue, queue.version + 1)
 
 
-def count_in_queue(queue: Queue, task: Task, sign: int) -> None:
-    """Count (+1) or no longer count (-1) a request as held by a queue; for a moment, while a question is put."""
-    _add(queue._held, task.klass.items, sign)
+def count_in_queue(queue: Queue, items: Sequence[tuple[int, Number]], sign: int) -> None:
+    """Count (+1) or no longer count (-1) amounts as held by a queue; for a moment, while a question is put."""
+    add(queue._held, items, sign)
     w.set_queue_version(queue, queue.version + 1)
 
 
-def _add(into: dict[int, Number], items: Sequence[tuple[int, Number]], times: int) -> None:
+def add(into: dict[int, Number], items: Sequence[tuple[int, Number]], times: int) -> None:
+    """Add amounts so many times, in place."""
     for d, v in items:
         into[d] = into.get(d, 0) + times * v
 
@@ -328,7 +339,7 @@ def shift_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node]
     table.assumed[1, rows] += counts * klass.assumed_memory
     table.touched.extend(rows.tolist())
     if used:
-        _add(state.used_total, klass.items, used * k)
+        add(state.used_total, klass.items, used * k)
     pending, target = job._by_status[_PENDING], job._by_status[status]
     roles: dict[str, int] = {}
     set_status, set_node = w.set_status, w.set_node

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from pumice.errors import InvalidInput
 from pumice.model import keys
 from pumice.model.api import NodeObject
+from pumice.model.events import Seen
 from pumice.model.mapping import labels_of
-from pumice.model.resources import PODS, Resources
+from pumice.model.resources import PODS, Resources, dim_count
 from pumice.model.status import TaskStatus
+from pumice.state.devices import MOST_DEVICES
 from pumice.state.writing import unsealed
 
 if TYPE_CHECKING:
@@ -20,8 +22,9 @@ S = TaskStatus
 
 def node_seen(state: ClusterState, obj: NodeObject) -> None:
     """A node was added or changed."""
+    names = dim_count()
     allocatable = _allocatable(obj)
-    capacity = Resources.parse(obj.status.capacity) if obj.status.capacity else allocatable
+    capacity = Resources.parse_offered(obj.status.capacity) if obj.status.capacity else allocatable
     table = state.table
     table.ensure_width()
     name = obj.metadata.name
@@ -48,12 +51,20 @@ def node_seen(state: ClusterState, obj: NodeObject) -> None:
     table.set_labels(row, node.labels)
     table.set_taints(row, node.taints)
     state.devices.set_node(node)
+    if node.gpus > MOST_DEVICES:
+        state.problems["Node", name] = (
+            f"it offers {node.gpus:g} GPUs, more than the {MOST_DEVICES} that are counted one by one: "
+            f"{MOST_DEVICES} of them are used"
+        )
     if previous is None or _node_facts(previous) != _node_facts(obj):
         table.changed.add(row)
         table.touched.add(row)
     if new:
         for task in list(state.orphans.pop(name, {}).values()):
             state.set_status(task, task.status, node)
+    if state.unnamed and dim_count() > names:
+        for waiting in list(state.unnamed.values()):
+            state.apply(Seen(waiting))
 
 
 def _node_facts(obj: NodeObject) -> tuple[object, ...]:
@@ -62,7 +73,7 @@ def _node_facts(obj: NodeObject) -> tuple[object, ...]:
 
 def _allocatable(obj: NodeObject) -> Resources:
     """What tasks can have, the oversubscribed part included."""
-    base = Resources.parse(obj.status.allocatable)
+    base = Resources.parse_offered(obj.status.allocatable)
     notes = obj.metadata.annotations or {}
     extra = dict(base.items())
     for d, key in ((0, keys.OVERSUBSCRIPTION_CPU), (1, keys.OVERSUBSCRIPTION_MEMORY)):

@@ -11,6 +11,7 @@ from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
 from pumice.model.keys import POD_GROUP_ANNOTATION
 from pumice.model.node import Node
 from pumice.model.queue import Queue
+from pumice.model.resources import TooManyNames
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task
 from pumice.state import ledger
@@ -54,6 +55,8 @@ def _new_task(state: ClusterState, pod: Pod) -> Task:
         invalid = str(exc)
         klass = state.classes.of(Pod(metadata=Metadata(name=meta.name, namespace=meta.namespace), spec=PodSpec()))
         state.problems["Pod", pod.key] = invalid
+        if isinstance(exc, TooManyNames):
+            state.unnamed["Pod", pod.key] = pod
     ours = state.scheduler_names is None or pod.spec.scheduler_name in state.scheduler_names
     group = (notes.get(GROUP_ANNOTATION) or notes.get(POD_GROUP_ANNOTATION, "")) if ours else ""
     priority = 1 if pod.spec.priority is None else pod.spec.priority

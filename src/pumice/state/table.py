@@ -36,6 +36,10 @@ class RowLog:
         """Where the log ends now."""
         return self._base + len(self._rows)
 
+    def get_position(self) -> int:
+        """Where the log ends now, for who asks later."""
+        return self._base + len(self._rows)
+
     def add(self, row: int) -> None:
         """One row changed."""
         self._rows.append(row)
@@ -96,6 +100,8 @@ class NodeTable:
         self.taint_sets: list[tuple[Taint, ...]] = [()]
         self._taint_ids: dict[tuple[tuple[str, str, str], ...], int] = {(): 0}
         self._labels: dict[str, tuple[Codes, dict[str, int]]] = {}
+        self._label_keys: set[str] = set()
+        """Keys of labels that some node has or had."""
         self._free: list[int] = []
         self._sorted = True
         self._rank_stale = False
@@ -205,11 +211,17 @@ class NodeTable:
         for key, (codes, values) in self._labels.items():
             text = labels.get(key)
             codes[row] = 0 if text is None else values.setdefault(text, len(values) + 1)
+        self._label_keys.update(labels)
 
     def label(self, key: str) -> tuple[Codes, dict[str, int]]:
-        """(code per row, value -> code) of one label; code 0 where a node lacks it. Built when first asked for."""
+        """(code per row, value -> code) of one label; code 0 where a node lacks it. Built when first asked for.
+
+        Of keys that no node ever had nothing is kept: whoever may make a pod may make up a selector.
+        """
         found = self._labels.get(key)
         if found is None:
+            if key not in self._label_keys:
+                return np.zeros(self._cap, dtype=np.int32), {}
             codes = np.zeros(self._cap, dtype=np.int32)
             values: dict[str, int] = {}
             for node in self.by_name.values():

@@ -33,6 +33,8 @@ class Cycle:
 
     def __init__(self, report: CycleReport) -> None:
         self.report = report
+        self.looked_at = False
+        """Has the test asked for `errors`?"""
 
     @property
     def intents(self) -> Sequence[Intent]:
@@ -61,7 +63,8 @@ class Cycle:
 
     @property
     def errors(self) -> list[str]:
-        """What plugins did wrong."""
+        """What plugins did wrong. A test that asks for it knows of the cycle's errors, and no longer fails of them."""
+        self.looked_at = True
         return self.report.errors
 
     def gauge(self, name: str, **labels: str) -> float | None:

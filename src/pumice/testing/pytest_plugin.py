@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def scenario() -> Iterator[Scenario]:
-    """An empty cluster to build on and run cycles on; the invariants are checked when the test ends."""
+    """An empty cluster to build on and run cycles on.
+
+    When the test ends, no plugin may have failed unnoticed (`Cycle.errors`), and the invariants must hold.
+    """
     from pumice.testing.scenario import Scenario
 
     made = Scenario()
     yield made
+    made.assert_no_errors()
     made.assert_invariants()

@@ -34,7 +34,8 @@ from pumice.testing.world import Given, World, flat, with_default_queue
 
 PluginSpec: TypeAlias = str | type[Plugin] | tuple[str | type[Plugin], Mapping[str, Any]] | Mapping[str, Any]
 """A plugin of a scenario: its name, its class, either with arguments, or an entry as in a conf file."""
-Plugins: TypeAlias = Sequence[PluginSpec] | Sequence[Sequence[PluginSpec]]
+Plugins: TypeAlias = Sequence[PluginSpec | Sequence[PluginSpec]]
+"""One tier, or a list of tiers. It is one sequence, so that a checker infers a list of names and classes."""
 ACTIONS = ("enqueue", "allocate", "backfill")
 P = ParamSpec("P")
 
@@ -279,6 +280,16 @@ class Scenario:
         """Nothing over-committed, no half gang, nobody evicted for nothing, every sum the sum of its parts."""
         broken = self._watch.broken(self.state)
         assert not broken, "broken laws: " + "; ".join(broken)
+
+    def assert_no_errors(self) -> None:
+        """No plugin failed, but in cycles whose `Cycle.errors` the test has looked at.
+
+        The scheduler contains a plugin's failure and decides without it, so a test could pass although its plugin
+        did nothing. The fixture ``scenario`` asks this when a test ends.
+        """
+        failed = [error for cycle in self.cycles if not cycle.looked_at for error in cycle.report.errors]
+        said = "; ".join(dict.fromkeys(failed))
+        assert not failed, f"plugins failed, and the test has not looked at the errors of that cycle: {said}"
 
     def _tasks(self, what: str) -> list[Task]:
         key = _key(what)

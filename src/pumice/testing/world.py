@@ -116,7 +116,9 @@ class World:
         events: list[ClusterEvent] = []
         for intent in intents:
             match intent:
-                case Bind(pod=key, node=node):
+                case Bind(pod=key, node=node, annotations=notes):
+                    if notes:
+                        self._note(key, notes)
                     events += self.pod_changed(key, phase="Running", node=node)
                 case Evict(pod=key):
                     events += self.pod_deleted(key, cycles=0)
@@ -125,6 +127,12 @@ class World:
                 case _:
                     pass
         return events
+
+    def _note(self, key: str, notes: dict[str, str]) -> None:
+        pod = self.get(Pod, key)
+        self.put(
+            _changed(pod, metadata=_changed(pod.metadata, annotations={**(pod.metadata.annotations or {}), **notes}))
+        )
 
     def _status(self, key: str, status: dict[str, Any]) -> list[ClusterEvent]:
         group = self.get(PodGroup, key)

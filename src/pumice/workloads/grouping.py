@@ -48,7 +48,7 @@ def job_group(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EqualPods:
     """Equal pods of a job: how many, how many of them must run, and what each asks for."""
 
     replicas: int
@@ -57,7 +57,7 @@ class Part:
     priority: int = 0
 
 
-def least_resources(parts: Sequence[Part], least: int) -> Resources:
+def least_resources(parts: Sequence[EqualPods], least: int) -> Resources:
     """What the first *least* pods ask for together, the most important first.
 
     Where *least* is enough for what every part must have, these come first, and only then the others.

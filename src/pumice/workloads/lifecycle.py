@@ -91,7 +91,7 @@ class JobSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class PodCounts:
     """Pods by what they do; those that are being deleted only count as such."""
 
     phases: Mapping[str, Mapping[str, int]]
@@ -108,20 +108,20 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LifecyclePlan:
     """What to write into the status, and then to do. The status goes first."""
 
     phase: str
     version: int
     retries: int
-    counts: Counts
+    counts: PodCounts
     remove: Sequence[PodSeen] = ()
     create: Sequence[tuple[Role, int]] = ()
     why: str = ""
     """What made the phase change: ``PodFailed: RestartJob``."""
 
 
-def next_step(job: JobSeen, asked: Reaction | None = None) -> Plan:
+def next_step(job: JobSeen, asked: Reaction | None = None) -> LifecyclePlan:
     """What to do about a job now. *asked*: what somebody commands."""
     if job.phase in (PENDING, RUNNING):
         return _live(job, asked)
@@ -135,7 +135,7 @@ def next_step(job: JobSeen, asked: Reaction | None = None) -> Plan:
 
 
 # -- pending and running ------------------------------------------------------------------------------------------
-def _live(job: JobSeen, asked: Reaction | None) -> Plan:
+def _live(job: JobSeen, asked: Reaction | None) -> LifecyclePlan:
     event, reaction, role, pod = (
         ("command", asked, None, None) if asked is not None and asked in _BEGINS else _trouble(job)
     )
@@ -188,7 +188,7 @@ def _evicted(job: JobSeen, role: Role, alive: Sequence[PodSeen]) -> bool:
     return sum(p.index < role.replicas for p in alive) < min(job.counted.get(role.name, 0), role.replicas)
 
 
-def _sync(job: JobSeen) -> Plan:
+def _sync(job: JobSeen) -> LifecyclePlan:
     """Make the pods that are missing, remove those that are too many, and see how far the job has come."""
     wanted = {role.name: role for role in job.roles}
     remove = [
@@ -209,10 +209,10 @@ def _sync(job: JobSeen) -> Plan:
             phase = RUNNING
     else:
         phase = _outcome(job, counts)
-    return Plan(phase, job.version, job.retries, counts, remove, create)
+    return LifecyclePlan(phase, job.version, job.retries, counts, remove, create)
 
 
-def _may_begin(role: Role, roles: Mapping[str, Role], counts: Counts) -> bool:
+def _may_begin(role: Role, roles: Mapping[str, Role], counts: PodCounts) -> bool:
     """Whether the tasks that this one waits for are up."""
     needs = role.task.depends_on
     if needs is None or not needs.name:
@@ -226,7 +226,7 @@ def _may_begin(role: Role, roles: Mapping[str, Role], counts: Counts) -> bool:
     return any(up) if needs.iteration == "any" else all(up)
 
 
-def _outcome(job: JobSeen, counts: Counts) -> str:
+def _outcome(job: JobSeen, counts: PodCounts) -> str:
     succeeded = counts.of("Succeeded")
     if not job.total:
         return job.phase
@@ -246,7 +246,7 @@ def _outcome(job: JobSeen, counts: Counts) -> str:
 
 
 # -- on the way to something else -----------------------------------------------------------------------------------
-def _restarting(job: JobSeen) -> Plan:
+def _restarting(job: JobSeen) -> LifecyclePlan:
     last = job.retries >= job.max_retry
     remove = [p for p in job.pods if p.version != job.version and not p.leaving and not (last and p.over)]
     counts = _counts(job, remove)
@@ -255,17 +255,17 @@ def _restarting(job: JobSeen) -> Plan:
         phase = FAILED
     elif job.total - counts.leaving >= job.minimum:
         phase = PENDING
-    return Plan(phase, job.version, job.retries, counts, remove)
+    return LifecyclePlan(phase, job.version, job.retries, counts, remove)
 
 
-def _ending(job: JobSeen) -> Plan:
+def _ending(job: JobSeen) -> LifecyclePlan:
     """Everything that still runs goes; what has run stays to be looked at."""
     remove = [p for p in job.pods if not p.leaving and not p.over]
     counts = _counts(job, remove)
     phase = job.phase
     if phase in _ENDS and not counts.leaving and not counts.of("Pending", "Running", "Unknown"):
         phase = _ENDS[phase]
-    return Plan(phase, job.version, job.retries, counts, remove)
+    return LifecyclePlan(phase, job.version, job.retries, counts, remove)
 
 
 def _changed(
@@ -276,8 +276,8 @@ def _changed(
     retries: int | None = None,
     version: int | None = None,
     remove: Sequence[PodSeen] = (),
-) -> Plan:
-    return Plan(
+) -> LifecyclePlan:
+    return LifecyclePlan(
         phase,
         job.version if version is None else version,
         job.retries if retries is None else retries,
@@ -287,7 +287,7 @@ def _changed(
     )
 
 
-def _counts(job: JobSeen, remove: Sequence[PodSeen]) -> Counts:
+def _counts(job: JobSeen, remove: Sequence[PodSeen]) -> PodCounts:
     gone = {p.uid for p in remove}
     by: dict[str, Counter[str]] = {}
     leaving = 0
@@ -296,4 +296,4 @@ def _counts(job: JobSeen, remove: Sequence[PodSeen]) -> Counts:
             leaving += 1
         else:
             by.setdefault(pod.role, Counter())[pod.phase or "Pending"] += 1
-    return Counts(by, leaving)
+    return PodCounts(by, leaving)

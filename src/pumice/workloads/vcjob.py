@@ -26,7 +26,7 @@ class DependsOn(_Struct):
     iteration: str = "all"
 
 
-class Task(_Struct):
+class VcJobTask(_Struct):
     """Equal pods of a job. The template stays as written: what we do not know goes to the pods too."""
 
     name: str = ""
@@ -46,7 +46,7 @@ class JobVolume(_Struct):
 
 
 class VcJobSpec(_Struct):
-    tasks: list[Task]
+    tasks: list[VcJobTask]
     min_available: int | None = None
     min_success: int | None = None
     queue: str = ""
@@ -68,7 +68,7 @@ class Role:
     replicas: int
     minimum: int
     answers: dict[str, Reaction]
-    task: Task
+    task: VcJobTask
 
     @property
     def retries(self) -> int:
@@ -110,7 +110,7 @@ class Template(_Struct):
     spec: api.PodSpec = msgspec.field(default_factory=api.PodSpec)
 
 
-def template_of(task: Task) -> Template:
+def template_of(task: VcJobTask) -> Template:
     """The template of a task.
 
     :raises InvalidInput: a field of the wrong type; names task and field.

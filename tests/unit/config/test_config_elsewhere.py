@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pumice.config import InvalidConf, load
+from pumice.config.elsewhere import LIMITS as POINTER
 from pumice.config.elsewhere import PLUGINS
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
@@ -22,9 +23,15 @@ def test_a_plugin_that_only_another_scheduler_has_is_said_to_be_its(name: str) -
     [problem] = caught.value.problems
     assert (problem.code, problem.value, problem.nearest) == ("missing-plugin", name, None)
     assert str(problem) == (
-        f"volcano.conf:3:34: tiers[0].plugins[1].name: plugin {name!r} of {PLUGINS[name]} does not exist in Pumice; "
-        "leave it out to go on without it"
+        f"volcano.conf:3:34: tiers[0].plugins[1].name: {PLUGINS[name]}'s plugin {name!r}, not in Pumice: see "
+        "docs/limits.md#plugins-of-volcano-and-kai-scheduler-that-are-missing; leave it out to go on without it"
     )
+
+
+def test_the_page_has_the_heading_that_is_pointed_to() -> None:
+    heading = "## Plugins of Volcano and KAI-Scheduler that are missing"
+    assert heading in LIMITS
+    assert POINTER.endswith("#" + heading.removeprefix("## ").lower().replace(" ", "-"))
 
 
 def test_what_there_is_is_not_said_to_be_missing() -> None:
@@ -32,6 +39,6 @@ def test_what_there_is_is_not_said_to_be_missing() -> None:
     assert set(PLUGINS) & set(registry.plugins) == set()
 
 
-@pytest.mark.parametrize("name", sorted({*PLUGINS} - {"numaaware"}))
+@pytest.mark.parametrize("name", sorted(PLUGINS))
 def test_the_page_of_limits_names_each(name: str) -> None:
     assert f"`{name}`" in LIMITS

@@ -312,10 +312,10 @@ def test_pdb_and_the_predicate_cache_matter_only_beside_evictions(catalogue: Cat
     assert not findings(conf("preempt", plugins.replace("true", "false")), catalogue, "predicate-cache")
 
 
-def test_rescheduling_must_read_the_period_that_is_collected(catalogue: Catalogue) -> None:
+def test_in_volcano_rescheduling_must_read_the_period_that_is_collected(catalogue: Catalogue) -> None:
     rule = "rescheduling-period"
     found = findings(conf("shuffle", "{name: rescheduling}"), catalogue, rule)
-    assert [finding.severity for finding in found] == [Severity.WARNING]
+    assert [finding.severity for finding in found] == [Severity.INFO]
     assert "rescheduling reads '5m'" in found[0].message
     assert not findings(conf("shuffle", "{name: rescheduling, arguments: {metricsPeriod: 10m}}"), catalogue, rule)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
-from pumice.engine.choose import Choice, FitError
+from pumice.engine.choose import FitError, NodeChoice
 from pumice.framework.session.runtime import Runtime
 from pumice.model.events import Gone, Seen
 from pumice.model.reason import Code, reason_id
@@ -18,7 +18,7 @@ from pumice.testing import Scenario, cluster, job, node, session, task_of
 
 def chosen(ssn: Session, pod: str = "a-0") -> str:
     found = ssn.search.chooser.choose(task_of(ssn, pod))
-    assert isinstance(found, Choice), str(found)
+    assert isinstance(found, NodeChoice), str(found)
     return found.node.name
 
 
@@ -107,7 +107,7 @@ def test_a_plan_for_many_is_what_choosing_one_by_one_would_give() -> None:
 
     planned = make()
     rows = planned.search.chooser.plan(task_of(planned, "a-0"), 9)
-    names = [n.name for r in rows if (n := planned.state.table.nodes[r]) is not None]
+    names = [at.name for row in rows if (at := planned.state.table.nodes[row]) is not None]
     single = make()
     one_by_one = []
     statement = single.statement()

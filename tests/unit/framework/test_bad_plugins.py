@@ -110,7 +110,9 @@ def test_a_nan_for_one_node_leaves_the_scores_of_the_others(scenario: Scenario) 
     def score(task: Task, node: Node) -> float:
         return float("nan") if node.name == "n1" else 1.0
 
-    assert set(run(scenario, broken("node_order", score)).binds.values()) == {"n2"}
+    cycle = run(scenario, broken("node_order", score))
+    assert set(cycle.binds.values()) == {"n2"}
+    assert len(cycle.errors) == 2
 
 
 def test_a_plugin_that_cannot_open_or_close_does_not_stop_the_cycle(scenario: Scenario) -> None:
@@ -179,6 +181,7 @@ def test_a_plugin_that_fails_again_and_again_is_left_out_with_a_note(scenario: S
     notes = [i for i in scenario.last.updates if isinstance(i, Note) and i.reason == "Quarantined"]
     assert [(n.kind, n.key, n.type) for n in notes] == [("Plugin", "broken", "Warning")]
     assert "predicate: boom" in notes[0].message
+    assert all(cycle.errors for cycle in scenario.cycles)
     assert len(scenario.run().binds) == 2
 
 
@@ -189,7 +192,7 @@ def test_failures_are_forgiven_after_one_good_cycle(scenario: Scenario) -> None:
         if failing[0]:
             raise RuntimeError("boom")
 
-    run(scenario, broken("predicate", sometimes))
+    assert run(scenario, broken("predicate", sometimes)).errors
     health = scenario.runtime.health["broken"]
     assert (health.failing_cycles, health.quarantined) == (1, False)
     failing[0] = False
@@ -202,7 +205,7 @@ def test_the_first_failure_is_logged_once_with_its_traceback(
     scenario: Scenario, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
-    run(scenario, broken("predicate", RuntimeError("boom")))
+    assert run(scenario, broken("predicate", RuntimeError("boom"))).errors
     records = [r for r in caplog.records if r.name == "pumice.framework"]
     assert len(records) == 1
     assert records[0].exc_info is not None
@@ -245,5 +248,5 @@ def test_a_job_is_not_half_placed_by_a_plugin_that_fails_in_between(scenario: Sc
             raise RuntimeError("boom")
         return True
 
-    run(scenario, broken("job_ready", ready))
+    assert len(run(scenario, broken("job_ready", ready)).errors) == 1
     scenario.assert_invariants()

@@ -76,7 +76,7 @@ def test_room_that_the_job_itself_may_not_use_twice_is_no_room(scenario: Scenari
 
 def test_eviction_could_help_only_where_a_node_is_large_enough_and_nobody_objects(scenario: Scenario) -> None:
     scenario.node("large", cpu=8).node("small", cpu=3).node("tainted", cpu=8, taints=["dedicated=x:NoSchedule"])
-    tolerant = PodSpec(tolerations=[Toleration(operator="Exists")])
+    tolerant = PodSpec(tolerations=(Toleration(operator="Exists"),))
     for name in ("large", "small", "tainted"):
         scenario.job(f"on-{name}", cpu=2, on=name, spec=tolerant)
     scenario.job("a", cpu=8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from pumice import Event, EventHandler, Plugin, Session, Task
 from pumice.testing import Scenario, pod
 
 
-def tracker(**told: Callable[..., Any]) -> type[Plugin]:
+def tracker(**told: Any) -> type[Plugin]:
     class Tracker(Plugin):
         name = "tracker"
 

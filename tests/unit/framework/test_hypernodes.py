@@ -23,9 +23,7 @@ def member(name: str, kind: str = "Node") -> HyperNodeMember:
 
 
 def hyper(name: str, tier: int, *members: HyperNodeMember, tier_name: str = "") -> HyperNode:
-    return HyperNode(
-        metadata=Metadata(name=name), spec=HyperNodeSpec(tier=tier, tier_name=tier_name, members=list(members))
-    )
+    return HyperNode(metadata=Metadata(name=name), spec=HyperNodeSpec(tier=tier, tier_name=tier_name, members=members))
 
 
 RACKS = (

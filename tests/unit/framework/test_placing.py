@@ -8,13 +8,14 @@ import pytest
 from msgspec.structs import force_setattr
 
 from pumice import Arguments, Event, EventHandler, Node, Plugin, Session, Task, Unfit
-from pumice.engine.choose import Choice, FitError
+from pumice.engine.choose import FitError, NodeChoice
 from pumice.framework.compat import VOLCANO
 from pumice.framework.placing.node_search import NodeSearch, rows_of
 from pumice.framework.session.phases import status_of
 from pumice.framework.session.session import Shard
 from pumice.framework.session.statement import Statement
 from pumice.model.api import decode
+from pumice.model.codes import ReasonCode
 from pumice.model.intents import Bind, Evict, Nominate, StatusUpdate
 from pumice.model.status import TaskStatus
 from pumice.testing import Scenario, cluster, job, node, pod, queue, session, task_of
@@ -22,8 +23,8 @@ from pumice.testing import Scenario, cluster, job, node, pod, queue, session, ta
 S = TaskStatus
 
 
-def found(choice: Choice | FitError) -> str:
-    assert isinstance(choice, Choice), str(choice)
+def found(choice: NodeChoice | FitError) -> str:
+    assert isinstance(choice, NodeChoice), str(choice)
     return choice.node.name
 
 
@@ -209,7 +210,7 @@ def test_a_queue_that_may_not_take_a_task_says_so(scenario: Scenario) -> None:
         name = "full"
 
         def allocatable(self, queue: Any, task: Task) -> bool:
-            return queue.held.milli_cpu < 1000
+            return bool(queue.held.milli_cpu < 1000)
 
     scenario.node("n1").job("a", tasks=2, min_available=1)
     cycle = scenario.run(plugins=["gang", Full])
@@ -223,7 +224,7 @@ def test_an_overused_queue_waits(scenario: Scenario) -> None:
         name = "over"
 
         def overused(self, queue: Any) -> bool:
-            return queue.name == "default"
+            return bool(queue.name == "default")
 
     scenario.add(node("n1"), queue("other")).job("a").job("b", queue="other")
     cycle = scenario.run(plugins=["gang", Over])
@@ -258,8 +259,8 @@ def test_a_running_job_that_cannot_be_served_is_unknown() -> None:
 def test_a_condition_is_written_once_per_type() -> None:
     ssn = session(node("n1"), job("a"))
     a = ssn.jobs["default/a"]
-    ssn.outcome.set_condition(a, "Odd", "True", "First", "one")
-    ssn.outcome.set_condition(a, "Odd", "True", "Second", "two")
-    assert [c["reason"] for c in ssn.outcome.conditions["default/a"]] == ["Second"]
+    ssn.outcome.set_condition(a, "Odd", "True", ReasonCode.UNSCHEDULABLE, "one")
+    ssn.outcome.set_condition(a, "Odd", "True", ReasonCode.NO_NODE_FITS, "two")
+    assert [c["reason"] for c in ssn.outcome.conditions["default/a"]] == [ReasonCode.NO_NODE_FITS]
     assert ssn.total.milli_cpu == 32000
     assert ssn.now == 0.0

@@ -155,7 +155,8 @@ def test_built_in_plugins_and_actions_come_from_entry_points() -> None:
 @pytest.mark.parametrize("kind", ["plugin", "action"])
 def test_a_broken_entry_point_is_an_error_only_for_who_names_it(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     broken = EntryPoint("broken", "pumice.nothing:Here", f"pumice.{kind}s")
-    others = module.entry_points
+    from importlib.metadata import entry_points as others
+
     monkeypatch.setattr(
         module, "entry_points", lambda group: [*others(group=group), *([broken] if group == broken.group else [])]
     )

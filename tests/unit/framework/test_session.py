@@ -407,6 +407,6 @@ def test_a_name_that_the_session_lacks_is_lacking_for_everybody_who_asks() -> No
     assert not hasattr(ssn, "Jobs")
     assert getattr(ssn, "_nothing", 5) == 5
     with pytest.raises(AttributeError, match="the session has no 'Jobs'; here it is 'jobs'"):
-        ssn.Jobs  # noqa: B018
+        ssn.Jobs  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(AttributeError, match=r"the session has no 'frobnicate'$"):
-        ssn.frobnicate  # noqa: B018
+        ssn.frobnicate  # type: ignore[attr-defined]  # noqa: B018

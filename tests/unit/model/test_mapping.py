@@ -105,9 +105,10 @@ def test_equal_labels_share_one_object() -> None:
     assert labels_of(None) is labels_of({}) is NOTHING
 
 
-def test_sharing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mapping, "_shared", {})
-    monkeypatch.setattr(mapping, "_MOST_SHARED", 3)
-    for n in range(10):
+def test_labels_that_nobody_has_any_more_are_forgotten() -> None:
+    kept = [labels_of({"n": str(n)}) for n in range(10)]
+    before = len(mapping._shared)
+    for n in range(10, 20):
         labels_of({"n": str(n)})
-        assert len(mapping._shared) <= 3
+    assert len(mapping._shared) == before
+    assert labels_of({"n": "3"}) is kept[3]

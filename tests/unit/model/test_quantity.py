@@ -113,3 +113,9 @@ def test_the_canonical_form_means_the_same_and_is_its_own_canonical_form(number:
     printed = quantity.canonical(written)
     assert quantity.parse(printed) == quantity.parse(written)
     assert quantity.canonical(printed) == printed
+
+
+@given(st.integers(0, 2**62))
+def test_amounts_read_back_as_they_were_written(amount: int) -> None:
+    assert quantity.value(quantity.bytes_text(amount)) == amount
+    assert quantity.milli(quantity.milli_text(amount)) == amount

@@ -45,7 +45,8 @@ def test_a_sidecar_runs_beside_the_containers_and_beside_later_init_steps() -> N
 
 
 def test_requests_of_the_pod_itself_take_the_place_of_its_containers() -> None:
-    pod = {"containers": [box(cpu=1, **{"nvidia.com/gpu": 1})], "resources": {"requests": {"cpu": 4, "x.y/z": 9}}}
+    boxes = [box(False, cpu=1, **{"nvidia.com/gpu": 1})]
+    pod = {"containers": boxes, "resources": {"requests": {"cpu": 4, "x.y/z": 9}}}
     assert asks(**pod) == {"cpu": 4, "nvidia.com/gpu": 1, "pods": 1}
 
 

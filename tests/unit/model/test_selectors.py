@@ -22,26 +22,26 @@ LABELS = {"zone": "a", "size": "5"}
     ("key", "operator", "values", "matches"),
     [
         ("zone", "In", ["a", "b"], True),
-        ("zone", "In", ["b"], False),
-        ("none", "In", ["a"], False),
+        ("zone", "In", ("b",), False),
+        ("none", "In", ("a",), False),
         ("zone", "In", None, False),
-        ("zone", "NotIn", ["b"], True),
-        ("zone", "NotIn", ["a"], False),
-        ("none", "NotIn", ["a"], True),
+        ("zone", "NotIn", ("b",), True),
+        ("zone", "NotIn", ("a",), False),
+        ("none", "NotIn", ("a",), True),
         ("zone", "Exists", None, True),
         ("none", "Exists", None, False),
         ("none", "DoesNotExist", None, True),
         ("zone", "DoesNotExist", None, False),
-        ("size", "Gt", ["4"], True),
-        ("size", "Gt", ["5"], False),
-        ("size", "Lt", ["6"], True),
-        ("zone", "Lt", ["6"], False),
-        ("none", "Gt", ["6"], False),
+        ("size", "Gt", ("4",), True),
+        ("size", "Gt", ("5",), False),
+        ("size", "Lt", ("6",), True),
+        ("zone", "Lt", ("6",), False),
+        ("none", "Gt", ("6",), False),
         ("size", "Gt", None, False),
-        ("size", "Near", ["5"], False),
+        ("size", "Near", ("5",), False),
     ],
 )
-def test_one_line_of_a_selector(key: str, operator: str, values: list[str] | None, matches: bool) -> None:
+def test_one_line_of_a_selector(key: str, operator: str, values: tuple[str, ...] | None, matches: bool) -> None:
     assert requirement_matches(Requirement(key=key, operator=operator, values=values), LABELS) is matches
 
 
@@ -50,7 +50,7 @@ def test_no_selector_matches_nothing_and_an_empty_one_everything() -> None:
     assert label_selector_matches(LabelSelector(), LABELS)
     assert label_selector_matches(LabelSelector(match_labels={"zone": "a"}), LABELS)
     both = LabelSelector(
-        match_labels={"zone": "a"}, match_expressions=[Requirement(key="size", operator="DoesNotExist")]
+        match_labels={"zone": "a"}, match_expressions=(Requirement(key="size", operator="DoesNotExist"),)
     )
     assert not label_selector_matches(both, LABELS)
     assert selector_keys(both) == {"zone", "size"}
@@ -58,11 +58,11 @@ def test_no_selector_matches_nothing_and_an_empty_one_everything() -> None:
 
 
 def test_a_node_selector_takes_any_term_and_an_empty_term_takes_nothing() -> None:
-    zone = NodeSelectorTerm(match_expressions=[Requirement(key="zone", operator="In", values=["b"])])
-    named = NodeSelectorTerm(match_fields=[Requirement(key="metadata.name", operator="In", values=["n1"])])
+    zone = NodeSelectorTerm(match_expressions=(Requirement(key="zone", operator="In", values=("b",)),))
+    named = NodeSelectorTerm(match_fields=(Requirement(key="metadata.name", operator="In", values=("n1",)),))
     assert not node_term_matches(NodeSelectorTerm(), LABELS, "n1")
-    assert node_selector_matches(NodeSelector(node_selector_terms=[zone, named]), LABELS, "n1")
-    assert not node_selector_matches(NodeSelector(node_selector_terms=[zone, named]), LABELS, "n2")
+    assert node_selector_matches(NodeSelector(node_selector_terms=(zone, named)), LABELS, "n1")
+    assert not node_selector_matches(NodeSelector(node_selector_terms=(zone, named)), LABELS, "n2")
     assert not node_selector_matches(NodeSelector(), LABELS, "n1")
 
 

@@ -75,7 +75,7 @@ def test_what_drivers_alone_read_is_never_saved() -> None:
     refs = {"volumeAttributes": secret, "nodePublishSecretRef": {"name": "acmesecret"}}
     opaque = [{"opaque": {"driver": "d", "parameters": secret}}]
     state = ClusterState()
-    for kind, data in {
+    parts: dict[str, dict[str, Any]] = {
         "PersistentVolume": {"spec": {"csi": {"driver": "d", "volumeHandle": "h", **refs}}},
         "Pod": {"spec": {"volumes": [{"name": "v", "csi": {"driver": "d", **refs}}]}},
         "ResourceClaim": {
@@ -83,7 +83,8 @@ def test_what_drivers_alone_read_is_never_saved() -> None:
             "status": {"allocation": {"devices": {"config": opaque}}},
         },
         "DeviceClass": {"spec": {"config": opaque}},
-    }.items():
+    }
+    for kind, data in parts.items():
         meta = {"name": "x", "namespace": "ns", "annotations": {keys.GROUP_ANNOTATION: "g"}}
         state.apply(Seen(api.decode(kind, {"metadata": meta, **data})))
     saved = msgspec.json.encode(objects_of(state))

@@ -93,7 +93,7 @@ def test_a_number_that_is_none_comes_back_as_such() -> None:
 
 
 def test_memory_that_is_not_plain_data_is_left_out_and_named_and_caches_are_left_out_silently() -> None:
-    memory = {"p": {"count": 3, "handle": object(), "_cache": object()}, "q": {"_only": 1}}
+    memory: dict[str, dict[str, Any]] = {"p": {"count": 3, "handle": object(), "_cache": object()}, "q": {"_only": 1}}
     packed, left_out = pack_memory(memory)
     assert packed == {"p": {"count": 3}}
     assert left_out == ["p: handle"]

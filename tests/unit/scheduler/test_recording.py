@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice import saved
 from pumice.config import DEFAULT_CONF, load
 from pumice.framework.plugin import Plugin
@@ -19,6 +21,8 @@ from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.recording import decisions_of, record, replay
 from pumice.testing import Scenario
+
+pytestmark = pytest.mark.law
 
 CONF = load(DEFAULT_CONF, catalogue_of(default_registry())).conf
 TEAMS = st.sampled_from(["zoo", "default", "alpha", "alpha-2"])
@@ -47,7 +51,7 @@ def clusters(draw: st.DrawFn) -> Scenario:
     return scenario
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(clusters(), st.integers(0, 2))
 def test_a_replay_decides_the_same_and_a_redacted_one_too(scenario: Scenario, before: int) -> None:
     if before:

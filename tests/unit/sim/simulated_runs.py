@@ -18,7 +18,7 @@ from pumice.sim.results import (
     NodeRecord,
     PodRecord,
     QueueRecord,
-    Reason,
+    RecordedReason,
     RunRecord,
     Sample,
 )
@@ -201,8 +201,8 @@ def play(
 def _record(job: Job, running: bool) -> JobRecord:
     waits = job.end is None and not running
     reasons = (
-        Reason(text=f"too few free GPUs for {min(job.gpus, 8)} on one node", plugin="predicates", nodes=16),
-        Reason(text=f"0 of {math.ceil(job.gpus / 8)} required tasks have a place", plugin="gang"),
+        RecordedReason(text=f"too few free GPUs for {min(job.gpus, 8)} on one node", plugin="predicates", nodes=16),
+        RecordedReason(text=f"0 of {math.ceil(job.gpus / 8)} required tasks have a place", plugin="gang"),
     )
     return JobRecord(
         name=f"job-{job.number:05d}",

@@ -7,7 +7,7 @@ import pytest
 from pumice.errors import InvalidInput
 from pumice.model.resources import Resources
 from pumice.workloads.grouping import (
-    Part,
+    EqualPods,
     group_annotations,
     group_labels,
     group_topology,
@@ -17,8 +17,8 @@ from pumice.workloads.grouping import (
 )
 
 
-def part(replicas: int, minimum: int, cpu: str, priority: int = 0) -> Part:
-    return Part(replicas, minimum, Resources.parse({"cpu": cpu}), priority)
+def part(replicas: int, minimum: int, cpu: str, priority: int = 0) -> EqualPods:
+    return EqualPods(replicas, minimum, Resources.parse({"cpu": cpu}), priority)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,9 @@ def part(replicas: int, minimum: int, cpu: str, priority: int = 0) -> Part:
         (0, [part(2, 0, "50m")], 0),
     ],
 )
-def test_the_least_resources_are_those_of_the_pods_that_must_run(least: int, parts: list[Part], milli: int) -> None:
+def test_the_least_resources_are_those_of_the_pods_that_must_run(
+    least: int, parts: list[EqualPods], milli: int
+) -> None:
     assert least_resources(parts, least).milli_cpu == milli
 
 

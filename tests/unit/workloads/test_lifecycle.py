@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from workload_jobs import seen, spec_of
 
@@ -163,7 +165,8 @@ def test_a_pod_is_not_made_while_an_old_one_of_its_name_is_leaving() -> None:
     ],
 )
 def test_a_task_waits_until_the_others_are_up(iteration: str, pods: str, made: set[str]) -> None:
-    tasks = [{"name": "a"}, {"name": "b"}, {"name": "c", "dependsOn": {"name": ["a", "b"], "iteration": iteration}}]
+    waits = {"name": ["a", "b"], "iteration": iteration}
+    tasks: list[dict[str, Any]] = [{"name": "a"}, {"name": "b"}, {"name": "c", "dependsOn": waits}]
     plan = next_step(seen(spec_of(tasks, minAvailable=1), pods, phase="Pending"))
     assert {role.name for role, _ in plan.create} == made
 

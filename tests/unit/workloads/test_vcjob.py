@@ -78,7 +78,10 @@ def test_a_job_that_breaks_a_rule_is_told_which(tasks: Any, fields: dict[str, An
 
 def test_an_ordinary_job_breaks_no_rule() -> None:
     policies = [{"action": "RestartJob", "events": ["PodFailed", "PodEvicted"]}, {"action": "AbortJob", "exitCode": 3}]
-    tasks = [{"name": "a"}, {"name": "b", "replicas": 3, "minAvailable": 1, "dependsOn": {"name": ["a"]}}]
+    tasks: list[dict[str, Any]] = [
+        {"name": "a"},
+        {"name": "b", "replicas": 3, "minAvailable": 1, "dependsOn": {"name": ["a"]}},
+    ]
     spec = spec_of(tasks, policies=policies, plugins={"env": []})
     assert problems_of("j", spec) == gaps_of(spec) == blocks_of(spec) == []
 

@@ -12,6 +12,7 @@ from pumice.config.schema import Listed, SchedulerConf
 
 VICTIM_HOOKS: Final = ("Preemptable", "Reclaimable", "UnifiedEvictable")
 VOTE_HOOKS: Final = ("JobEnqueueable", "JobPipelined", "SubJobPipelined")
+EVICTING: Final = frozenset(("preempt", "reclaim", "gangpreempt", "gangreclaim"))
 GANG_ACTIONS: Final = {"gangpreempt": "Preemptable", "gangreclaim": "Reclaimable"}
 """The gang actions, and the hook that their counterpart of single tasks asks."""
 TOPOLOGY_PLUGIN: Final = "network-topology-aware"

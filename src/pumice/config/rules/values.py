@@ -9,7 +9,7 @@ from typing import Final
 from pumice.config.catalogue import Catalogue
 from pumice.config.explain import asked
 from pumice.config.findings import Hit, Severity
-from pumice.config.rules.chains import GANG_ACTIONS
+from pumice.config.rules.chains import EVICTING, GANG_ACTIONS
 from pumice.config.schema import Listed, SchedulerConf
 
 _NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -19,7 +19,6 @@ STRUCTURED: Final = {
     "extender": ("extender.managedResources",),
 }
 """Plugin -> beginnings of the arguments that Volcano decodes as a structure, and exits if one does not fit."""
-EVICTING: Final = frozenset(("preempt", "reclaim", "gangpreempt", "gangreclaim"))
 
 
 def number_as_text(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
@@ -160,76 +159,6 @@ def capacity_fails_closed(conf: SchedulerConf, catalogue: Catalogue) -> Iterator
                 "in Volcano one bad queue (a cycle, an unknown parent, no 'root', a job in a queue with children) "
                 "makes capacity refuse every job of every queue",
                 "Check queues before they are created.",
-            )
-
-
-def pdb_drops_unlabelled(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
-    """pdb is on, which in Volcano shields pods that have no labels."""
-    if EVICTING.isdisjoint(conf.actions):
-        return
-    for listed in conf.listed():
-        if listed.plugin.name == "pdb":
-            yield Hit(
-                Severity.INFO,
-                listed.path,
-                "in Volcano pdb drops pods without labels from the victims, so they are never preempted or reclaimed",
-                "Give every pod a label, if Volcano runs this conf.",
-            )
-
-
-def rescheduling_period(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
-    """rescheduling reads a period of metrics that nobody collects."""
-    for listed in conf.listed():
-        if listed.plugin.name == "rescheduling" and listed.plugin.arguments.get("metricsPeriod") != "10m":
-            period = listed.plugin.arguments.get("metricsPeriod", "5m")
-            yield Hit(
-                Severity.WARNING,
-                f"{listed.path}.arguments.metricsPeriod",
-                f"the usage of nodes is collected for the period '10m' only, and rescheduling reads {period!r}: every "
-                "node looks idle",
-                "Set metricsPeriod: 10m.",
-            )
-
-
-def rescheduling_thresholds(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
-    """A threshold of rescheduling is not whole, or is one that nobody looks at."""
-    for listed in conf.listed():
-        strategies = listed.plugin.arguments.get("strategies")
-        if listed.plugin.name != "rescheduling" or not isinstance(strategies, list):
-            continue
-        for index, strategy in enumerate(strategies):
-            params = strategy.get("params") if isinstance(strategy, dict) else None
-            for group in ("thresholds", "targetThresholds"):
-                given = params.get(group) if isinstance(params, dict) else None
-                for resource, value in given.items() if isinstance(given, dict) else ():
-                    path = f"{listed.path}.arguments.strategies[{index}].params.{group}.{resource}"
-                    if resource == "pods":
-                        message, advice = "the threshold for pods is never looked at", "Remove it."
-                    elif isinstance(value, bool) or not isinstance(value, int):
-                        message, advice = f"only whole numbers are read as thresholds, got {value!r}", "Round it."
-                    else:
-                        continue
-                    yield Hit(Severity.WARNING, path, message, advice)
-
-
-def usage_without_metrics(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
-    """usage needs metrics: a node without fresh ones scores 0, below every loaded node."""
-    for listed in conf.listed():
-        if listed.plugin.name != "usage":
-            continue
-        if not conf.metrics.get("type"):
-            yield Hit(
-                Severity.WARNING,
-                listed.path,
-                "metrics.type is not set, so no usage is collected: every node passes and scores 0",
-                "Set metrics.type and metrics.address, or remove the plugin.",
-            )
-        else:
-            yield Hit(
-                Severity.INFO,
-                listed.path,
-                "in Volcano a node whose metrics are missing or older than 5 minutes scores 0, below a loaded node",
-                "Watch that every node is measured.",
             )
 
 

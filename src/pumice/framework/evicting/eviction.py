@@ -23,7 +23,7 @@ from pumice.framework.evicting.victims import victim_order, victim_queue
 from pumice.framework.placing.node_search import rows_named
 from pumice.framework.points import table as points
 from pumice.framework.points.point import Point
-from pumice.framework.points.table import PREEMPTIVE, RECLAIMABLE, VICTIM_FILTER
+from pumice.framework.points.table import RECLAIMABLE, VICTIM_FILTER
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
 from pumice.model.job import Job
@@ -58,7 +58,7 @@ class RoomMaker:
         self._ssn, self._action, self._point = ssn, action, point
         self._asks_queue, self._anywhere = asks_queue, anywhere
         self._spares = spares(ssn)
-        self._settles = point is RECLAIMABLE and ssn.anybody(PREEMPTIVE) and not ssn.compat.reclaim_in_turns
+        self._settles = point is RECLAIMABLE and not ssn.compat.reclaim_in_turns
         self._profiles = ssn.victim_profiles(point)
         self._filters = ssn.anybody(VICTIM_FILTER)
         self._room: EvictableRoom[Group] | None = None

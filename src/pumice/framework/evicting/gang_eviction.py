@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pumice.engine.choose import Choice
-from pumice.engine.hypernodes import HyperNode
+from pumice.engine.choose import NodeChoice
+from pumice.engine.hypernodes import TopologyDomain
 from pumice.framework.evicting.bundles import Bundle, allowed_only, bundles_of, in_order, sum_of
 from pumice.framework.evicting.plans import ASKS as PLAN_ASKS
 from pumice.framework.evicting.plans import commit_plan, spares
@@ -78,7 +78,7 @@ class GangEviction:
                     return commit_plan(ssn, self._rules.action, statement, job)
         return False
 
-    def _domains(self, job: Job) -> list[HyperNode]:
+    def _domains(self, job: Job) -> list[TopologyDomain]:
         ssn = self._ssn
         tree = ssn.hyper_nodes
         if job.has_topology and tree.problem:
@@ -95,7 +95,7 @@ class GangEviction:
         task: Task,
         sheets: Sheets,
         need: Resources,
-        domain: HyperNode,
+        domain: TopologyDomain,
         statement: Statement,
     ) -> bool:
         """Evict as few bundles as it takes and promise the job its places in the domain."""
@@ -114,14 +114,14 @@ class GangEviction:
                 return True
         return False
 
-    def _free(self, domain: HyperNode) -> Resources:
+    def _free(self, domain: TopologyDomain) -> Resources:
         """What is idle or being released in the domain."""
         table = self._ssn.state.table
         rows = [n.row for n in domain.nodes.values()]
         total = (table.idle[:, rows] + table.releasing[:, rows]).sum(axis=1)
         return Resources({d: int(v) for d, v in enumerate(total.tolist()) if v})
 
-    def _bundles(self, queue: Queue, job: Job, task: Task, need: Resources, domain: HyperNode) -> list[Bundle]:
+    def _bundles(self, queue: Queue, job: Job, task: Task, need: Resources, domain: TopologyDomain) -> list[Bundle]:
         """Permitted victims in the domain, in the order in which they are taken."""
         ssn, rules = self._ssn, self._rules
         split = bundles_of(self._candidates(job, domain))
@@ -134,7 +134,7 @@ class GangEviction:
         kept = allowed_only(ordered, allowed, whole=self._whole)
         return in_order(ssn, kept, need, queue, by_queue=rules.by_queue)
 
-    def _candidates(self, job: Job, domain: HyperNode) -> Iterator[Task]:
+    def _candidates(self, job: Job, domain: TopologyDomain) -> Iterator[Task]:
         filters = self._ssn.anybody(VICTIM_FILTER)
         for node in domain.nodes.values():
             for victim in node.tasks.values():
@@ -154,7 +154,7 @@ class GangEviction:
         job: Job,
         task: Task,
         sheets: Sheets,
-        domain: HyperNode,
+        domain: TopologyDomain,
         statement: Statement,
     ) -> bool:
         """Evict bundles and promise the job its places; False with nothing changed if it does not fit even then."""
@@ -181,7 +181,7 @@ class GangEviction:
         job: Job,
         sub_job: SubJob,
         sheets: Sheets,
-        domain: HyperNode,
+        domain: TopologyDomain,
         statement: Statement,
         evicted: bool,
     ) -> bool:
@@ -201,7 +201,7 @@ class GangEviction:
         return False
 
     def _promise(
-        self, queue: Queue, tasks: Sequence[Task], hyper: HyperNode, statement: Statement, evicted: bool
+        self, queue: Queue, tasks: Sequence[Task], hyper: TopologyDomain, statement: Statement, evicted: bool
     ) -> bool:
         """Pipeline every task inside a hyper-node."""
         ssn = self._ssn
@@ -210,7 +210,7 @@ class GangEviction:
             if not ssn.allocatable(queue, task) or not ssn.pre_predicate(task):
                 return False
             found = search.choose(task)
-            if not isinstance(found, Choice) or statement.pipeline(task, found.node, evicted):
+            if not isinstance(found, NodeChoice) or statement.pipeline(task, found.node, evicted):
                 return False
         return True
 
@@ -224,7 +224,7 @@ class GangEviction:
         job: Job,
         task: Task,
         sheets: Sheets,
-        domain: HyperNode,
+        domain: TopologyDomain,
         statement: Statement,
     ) -> None:
         """Let bundles stay that the plan does not need, and single tasks of safe ones; the last ones taken first."""

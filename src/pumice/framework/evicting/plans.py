@@ -13,7 +13,7 @@ from pumice.framework.session.refusals import Refusal, Stage
 from pumice.framework.session.search import ASKS as SEARCH_ASKS
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import ASKS as STATEMENT_ASKS
-from pumice.framework.session.statement import Kind, Statement
+from pumice.framework.session.statement import OperationKind, Statement
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.task import Task
@@ -64,9 +64,9 @@ def spare_more(ssn: Session, statement: Statement) -> None:
     """
     nodes: dict[str, list[Task]] = {}
     for op in statement.operations:
-        if op.kind is Kind.PIPELINE:
+        if op.kind is OperationKind.PIPELINE:
             nodes.setdefault(op.node.name, []).append(op.task)
-    for op in [o for o in reversed(statement.operations) if o.kind is Kind.EVICT]:
+    for op in [o for o in reversed(statement.operations) if o.kind is OperationKind.EVICT]:
         placed = nodes.get(op.node.name, ())
         if len(placed) < 2 or not _surplus(ssn, op.node, op.task):
             continue

@@ -9,7 +9,7 @@ from functools import cmp_to_key
 from pumice.engine.goheap import OrderedQueue
 from pumice.framework.points import table as points
 from pumice.framework.session.session import Session
-from pumice.framework.session.statement import Kind, Operation
+from pumice.framework.session.statement import Operation, OperationKind
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.task import Task
@@ -18,7 +18,7 @@ ASKS = (points.VICTIM_QUEUE_ORDER, points.QUEUE_ORDER, points.JOB_ORDER, points.
 
 
 @dataclass(slots=True)
-class Scenario:
+class EvictionScenario:
     """A plan as `scenario_validator` sees it: for whom, and who has to go."""
 
     action: str
@@ -38,11 +38,11 @@ class EvictionContext:
     hypernode: str = ""
 
 
-def scenario_of(action: str, job: Job, operations: Iterable[Operation], task: Task | None = None) -> Scenario:
+def scenario_of(action: str, job: Job, operations: Iterable[Operation], task: Task | None = None) -> EvictionScenario:
     """The scenario that a statement's operations amount to."""
-    scenario = Scenario(action, job, task)
+    scenario = EvictionScenario(action, job, task)
     for op in operations:
-        if op.kind is Kind.EVICT:
+        if op.kind is OperationKind.EVICT:
             scenario.victims.setdefault(op.task.job_key, []).append(op.task)
     return scenario
 

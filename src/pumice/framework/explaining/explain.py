@@ -23,7 +23,7 @@ from pumice.model.limit import Limit
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
-__all__ = ["Explanation", "NearMiss", "NodeReason", "SoleObjection", "Stage", "explain", "waits"]
+__all__ = ["Explanation", "NearMiss", "NodeReason", "SoleObjection", "Stage", "absent", "explain", "waits"]
 
 S = TaskStatus
 _EVICTING: Final = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
@@ -95,7 +95,7 @@ def explain(ssn: Session, job: Job) -> Explanation:
         out.text = _served(job)
         return out
     if stage is Stage.ABSENT:
-        out.text, out.code, hint = _absent(ssn, job)
+        out.text, out.code, hint = absent(ssn, job)
         out.unblock = [hint]
     elif stage is Stage.UNSEEN:
         out.text = _unseen(ssn, job)
@@ -173,7 +173,7 @@ def _served(job: Job) -> str:
     return f"{text}; {left} more could be placed" if left else text
 
 
-def _absent(ssn: Session, job: Job) -> tuple[str, str, str]:
+def absent(ssn: Session, job: Job) -> tuple[str, str, str]:
     """What it lacks to be looked at: in words, as a code, and what would help."""
     if job.group is None:
         return "it has no PodGroup", ReasonCode.NO_POD_GROUP, "create its PodGroup"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.choose import Choice, FitError
+from pumice.engine.choose import FitError, NodeChoice
 from pumice.engine.views import ClassView
 from pumice.framework.session.nominations import holds
 from pumice.framework.session.session import Session
@@ -39,7 +39,7 @@ class NodeSearch:
         """The rows that may be used at all; None for all of them."""
         return self._within
 
-    def choose(self, task: Task) -> Choice | FitError:
+    def choose(self, task: Task) -> NodeChoice | FitError:
         """The best node, or why there is none."""
         ssn = self._ssn
         if task.nominated_node:
@@ -47,7 +47,7 @@ class NodeSearch:
                 return self._for_nominated(task)
         return self._anywhere(task)
 
-    def _anywhere(self, task: Task) -> Choice | FitError:
+    def _anywhere(self, task: Task) -> NodeChoice | FitError:
         chooser, within = self._ssn.search.chooser, self._within
         role = task.role
         if self._remember and role:
@@ -59,7 +59,7 @@ class NodeSearch:
             return found
         return chooser.choose(task, within, self._soft)
 
-    def _for_nominated(self, task: Task) -> Choice | FitError:
+    def _for_nominated(self, task: Task) -> NodeChoice | FitError:
         """Idle room on the nominated node, else idle room anywhere, else what is being released on that node."""
         node = self._ssn.nodes.get(task.nominated_node)
         if node is None or (self._within is not None and not self._within[node.row]):
@@ -67,11 +67,13 @@ class NodeSearch:
         only = np.zeros(self._ssn.state.table.size, dtype=np.bool_)
         only[node.row] = True
         there = self._ssn.search.chooser.choose(task, only)
-        if isinstance(there, Choice) and (there.idle or not holds(self._ssn)):
+        if isinstance(there, NodeChoice) and (there.idle or not holds(self._ssn)):
             return there
         elsewhere = self._anywhere(task)
         return (
-            there if isinstance(there, Choice) and not (isinstance(elsewhere, Choice) and elsewhere.idle) else elsewhere
+            there
+            if isinstance(there, NodeChoice) and not (isinstance(elsewhere, NodeChoice) and elsewhere.idle)
+            else elsewhere
         )
 
     def _note(self, role: str, task: Task, within: Bools | None) -> None:

@@ -15,7 +15,7 @@ from functools import cmp_to_key
 from typing import Any
 
 from pumice.engine.goheap import OrderedQueue
-from pumice.engine.hypernodes import HyperNode, places_of
+from pumice.engine.hypernodes import TopologyDomain, places_of
 from pumice.framework.placing.domains import short_of_domains
 from pumice.framework.placing.worksheet import Worksheet, place_in_sets
 from pumice.framework.points import table as points
@@ -39,7 +39,7 @@ Sheets = dict[str, deque[Task]]
 class _Attempt:
     """A way to place something: what to do, what is then left, and how good its hyper-node is."""
 
-    hyper: HyperNode
+    hyper: TopologyDomain
     saved: list[Operation]
     left: Any
     score: float
@@ -103,7 +103,7 @@ class _Placing:
             ssn.outcome.refusals.add(job, short_of_domains(ssn, job, sheets))
         return None
 
-    def _ranked(self, group: Sequence[HyperNode]) -> list[HyperNode] | None:
+    def _ranked(self, group: Sequence[TopologyDomain]) -> list[TopologyDomain] | None:
         """The hyper-nodes of a group, best first, where that is known before anything is placed; None where not.
 
         It is known of a job that is one whole, if each hyper-node would be used as such: then its score does not depend
@@ -118,7 +118,7 @@ class _Placing:
         scores = self._scores(whole, group)
         return sorted(group, key=lambda h: (-scores[h.name], h.name.encode()))
 
-    def _sub_jobs(self, sheets: Sheets, hyper: HyperNode) -> tuple[Statement, float]:
+    def _sub_jobs(self, sheets: Sheets, hyper: TopologyDomain) -> tuple[Statement, float]:
         """Place sub-jobs inside a hyper-node until the job is ready; what was placed, and the sum of the scores."""
         ssn, job = self._ssn, self._job
         statement, total = ssn.statement(), 0.0
@@ -136,7 +136,7 @@ class _Placing:
                 break
         return statement, total
 
-    def _sub_job(self, sub_job: SubJob, sheets: Sheets, inside: HyperNode) -> tuple[Statement | None, float]:
+    def _sub_job(self, sub_job: SubJob, sheets: Sheets, inside: TopologyDomain) -> tuple[Statement | None, float]:
         """Place a sub-job in the best hyper-node of the first group that will do."""
         ssn, uid = self._ssn, sub_job.uid
         for group in gradient(ssn, sub_job, inside, "Allocate"):
@@ -162,14 +162,14 @@ class _Placing:
                     return statement, scores[attempt.hyper.name]
         return None, 0.0
 
-    def _tasks(self, sub_job: SubJob, tasks: deque[Task], hyper: HyperNode) -> Statement | None:
+    def _tasks(self, sub_job: SubJob, tasks: deque[Task], hyper: TopologyDomain) -> Statement | None:
         ssn = self._ssn
         domain = ssn.hyper_nodes.rows(hyper, ssn.state.table.size)
         own = None if self._whole is not None else sub_job
         with within(ssn, hyper):
             return place_in_sets(ssn, self._queue, self._job, own, tasks, self._remember, domain)
 
-    def _scores(self, sub_job: SubJob, hypers: Sequence[HyperNode]) -> dict[str, float]:
+    def _scores(self, sub_job: SubJob, hypers: Sequence[TopologyDomain]) -> dict[str, float]:
         if not hypers or not self._ssn.anybody(HYPER_NODE_ORDER):
             return dict.fromkeys((h.name for h in hypers), 0.0)
         scores: dict[str, float] = self._ssn.hyper_node_order(sub_job, {h.name: h.members for h in hypers})
@@ -184,7 +184,7 @@ class _Placing:
 
 
 @contextmanager
-def within(ssn: Session, hyper: HyperNode) -> Iterator[None]:
+def within(ssn: Session, hyper: TopologyDomain) -> Iterator[None]:
     """Within the block nodes are looked for in one hyper-node, and plugins can know it (`Session.domain`)."""
     before, ssn.domain = ssn.domain, hyper
     try:
@@ -193,7 +193,7 @@ def within(ssn: Session, hyper: HyperNode) -> Iterator[None]:
         ssn.domain = before
 
 
-def nominated_domain(ssn: Session, job: Job, sheets: Sheets) -> HyperNode | None:
+def nominated_domain(ssn: Session, job: Job, sheets: Sheets) -> TopologyDomain | None:
     """The hyper-node in which room was freed for everything that waits of the job, if it may still be used.
 
     It follows from the nodes that the tasks are nominated for, so it outlives the cycle and a restart.
@@ -209,7 +209,7 @@ def nominated_domain(ssn: Session, job: Job, sheets: Sheets) -> HyperNode | None
     return min(found, key=lambda h: (h.tier, len(h.nodes), h.name.encode())) if found else None
 
 
-def gradient(ssn: Session, subject: Job | SubJob, inside: HyperNode, purpose: str) -> list[list[HyperNode]]:
+def gradient(ssn: Session, subject: Job | SubJob, inside: TopologyDomain, purpose: str) -> list[list[TopologyDomain]]:
     """The hyper-nodes to try, group by group; names that do not exist are left out."""
     tree = ssn.hyper_nodes
     if isinstance(subject, Job):
@@ -220,7 +220,7 @@ def gradient(ssn: Session, subject: Job | SubJob, inside: HyperNode, purpose: st
         return [[inside]]
     found = []
     for group in groups:
-        known = [h for item in group if (h := item if type(item) is HyperNode else tree.get(item)) is not None]
+        known = [h for item in group if (h := item if type(item) is TopologyDomain else tree.get(item)) is not None]
         if known:
             found.append(known)
     return found

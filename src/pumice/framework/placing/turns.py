@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from pumice.framework.placing.remembered import Remembered
 from pumice.framework.placing.topology import ASKS as TOPOLOGY_ASKS
 from pumice.framework.placing.topology import place_by_topology, within
 from pumice.framework.placing.worksheet import ASKS as PLACING_ASKS
@@ -30,14 +31,22 @@ WAITS_FOR_RELEASE = "waits for resources that are being released"
 class Turns:
     """Queues take turns; in each, one job is visited. A queue that is not put back is done."""
 
-    def __init__(self, ssn: Session) -> None:
+    def __init__(self, ssn: Session, memory: Remembered | None = None) -> None:
+        """*memory*: who need not be visited."""
         self._ssn = ssn
         if "enqueue" not in ssn.actions:
             for waiting in list(ssn.state.unadmitted.values()):
                 ssn.state.set_phase(waiting, JobPhase.INQUEUE)
         backlog = ssn.orders.backlog()
         self._key = ssn.orders.job_key()
-        self._visits = {name: backlog.visit(name) for name in backlog.queues()}
+        if memory is None:
+            self._visits = {name: backlog.visit(name) for name in backlog.queues()}
+        else:
+            memory.catch_up(ssn, backlog)
+            visits = ((name, memory.visit(backlog, name)) for name in backlog.queues())
+            self._visits = {name: visit for name, visit in visits if visit is not None}
+            ssn.outcome.refusals.stand(memory.queues)
+            ssn.outcome.fit_errors.stand(memory.errors)
         self._queues = ssn.orders.queue_heap(ssn.queues[name] for name in self._visits)
         self._sheets: dict[str, Worksheet] = {}
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pumice.framework.placing.worksheet import Denied
+from pumice.framework.placing.remembered import Ground, InVain
+from pumice.framework.placing.worksheet import QueueDenied
 from pumice.framework.points import table as points
 from pumice.framework.session.nominations import held_by_others
 from pumice.framework.session.refusals import Refusal, Stage
@@ -27,19 +28,22 @@ def first_waiting(job: Job) -> Task | None:
     return next((t for t in job.with_status(S.PENDING).values() if not t.best_effort), None)
 
 
-def before_trying(ssn: Session, queue: Queue, job: Job, task: Task) -> Refusal | None:
+def before_trying(ssn: Session, queue: Queue, job: Job, task: Task) -> InVain | None:
     """Why the job need not be tried, as far as that is known without looking at nodes one by one."""
     error = ssn.search.chooser.known_hopeless(task)
     if error is not None:
-        return Refusal(Stage.NODES, error=error)
+        return InVain(Refusal(Stage.NODES, error=error), Ground.NODES, task)
     needed = ssn.needed_to_keep(job)
     if needed < 2:
-        return _denied(ssn, queue, job, task)
-    short = ssn.search.chooser.short_of(task, needed)
-    if short is not None:
-        room, error = short
-        return Refusal(Stage.READY, f"{room} of {needed} required tasks have a place", error=error, placed=room)
-    return _quota_short(ssn, queue, job, task, needed)
+        refusal = _denied(ssn, queue, job, task)
+    else:
+        short = ssn.search.chooser.short_of(task, needed)
+        if short is not None:
+            room, error = short
+            text = f"{room} of {needed} required tasks have a place"
+            return InVain(Refusal(Stage.READY, text, error=error, placed=room), Ground.ROOM, task, needed)
+        refusal = _quota_short(ssn, queue, job, task, needed)
+    return InVain(refusal, Ground.QUEUE, task) if refusal is not None else None
 
 
 def _denied(ssn: Session, queue: Queue, job: Job, task: Task) -> Refusal | None:
@@ -51,7 +55,7 @@ def _denied(ssn: Session, queue: Queue, job: Job, task: Task) -> Refusal | None:
     if verdict:
         return None
     refusal = Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
-    ssn.outcome.unfit(job, task, Denied(refusal, len(ssn.nodes)))
+    ssn.outcome.unfit(job, task, QueueDenied(refusal, len(ssn.nodes)))
     return refusal
 
 
@@ -80,7 +84,7 @@ def _quota_short(ssn: Session, queue: Queue, job: Job, task: Task, needed: int) 
     return Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may take {room} of {needed} such tasks")
 
 
-def after_trying(ssn: Session, queue: Queue, job: Job) -> Refusal | None:
+def after_trying(ssn: Session, queue: Queue, job: Job) -> InVain | None:
     """Why nothing of the class of the job's tasks can be placed for this queue now, if that is certain."""
     if len(job.with_status(S.PENDING)) <= job.pending_best_effort_count:
         return None  # all have a promised place
@@ -91,6 +95,7 @@ def after_trying(ssn: Session, queue: Queue, job: Job) -> Refusal | None:
         with held_by_others(ssn, queue, job):
             verdict = ssn.allocatable(queue, task)
         if not verdict:
-            return Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
+            refusal = Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
+            return InVain(refusal, Ground.QUEUE, task)
     error = ssn.search.chooser.hopeless(task)
-    return Refusal(Stage.NODES, error=error) if error is not None else None
+    return InVain(Refusal(Stage.NODES, error=error), Ground.NODES, task) if error is not None else None

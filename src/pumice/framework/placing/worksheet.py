@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.choose import Choice, FitError
+from pumice.engine.choose import FitError, NodeChoice
 from pumice.framework.placing.node_search import NodeSearch, rows_of
 from pumice.framework.points import table as t
 from pumice.framework.session.refusals import Refusal, Stage
@@ -52,7 +52,7 @@ class Worksheet:
         self.tasks, self.sub_jobs = fresh.tasks, fresh.sub_jobs
 
 
-class Denied(FitError):
+class QueueDenied(FitError):
     """A task that its queue may not take. It says nothing about nodes, so it does not keep equal tasks back."""
 
     __slots__ = ("_limits",)
@@ -112,7 +112,7 @@ def place_tasks(
         if not verdict:
             tasks.popleft()
             refusal = Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
-            ssn.outcome.unfit(job, task, Denied(refusal, len(ssn.nodes)))
+            ssn.outcome.unfit(job, task, QueueDenied(refusal, len(ssn.nodes)))
             ssn.outcome.refusals.add(job, refusal)
             continue
         if _failed_before(ssn, job, sub_job, task):
@@ -194,7 +194,7 @@ def nowhere(ssn: Session, said: Verdict) -> FitError:
     return FitError({reason_id(said.plugin, said.text, said.code): nodes}, nodes)
 
 
-def _apply(statement: Statement, task: Task, choice: Choice) -> str:
+def _apply(statement: Statement, task: Task, choice: NodeChoice) -> str:
     if choice.idle:
         return statement.allocate(task, choice.node)
     return statement.pipeline(task, choice.node)
@@ -261,7 +261,7 @@ def _unfit_tasks(ssn: Session, job: Job) -> list[Task]:
     errors = ssn.outcome.fit_errors.get(job.uid)
     if not errors:
         return []
-    return [job.tasks[uid] for uid, error in errors.items() if uid in job.tasks and not isinstance(error, Denied)]
+    return [job.tasks[uid] for uid, error in errors.items() if uid in job.tasks and not isinstance(error, QueueDenied)]
 
 
 def goes_on(ssn: Session, job: Job, sub_job: SubJob | None) -> bool:

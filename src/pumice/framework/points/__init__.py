@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pumice.framework.points.point import Form, Point
-from pumice.framework.points.rules import Failure, Rule
+from pumice.framework.points.rules import OnFailure, Rule
 from pumice.framework.points.table import FLAGS, POINTS
 
-__all__ = ["FLAGS", "POINTS", "Failure", "Form", "Point", "Rule"]
+__all__ = ["FLAGS", "POINTS", "Form", "OnFailure", "Point", "Rule"]

@@ -28,6 +28,8 @@ class Callback:
     minimum and from how many of its tasks have a place or ask for nothing."""
     room: Callable[..., int] | None = None
     """allocatable: how many equal tasks in a row the queue would take."""
+    stamp: Callable[..., Any] | None = None
+    """overused, allocatable: what the answers about a queue follow from, beside the class of a task."""
     lasting: bool = False
     """job_enqueueable: the key depends on nothing but the job, so it holds until the job changes."""
     sort_key: bool = False

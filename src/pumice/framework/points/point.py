@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
-from pumice.framework.points.rules import Failure, Rule
+from pumice.framework.points.rules import OnFailure, Rule
 from pumice.model.reason import Verdict
 
 P = ParamSpec("P")
@@ -36,6 +36,10 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
         "*needs(job)*: how many more tasks must be placed, at least, before the answer can be yes.",
     ),
     "room": ("Fn | None = None", "*room(queue, task)*: how many equal tasks in a row the queue would take."),
+    "stamp": (
+        "Fn | None = None",
+        "*stamp(queue)*: what its answers about a queue follow from, beside the class of a task.",
+    ),
     "profile": (
         "Fn | None = None",
         "*profile(job)*: with *admits*, whose tasks are never let go; only for a plugin that never abstains.",
@@ -57,7 +61,7 @@ class Point(Generic[P, R, A]):
     rule: Rule
     nobody: A
     """What holds when nobody answers."""
-    on_failure: Failure
+    on_failure: OnFailure
     go: str = ""
     signature: str = ""
     forms: tuple[int, ...] = ()
@@ -97,7 +101,7 @@ class Point(Generic[P, R, A]):
 
     def hint(self, part: str, rule: Rule, nobody: Any) -> Point[..., Any, Any]:
         """A point of its own for what callbacks of this one declare; one that fails is as if it were not declared."""
-        return Point(f"{self.name}.{part}", Form[..., Any], rule, nobody, Failure.ABSTAIN, flag=self.flag, part=part)
+        return Point(f"{self.name}.{part}", Form[..., Any], rule, nobody, OnFailure.ABSTAIN, flag=self.flag, part=part)
 
     @property
     def at(self) -> str:

@@ -288,12 +288,17 @@ class Registration:
     def add_scenario_generator_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("scenario_generator", name, fn)
 
-    def add_overused_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
-        self.add("overused", name, fn)
+    def add_overused_fn(self, name: str | Fn, fn: Fn | None = None, *, stamp: Fn | None = None) -> None:
+        """*stamp(queue)*: what its answers about a queue follow from, beside the class of a task."""
+        self.add("overused", name, fn, stamp=stamp)
 
-    def add_allocatable_fn(self, name: str | Fn, fn: Fn | None = None, *, room: Fn | None = None) -> None:
-        """*room(queue, task)*: how many equal tasks in a row the queue would take."""
-        self.add("allocatable", name, fn, room=room)
+    def add_allocatable_fn(
+        self, name: str | Fn, fn: Fn | None = None, *, room: Fn | None = None, stamp: Fn | None = None
+    ) -> None:
+        """*room(queue, task)*: how many equal tasks in a row the queue would take.
+        *stamp(queue)*: what its answers about a queue follow from, beside the class of a task.
+        """
+        self.add("allocatable", name, fn, room=room, stamp=stamp)
 
     def add_target_job_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("target_job", name, fn)

@@ -15,7 +15,7 @@ from pumice.errors import shown
 from pumice.framework.points.callback import Callback
 from pumice.framework.points.guard import FAILS, Failures
 from pumice.framework.points.point import Point
-from pumice.framework.points.rules import Failure
+from pumice.framework.points.rules import OnFailure
 from pumice.framework.points.table import BATCH_NODE_ORDER, BATCH_PREDICATE, NODE_ORDER, PREDICATE
 from pumice.model.node import Node
 from pumice.model.reason import Code, Unfit, reason_count, reason_id
@@ -35,7 +35,7 @@ def filter_of(point: Point[..., Any, Any], c: Callback, group: int) -> Filter:
         key=c.key,
         applies=c.applies,
         merge=point.rule.merge,
-        failed=0 if point.on_failure is Failure.ABSTAIN else reason_id(c.plugin, _failed(c.plugin), Code.ERROR),
+        failed=0 if point.on_failure is OnFailure.ABSTAIN else reason_id(c.plugin, _failed(c.plugin), Code.ERROR),
         amounts_only=c.amounts_only,
         static_key=c.static_key,
         course=c.course,
@@ -53,7 +53,7 @@ def scorer_of(point: Point[..., Any, Any], c: Callback) -> Scorer:
         applies=c.applies,
         normalize=c.normalize,
         merge=point.rule.merge,
-        failed=0.0 if point.on_failure is Failure.ABSTAIN else _DROPPED,
+        failed=0.0 if point.on_failure is OnFailure.ABSTAIN else _DROPPED,
         amounts_only=c.amounts_only,
         static_key=c.static_key,
     )
@@ -63,7 +63,7 @@ def _failed(plugin: str) -> str:
     return f"plugin {plugin} failed"
 
 
-class RowGuard:
+class PluginRows:
     """The engine's way into plugins. A hint that fails is as if it had not been declared."""
 
     def __init__(self, failures: Failures) -> None:

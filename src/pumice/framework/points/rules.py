@@ -25,14 +25,14 @@ Tiers: TypeAlias = Sequence[Sequence[Call]]
 """Guarded calls of one point, tier by tier."""
 
 
-class Failure(Enum):
+class OnFailure(Enum):
     """What a callback that fails does to the decision."""
 
     REJECT = "reject this candidate"
     ABSTAIN = "abstain"
 
 
-_R, _A = Failure.REJECT, Failure.ABSTAIN
+_R, _A = OnFailure.REJECT, OnFailure.ABSTAIN
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +45,7 @@ class Rule:
     """(plugin, what its author wrote) -> as the fold understands it; raises TypeError or ValueError."""
     fold: Callable[[Tiers, Any], Call]
     """(guarded calls, what holds when nobody answers) -> the point as one call."""
-    failed: Mapping[Failure, Callable[[str], Any]]
+    failed: Mapping[OnFailure, Callable[[str], Any]]
     """What a plugin that failed is taken to have said."""
     refuses: Callable[[str, Unfit], Any] | None = None
     """What a raised Unfit says; None where it is a failure like any other."""

@@ -38,7 +38,7 @@ from pumice.framework.points.rules import (
     VICTIMS,
     VICTIMS_OF_VOLCANO,
     VOTE,
-    Failure,
+    OnFailure,
 )
 from pumice.model.job import Job, SubJob
 from pumice.model.node import Node
@@ -49,7 +49,7 @@ from pumice.model.task import Task
 Said: TypeAlias = bool | Verdict | str | None
 Vote: TypeAlias = bool | Verdict | float | None
 Victims: TypeAlias = Sequence[Task] | tuple[Sequence[Task], Vote] | None
-REJECT, ABSTAIN = Failure.REJECT, Failure.ABSTAIN
+REJECT, ABSTAIN = OnFailure.REJECT, OnFailure.ABSTAIN
 _VICTIMS = ("victims_fold", VICTIMS_OF_VOLCANO)
 
 JOB_ORDER = Point(
@@ -679,6 +679,7 @@ OVERUSED = Point(
     go="OverusedFn",
     signature="(queue) -> bool",
     flag="enabledOverused",
+    hints=("stamp",),
     contract="Is the queue above its share?",
 )
 ALLOCATABLE = Point(
@@ -690,7 +691,7 @@ ALLOCATABLE = Point(
     go="AllocatableFn",
     signature="(queue, task) -> bool",
     flag="enabledAllocatable",
-    hints=("room",),
+    hints=("room", "stamp"),
     contract="May the queue take the task?",
 )
 TARGET_JOB: Point[[Sequence[Job]], Job | None, Job | None] = Point(
@@ -745,6 +746,8 @@ POINTS: Final[Mapping[str, Point[..., Any, Any]]] = {
 # What a callback declares beside its answer: small points of their own.
 MORE_NEEDED = JOB_READY.hint("needs", LARGEST, 1)
 ROOM = ALLOCATABLE.hint("room", LEAST, sys.maxsize)
+ALLOCATABLE_STAMP = ALLOCATABLE.hint("stamp", ALL_KEYS, ())
+OVERUSED_STAMP = OVERUSED.hint("stamp", ALL_KEYS, ())
 ENQUEUE_KEY = JOB_ENQUEUEABLE.hint("key", ALL_KEYS, ())
 PREEMPTIVE_KEY = PREEMPTIVE.hint("key", ALL_KEYS, ())
 

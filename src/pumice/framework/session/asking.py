@@ -12,7 +12,7 @@ from pumice.framework.points.point import A, P, Point
 from pumice.framework.points.rules import Rule
 from pumice.framework.points.sort_keys import compared, guarded_key, joined
 from pumice.framework.points.table import POINTS
-from pumice.framework.session.opened import Asked as Made
+from pumice.framework.session.opened import OpenedPoints as Made
 from pumice.framework.session.runtime import Runtime
 from pumice.model.node import Node
 from pumice.model.task import Task
@@ -26,7 +26,7 @@ STRICT = False
 """Tests set this: then an action can ask only what it declares. It costs a call per question."""
 
 
-class Asked(Generic[P, A]):
+class PointAttribute(Generic[P, A]):
     """A point as an attribute of the session: bound when it is first asked, a plain function from then on."""
 
     def __init__(self, point: Point[P, Any, A]) -> None:

@@ -8,9 +8,9 @@ plugin compares pairs instead, the order is made anew for each session.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Any
+from typing import Any, Final
 
 from pumice.framework.session.refusals import Refusal, Refusals
 from pumice.model.job import Job
@@ -21,6 +21,10 @@ Entry = tuple[Any, Job]
 Grouping = Callable[[Job], Hashable]
 
 
+MOST_CHANGES: Final = 10_000
+"""So many changes of groups are remembered for whoever follows them."""
+
+
 class Backlog:
     """Waiting jobs, by queue and group."""
 
@@ -28,6 +32,10 @@ class Backlog:
         self._groups: dict[str, dict[Hashable, list[Entry]]] = {}
         self._where: dict[str, tuple[str, Hashable, Any]] = {}
         self._signature: object = None
+        self.generation = 0
+        """How often the order was made anew."""
+        self.changes: list[tuple[str, Hashable]] = []
+        """Queue and group of every job that came or went since somebody last looked."""
 
     def stands(self, signature: object) -> bool:
         """Does the order still hold but for jobs that changed? If not, it is empty now and made anew of all jobs.
@@ -37,6 +45,8 @@ class Backlog:
         if signature is not None and signature == self._signature:
             return True
         self._groups, self._where = {}, {}
+        self.generation += 1
+        self.changes = []
         self._signature = signature
         return False
 
@@ -49,10 +59,15 @@ class Backlog:
             old = self._where.pop(uid, None)
             if old is not None:
                 self._remove(*old)
+                self.changes.append(old[:2])
             if waits(job):
                 place = (job.queue, group(job), key(job))
+                self.changes.append(place[:2])
                 self._where[uid] = place
                 insort(self._groups.setdefault(job.queue, {}).setdefault(place[1], []), (place[2], job))
+        if len(self.changes) > MOST_CHANGES:  # nobody looks
+            self.generation += 1
+            self.changes = []
 
     def forget(self) -> None:
         """Have the order made anew by the next `sync`."""
@@ -70,9 +85,15 @@ class Backlog:
         """The queues in which jobs wait."""
         return [name for name, groups in self._groups.items() if groups]
 
-    def visit(self, queue: str) -> Visit:
-        """The jobs of a queue, to be taken in order."""
+    def groups(self, queue: str) -> int:
+        """How many groups wait in a queue."""
+        return len(self._groups.get(queue, ()))
+
+    def visit(self, queue: str, without: Container[Hashable] = ()) -> Visit:
+        """The jobs of a queue, to be taken in order; those of some groups left out."""
         groups = self._groups.get(queue, {})
+        if without:
+            groups = {group: entries for group, entries in groups.items() if group not in without}
         return Visit(queue, list(groups), list(groups.values()))
 
     def group_of(self, job: Job) -> Hashable:
@@ -166,6 +187,11 @@ class Visit:
         """Are all waiting tasks of the job that was taken last of one class, for the first time in this visit?"""
         group, _ = self.last
         return group >= 0 and not isinstance(self._keys[group], str)
+
+    def whole_group(self) -> tuple[Hashable, list[Entry]] | None:
+        """The group of the job that was taken last, if that was its first job."""
+        group, place = self.last
+        return (self._keys[group], list(self._groups[group])) if group >= 0 and place == 0 else None
 
     def push(self, key: Any, job: Job) -> None:
         """Put a job back that was served and wants more."""

@@ -81,19 +81,17 @@ def _waits(task: Task) -> bool:
 @contextmanager
 def held_by_others(ssn: Session, queue: Queue, job: Job) -> Iterator[None]:
     """Within the block room that is held for other jobs of the queue counts as the queue's, as it does on its nodes."""
-    others = [t for t, _ in ssn.state.rooms.values() if t.job is not job and t.job.queue == queue.name]
-    others = [t for t in others if t.status is TaskStatus.PENDING]
-    ssn.state.count_in_queue(queue, others, 1)
-    try:
+    with ssn.state.also_held(queue, ssn.state.held_for_others(queue, job)):
         yield
-    finally:
-        ssn.state.count_in_queue(queue, others, -1)
 
 
 def that_give_way(ssn: Session, queue: Queue, job: Job) -> list[Task]:
-    """The tasks whose held room is free to the job: it comes before them, and nobody of it was evicted for them."""
+    """The tasks whose held room is free to the job: it comes before them, and nobody of it was evicted for them.
+
+    Nobody's, where no node has idle room for any of its waiting tasks, held or not: nothing of it could start.
+    """
     rooms, nominations = ssn.state.rooms, ssn.runtime.nominations
-    if not rooms:
+    if not rooms or not _finds_idle_room(ssn, job):
         return []
     less = ssn.orders.job_less()
     first: dict[str, bool] = {}
@@ -108,6 +106,21 @@ def that_give_way(ssn: Session, queue: Queue, job: Job) -> list[Task]:
         if first[name] and (name != queue.name or less(job, other)):
             found.append(task)
     return found
+
+
+def _finds_idle_room(ssn: Session, job: Job) -> bool:
+    """Has any node idle room for one of the job's waiting tasks, whoever it is held for? Filters aside."""
+    table = ssn.state.table
+    idle = table.idle[:, : table.size]
+    for klass in {t.klass.id: t.klass for t in job.with_status(TaskStatus.PENDING).values()}.values():
+        found = table.valid[: table.size]
+        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+            found = found & (idle[d] >= v)
+            if not found.any():
+                break
+        else:
+            return True
+    return False
 
 
 def spared(ssn: Session, job: Job) -> bool:

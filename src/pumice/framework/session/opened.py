@@ -41,7 +41,7 @@ class PluginEntry:
 
 
 @dataclass(slots=True)
-class Asked:
+class OpenedPoints:
     """What was made of the registrations: who is asked at each point, and each point as one call."""
 
     chains: dict[str, list[list[Callback]]] = field(default_factory=dict)
@@ -58,4 +58,4 @@ class Opened:
     failures: Failures
     search: Search
     registered: dict[str, dict[str, list[Callback]]]
-    asked: Asked
+    asked: OpenedPoints

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pumice.engine.choose import FitError
+from pumice.framework.session.fit_errors import FitErrors
 from pumice.framework.session.phases import status_of
 from pumice.framework.session.refusals import Refusal, Refusals, Stage
 from pumice.framework.session.runtime import Runtime
@@ -31,7 +32,7 @@ class Outcome:
         self.promises: list[Operation] = []
         """Committed places on room that is being released."""
         self.refusals = Refusals()
-        self.fit_errors: dict[str, dict[str, FitError]] = {}
+        self.fit_errors = FitErrors()
         """Job -> task -> why it fits nowhere."""
         self.conditions: dict[str, list[dict[str, str]]] = {}
 
@@ -48,7 +49,7 @@ class Outcome:
     def unfit(self, job: Job, task: Task, error: FitError) -> None:
         """Remember why a task fits nowhere, and in which state of the nodes."""
         error.at = self._state.table.touched.position
-        self.fit_errors.setdefault(job.uid, {})[task.uid] = error
+        self.fit_errors.of(job.uid)[task.uid] = error
 
     def set_condition(self, job: Job, kind: str, status: str, reason: ReasonCode, message: str) -> None:
         """Write a condition of a job's PodGroup when the session closes."""
@@ -82,7 +83,7 @@ class Outcome:
 
     def release(self) -> None:
         """Let go of everything that leads back to the session."""
-        self.kept, self.promises, self.fit_errors, self.refusals = [], [], {}, Refusals()
+        self.kept, self.promises, self.fit_errors, self.refusals = [], [], FitErrors(), Refusals()
 
 
 def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:

@@ -12,7 +12,7 @@ from pumice.engine.rows import NodeRows
 from pumice.framework.points import table as t
 from pumice.framework.points.guard import guarded
 from pumice.framework.points.point import Point
-from pumice.framework.session.asking import Asked, Asking
+from pumice.framework.session.asking import Asking, PointAttribute
 from pumice.framework.session.budgets import Budgets
 from pumice.framework.session.search import Search
 from pumice.model.codes import ReasonCode
@@ -42,45 +42,45 @@ class Questions(Asking):
         """The tree of hyper-nodes."""
         raise NotImplementedError
 
-    job_order = Asked(t.JOB_ORDER)
-    task_order = Asked(t.TASK_ORDER)
-    queue_order = Asked(t.QUEUE_ORDER)
-    victim_queue_order = Asked(t.VICTIM_QUEUE_ORDER)
-    sub_job_order = Asked(t.SUB_JOB_ORDER)
-    cluster_order = Asked(t.CLUSTER_ORDER)
-    pre_predicate = Asked(t.PRE_PREDICATE)
-    hyper_node_order = Asked(t.HYPER_NODE_ORDER)
-    hyper_node_gradient_for_job = Asked(t.HYPER_NODE_GRADIENT_FOR_JOB)
-    hyper_node_gradient_for_sub_job = Asked(t.HYPER_NODE_GRADIENT_FOR_SUB_JOB)
-    gpu_order = Asked(t.GPU_ORDER)
-    node_pre_order = Asked(t.NODE_PRE_ORDER)
-    subset_nodes = Asked(t.SUBSET_NODES)
-    job_ready = Asked(t.JOB_READY)
-    job_pipelined = Asked(t.JOB_PIPELINED)
-    job_enqueueable = Asked(t.JOB_ENQUEUEABLE)
-    job_enqueued = Asked(t.JOB_ENQUEUED)
-    job_starving = Asked(t.JOB_STARVING)
-    victim_filter = Asked(t.VICTIM_FILTER)
-    scenario_validator = Asked(t.SCENARIO_VALIDATOR)
-    queue_claim_order = Asked(t.QUEUE_CLAIM_ORDER)
-    sub_group_order = Asked(t.SUB_GROUP_ORDER)
-    can_reclaim_resources = Asked(t.CAN_RECLAIM_RESOURCES)
-    job_within_capacity = Asked(t.JOB_WITHIN_CAPACITY)
-    job_within_quota = Asked(t.JOB_WITHIN_QUOTA)
-    task_within_capacity = Asked(t.TASK_WITHIN_CAPACITY)
-    victim_invariant_pre_predicate = Asked(t.VICTIM_INVARIANT_PRE_PREDICATE)
-    reclaim_victim_filter = Asked(t.RECLAIM_VICTIM_FILTER)
-    preempt_victim_filter = Asked(t.PREEMPT_VICTIM_FILTER)
-    reclaim_scenario_validator = Asked(t.RECLAIM_SCENARIO_VALIDATOR)
-    preempt_scenario_validator = Asked(t.PREEMPT_SCENARIO_VALIDATOR)
-    on_job_solution_start = Asked(t.ON_JOB_SOLUTION_START)
-    scenario_generator = Asked(t.SCENARIO_GENERATOR)
-    overused = Asked(t.OVERUSED)
-    allocatable = Asked(t.ALLOCATABLE)
-    target_job = Asked(t.TARGET_JOB)
-    reserved_nodes = Asked(t.RESERVED_NODES)
-    pre_job_allocation = Asked(t.PRE_JOB_ALLOCATION)
-    bind_request_mutate = Asked(t.BIND_REQUEST_MUTATE)
+    job_order = PointAttribute(t.JOB_ORDER)
+    task_order = PointAttribute(t.TASK_ORDER)
+    queue_order = PointAttribute(t.QUEUE_ORDER)
+    victim_queue_order = PointAttribute(t.VICTIM_QUEUE_ORDER)
+    sub_job_order = PointAttribute(t.SUB_JOB_ORDER)
+    cluster_order = PointAttribute(t.CLUSTER_ORDER)
+    pre_predicate = PointAttribute(t.PRE_PREDICATE)
+    hyper_node_order = PointAttribute(t.HYPER_NODE_ORDER)
+    hyper_node_gradient_for_job = PointAttribute(t.HYPER_NODE_GRADIENT_FOR_JOB)
+    hyper_node_gradient_for_sub_job = PointAttribute(t.HYPER_NODE_GRADIENT_FOR_SUB_JOB)
+    gpu_order = PointAttribute(t.GPU_ORDER)
+    node_pre_order = PointAttribute(t.NODE_PRE_ORDER)
+    subset_nodes = PointAttribute(t.SUBSET_NODES)
+    job_ready = PointAttribute(t.JOB_READY)
+    job_pipelined = PointAttribute(t.JOB_PIPELINED)
+    job_enqueueable = PointAttribute(t.JOB_ENQUEUEABLE)
+    job_enqueued = PointAttribute(t.JOB_ENQUEUED)
+    job_starving = PointAttribute(t.JOB_STARVING)
+    victim_filter = PointAttribute(t.VICTIM_FILTER)
+    scenario_validator = PointAttribute(t.SCENARIO_VALIDATOR)
+    queue_claim_order = PointAttribute(t.QUEUE_CLAIM_ORDER)
+    sub_group_order = PointAttribute(t.SUB_GROUP_ORDER)
+    can_reclaim_resources = PointAttribute(t.CAN_RECLAIM_RESOURCES)
+    job_within_capacity = PointAttribute(t.JOB_WITHIN_CAPACITY)
+    job_within_quota = PointAttribute(t.JOB_WITHIN_QUOTA)
+    task_within_capacity = PointAttribute(t.TASK_WITHIN_CAPACITY)
+    victim_invariant_pre_predicate = PointAttribute(t.VICTIM_INVARIANT_PRE_PREDICATE)
+    reclaim_victim_filter = PointAttribute(t.RECLAIM_VICTIM_FILTER)
+    preempt_victim_filter = PointAttribute(t.PREEMPT_VICTIM_FILTER)
+    reclaim_scenario_validator = PointAttribute(t.RECLAIM_SCENARIO_VALIDATOR)
+    preempt_scenario_validator = PointAttribute(t.PREEMPT_SCENARIO_VALIDATOR)
+    on_job_solution_start = PointAttribute(t.ON_JOB_SOLUTION_START)
+    scenario_generator = PointAttribute(t.SCENARIO_GENERATOR)
+    overused = PointAttribute(t.OVERUSED)
+    allocatable = PointAttribute(t.ALLOCATABLE)
+    target_job = PointAttribute(t.TARGET_JOB)
+    reserved_nodes = PointAttribute(t.RESERVED_NODES)
+    pre_job_allocation = PointAttribute(t.PRE_JOB_ALLOCATION)
+    bind_request_mutate = PointAttribute(t.BIND_REQUEST_MUTATE)
 
     # -- nodes ------------------------------------------------------------------------------------------------------
     def predicate(self, task: Task, node: Node) -> None:
@@ -151,7 +151,7 @@ class Questions(Asking):
         """May the sub-job wait? Jobs without policies are asked as a whole."""
         return self.job_pipelined(job) if sub_job is None else self.ask(t.SUB_JOB_PIPELINED, sub_job)
 
-    more_needed = Asked(t.MORE_NEEDED)
+    more_needed = PointAttribute(t.MORE_NEEDED)
 
     def needed_to_keep(self, job: Job) -> int:
         """How many more tasks must be placed, at least, before anything of the job is kept; 1 when nobody can say.
@@ -163,7 +163,7 @@ class Questions(Asking):
             return 1
         return int(self.more_needed(job))
 
-    enqueue_key = Asked(t.ENQUEUE_KEY)
+    enqueue_key = PointAttribute(t.ENQUEUE_KEY)
 
     def enqueue_keys_last(self) -> bool:
         """Do the `enqueue_key`s of jobs hold until the jobs change?"""
@@ -173,6 +173,10 @@ class Questions(Asking):
     def allocatable_by_class(self) -> bool:
         """Does `allocatable` depend on nothing but the queue and the class of a task?"""
         return all(c.room is not None for tier in self.chain(t.ALLOCATABLE.name) for c in tier)
+
+    def stamps_at(self, point: Point[..., Any, Any]) -> list[Callable[..., Any] | None]:
+        """What plugins declared their answers about a queue to follow from; None where one did not say."""
+        return [c.stamp for tier in self.chain(point.name) for c in tier]
 
     def allocatable_room(self, queue: Queue, task: Task, wanted: int) -> int:
         """How many equal tasks in a row the queue would take, up to *wanted*; 0 when somebody cannot say."""

@@ -54,6 +54,11 @@ class Runtime:
     opened: tuple[object, object, Opened] | None = None
     """What the last session left to the next one, with the state and the configuration that it had."""
 
+    remembered: Any = None
+    """Waiting jobs that are known to be in vain (`framework/placing/remembered.py`)."""
+    standing: Any = None
+    """What the last cycle found out, where it decided nothing (`scheduler/standstill.py`)."""
+
     def take_opened(self, state: object, assembly: object) -> Opened | None:
         """What the last session left, if it was on the same state under the same configuration; it can be had once."""
         known, self.opened = self.opened, None
@@ -76,4 +81,6 @@ class Runtime:
         self.admissions = Backlog()
         self.orders = {}
         self.opened = None
+        self.standing = None
+        self.remembered = None
         self.key_kinds.clear()

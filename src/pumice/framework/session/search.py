@@ -12,7 +12,7 @@ from pumice.engine.evaluate import Evaluator
 from pumice.engine.rows import NodeRows
 from pumice.engine.views import Filter, Floats, Scorer
 from pumice.framework.points import table as t
-from pumice.framework.points.rows import RowGuard, filter_of, scorer_of
+from pumice.framework.points.rows import PluginRows, filter_of, scorer_of
 from pumice.model.node import Node
 from pumice.model.reason import Reason, reason_of
 from pumice.model.task import Task
@@ -88,7 +88,7 @@ class Search:
             filters,
             scorers,
             cache,
-            RowGuard(ssn.failures),
+            PluginRows(ssn.failures),
             unopposed=t.PREDICATE.nobody or t.BATCH_PREDICATE.nobody,
             unscored=t.NODE_ORDER.nobody + t.BATCH_NODE_ORDER.nobody,
         )

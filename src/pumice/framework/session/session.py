@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from pumice.engine.hypernodes import HyperNode, HyperNodeTree, tree_of
+from pumice.engine.hypernodes import HyperNodeTree, TopologyDomain, tree_of
 from pumice.engine.scope import Scope
 from pumice.errors import PluginError, PluginLoadError, UnknownName, shown
 from pumice.framework.arguments import Arguments
@@ -78,19 +78,22 @@ class Session(Registration, Questions):
         environment: Mapping[str, Any] | None = None,
         unasked: frozenset[str] = frozenset(),
         stands: Opened | None = None,
+        thorough: bool = False,
     ) -> None:
         """*unasked*: the points that no action asks, so that whoever registers there is told. *stands*: what an
-        earlier session on the same state, of the same tiers, left to this one.
+        earlier session on the same state, of the same tiers, left to this one. *thorough*: everybody who waits is
+        looked at, also who is known to wait in vain.
         """
         self.state = state
         self.compat = compat
         self.runtime = runtime if runtime is not None else Runtime()
         self.shard = shard
+        self.thorough = thorough
         self.environment = environment or {}
         """What a plugin may know beside the cluster's objects: node usage, enabled features."""
         self.actions = tuple(actions)
         self.signature = signature
-        self.domain: HyperNode | None = None
+        self.domain: TopologyDomain | None = None
         """The hyper-node in which nodes are being looked for; None: everywhere."""
         self.simulates = False
         """Are queues asked for the sums alone, whatever their state? So in the dry runs of Volcano's preempt."""
@@ -424,6 +427,15 @@ class Session(Registration, Questions):
         search, self.search = self.search, Search(self)
         search.rest()
         return Opened(self._tiers, self.failures, search, self._registered, self._asked())
+
+    @property
+    def steady(self) -> bool:
+        """Would the plugins of this session give the same cluster the same answers again?"""
+        return all(
+            entry.left is not None and entry.left.lasts and vars(type(entry.plugin)).get("steady", False)
+            for tier in self._tiers or ()
+            for entry in tier
+        )
 
     def retire(self) -> None:
         """Let go of everything that leads back here, so that a session that is over needs no garbage collector.

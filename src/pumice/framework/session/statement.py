@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 S = TaskStatus
 
 
-class Kind(Enum):
+class OperationKind(Enum):
     """What an operation did."""
 
     ALLOCATE = "allocate"
@@ -33,7 +33,7 @@ class Kind(Enum):
 
 
 ASKS = (BIND_REQUEST_MUTATE, GPU_ORDER)
-PLACED = {Kind.ALLOCATE: S.ALLOCATED, Kind.PIPELINE: S.PIPELINED}
+PLACED = {OperationKind.ALLOCATE: S.ALLOCATED, OperationKind.PIPELINE: S.PIPELINED}
 """The status that a placing operation gives a task."""
 
 
@@ -41,7 +41,7 @@ PLACED = {Kind.ALLOCATE: S.ALLOCATED, Kind.PIPELINE: S.PIPELINED}
 class Operation:
     """One applied operation with what it takes to undo it."""
 
-    kind: Kind
+    kind: OperationKind
     task: Task
     node: Node
     before: TaskStatus
@@ -69,13 +69,13 @@ class Statement:
     # -- doing ----------------------------------------------------------------------------------------------------
     def allocate(self, task: Task, node: Node) -> str:
         """Give a pending task its place; the text of a handler's objection (then nothing changed), or nothing."""
-        return self._place(Kind.ALLOCATE, task, node, S.ALLOCATED, False)
+        return self._place(OperationKind.ALLOCATE, task, node, S.ALLOCATED, False)
 
     def pipeline(self, task: Task, node: Node, evicted: bool = False) -> str:
         """Promise a pending task room that is being released; an objection as in `allocate`."""
-        return self._place(Kind.PIPELINE, task, node, S.PIPELINED, evicted)
+        return self._place(OperationKind.PIPELINE, task, node, S.PIPELINED, evicted)
 
-    def _place(self, kind: Kind, task: Task, node: Node, status: TaskStatus, evicted: bool) -> str:
+    def _place(self, kind: OperationKind, task: Task, node: Node, status: TaskStatus, evicted: bool) -> str:
         ssn = self._ssn
         before = task.status
         gpus = task.klass.gpu is not None and status is S.ALLOCATED
@@ -102,7 +102,7 @@ class Statement:
         ssn.state.place_many(tasks, nodes, S.ALLOCATED)
         ssn.handlers.allocated_many(tasks)
         self.operations.extend(
-            Operation(Kind.ALLOCATE, task, node, S.PENDING) for task, node in zip(tasks, nodes, strict=True)
+            Operation(OperationKind.ALLOCATE, task, node, S.PENDING) for task, node in zip(tasks, nodes, strict=True)
         )
         return len(tasks)
 
@@ -114,7 +114,7 @@ class Statement:
         self._ssn.state.move(task, S.RELEASING, node, evicted=True)
         self._ssn.budgets.count(task, 1)
         self._ssn.handlers.deallocated(task)
-        self.operations.append(Operation(Kind.EVICT, task, node, before, reason=reason, for_task=for_task))
+        self.operations.append(Operation(OperationKind.EVICT, task, node, before, reason=reason, for_task=for_task))
 
     # -- undoing --------------------------------------------------------------------------------------------------
     def checkpoint(self) -> int:
@@ -152,7 +152,7 @@ class Statement:
 
     def _undo(self, op: Operation) -> None:
         ssn = self._ssn
-        if op.kind is Kind.EVICT:
+        if op.kind is OperationKind.EVICT:
             before = S.RUNNING if ssn.compat.undone_evictions else op.before
             ssn.state.move(op.task, before, op.node)
             ssn.budgets.count(op.task, -1)
@@ -170,7 +170,7 @@ class Statement:
     def replay(self, saved: Sequence[Operation]) -> bool:
         """Do again what was done and undone; False, with this statement undone, if somebody objects now."""
         for op in saved:
-            if op.kind is Kind.EVICT:
+            if op.kind is OperationKind.EVICT:
                 self.evict(op.task, op.reason, op.for_task)
             elif self._place(op.kind, op.task, op.node, PLACED[op.kind], op.evicted):
                 self.discard()
@@ -179,11 +179,11 @@ class Statement:
 
     def promises(self) -> int:
         """How many tasks it promised a place."""
-        return sum(1 for op in self.operations if op.kind is Kind.PIPELINE)
+        return sum(1 for op in self.operations if op.kind is OperationKind.PIPELINE)
 
     def has_evictions(self) -> bool:
         """Does it evict anybody?"""
-        return any(op.kind is Kind.EVICT for op in self.operations)
+        return any(op.kind is OperationKind.EVICT for op in self.operations)
 
     def commit(self) -> bool:
         """Turn the log into intents: placements become binding, evictions are final for this session.
@@ -201,11 +201,11 @@ class Statement:
         operations, self.operations = self.operations, []
         if len(operations) > 1 and not prepared and self._bind_together(operations):
             return True
-        freed = {op.task.job_key for op in operations if op.kind is Kind.EVICT}
+        freed = {op.task.job_key for op in operations if op.kind is OperationKind.EVICT}
         for op in operations:
-            if op.kind is Kind.ALLOCATE:
+            if op.kind is OperationKind.ALLOCATE:
                 self._bind(op, prepared.get(op.task.uid, ()))
-            elif op.kind is Kind.EVICT:
+            elif op.kind is OperationKind.EVICT:
                 self._evicted(op)
             else:
                 ssn.outcome.promises.append(op)
@@ -221,7 +221,8 @@ class Statement:
         if job is None or ssn.binds.binders or ssn.anybody(BIND_REQUEST_MUTATE):
             return False
         if any(
-            op.kind is not Kind.ALLOCATE or op.task.job is not job or op.task.sub_job is not None for op in operations
+            op.kind is not OperationKind.ALLOCATE or op.task.job is not job or op.task.sub_job is not None
+            for op in operations
         ):
             return False
         ssn.state.confirm_many([op.task for op in operations])

@@ -14,8 +14,8 @@ from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.planning.bisection import smallest
 from pumice.sim.planning.formula import Waits, demanded, erlang_c
-from pumice.sim.planning.variants import Failure, Variant, groups_of, nodes_of, units_of, with_load, with_nodes
-from pumice.sim.scenario import Scenario, read_scenario
+from pumice.sim.planning.variants import NodeFailure, Variant, groups_of, nodes_of, units_of, with_load, with_nodes
+from pumice.sim.scenario import SimScenario, read_scenario
 
 CATALOGUE = catalogue_of(default_registry())
 TEXT = """\
@@ -27,7 +27,7 @@ workload:
 """
 
 
-def scenario(path: Path, count: int = 3, more: str = "") -> Scenario:
+def scenario(path: Path, count: int = 3, more: str = "") -> SimScenario:
     (path / "s.yaml").write_text(TEXT % count + more)
     return read_scenario(path / "s.yaml", CATALOGUE)
 
@@ -120,7 +120,7 @@ def test_more_load_keeps_the_jobs_and_brings_them_sooner(tmp_path: Path) -> None
 
 def test_who_fails_is_drawn_by_the_seed_and_only_of_its_group(tmp_path: Path) -> None:
     read = scenario(tmp_path, 9)
-    failure = Failure(4, "a100", 60.0)
+    failure = NodeFailure(4, "a100", 60.0)
     drawn = [failure.nodes(read, seed) for seed in range(20)]
     assert drawn == [failure.nodes(read, seed) for seed in range(20)]
     assert len(set(drawn)) > 10
@@ -128,7 +128,7 @@ def test_who_fails_is_drawn_by_the_seed_and_only_of_its_group(tmp_path: Path) ->
     [planned] = Variant(failure=failure).of(read, 3).setting.faults.planned
     assert (planned.nodes, planned.time) == (drawn[3], 60.0)
     with pytest.raises(InvalidInput, match="has 9 nodes, so 10 cannot fail"):
-        Failure(10, "a100", 1.0).nodes(read, 0)
+        NodeFailure(10, "a100", 1.0).nodes(read, 0)
 
 
 def test_what_cannot_be_changed_is_refused_with_what_is_in_the_way(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from simulated_runs import fifo, play, shortest_first, workload
 
 from pumice.errors import InvalidInput
 from pumice.sim.report import html
-from pumice.sim.results import JobRecord, NodeRecord, PodRecord, Reason, RunRecord, compare
+from pumice.sim.results import JobRecord, NodeRecord, PodRecord, RecordedReason, RunRecord, compare
 from pumice.sim.results.comparison import Comparison
 
 _VOID = {"meta", "br", "hr", "img", "path", "line"}
@@ -112,7 +112,13 @@ def test_the_same_records_give_the_same_page(runs: list[RunRecord]) -> None:
 def test_names_are_shown_and_never_run() -> None:
     evil = '<script>alert("x")</script>&"\''
     job = JobRecord(
-        name=evil, queue=evil, user=evil, submit=0, gpus=1, outcome="pending", reasons=(Reason(text=evil, plugin=evil),)
+        name=evil,
+        queue=evil,
+        user=evil,
+        submit=0,
+        gpus=1,
+        outcome="pending",
+        reasons=(RecordedReason(text=evil, plugin=evil),),
     )
     ran = JobRecord(name="ran", queue=evil, submit=0, start=1, end=2, gpus=1, outcome="completed")
     pod = PodRecord(job=ran.key, name=evil, node=evil, start=1, end=2, gpu_milli=1000)

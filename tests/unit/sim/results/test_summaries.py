@@ -17,7 +17,7 @@ from pumice.sim.results import (
     NodeRecord,
     PodRecord,
     QueueRecord,
-    Reason,
+    RecordedReason,
     RunRecord,
     Sample,
     jain,
@@ -72,7 +72,7 @@ def test_figures_of_a_run_done_by_hand() -> None:
 
 
 def test_jobs_that_are_not_done_count_until_the_end_of_the_run() -> None:
-    why = (Reason(text="no room", plugin="predicates"), Reason(text="no room", plugin="predicates"))
+    why = (RecordedReason(text="no room", plugin="predicates"), RecordedReason(text="no room", plugin="predicates"))
     run = RunRecord(
         name="r",
         horizon=50,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,10 +26,10 @@ from pumice.sim.scenario import read_scenario
 from pumice.sim.tuning import Tuning, tune
 from pumice.sim.tuning.evaluations import Wish, weighted
 from pumice.sim.tuning.knobs import Candidate, Knob, Point
-from pumice.sim.tuning.objectives import Wanted
+from pumice.sim.tuning.objectives import Objectives
 from pumice.sim.tuning.occasions import Occasion, Split, by_seed
 from pumice.sim.tuning.racing import Race
-from pumice.sim.tuning.told import Told, queue_manifests
+from pumice.sim.tuning.told import TuningAccount, queue_manifests
 
 CATALOGUE = catalogue_of(default_registry())
 KNOBS = [
@@ -36,7 +37,7 @@ KNOBS = [
     Knob("f", "argument", "overcommit", "f", 1, 3, False),
 ]
 GENERATOR = "{name: g, queue: a, arrivals: {every: 1m, count: 1}, duration: 1m}"
-WANTED = Wanted((metric("wait.mean"),), None)
+WANTED = Objectives((metric("wait.mean"),), None)
 
 
 @cache
@@ -94,17 +95,18 @@ def noise(one: Candidate, occasion: Occasion, salt: object, spread: float) -> fl
 
 
 def tuned(
-    waits: Waits, *, seed: int = 0, wanted: Wanted = WANTED, runs: int = 80, split: Split | None = None
+    waits: Waits, *, seed: int = 0, wanted: Objectives = WANTED, runs: int = 80, split: Split | None = None
 ) -> Tuning:
     return tune(KNOBS, make, BASE, split or by_seed(range(1, 25)), wanted, Made(waits), runs=runs, seed=seed)
 
 
+def by_chance(salt: int, one: Any, on: Any) -> tuple[float, float]:
+    return 600 * noise(one, on, salt, 0.3), 600.0
+
+
 def test_where_only_chance_differs_nothing_is_recommended() -> None:
     """Forty spaces that do nothing: every value gives other runs, and none is better."""
-    silent = sum(
-        not tuned(lambda one, on, salt=salt: (600 * noise(one, on, salt, 0.3), 600.0), seed=salt).recommended
-        for salt in range(40)
-    )
+    silent = sum(not tuned(partial(by_chance, salt), seed=salt).recommended for salt in range(40))
     assert silent >= 36
 
 
@@ -153,7 +155,7 @@ def test_a_queue_that_would_lose_stops_a_recommendation() -> None:
     free = tuned(robbing)
     assert free.recommended
     assert free.losses["b"] == pytest.approx(0.3)
-    bound = tuned(robbing, wanted=Wanted(WANTED.figures, 0.05))
+    bound = tuned(robbing, wanted=Objectives(WANTED.figures, 0.05))
     assert bound.winner is None or dict(bound.winner.point).get("w", 1) <= 3
 
 
@@ -166,7 +168,7 @@ def test_a_queue_that_loses_only_on_the_days_held_out_stops_it_too() -> None:
         lost = on.number in late and dict(one.point).get("w", 1) > 1
         return wait, 900.0 if lost else 600.0
 
-    found = tuned(turning, wanted=Wanted(WANTED.figures, 0.05), split=split)
+    found = tuned(turning, wanted=Objectives(WANTED.figures, 0.05), split=split)
     assert not found.recommended
     assert "b by 50 %" in found.why_not
 
@@ -184,14 +186,14 @@ def test_what_helps_only_in_the_search_is_not_recommended() -> None:
 
 
 def test_of_several_figures_the_first_must_gain_and_no_other_may_lose() -> None:
-    wanted = Wanted((metric("wait.mean"), metric("wait.p50")), None)
+    wanted = Objectives((metric("wait.mean"), metric("wait.p50")), None)
     assert tuned(planted, wanted=wanted).recommended
 
     def trading(one: Candidate, on: Occasion) -> tuple[float, float]:
         wait, _ = planted(one, on)
         return wait, 7000.0 if one.key == BASE.key else 9000.0  # the lower is the median, the higher the 99 %
 
-    found = tuned(trading, wanted=Wanted((metric("wait.p50"), metric("wait.p99")), None))
+    found = tuned(trading, wanted=Objectives((metric("wait.p50"), metric("wait.p99")), None))
     assert not found.recommended
     assert "worse: wait.p99" in found.why_not
 
@@ -224,7 +226,7 @@ def test_weights_of_queues_are_part_of_what_is_told() -> None:
     winner = Candidate(BASE.conf, (("research", 6),), (("queues.research.weight", 6),))
     knob = Knob("queues.research.weight", "queue", "research", low=1, high=8)
     tuning = Tuning(Race(), (), winner, None, {}, "not tried")
-    told = Told(tuning, (knob,), BASE, {"research": 2}, by_seed(range(9)), WANTED, 0)
+    told = TuningAccount(tuning, (knob,), BASE, {"research": 2}, by_seed(range(9)), WANTED, 0)
     assert told.diff()[-3:] == [" research:", "-  weight: 2", "+  weight: 6"]
     assert told.changes() == [("queues.research.weight", "2", "6", "1..8")]
     [queue] = yaml.safe_load_all(queue_manifests(winner.weights))

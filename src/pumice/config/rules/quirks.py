@@ -1,0 +1,146 @@
+"""Traps of single plugins: what each needs beside it, or does otherwise than one expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pumice.config.catalogue import Catalogue
+from pumice.config.findings import Hit, Severity
+from pumice.config.rules.chains import EVICTING
+from pumice.config.schema import SchedulerConf
+
+
+def numa_never_evicts(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """numa-aware stands beside actions that evict, which never do so for CPUs of one NUMA node."""
+    evicting = [action for action in conf.actions if action in EVICTING]
+    for listed in conf.listed():
+        if listed.plugin.name == "numa-aware" and evicting:
+            yield Hit(
+                Severity.INFO,
+                listed.path,
+                f"{evicting[0]} evicts nobody on nodes that lack CPUs in the right NUMA nodes, here as in Volcano",
+                "Give pods that need a NUMA policy nodes of their own, or enough of them.",
+            )
+
+
+_SWITCHES: Final = tuple(f"deviceshare.{name}Enable" for name in ("VGPU", "GPUSharing", "GPUNumber"))
+
+
+def deviceshare_shares_nothing(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """deviceshare has no switch on, or a policy for nodes that has no weight."""
+    for listed in conf.listed():
+        if listed.plugin.name != "deviceshare":
+            continue
+        arguments = listed.plugin.arguments
+        if not any(arguments.get(switch) not in (None, False, "false", 0) for switch in _SWITCHES):
+            yield Hit(
+                Severity.WARNING,
+                listed.path,
+                "no switch of deviceshare is on, so it does nothing",
+                f"Set one of {', '.join(_SWITCHES)}.",
+            )
+        elif arguments.get("deviceshare.SchedulePolicy") and not arguments.get("deviceshare.ScheduleWeight"):
+            yield Hit(
+                Severity.INFO,
+                f"{listed.path}.arguments.deviceshare.SchedulePolicy",
+                "without a weight the policy chooses among the cards of a node, not among nodes",
+                "Set deviceshare.ScheduleWeight, if nodes are to be chosen by it too.",
+            )
+
+
+def pdb_drops_unlabelled(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """pdb is on, which in Volcano shields pods that have no labels."""
+    if EVICTING.isdisjoint(conf.actions):
+        return
+    for listed in conf.listed():
+        if listed.plugin.name == "pdb":
+            yield Hit(
+                Severity.INFO,
+                listed.path,
+                "in Volcano pdb drops pods without labels from the victims, so they are never preempted or reclaimed",
+                "Give every pod a label, if Volcano runs this conf.",
+            )
+
+
+def rescheduling_period(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """rescheduling reads a period of metrics that Volcano does not collect."""
+    for listed in conf.listed():
+        if listed.plugin.name == "rescheduling" and listed.plugin.arguments.get("metricsPeriod") != "10m":
+            period = listed.plugin.arguments.get("metricsPeriod", "5m")
+            yield Hit(
+                Severity.INFO,
+                f"{listed.path}.arguments.metricsPeriod",
+                f"Volcano collects usage for '10m' only, and rescheduling reads {period!r}: every node there "
+                "looks idle",
+                "Set metricsPeriod: 10m, if Volcano runs this conf.",
+            )
+
+
+def rescheduling_thresholds(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A threshold of rescheduling is not whole, or is one that nobody looks at."""
+    for listed in conf.listed():
+        strategies = listed.plugin.arguments.get("strategies")
+        if listed.plugin.name != "rescheduling" or not isinstance(strategies, list):
+            continue
+        for index, strategy in enumerate(strategies):
+            params = strategy.get("params") if isinstance(strategy, dict) else None
+            for group in ("thresholds", "targetThresholds"):
+                given = params.get(group) if isinstance(params, dict) else None
+                for resource, value in given.items() if isinstance(given, dict) else ():
+                    path = f"{listed.path}.arguments.strategies[{index}].params.{group}.{resource}"
+                    if resource == "pods":
+                        message, advice = "the threshold for pods is never looked at", "Remove it."
+                    elif isinstance(value, bool) or not isinstance(value, int):
+                        message, advice = f"Volcano reads only whole numbers as thresholds, got {value!r}", "Round it."
+                    else:
+                        continue
+                    yield Hit(Severity.WARNING, path, message, advice)
+
+
+def shuffle_is_missing(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A plugin names pods that should leave, and no action evicts them."""
+    if "shuffle" in conf.actions:
+        return
+    for listed in conf.listed():
+        if listed.plugin.name in ("rescheduling", "tdm"):
+            what = "lent nodes are never taken back" if listed.plugin.name == "tdm" else "no pod is ever moved"
+            yield Hit(
+                Severity.WARNING,
+                listed.path,
+                f"{listed.plugin.name} names pods that should leave, and only the action shuffle evicts them: {what}",
+                "Add the action shuffle.",
+            )
+
+
+def metrics_not_collected(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """The measurements come from where Pumice does not ask."""
+    kind = conf.metrics.get("type")
+    if kind and kind not in ("prometheus", "metrics-server"):
+        yield Hit(
+            Severity.WARNING,
+            "metrics.type",
+            f"Volcano's {kind}, not in Pumice: see docs/limits.md#operating; nodes count as not measured",
+            "Use prometheus or metrics-server.",
+        )
+
+
+def usage_without_metrics(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """usage needs metrics: a node without fresh ones scores 0, below every loaded node."""
+    for listed in conf.listed():
+        if listed.plugin.name != "usage":
+            continue
+        if not conf.metrics.get("type"):
+            yield Hit(
+                Severity.WARNING,
+                listed.path,
+                "metrics.type is not set, so nothing is measured: nodes are scored by what their pods ask for",
+                "Set metrics.type and metrics.address, or remove the plugin.",
+            )
+        else:
+            yield Hit(
+                Severity.INFO,
+                listed.path,
+                "in Volcano a node whose metrics are missing or older than 5 minutes scores 0, below a loaded node",
+                "Watch that every node is measured.",
+            )

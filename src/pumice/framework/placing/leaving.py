@@ -1,0 +1,73 @@
+"""What still leaves a queue counts until it is gone: nothing is bound in its place before."""
+
+from __future__ import annotations
+
+from pumice.framework import quota
+from pumice.framework.session.refusals import Refusal, Stage
+from pumice.framework.session.session import Session
+from pumice.framework.session.statement import Statement
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.resources import CPU, MEMORY, Number, dim_name
+from pumice.words import counted
+
+
+def bind_placed(ssn: Session, job: Job, statement: Statement) -> bool:
+    """Commit the places of a job that is ready; True if that was done.
+
+    Where its queue, or one above it, would hold more than its capability together with the pods that are leaving it,
+    the places are kept for this session, and the job waits for the pods to be gone.
+    """
+    crowded = None if ssn.compat.leaving_pods else _crowded(ssn, job)
+    if crowded is None:
+        return statement.commit()
+    queue, d = crowded
+    pods = sum(1 for task in ssn.state.leaving.values() if _is_below(ssn, task.job.queue, queue.name))
+    told = f"{counted(pods, 'pod')} that leave it are gone"
+    text = f"queue {queue.name} is at its capability of {dim_name(d)} until {told}"
+    statement.keep()
+    ssn.outcome.refusals.add(job, Refusal(Stage.QUEUE, text, advice=f"the pods that leave queue {queue.name} are gone"))
+    return False
+
+
+def _crowded(ssn: Session, job: Job) -> tuple[Queue, int] | None:
+    """The first queue, from the job's own upwards, that is too full with what leaves it, and of what."""
+    leaving = ssn.state.leaving
+    if not leaving:
+        return None
+    queue = ssn.queues.get(job.queue)
+    seen: set[str] = set()
+    while queue is not None and queue.name not in seen:
+        seen.add(queue.name)
+        found = _too_full(ssn, queue) if queue.capability else None
+        if found is not None:
+            return queue, found
+        queue = ssn.queues.get(queue.parent)
+    return None
+
+
+def _too_full(ssn: Session, queue: Queue) -> int | None:
+    """The resource of which a queue holds more than its capability only together with what leaves it; None: of none."""
+    tasks = [t for t in ssn.state.leaving.values() if _is_below(ssn, t.job.queue, queue.name)]
+    if not tasks:
+        return None
+    held: dict[int, Number] = {}
+    for below in ssn.queues.values():
+        if _is_below(ssn, below.name, queue.name):
+            quota.added(held, below.allocated.amounts.items())
+    for d, leaves in quota.summed(tasks).items():
+        most = queue.capability.get(d, -1)
+        limits = most > 0 or (most == 0 and d not in (CPU, MEMORY))  # as the plugins that share read it
+        if limits and held.get(d, 0) <= most < held.get(d, 0) + leaves:
+            return d
+    return None
+
+
+def _is_below(ssn: Session, name: str, top: str) -> bool:
+    """Is a queue *top*, or somewhere below it?"""
+    seen: set[str] = set()
+    while name and name != top and name not in seen:
+        seen.add(name)
+        queue = ssn.queues.get(name)
+        name = queue.parent if queue is not None else ""
+    return name == top

@@ -1,0 +1,210 @@
+"""Waiting jobs that were refused stay so until something that the refusal follows from changes.
+
+Groups of the backlog that allocate passed over are remembered with the ground of their refusal: their class fits
+nowhere (`engine/vain.py`), all nodes together have too little room for a gang, or their queue may not take them. A
+later session looks again only at groups whose jobs changed and at those whose ground is gone; the others are not
+visited, and are refused in the same words. It holds where every plugin answers by the cluster alone (`Plugin.steady`)
+and says what its answer about a queue follows from (`stamp`), and where nothing that is placed can make a node better
+for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pumice.engine.choose import FitError
+from pumice.engine.scope import Scope
+from pumice.framework.points import table as points
+from pumice.framework.session.backlog import Backlog, Visit
+from pumice.framework.session.refusals import Refusal
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.task import Task
+
+if TYPE_CHECKING:
+    from pumice.framework.session.session import Session
+
+
+class Ground(Enum):
+    """What a refusal follows from."""
+
+    NODES = "nodes"
+    """The class fits nowhere."""
+    ROOM = "room"
+    """All nodes together have too little room for as many as are needed."""
+    QUEUE = "queue"
+    """The queue may not take it."""
+
+
+@dataclass(slots=True)
+class InVain:
+    """Why jobs of a class need not be tried."""
+
+    refusal: Refusal
+    ground: Ground
+    task: Task
+    needed: int = 1
+
+
+@dataclass(slots=True)
+class Known:
+    """A group that was passed over."""
+
+    why: InVain
+    jobs: list[Job]
+    klass: Hashable
+    """ground NODES: the key under which the class is known to fit nowhere."""
+
+    @property
+    def refusal(self) -> Refusal:
+        """What was said."""
+        return self.why.refusal
+
+
+Place = tuple[str, Hashable]
+"""Queue and group."""
+
+
+class Remembered:
+    """The groups of the backlog that are known to be in vain."""
+
+    def __init__(self) -> None:
+        self._signature: object = None
+        self._touched = -1
+        self._own: set[str] = set()
+        """The queues whose part was not handed out since it was last changed."""
+        self._forget()
+
+    def _forget(self) -> None:
+        self.queues: dict[str, dict[Hashable, Known]] = {}
+        self.errors: dict[str, dict[str, FitError]] = {}
+        """Job -> task -> why it fits nowhere, of the first job of each group."""
+        self._by_class: dict[Hashable, set[Place]] = {}
+        self._by_room: set[Place] = set()
+        self._by_queue: dict[str, tuple[Hashable, set[Hashable]]] = {}
+        """Queue -> what the answers about it followed from, and the groups that it may not take."""
+        self._own = set()
+
+    # -- what stands ------------------------------------------------------------------------------------------------
+    def catch_up(self, ssn: Session, backlog: Backlog) -> None:
+        """Forget whatever has changed since the last session."""
+        table, nowhere = ssn.state.table, ssn.search.evaluator.cache.nowhere
+        versions = (id(ssn.state), ssn.signature, ssn.state.queue_version, table.size, table.changed.position)
+        signature = (*versions, backlog.generation, id(nowhere))
+        changed, backlog.changes = backlog.changes, []
+        nowhere.catch_up(table)
+        fell, nowhere.fell = nowhere.fell, []
+        self._own = set()
+        self.queues, self.errors = dict(self.queues), dict(self.errors)  # what was handed out stays as it is
+        if signature != self._signature or fell is None:
+            self._signature = signature
+            self._forget()
+            return
+        for place in changed:
+            self._drop(place)
+        for klass in fell:
+            for place in list(self._by_class.get(klass, ())):
+                self._drop(place)
+        if self._by_room and table.touched.position != self._touched:
+            for place in [p for p in self._by_room if not self._still_short(ssn, p)]:
+                self._drop(place)
+        self._touched = table.touched.position
+        stamp_of = stamps(ssn)
+        for queue, (stamp, _) in list(self._by_queue.items()):
+            if stamp_of(ssn.queues[queue]) != stamp:
+                self._drop_refused(queue)
+
+    def _drop_refused(self, queue: str) -> None:
+        for group in list(self._by_queue[queue][1]):
+            self._drop((queue, group))
+
+    def _still_short(self, ssn: Session, place: Place) -> bool:
+        why = self.queues[place[0]][place[1]].why
+        short = ssn.search.chooser.short_of(why.task, why.needed)
+        return short is not None and short[0] == why.refusal.placed
+
+    def visit(self, backlog: Backlog, queue: str) -> Visit | None:
+        """The groups of a queue that are to be looked at; None if there are none."""
+        known = self.queues.get(queue)
+        return backlog.visit(queue, known or {}) if known is None or len(known) < backlog.groups(queue) else None
+
+    # -- what is learned --------------------------------------------------------------------------------------------
+    def note(self, ssn: Session, queue: Queue, visit: Visit, why: InVain) -> None:
+        """The group of the job that a visit gave last was passed over, from its first job on."""
+        entries = visit.whole_group()
+        if entries is None:
+            return
+        known, stamp = Known(why, [job for _, job in entries[1]], None), None
+        if why.ground is Ground.NODES:
+            known.klass = ssn.search.evaluator.key_of(why.task)
+            if not ssn.search.evaluator.cache.nowhere.stands(known.klass, ssn.state.table):
+                return
+        elif why.ground is Ground.QUEUE:
+            stamp = stamps(ssn)(queue)
+        self._add((queue.name, entries[0]), known, stamp, ssn.outcome.fit_errors.get(known.jobs[0].uid))
+
+    def _add(self, place: Place, known: Known, stamp: Hashable, errors: dict[str, FitError] | None) -> None:
+        self._drop(place)
+        queue, group = place
+        self._part(queue)[group] = known
+        if errors:
+            self.errors[known.jobs[0].uid] = errors
+        if known.why.ground is Ground.NODES:
+            self._by_class.setdefault(known.klass, set()).add(place)
+        elif known.why.ground is Ground.ROOM:
+            self._by_room.add(place)
+        else:
+            if queue in self._by_queue and self._by_queue[queue][0] != stamp:
+                self._drop_refused(queue)
+            self._by_queue.setdefault(queue, (stamp, set()))[1].add(group)
+
+    def _drop(self, place: Place) -> None:
+        queue, group = place
+        if group not in self.queues.get(queue, {}):
+            return
+        known = self._part(queue).pop(group)
+        self.errors.pop(known.jobs[0].uid, None)
+        self._by_room.discard(place)
+        places = self._by_class.get(known.klass)
+        if places is not None:
+            places.discard(place)
+            if not places:
+                del self._by_class[known.klass]
+        refused = self._by_queue.get(queue)
+        if refused is not None:
+            refused[1].discard(group)
+            if not refused[1]:
+                del self._by_queue[queue]
+
+    def _part(self, queue: str) -> dict[Hashable, Known]:
+        """The groups of a queue, to be changed; reports that have them keep theirs."""
+        if queue not in self._own:
+            self._own.add(queue)
+            self.queues[queue] = dict(self.queues.get(queue, {}))
+        return self.queues[queue]
+
+
+def remembered(ssn: Session) -> Remembered | None:
+    """What is remembered for a session; None where it has to look at everybody."""
+    if ssn.thorough or ssn.state.rooms or not ssn.steady or ssn.anybody(points.PRE_JOB_ALLOCATION):
+        return None
+    if None in ssn.stamps_at(points.OVERUSED) + ssn.stamps_at(points.ALLOCATABLE) or not ssn.allocatable_by_class():
+        return None
+    evaluator = ssn.search.evaluator
+    if not evaluator.fits_by_class or any(f.scope is Scope.NODE and not f.amounts_only for f in evaluator.filters):
+        return None
+    known: Remembered | None = ssn.runtime.remembered
+    if known is None:
+        known = ssn.runtime.remembered = Remembered()
+    return known
+
+
+def stamps(ssn: Session) -> Callable[[Queue], Hashable]:
+    """Says what the answers about a queue follow from."""
+    takes, over = ssn.bind(points.ALLOCATABLE_STAMP), ssn.bind(points.OVERUSED_STAMP)
+    if ssn.stamps_at(points.OVERUSED) == ssn.stamps_at(points.ALLOCATABLE):
+        return takes
+    return lambda queue: (takes(queue), over(queue))

@@ -1,0 +1,55 @@
+"""Why tasks fit nowhere, by job: what was found in this session, and what stands from earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from typing import Any
+
+from pumice.engine.choose import FitError
+
+
+class FitErrors(MutableMapping[str, dict[str, FitError]]):
+    """Job -> task -> why it fits nowhere. What stands from earlier sessions is read through, and never changed."""
+
+    __slots__ = ("_own", "_standing")
+
+    def __init__(self) -> None:
+        self._own: dict[str, dict[str, FitError]] = {}
+        self._standing: Mapping[str, dict[str, FitError]] = {}
+
+    def stand(self, errors: Mapping[str, dict[str, FitError]]) -> None:
+        """These hold as they did before; the mapping does not change any more."""
+        self._standing = errors
+
+    def __getitem__(self, uid: str) -> dict[str, FitError]:
+        found = self._own.get(uid)
+        return self._standing[uid] if found is None else found
+
+    def __setitem__(self, uid: str, errors: dict[str, FitError]) -> None:
+        self._own[uid] = errors
+
+    def __delitem__(self, uid: str) -> None:
+        del self._own[uid]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from (uid for uid in self._standing if uid not in self._own)
+
+    def __len__(self) -> int:
+        return len(self._own.keys() | self._standing.keys()) if self._standing else len(self._own)
+
+    def get(self, uid: str, default: Any = None) -> Any:
+        """What is known of a job."""
+        found = self._own.get(uid)
+        return self._standing.get(uid, default) if found is None else found
+
+    def pop(self, uid: str, default: Any = None) -> Any:
+        """Forget what this session found out about a job."""
+        return self._own.pop(uid, default)
+
+    def of(self, uid: str) -> dict[str, FitError]:
+        """What was found out about the tasks of a job in this session; can be changed."""
+        found = self._own.get(uid)
+        if found is None:
+            found = self._own[uid] = {}
+        return found

@@ -1,0 +1,74 @@
+"""A class that fits nowhere is remembered in a few bytes, until a row that changed has room for it."""
+
+from __future__ import annotations
+
+from pumice.engine.vain import FitsNowhere
+from pumice.framework.session.session import Session
+from pumice.model.events import Gone, Seen
+from pumice.model.status import TaskStatus
+from pumice.testing import cluster, job, node, session, task_of
+
+
+def told(ssn: Session) -> FitsNowhere:
+    """Knows that the tasks of ``big`` fit nowhere."""
+    known = FitsNowhere()
+    known.note("big", task_of(ssn, "big-0").klass, ssn.state.table)
+    return known
+
+
+def stands(known: FitsNowhere, ssn: Session) -> bool:
+    return known.stands("big", ssn.state.table)
+
+
+def test_nothing_is_known_of_a_class_that_was_not_looked_at() -> None:
+    ssn = session(cluster("2x4cpu"), job("big", cpu=8))
+    assert not stands(FitsNowhere(), ssn)
+
+
+def test_it_stands_while_nothing_changes_and_while_what_changes_leaves_too_little_room() -> None:
+    ssn = session(cluster("2x4cpu"), job("big", cpu=8), job("small", cpu=1))
+    known = told(ssn)
+    assert stands(known, ssn)
+    ssn.statement().allocate(task_of(ssn, "small-0"), ssn.nodes["node-0"])
+    assert stands(known, ssn)
+    assert len(known) == 1
+
+
+def test_it_ends_when_a_row_that_changed_has_room_or_will_have_it() -> None:
+    ssn = session(node("n", cpu=8), job("running", cpu=4, on="n"), job("big", cpu=8))
+    known = told(ssn)
+    ssn.statement().evict(task_of(ssn, "running-0"), "test")
+    assert task_of(ssn, "running-0").status is TaskStatus.RELEASING
+    assert not stands(known, ssn)
+    assert len(known) == 0
+
+
+def test_it_ends_when_a_node_comes_changes_or_goes() -> None:
+    for event in (Seen(node("new", cpu=1)), Seen(node("node-0", cpu=2)), Gone("Node", "node-1")):
+        ssn = session(cluster("2x4cpu"), job("big", cpu=8))
+        known = told(ssn)
+        ssn.state.apply(event)
+        assert not stands(known, ssn)
+
+
+def test_it_stands_however_many_rows_changed_if_none_of_them_has_room() -> None:
+    ssn = session(cluster("40x4cpu"), node("tight", cpu=8), job("big", cpu=8), job("small", tasks=41, cpu=1))
+    statement = ssn.statement()
+    statement.allocate(task_of(ssn, "small-40"), ssn.nodes["tight"])
+    known = told(ssn)
+    for n, name in enumerate(sorted(ssn.nodes.keys() - {"tight"})):
+        statement.allocate(task_of(ssn, f"small-{n}"), ssn.nodes[name])
+    assert stands(known, ssn)
+    statement.discard()
+    assert not stands(known, ssn)
+
+
+def test_what_is_forgotten_or_cleared_is_known_no_more() -> None:
+    ssn = session(cluster("2x4cpu"), job("big", cpu=8))
+    known = told(ssn)
+    known.forget("big")
+    known.forget("never told")
+    assert not stands(known, ssn)
+    known = told(ssn)
+    known.clear()
+    assert not stands(known, ssn)

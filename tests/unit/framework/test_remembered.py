@@ -1,0 +1,199 @@
+"""Who was refused stays so until something that the refusal follows from changes, and is not visited meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+
+from pumice import Job, Plugin, Queue, Session, Task, Verdict, reject
+from pumice.config import from_data
+from pumice.framework.registry import default_registry
+from pumice.framework.session.runtime import Runtime
+from pumice.model.api import AnyObject
+from pumice.model.events import Gone, Seen
+from pumice.model.intents import Bind
+from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
+from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.report import CycleReport
+from pumice.state.cluster import ClusterState
+from pumice.testing import job, node, queue
+
+asked: Counter[str] = Counter()
+PLUGINS = ("priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")
+
+
+class Watches(Plugin):
+    """Counts the jobs that are looked at."""
+
+    name = "watches"
+    steady = True
+
+    def on_session_open(self, ssn: Session) -> None:
+        ssn.add_job_valid_fn(self.name, self._valid)
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        return True
+
+    def _valid(self, job: Job) -> bool:
+        asked[job.name] += 1
+        return True
+
+
+class Hesitates(Watches):
+    """Has a say about queues, and does not say what it follows from."""
+
+    name = "hesitates"
+    steady = True
+
+    def on_session_open(self, ssn: Session) -> None:
+        super().on_session_open(ssn)
+        ssn.add_allocatable_fn(self.name, self._allocatable, room=lambda queue, task: 0)
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        return True
+
+    def _allocatable(self, queue: Queue, task: Task) -> Verdict:
+        return reject("not today")
+
+
+def assembly(*plugins: type[Plugin]) -> Assembly:
+    registry = default_registry().copy()
+    for plugin in plugins:
+        registry.register(plugin.name, plugin)
+    named = [{"name": n} for n in (*PLUGINS, *(p.name for p in plugins))]
+    conf: dict[str, Any] = {"actions": "enqueue, allocate, backfill", "tiers": [{"plugins": named}]}
+    return assemble(from_data(conf, catalogue_of(registry)).conf, registry)
+
+
+class World:
+    """Objects that a live state follows, and from which a fresh one can be made."""
+
+    def __init__(self, made: Assembly, *objects: AnyObject) -> None:
+        self.assembly, self.state, self.runtime = made, ClusterState(), Runtime()
+        self.objects: dict[tuple[str, str], AnyObject] = {}
+        for obj in objects:
+            self.put(obj)
+        asked.clear()
+
+    def put(self, obj: AnyObject) -> None:
+        self.objects[obj.kind_name, obj.key] = obj
+        self.state.apply(Seen(obj))
+
+    def remove(self, kind: str, key: str) -> None:
+        del self.objects[kind, key]
+        self.state.apply(Gone(kind, key))
+
+    def cycle(self) -> CycleReport:
+        return run_cycle(self.state, self.assembly, self.runtime)
+
+    def afresh(self) -> CycleReport:
+        state = ClusterState()
+        for obj in self.objects.values():
+            state.apply(Seen(obj))
+        return run_cycle(state, self.assembly, Runtime(), details=True)
+
+
+def told(report: CycleReport) -> dict[str, str]:
+    return {uid: refusal.told for uid, refusal in report.refusals.items()}
+
+
+def unfit(report: CycleReport) -> dict[str, list[str]]:
+    return {uid: sorted(map(str, errors.values())) for uid, errors in report.fit_errors.items() if errors}
+
+
+def full(*more: AnyObject) -> list[AnyObject]:
+    """Two queues; a node that is full, one of two CPUs with a pod that can end; waiting jobs of several grounds."""
+    objects: list[AnyObject] = [queue("a"), queue("b"), node("n0", cpu=8), node("n1", cpu=2)]
+    objects += job("big", queue="a", cpu=8, on="n0", phase="Running")
+    objects += job("small", queue="b", cpu=2, on="n1", phase="Running")
+    objects += job("nowhere", queue="a", cpu=9, phase="Inqueue")
+    objects += job("gang", queue="b", tasks=3, cpu=2, phase="Inqueue")
+    objects += job("one", queue="b", cpu=2, phase="Inqueue")
+    objects += job("two", queue="b", cpu=2, phase="Inqueue")
+    return [*objects, *more]
+
+
+def test_who_waits_in_vain_is_not_visited_again_and_is_refused_in_the_same_words() -> None:
+    world = World(assembly(Watches), *full())
+    first = world.cycle()
+    looked = dict(asked)
+    world.put(queue("c"))
+    world.cycle()
+    asked.clear()
+    world.put(node("n2", cpu=1))
+    world.cycle()
+    assert asked, "a node joined, everybody is looked at"
+    asked.clear()
+    for obj in job("tiny", queue="c", cpu=1, phase="Inqueue"):
+        world.put(obj)
+    later = world.cycle()
+    assert "tiny" in asked
+    assert not {"gang", "one", "two"} & set(asked)
+    assert {"gang", "one"} <= set(looked)
+    assert later.binds == {"default/tiny-0": "n2"}
+    assert set(told(later)) == set(told(first)) == set(told(world.afresh()))
+    assert all(told(later).values())
+    assert set(unfit(later)) == set(unfit(world.afresh()))
+
+
+@pytest.mark.parametrize("plugin", [Hesitates])
+def test_everybody_is_visited_where_a_plugin_does_not_say_what_its_answer_follows_from(plugin: type[Plugin]) -> None:
+    world = World(assembly(plugin), *full())
+    for n in range(3):
+        asked.clear()
+        world.put(queue(f"c{n}"))
+        world.cycle()
+        assert asked["one"] == 1
+
+
+def test_what_a_report_says_stays_although_later_cycles_find_otherwise() -> None:
+    world = World(assembly(), *full())
+    world.cycle()
+    world.put(queue("c"))
+    for obj in job("tiny", queue="c", cpu=16, phase="Inqueue"):
+        world.put(obj)
+    world.cycle()
+    world.put(node("n3", cpu=1))
+    before = world.cycle()
+    world.remove("Pod", "default/one-0")
+    world.cycle()
+    assert set(before.refusals) == {f"default/{name}" for name in ("nowhere", "gang", "one", "two", "tiny")}
+
+
+def test_live_cycles_decide_and_refuse_as_a_scheduler_that_starts_now() -> None:
+    """Random comings and goings: what is remembered never shows."""
+    draw = random.Random(7)
+    made = assembly()
+    for _ in range(12):
+        world = World(made, *(queue(f"q{n}", weight=1 + n) for n in range(3)))
+        for n in range(draw.randint(2, 4)):
+            world.put(node(f"n{n}", cpu=draw.choice([2, 4, 8])))
+        for step in range(14):
+            what = draw.random()
+            pods = sorted(key for kind, key in world.objects if kind == "Pod")
+            if what < 0.55:
+                tasks = draw.choice([1, 1, 2, 3])
+                wants = draw.choice([1, 2, 3, 9])
+                for obj in job(f"j{step}", queue=f"q{draw.randrange(3)}", tasks=tasks, cpu=wants, phase="Inqueue"):
+                    world.put(obj)
+            elif what < 0.9 and pods:
+                world.remove("Pod", draw.choice(pods))
+            elif what < 0.95:
+                world.put(node(f"n{draw.randrange(6)}", cpu=draw.choice([1, 2, 8])))
+            fresh, live = world.afresh(), world.cycle()
+            assert live.binds == fresh.binds
+            assert set(live.refusals) == set(fresh.refusals)
+            assert all(told(live).values())
+            for intent in live.intents:
+                if isinstance(intent, Bind):
+                    pod: Any = world.objects["Pod", intent.pod]
+                    world.put(bound(pod, intent.node))
+
+
+def bound(pod: Any, name: str) -> Any:
+    spec = msgspec.structs.replace(pod.spec, node_name=name)
+    return msgspec.structs.replace(pod, spec=spec, status=msgspec.structs.replace(pod.status, phase="Running"))

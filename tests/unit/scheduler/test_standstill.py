@@ -1,0 +1,196 @@
+"""A cycle that could only decide what the last one did is not run; whatever lasts has the next one run."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pumice import Plugin, Session
+from pumice.config import from_data
+from pumice.framework.registry import default_registry
+from pumice.framework.session.runtime import Nomination, Runtime
+from pumice.framework.session.session import Shard
+from pumice.model.events import Gone, Seen
+from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
+from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.dry import dry_cycle
+from pumice.scheduler.report import CycleReport
+from pumice.state.cluster import ClusterState
+from pumice.testing import cluster, job, node, queue
+
+PLUGINS = ("priority", "gang", "conformance", "overcommit", "drf", "predicates", "proportion", "nodeorder", "binpack")
+
+
+class Goes(Plugin):
+    """Goes on, and says nothing about what its answers follow from."""
+
+    name = "goes"
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        return True
+
+
+class Steady(Goes):
+    """Goes on, and answers by the cluster alone."""
+
+    name = "steady"
+    steady = True
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        return True
+
+
+class Heir(Steady):
+    """Made of a steady one, and says nothing itself."""
+
+    name = "heir"
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        return True
+
+
+def assembly(*plugins: type[Plugin], actions: str = "enqueue, allocate, backfill, preempt, reclaim") -> Assembly:
+    registry = default_registry().copy()
+    for plugin in plugins:
+        registry.register(plugin.name, plugin)
+    named = [{"name": n} for n in (*PLUGINS, *(p.name for p in plugins))]
+    conf: dict[str, Any] = {"actions": actions, "tiers": [{"plugins": named}]}
+    return assemble(from_data(conf, catalogue_of(registry)).conf, registry)
+
+
+class Cluster:
+    """Two nodes, and a gang that is too big for them."""
+
+    def __init__(self, made: Assembly) -> None:
+        self.state, self.runtime, self.assembly = ClusterState(), Runtime(), made
+        self.state.now = 1000.0
+        for obj in [queue("default"), *cluster("2x8gpu"), *job("big", tasks=3, gpu=8, phase="Inqueue")]:
+            self.state.apply(Seen(obj))
+        self.ran = 0
+
+    def cycle(self, **given: Any) -> CycleReport:
+        def count(_: Session) -> None:
+            self.ran += 1
+
+        return run_cycle(self.state, self.assembly, self.runtime, inspect=count, **given)
+
+    def settled(self) -> CycleReport:
+        """Cycles until one is not run."""
+        for _ in range(4):
+            before = self.ran
+            report = self.cycle()
+            if self.ran == before:
+                return report
+        raise AssertionError("every cycle is run")
+
+
+def test_a_cycle_in_which_nothing_can_have_changed_is_not_run_and_says_what_is_known() -> None:
+    world = Cluster(assembly())
+    first = world.cycle()
+    world.state.now += 1
+    again = world.settled()
+    assert not again.intents
+    assert again.now == world.state.now
+    assert {uid: r.told for uid, r in again.refusals.items()} == {uid: r.told for uid, r in first.refusals.items()}
+    assert again.refusals.keys() == {"default/big"}
+    cycle = world.runtime.cycle
+    world.cycle()
+    assert world.runtime.cycle == cycle + 1
+
+
+def joins(world: Cluster) -> None:
+    world.state.apply(Seen(node("n-new", cpu=64, gpu=8)))
+
+
+def leaves(world: Cluster) -> None:
+    world.state.apply(Gone("Node", next(iter(world.state.nodes))))
+
+
+def phase(world: Cluster) -> None:
+    world.state.set_phase(world.state.jobs["default/big"], "Pending")
+
+
+def room_is_freed(world: Cluster) -> None:
+    world.state.now += 1000
+
+
+def nominated(world: Cluster) -> None:
+    task = next(iter(world.state.jobs["default/big"].tasks.values()))
+    world.state.nominate(task, next(iter(world.state.nodes)))
+
+
+def other_conf(world: Cluster) -> None:
+    world.assembly = assembly()
+
+
+def dropped(world: Cluster) -> None:
+    world.runtime.drop_kept()
+
+
+def dry(world: Cluster) -> None:
+    dry_cycle(world.state, world.assembly, world.runtime, added=job("more", gpu=1))
+
+
+@pytest.mark.parametrize("happens", [joins, leaves, phase, room_is_freed, nominated, other_conf, dropped, dry])
+def test_whatever_lasts_has_the_next_cycle_run(happens: Callable[[Cluster], None]) -> None:
+    world = Cluster(assembly())
+    task = next(iter(world.state.jobs["default/big"].tasks.values()))
+    if happens is room_is_freed:
+        world.runtime.nominations[task.uid] = Nomination(next(iter(world.state.nodes)), 1500.0)
+    world.settled()
+    before = world.ran
+    happens(world)
+    world.cycle()
+    assert world.ran == before + 1
+
+
+@pytest.mark.parametrize("given", [{"details": True}, {"shard": Shard(False, frozenset())}, {"environment": {"a": 1}}])
+def test_a_cycle_that_is_asked_for_more_or_for_something_else_is_run(given: dict[str, Any]) -> None:
+    world = Cluster(assembly())
+    world.settled()
+    before = world.ran
+    world.cycle(**given)
+    assert world.ran == before + 1
+
+
+def test_a_free_node_is_used_after_any_number_of_cycles_that_were_not_run() -> None:
+    world = Cluster(assembly())
+    for _ in range(5):
+        assert not world.cycle().binds
+    joins(world)
+    assert len(world.cycle().binds) == 3
+
+
+@pytest.mark.parametrize(("plugin", "stands"), [(Goes, False), (Steady, True), (Heir, False)])
+def test_a_plugin_stands_still_only_where_its_own_class_says_so(plugin: type[Plugin], stands: bool) -> None:
+    world = Cluster(assembly(plugin))
+    for _ in range(4):
+        world.cycle()
+    assert (world.ran < 4) is stands
+
+
+def test_an_action_that_does_not_say_that_it_is_steady_is_run_every_time() -> None:
+    world = Cluster(assembly(actions="enqueue, easybackfill"))
+    for _ in range(4):
+        world.cycle()
+    assert world.ran == 4
+
+
+def test_no_built_in_that_says_that_it_is_steady_reads_the_clock_or_the_environment() -> None:
+    registry = default_registry()
+    steady = []
+    for name, info in registry.plugins.items():
+        made: Any = info.build
+        if not (isinstance(made, type) and vars(made).get("steady")):
+            continue
+        steady.append(name)
+        package = made.__module__.rpartition(".")[0] if made.__module__.count(".") > 2 else made.__module__
+        for module in [m for n, m in sorted(sys.modules.items()) if n == package or n.startswith(f"{package}.")]:
+            source = inspect.getsource(module)
+            for word in (".now", "environment", "random", "import time"):
+                assert word not in source, f"{module.__name__}: {word}"
+    assert set(PLUGINS) <= set(steady)
