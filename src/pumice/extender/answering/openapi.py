@@ -174,7 +174,8 @@ def _operation(path: str, verb: Verb[Any]) -> dict[str, Any]:
 def _question(verb: Verb[Any]) -> Schema:
     """The schema of a question; lists and tables may be missing or null, as in Go."""
     required = tuple(part.name for part in verb.parts if not part.many and part.kind not in _OPTIONAL)
-    return _object(required, **{part.name: _part(part) for part in verb.parts})
+    schema = _object(required, **{part.name: _part(part) for part in verb.parts})
+    return schema if verb.parts else _or_null(schema)
 
 
 _OPTIONAL: Final = (PartKind.SCORES, PartKind.SNAPSHOT)

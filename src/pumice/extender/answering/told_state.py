@@ -191,7 +191,8 @@ class ToldState:
         """
         self.state.apply(Seen(thing))
         problem = self.state.problems.get((thing.kind_name, thing.key))
-        if problem is not None:
+        node = self.state.table.by_name.get(thing.key) if isinstance(thing, api.NodeObject) else None
+        if problem is not None and (node is None or node.object is not thing):  # else it was taken in all the same
             raise InvalidInput(problem)
 
     def _only(self, known: Iterable[Task], told: Iterable[ToldTask]) -> None:

@@ -65,6 +65,7 @@ class DocTask(msgspec.Struct):
             raise InvalidInput(f"phase: must be one of {', '.join(STATUSES)}, got {self.phase!r}")
         namespace, name, uid, node = self.namespace or "", self.name or "", self.uid or "", self.nodeName or ""
         job, queue = self.job or job, self.queue or queue
+        priority = None if self.priority is None else whole("priority", self.priority)
         if self.resources is None and self.labels is None and self.annotations is None:
             named = named_pod(namespace, name, uid, job.partition("/")[2])
             checked(named)
@@ -86,7 +87,7 @@ class DocTask(msgspec.Struct):
             role=self.role or "",
             annotations=self.annotations or {},
             preemptable=True,
-            priority=None if self.priority is None else whole("priority", self.priority),
+            priority=priority,
             node=node,
             status=status,
         )
@@ -114,7 +115,7 @@ class DocNode(msgspec.Struct):
         if self.allocatable is None and self.labels is None and self.annotations is None and self.taints is None:
             named = api.NodeObject(metadata=meta)
             checked(named)
-            return ToldNode(named, bare=True)
+            return ToldNode(named, self._ledgers(), bare=True)
         listed = quantities(self.allocatable)
         node = api.NodeObject(
             metadata=meta,
