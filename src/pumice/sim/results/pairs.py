@@ -69,27 +69,31 @@ def interval(values: Sequence[float]) -> Interval:
     mean = float(data.mean())
     if data.size < FEWEST:
         return Interval(mean)
-    chosen = _subsets(data.size)
-    means = np.sort(chosen @ data / chosen.sum(axis=1))
+    if data.min() == data.max():
+        return Interval(mean, mean, mean)
+    members, sizes = _subsets(data.size)
+    means = np.sort(np.einsum("ij,j->i", members, data) / sizes)  # a product (@) would wake threads for so little
     cut = int(_TAIL * (means.size + 1))
     return Interval(mean, float(means[cut - 1]), float(means[-cut]))
 
 
 @lru_cache(maxsize=64)
-def _subsets(count: int) -> npt.NDArray[np.float64]:
-    """Which values belong to each of the subsets, a row for each: all of them, or many that are drawn."""
+def _subsets(count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Which values belong to each of the subsets, a row for each (all, or many that are drawn), and how many."""
     if count <= _ALL_SUBSETS_UP_TO:
         numbers = np.arange(1, 2**count)[:, None]
-        return ((numbers >> np.arange(count)) & 1).astype(np.float64)
-    drawn = np.random.default_rng(count).random((_SUBSETS, count)) < 0.5
-    return drawn[drawn.any(axis=1)].astype(np.float64)
+        members = ((numbers >> np.arange(count)) & 1).astype(np.float64)
+    else:
+        drawn = np.random.default_rng(count).random((_SUBSETS, count)) < 0.5
+        members = drawn[drawn.any(axis=1)].astype(np.float64)
+    return members, members.sum(axis=1)
 
 
 def typical(values: Sequence[float], scale: Scale) -> Interval:
     """Return the typical one of the values of many seeds and its interval: their mean, of a ratio the geometric one."""
     if scale == "difference":
         return interval(values)
-    return _of_logs(interval([math.log(max(value, SHORTEST_S)) for value in values]), 0.0)
+    return factors(interval([math.log(max(value, SHORTEST_S)) for value in values]), 0.0)
 
 
 def effect(
@@ -109,7 +113,7 @@ def effect(
     fell, rose = sum(step < 0 for step in steps), sum(step > 0 for step in steps)
     return Effect(
         scale=scale,
-        change=_of_logs(found, -1.0) if scale == "ratio" else found,
+        change=factors(found, -1.0) if scale == "ratio" else found,
         pairs=len(steps),
         better=fell if lower_is_better else rose,
         worse=rose if lower_is_better else fell,
@@ -138,8 +142,8 @@ def _advised(found: Interval, pairs: int) -> int | None:
     return wanted if pairs < wanted <= MOST_ADVISED else None
 
 
-def _of_logs(found: Interval, plus: float) -> Interval:
-    """An interval of logarithms as one of factors, to which *plus* is added."""
+def factors(found: Interval, plus: float) -> Interval:
+    """Return an interval of logarithms as one of factors, to which *plus* is added."""
     ends = (found.estimate, found.low, found.high)
     estimate, low, high = (None if end is None else math.exp(end) + plus for end in ends)
     assert estimate is not None

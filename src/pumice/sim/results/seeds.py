@@ -88,18 +88,10 @@ def compare_seeds(played: Mapping[str, Mapping[int, Summary]], *, each: str = "s
     :raises InvalidInput: no configuration, or no seed that all have.
     """
     names = tuple(played)
-    if not names:
-        raise InvalidInput("runs: at least one is needed to compare")
-    seeds = tuple(sorted(set.intersection(*(set(runs) for runs in played.values()))))
-    if not seeds:
-        raise InvalidInput(f"runs: no seed was played to its end under all of {', '.join(names)}")
-    runs = [[played[name][seed] for seed in seeds] for name in names]
-    alike = len(seeds) > 1 and all(run.total == part[0].total for part in runs for run in part)
-    if alike:  # one run, played again and again: its repetitions are no evidence
-        seeds, runs = seeds[:1], [part[:1] for part in runs]
+    seeds, runs, alike = _paired(played)
     queues = sorted({figures.name for part in runs for run in part for figures in run.by_queue})
     used = {figures.name for part in runs for run in part for figures in run.by_size}
-    overall = _rows(list(METRICS.values()), [list(part) for part in runs], _left(runs), seeds)
+    overall = _rows(list(METRICS.values()), runs, _left(runs), seeds)
     return SeedComparison(
         configurations=names,
         seeds=seeds,
@@ -111,6 +103,28 @@ def compare_seeds(played: Mapping[str, Mapping[int, Summary]], *, each: str = "s
         notes=_notes(names, runs, alike),
         each=each,
     )
+
+
+def seed_row(played: Mapping[str, Mapping[int, Summary]], metric: Metric[Summary]) -> SeedRow | None:
+    """Return one figure of `compare_seeds`, without the work for all the others; ``None`` if no run has a value.
+
+    :raises InvalidInput: as of `compare_seeds`.
+    """
+    seeds, runs, _ = _paired(played)
+    return next(iter(_rows([metric], runs, _left(runs), seeds)), None)
+
+
+def _paired(played: Mapping[str, Mapping[int, Summary]]) -> tuple[tuple[int, ...], list[list[Summary]], bool]:
+    """The seeds that all have, the runs of each configuration on them, and whether all of these are one."""
+    if not played:
+        raise InvalidInput("runs: at least one is needed to compare")
+    seeds = tuple(sorted(set.intersection(*(set(runs) for runs in played.values()))))
+    if not seeds:
+        raise InvalidInput(f"runs: no seed was played to its end under all of {', '.join(played)}")
+    runs = [[of[seed] for seed in seeds] for of in played.values()]
+    if len(seeds) > 1 and all(run.total == part[0].total for part in runs for run in part):
+        return seeds[:1], [part[:1] for part in runs], True  # one run, again and again: repetitions are no evidence
+    return seeds, runs, False
 
 
 def _left(

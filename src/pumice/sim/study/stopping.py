@@ -9,7 +9,7 @@ from typing import Final
 from pumice.errors import InvalidInput
 from pumice.sim.results.metrics import Metric, metric
 from pumice.sim.results.pairs import Interval
-from pumice.sim.results.seeds import compare_seeds
+from pumice.sim.results.seeds import seed_row
 from pumice.sim.results.summary import Summary
 
 MOST_LISTED: Final = 100_000
@@ -49,7 +49,7 @@ class Sure:
     part: float
 
     def __call__(self, summaries: dict[str, dict[int, Summary]]) -> bool:
-        row = next((row for row in compare_seeds(summaries).overall if row.key == self.metric.key), None)
+        row = seed_row(summaries, self.metric)
         if row is None:
             return False
         if len(row.effects) == 1:
