@@ -64,9 +64,19 @@ def test_a_tuning_goes_on_where_it_stopped_and_gives_the_same(home: Path) -> Non
 def test_a_file_of_another_tuning_is_refused(home: Path) -> None:
     (home / "runs.jsonl").write_text('{"tuning":"abc"}\n')
     result = tune(*OVER, "--study", "runs.jsonl", code=1)
-    assert "another scenario, conf, space, seeds or version" in result.stderr
+    assert "another scenario, conf, space, plugins, seeds or version" in result.stderr
     (home / "runs.jsonl").write_text("hello\n")
     assert "is not a file of `pumice tune`" in tune(*OVER, "--study", "runs.jsonl", code=1).stderr
+
+
+def test_runs_that_were_played_with_other_plugins_are_refused(home: Path) -> None:
+    plugin = home / "plugins" / "mine.py"
+    plugin.parent.mkdir()
+    text = "from pumice.framework.plugin import Plugin\n\n\nclass Mine(Plugin):\n    name = 'mine'\n"
+    for version, code in (("1", 0), ("2", 1)):
+        plugin.write_text(f"{text}    version = {version}\n")
+        result = tune(*OVER, "--runs", "1", "--study", "runs.jsonl", "--plugins-dir", "plugins", code=code)
+    assert "plugins" in result.stderr and "take another file" in result.stderr
 
 
 def test_where_nothing_differs_no_conf_is_written(home: Path) -> None:

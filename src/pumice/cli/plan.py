@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
+from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 from pumice.cli.play_options import (
     DataOption,
     DirectoryOption,
@@ -14,6 +14,8 @@ from pumice.cli.play_options import (
     JobsOption,
     ReportOption,
     ScenarioArgument,
+    SetSeedsOption,
+    StartConfOption,
 )
 
 
@@ -41,13 +43,8 @@ def plan(
     repair: Annotated[
         str | None, typer.Option("--repair", metavar="TIME", help="When they are back: so long after; else never.")
     ] = None,
-    conf: Annotated[
-        str | None,
-        typer.Option("--conf", metavar="CONF", help="A configuration of the scenario or a file; else the first one."),
-    ] = None,
-    seeds: Annotated[
-        str, typer.Option("--seeds", metavar="SEEDS", help="The seeds to play: 1..30, or 1,4,9.")
-    ] = "1..10",
+    conf: StartConfOption = None,
+    seeds: SetSeedsOption = "1..10",
     jobs: JobsOption = None,
     horizon: HorizonOption = None,
     report: ReportOption = None,
@@ -57,18 +54,12 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Find how many nodes a goal needs, or say what more load or failing nodes would do."""
+    from pumice.cli.opening import chosen_conf, open_scenario
     from pumice.cli.planning import PlanOptions, go
-    from pumice.cli.playing import changed, chosen_conf
     from pumice.cli.progress import terminable
-    from pumice.scheduler.assembly import catalogue_of
-    from pumice.sim.scenario import plugin_directory, read_scenario
-    from pumice.sim.study.playing import StudyWorld
 
-    plugins = plugins_dir or plugin_directory(scenario)
-    catalogue = catalogue_of(registry_with(plugins))
-    read = read_scenario(scenario, catalogue, data)
-    name, chosen = chosen_conf(read, conf, catalogue)
-    world = StudyWorld(changed(read.under({name: chosen}), horizon), plugins.resolve() if plugins else None)
+    opened = open_scenario(scenario, plugins_dir, data, horizon)
+    name, chosen = chosen_conf(opened, conf)
     asked = PlanOptions(goal, vary, between, load, fail, at, repair, seeds, jobs)
     with terminable():
-        go(world, name, asked, report, as_json(output, json))
+        go(opened.world({name: chosen}), name, asked, report, as_json(output, json))

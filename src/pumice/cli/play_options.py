@@ -34,6 +34,14 @@ SeedsOption = Annotated[
     str | None,
     typer.Option("--seeds", metavar="SEEDS", help="Play many seeds, pair by pair: 1..30, or 1,4,9. Traces are shaken."),
 ]
+SetSeedsOption = Annotated[
+    str, typer.Option("--seeds", metavar="SEEDS", help="The seeds to play, pair by pair: 1..30, or 1,4,9.")
+]
+"""Of commands that always play many."""
+StartConfOption = Annotated[
+    str | None,
+    typer.Option("--conf", metavar="CONF", help="A configuration of the scenario or a file; else the first one."),
+]
 UntilSureOption = Annotated[
     str | None,
     typer.Option(

@@ -12,11 +12,10 @@ import typer
 
 from pumice import saved
 from pumice.cli import render
+from pumice.cli.opening import OpenedScenario
 from pumice.cli.progress import progress_bar, terminable
 from pumice.cli.studies import Files, StudyOptions, play_study, say_gate, say_warnings
-from pumice.config import Catalogue, SchedulerConf, load
-from pumice.config.durations import SECOND, parse_duration
-from pumice.errors import InvalidInput
+from pumice.config import SchedulerConf
 from pumice.framework.registry import Registry
 from pumice.history.files import Folder
 from pumice.scheduler.assembly import assemble
@@ -27,58 +26,20 @@ from pumice.sim.report import html, render_comparison, render_summary, units
 from pumice.sim.results import Comparison, RunRecord, compare, encode, summarise
 from pumice.sim.results.gates import judge
 from pumice.sim.run import INTERRUPTED
-from pumice.sim.scenario import BUILT_IN, SimScenario, load_conf_file
-from pumice.sim.study.playing import StudyWorld
-
-
-def chosen_confs(given: list[str], catalogue: Catalogue) -> dict[str, SchedulerConf]:
-    """The configurations of the command line, by name; ``mine.conf``, ``name=file`` and ``default`` are understood."""
-    said = [(name, file) if eq else ("", text) for text in given for name, eq, file in [text.rpartition("=")]]
-    stems = [Path(file).stem for _, file in said]
-    chosen: dict[str, SchedulerConf] = {}
-    for (name, file), stem in zip(said, stems, strict=True):
-        name = name or (stem if stems.count(stem) == 1 else file.removesuffix(".conf"))
-        if name in chosen:
-            raise typer.BadParameter(f"{name!r} is there twice; say NAME=FILE", param_hint="CONF")
-        built_in = file in BUILT_IN and not Path(file).exists()
-        loaded = load(BUILT_IN[file], catalogue, f"<{file}>") if built_in else load_conf_file(Path(file), catalogue)
-        for problem in loaded.warnings:
-            render.warning(str(problem))
-        chosen[name] = loaded.conf
-    return chosen
-
-
-def chosen_conf(scenario: SimScenario, conf: str | None, catalogue: Catalogue) -> tuple[str, SchedulerConf]:
-    """One configuration with its name: that of the command line (of the scenario, or a file), else the first."""
-    if conf is None:
-        return next(iter(scenario.configurations.items()))
-    known = scenario.configurations.get(conf)
-    return (conf, known) if known is not None else next(iter(chosen_confs([conf], catalogue).items()))
-
-
-def changed(scenario: SimScenario, horizon: str | None) -> SimScenario:
-    """The scenario with another end, where the command line says one."""
-    if horizon is None:
-        return scenario
-    try:
-        return scenario.with_horizon(parse_duration(horizon, days=True) / SECOND)
-    except InvalidInput as exc:
-        raise typer.BadParameter(str(exc), param_hint="--horizon") from exc
+from pumice.sim.scenario import SimScenario
 
 
 def go(
-    scenario: SimScenario, registry: Registry, plugins: Path | None, files: Files, wanted: StudyOptions, as_data: bool
+    opened: OpenedScenario, confs: dict[str, SchedulerConf], files: Files, wanted: StudyOptions, as_data: bool
 ) -> None:
-    """Play the scenario once under each configuration, or many times as a study."""
-    if plugins is not None:
-        scenario = scenario.with_input("plugins", plugins)
+    """Play the scenario once under each of the configurations, or many times as a study."""
     with terminable():
         if wanted.many:
-            play_study(StudyWorld(scenario, plugins.resolve() if plugins else None), files, wanted, as_data)
-        else:
-            _play(
-                scenario if wanted.seed is None else scenario.with_seed(wanted.seed), registry, files, wanted, as_data
-            )
+            play_study(opened.world(confs), files, wanted, as_data)
+            return
+        scenario = opened.scenario.under(confs)
+        scenario = scenario if wanted.seed is None else scenario.with_seed(wanted.seed)
+        _play(scenario, opened.registry, files, wanted, as_data)
 
 
 def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: StudyOptions, as_data: bool) -> None:

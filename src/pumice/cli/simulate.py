@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
+from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 from pumice.cli.play_options import (
     DataOption,
     DirectoryOption,
@@ -49,22 +49,20 @@ def simulate(
     json: JsonOption = False,
 ) -> None:
     """Run a scenario under each of its configurations, and compare them if there are several."""
-    from pumice.cli.playing import changed, go
+    from pumice.cli.opening import open_scenario
+    from pumice.cli.playing import go
     from pumice.cli.studies import Files, StudyOptions
-    from pumice.scheduler.assembly import catalogue_of
-    from pumice.sim.scenario import plugin_directory, read_scenario
 
-    plugins = plugins_dir or plugin_directory(scenario)
-    registry = registry_with(plugins)
-    read = read_scenario(scenario, catalogue_of(registry), data)
+    opened = open_scenario(scenario, plugins_dir, data, horizon)
+    confs = opened.scenario.configurations
     if only:
-        unknown = next((name for name in only if name not in read.configurations), None)
+        unknown = next((name for name in only if name not in confs), None)
         if unknown is not None:
-            raise typer.BadParameter(f"{unknown!r} is not one of {', '.join(read.configurations)}", param_hint="--only")
-        read = read.under({name: read.configurations[name] for name in only})
+            raise typer.BadParameter(f"{unknown!r} is not one of {', '.join(confs)}", param_hint="--only")
+        confs = {name: confs[name] for name in only}
     files = Files(report, record, log, save, history)
     wanted = StudyOptions(seed, seeds, until_sure, jobs, tuple(fail_if or ()))
-    go(changed(read, horizon), registry, plugins, files, wanted, as_json(output, json))
+    go(opened, confs, files, wanted, as_json(output, json))
 
 
 def compare_confs(
@@ -90,15 +88,12 @@ def compare_confs(
     json: JsonOption = False,
 ) -> None:
     """Run one scenario under several configurations, side by side."""
-    from pumice.cli.playing import changed, chosen_confs, go
+    from pumice.cli.opening import chosen_confs, open_scenario
+    from pumice.cli.playing import go
     from pumice.cli.studies import Files, StudyOptions
-    from pumice.scheduler.assembly import catalogue_of
-    from pumice.sim.scenario import plugin_directory, read_scenario
 
-    plugins = plugins_dir or plugin_directory(scenario)
-    registry = registry_with(plugins)
-    read = read_scenario(scenario, catalogue_of(registry), data)
-    read = read.under(chosen_confs(confs, catalogue_of(registry)))
+    opened = open_scenario(scenario, plugins_dir, data, horizon)
+    chosen = chosen_confs(confs, opened.catalogue)
     files = Files(report, record, log, save, history)
     wanted = StudyOptions(seed, seeds, until_sure, jobs, tuple(fail_if or ()))
-    go(changed(read, horizon), registry, plugins, files, wanted, as_json(output, json))
+    go(opened, chosen, files, wanted, as_json(output, json))

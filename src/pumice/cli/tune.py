@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json, registry_with
+from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 from pumice.cli.play_options import (
     DataOption,
     DirectoryOption,
@@ -15,15 +15,13 @@ from pumice.cli.play_options import (
     JobsOption,
     ReportOption,
     ScenarioArgument,
+    StartConfOption,
 )
 
 
 def tune(
     scenario: ScenarioArgument,
-    conf: Annotated[
-        str | None,
-        typer.Option("--conf", metavar="CONF", help="A configuration of the scenario or a file; else the first one."),
-    ] = None,
+    conf: StartConfOption = None,
     over: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,19 +67,14 @@ def tune(
     json: JsonOption = False,
 ) -> None:
     """Search the arguments of a conf by simulation, and recommend what is better on days that had no part in it."""
-    from pumice.cli.playing import changed, chosen_conf
+    from pumice.cli.opening import chosen_conf, open_scenario
     from pumice.cli.progress import terminable
     from pumice.cli.tuning import TuneOptions, go
-    from pumice.scheduler.assembly import catalogue_of
-    from pumice.sim.scenario import plugin_directory, read_scenario
 
-    plugins = plugins_dir or plugin_directory(scenario)
-    registry = registry_with(plugins)
-    catalogue = catalogue_of(registry)
-    read = read_scenario(scenario, catalogue, data)
-    _, base = chosen_conf(read, conf, catalogue)
+    opened = open_scenario(scenario, plugins_dir, data, horizon)
+    _, base = chosen_conf(opened, conf)
     asked = TuneOptions(
         tuple(over or ()), tuple(objectives or ("wait.mean",)), runs, seeds, split, queue_loss, seed, study, write, jobs
     )
     with terminable():
-        go(changed(read, horizon), base, registry, plugins, asked, report, as_json(output, json))
+        go(opened, base, asked, report, as_json(output, json))

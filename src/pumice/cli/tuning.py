@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from pumice.cli import render
+from pumice.cli.opening import OpenedScenario
 from pumice.cli.progress import study_bar
 from pumice.cli.release import number
 from pumice.cli.studies import Files, executor_of, say_warnings
@@ -94,26 +95,22 @@ class TuneOptions:
 
 
 def go(
-    scenario: SimScenario,
+    opened: OpenedScenario,
     base: SchedulerConf,
-    registry: Registry,
-    plugins: Path | None,
     asked: TuneOptions,
     report: Path | None,
     as_data: bool,
 ) -> None:
     """Tune, and say what came of it."""
     wanted = asked.wanted()
-    split, parts = asked.occasions(scenario)
-    scenario = scenario.under({BASE: base})
+    split, parts = asked.occasions(opened.scenario)
+    scenario = opened.scenario.under({BASE: base})
     say_warnings(scenario)
     queues = {o.metadata.name: int(o.spec.weight or 1) for o in scenario.setting.objects if isinstance(o, QueueObject)}
-    knobs = _knobs(asked.over, base, queues, registry)
+    knobs = _knobs(asked.over, base, queues, opened.registry)
     Files(report=report, record=asked.write).prepare(1)
-    catalogue = catalogue_of(registry)
     start = Candidate(base)
-    where = plugins.resolve() if plugins else None
-    worlds = {part: StudyWorld(world.under({BASE: base}), where) for part, world in parts.items()}
+    worlds = {part: StudyWorld(world.under({BASE: base}), opened.plugins) for part, world in parts.items()}
     stamp = _stamp(scenario, start, knobs, split, wanted, asked)
     before = _cpu_s()
     with study_bar(None) as tell, executor_of(asked.jobs or usable_cores()) as executor:
@@ -121,7 +118,7 @@ def go(
         try:
             tuning = tune(
                 knobs,
-                lambda point: made_of(base, knobs, point, queues, catalogue),
+                lambda point: made_of(base, knobs, point, queues, opened.catalogue),
                 start,
                 split,
                 wanted,

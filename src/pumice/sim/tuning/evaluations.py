@@ -162,5 +162,6 @@ def _check_stamp(path: Path, line: bytes, stamp: str) -> None:
         raise InvalidInput(f"--study {str(path)!r}: is not a file of `pumice tune`")
     if found != stamp:
         raise InvalidInput(
-            f"--study {str(path)!r}: was made with another scenario, conf, space, seeds or version; take another file"
+            f"--study {str(path)!r}: was made with another scenario, conf, space, plugins, seeds or version; "
+            "take another file"
         )
