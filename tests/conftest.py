@@ -19,9 +19,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell. What the tests start and interrupt would inherit that, and go on for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+from hypothesis import HealthCheck, settings
+
 from pumice.framework.session import asking
 
 asking.STRICT = True
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

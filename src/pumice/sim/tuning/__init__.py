@@ -15,7 +15,7 @@ from pumice.sim.results.seeds import SeedComparison, compare_seeds
 from pumice.sim.results.summary import Summary
 from pumice.sim.tuning.evaluations import Evaluate
 from pumice.sim.tuning.knobs import Candidate, Knob, Point
-from pumice.sim.tuning.objectives import Objectives, Score, queue_losses, score
+from pumice.sim.tuning.objectives import Objectives, QueueLoss, Score, queue_losses, score
 from pumice.sim.tuning.occasions import Occasion, Split
 from pumice.sim.tuning.racing import Race, TriedConf, race
 
@@ -42,8 +42,8 @@ class Tuning:
     """Who was played on the occasions that were held out; None if nobody came so far."""
     comparison: SeedComparison | None
     """The winner against the conf as it is, on the occasions held out."""
-    losses: dict[str, float]
-    """There, the part by which each queue's mean wait grew."""
+    losses: dict[str, QueueLoss]
+    """There, what became of each queue's mean wait."""
     why_not: str
     """Why nothing is recommended; empty if the winner is."""
 
@@ -125,7 +125,7 @@ def _chosen(
     return tuple(sorted(found, key=rank))
 
 
-def _objection(comparison: SeedComparison, losses: dict[str, float], wanted: Objectives) -> str:
+def _objection(comparison: SeedComparison, losses: dict[str, QueueLoss], wanted: Objectives) -> str:
     """Why the winner is not recommended after all; nothing if it is."""
     verdicts: dict[str, Effect | None] = {
         figure.key: comparison.row(figure.key).effects[1] for figure in wanted.figures
@@ -139,9 +139,9 @@ def _objection(comparison: SeedComparison, losses: dict[str, float], wanted: Obj
     if worse:
         return f"on the occasions held out, worse: {', '.join(worse)}"
     if wanted.most_loss is not None:
-        over = {name: part for name, part in losses.items() if part > wanted.most_loss}
+        over = {name: loss.grew for name, loss in losses.items() if loss.above(wanted.most_loss)}
         if over:
-            said = ", ".join(f"{name} by {100 * part:.0f} %" for name, part in over.items())
+            said = ", ".join(f"{name} by {100 * grew.estimate:.0f} %" for name, grew in over.items())
             return f"on the occasions held out, queues would wait longer: {said}"
     return ""
 

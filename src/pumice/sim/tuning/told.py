@@ -114,7 +114,10 @@ class TuningAccount:
             ],
             "conf": None if winner is None else winner.conf.to_data(),
             "queue_weights": None if winner is None else dict(winner.weights),
-            "queue_losses": tuning.losses,
+            "queue_losses": {
+                name: {"grew": loss.grew.estimate, "low": loss.grew.low, "high": loss.grew.high}
+                for name, loss in tuning.losses.items()
+            },
         }
 
 
