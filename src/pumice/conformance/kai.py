@@ -36,6 +36,8 @@ class Round:
     fair_share: dict[str, dict[str, float]] = field(default_factory=dict)
     allocated: dict[str, dict[str, float]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    minted: int = 0
+    """How many shared GPUs got names so far."""
 
 
 @dataclass(slots=True)
@@ -58,8 +60,9 @@ def play(case: Case, registry: Registry) -> KaiCaseOutcome:
     failures: list[str] = []
     deviations: list[str] = []
     groups = _GroupNames(case)
+    seen = Round()
     for number in range(until + after if writes else 1):
-        seen = one_round(case, assembly, objects)
+        seen = one_round(case, assembly, objects, seen.minted)
         failures += seen.problems
         if number < len(observed):
             deviations += [f"round {number}: {text}" for text in _deviations(observed[number], seen, groups)]
@@ -96,15 +99,17 @@ def state_of(case: Case, objects: Mapping[str, Any]) -> ClusterState:
     return state
 
 
-def one_round(case: Case, assembly: Assembly, objects: Mapping[str, Any]) -> Round:
-    """One cycle on the objects."""
+def one_round(case: Case, assembly: Assembly, objects: Mapping[str, Any], minted: int = 0) -> Round:
+    """One cycle on the objects; *minted*: how many shared GPUs got names in the rounds before."""
     state = state_of(case, objects)
     seen = Round()
 
     def inspect(ssn: Session) -> None:
         _look(world_of(ssn), seen)
 
-    report = run_cycle(state, assembly, Runtime(), environment=_environment(case), details=True, inspect=inspect)
+    report = run_cycle(
+        state, assembly, Runtime(), environment=_environment(case, minted), details=True, inspect=inspect
+    )
     seen.problems = [f"plugin error: {e}" for e in report.errors] + [f"invariant: {v}" for v in violations(state)]
     return seen
 
@@ -125,9 +130,9 @@ def as_found(case: Case, assembly: Assembly, objects: Mapping[str, Any]) -> Roun
     return seen
 
 
-def _environment(case: Case) -> dict[str, Any]:
+def _environment(case: Case, minted: int = 0) -> dict[str, Any]:
     environment = case.data.get("environment") or {}
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {"minted": minted}
     if "minNodeGpuMemoryMiB" in environment:
         given["gpu_memory"] = (environment["minNodeGpuMemoryMiB"], environment["maxNodeGpuMemoryMiB"])
     initial = {}
@@ -155,6 +160,7 @@ def _look(world: KaiWorld, seen: Round) -> None:
             "idleGpus": world.nodes.idle_gpus(node.row),
             "releasingGpus": world.nodes.releasing_gpus(node.row),
         }
+    seen.minted = world.nodes.minted
     calls = world.calls
     seen.calls = {"bind": sorted(calls.bind), "evict": sorted(calls.evict), "pipeline": sorted(calls.pipeline)}
     names = ("cpu", "memory", "gpu")

@@ -45,3 +45,35 @@ def twice_evicted(compat: str | None) -> str:
     first.discard()
     assert (task.node_name, task.stage.value) == ("n2", "Running")
     return landed
+
+
+def fraction_evicted_beside_promises(compat: str | None) -> tuple[float, float]:
+    """Idle GPUs of a node, and those being released, when the only task on a shared GPU of it is evicted.
+
+    Two others of its four GPUs are promised to somebody else by then.
+    """
+    seen = world(
+        *(node("n1", gpu=4), queue("q"), job("whole", "q", on=("n1", "n1"), pods=2)),
+        *(job("part", "q", on=("n1",), fraction="0.5"), job("next", "q", pods=1, gpu="2", minute=1)),
+        compat=compat,
+    )
+    at = seen.state.table.by_name["n1"]
+    tasks = {t.name: t for t in seen.tasks.values()}
+    plan = ChangePlan(seen)
+    for name in ("whole-0", "whole-1"):
+        plan.evict(tasks[name], "test")
+    plan.pipeline(tasks["next-0"], at)
+    plan.evict(tasks["part-0"], "test")
+    return seen.nodes.idle_gpus(at.row), seen.nodes.releasing_gpus(at.row)
+
+
+def undone_move(compat: str | None) -> float:
+    """The used part of a GPU after its only task was moved to another of the node, and all was taken back."""
+    seen = world(node("n1", gpu=2), queue("q"), job("part", "q", on=("n1",), fraction="0.5"), compat=compat)
+    at = seen.state.table.by_name["n1"]
+    (task,) = seen.tasks.values()
+    plan = ChangePlan(seen)
+    plan.evict(task, "test")
+    plan.pipeline(task, at, (seen.nodes.mint(at),))
+    plan.discard()
+    return seen.nodes.used_part(at.row, task.groups[0])

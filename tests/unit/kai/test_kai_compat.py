@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kai_cases import cluster, decided, job, node, queue
-from kai_plans import twice_evicted
+from kai_plans import fraction_evicted_beside_promises, twice_evicted, undone_move
 
 LEVELS = {"metadata": {"name": "net"}, "spec": {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "host"}]}}
 IN_A_ZONE = {"topologyConstraint": {"topology": "net", "requiredTopologyLevel": "zone"}}
@@ -26,3 +26,13 @@ def test_a_victim_that_would_return_before_it_got_away_is_promised_the_place_tha
     compat: str | None, lands: str
 ) -> None:
     assert twice_evicted(compat) == lands
+
+
+@pytest.mark.parametrize(("compat", "counts"), [(None, (1, 1)), ("kai", (0, 1))])
+def test_promises_on_a_node_do_not_take_a_gpu_from_it(compat: str | None, counts: tuple[int, int]) -> None:
+    assert fraction_evicted_beside_promises(compat) == counts
+
+
+@pytest.mark.parametrize(("compat", "used"), [(None, 0.5), ("kai", 1.0)])
+def test_a_move_between_gpus_that_is_taken_back_leaves_nothing_behind(compat: str | None, used: float) -> None:
+    assert undone_move(compat) == used

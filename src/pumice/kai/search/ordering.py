@@ -30,22 +30,24 @@ class _Last:
 
 
 class _Branch:
-    """A queue that has work, with the branches below it or its jobs."""
+    """A queue that has work, with a heap of the branches below it or of its jobs.
 
-    __slots__ = ("branches", "gone", "gone_held", "heap", "queue")
+    A branch that was served keeps its place in the heap above until it is on top there: only then it is compared anew.
+    """
 
-    def __init__(self, queue: QueueView) -> None:
-        self.queue = queue
-        self.branches: dict[str, _Branch] = {}
-        self.heap: list[tuple[Any, int, JobView]] = []
-        self.gone: list[JobView] = []
-        self.gone_held: Amounts = NOTHING
+    __slots__ = ("branches", "jobs", "parent", "queue", "stale")
 
-    def copy(self) -> _Branch:
+    def __init__(self, queue: QueueView, parent: _Branch | None = None) -> None:
+        self.queue, self.parent = queue, parent
+        self.branches: list[_Branch] = []
+        self.jobs: list[tuple[Any, int, JobView]] = []
+        self.stale = False
+
+    def copy(self, parent: _Branch | None, known: dict[str, _Branch]) -> _Branch:
         """The same, to be changed on its own."""
-        other = _Branch(self.queue)
-        other.branches = {name: branch.copy() for name, branch in self.branches.items()}
-        other.heap, other.gone, other.gone_held = list(self.heap), list(self.gone), self.gone_held
+        other = known[self.queue.name] = _Branch(self.queue, parent)
+        other.branches = [branch.copy(other, known) for branch in self.branches]
+        other.jobs, other.stale = list(self.jobs), self.stale
         return other
 
 
@@ -57,18 +59,22 @@ class WorkOrder:
     ) -> None:
         self._world, self._victims = world, victims
         self._order = cast(Callable[[QueueClaim, QueueClaim], int], world.ssn.queue_claim_order)
-        self._top: dict[str, _Branch] = {}
+        self._top: list[_Branch] = []
+        self._branches: dict[str, _Branch] = {}
+        self._gone: dict[str, tuple[list[JobView], Amounts]] = {}
+        """Queue -> the victims that were taken from it, and what they hold."""
         self._number = count()
         per_leaf: dict[str, list[JobView]] = {}
         for job in jobs:
             if job.queue.is_leaf:
                 per_leaf.setdefault(job.queue.name, []).append(job)
+        key = self._rank()
         for listed in per_leaf.values():
             ranked = world.sort_jobs(listed)
-            key = self._rank()
             chosen = ranked[::-1] if victims else ranked
-            leaf = self._leaf(listed[0].queue)
-            leaf.heap = [(key(job), next(self._number), job) for job in chosen[:depth]]
+            leaf = self._branches[listed[0].queue.name] = _Branch(listed[0].queue)
+            leaf.jobs = [(key(job), next(self._number), job) for job in chosen[:depth]]
+        self._grow()
 
     def _rank(self) -> Callable[[JobView], Any]:
         key = self._world.job_key()
@@ -77,81 +83,123 @@ class WorkOrder:
     def copy(self) -> WorkOrder:
         """The same order, to be walked on its own; right as long as the world is as it was."""
         other = WorkOrder(self._world, (), victims=self._victims)
-        other._top = {name: branch.copy() for name, branch in self._top.items()}
-        other._number = count(sum(len(branch.heap) for branch in _leaves(self._top)) + 1)
+        other._top = [branch.copy(None, other._branches) for branch in self._top]
+        other._gone = {name: (list(jobs), held) for name, (jobs, held) in self._gone.items()}
+        other._number = count(sum(len(branch.jobs) for branch in self._branches.values()) + 1)
         return other
 
-    def _leaf(self, queue: QueueView) -> _Branch:
-        branches = self._top
-        found: _Branch | None = None
-        for each in [*queue.chain()][::-1]:
-            found = branches.get(each.name)
-            if found is None:
-                found = branches[each.name] = _Branch(each)
-            branches = found.branches
-        assert found is not None
-        return found
+    def _grow(self) -> None:
+        """Put every branch below the one above it, the deepest first: what is compared has all its work by then."""
+        for leaf in list(self._branches.values()):
+            for queue in leaf.queue.chain():
+                self._branches.setdefault(queue.name, _Branch(queue))
+        for branch in sorted(self._branches.values(), key=lambda b: -sum(1 for _ in b.queue.chain())):
+            above = branch.queue.parent
+            branch.parent = self._branches[above.name] if above is not None else None
+            self._push(branch.parent.branches if branch.parent is not None else self._top, branch)
+
+    def _link(self, branch: _Branch) -> None:
+        """Put a new branch below the one above it, which is made where there is none yet."""
+        above = branch.queue.parent
+        if above is None:
+            self._push(self._top, branch)
+            return
+        parent = self._branches.get(above.name)
+        known = parent is not None
+        if parent is None:
+            parent = self._branches[above.name] = _Branch(above)
+        branch.parent = parent
+        self._push(parent.branches, branch)
+        if not known:
+            self._link(parent)
 
     def push(self, job: JobView) -> None:
         """Put a job (back) in."""
-        heapq.heappush(self._leaf(job.queue).heap, (self._rank()(job), next(self._number), job))
+        name = job.queue.name
+        leaf = self._branches.get(name)
+        known = leaf is not None
+        if leaf is None:
+            leaf = self._branches[name] = _Branch(job.queue)
+        heapq.heappush(leaf.jobs, (self._rank()(job), next(self._number), job))
+        if not known:
+            self._link(leaf)
+        _mark(leaf)
 
     def __bool__(self) -> bool:
         return bool(self._top)
 
     def pop(self) -> JobView:
         """The next job, taken out."""
-        path: list[tuple[dict[str, _Branch], _Branch]] = []
-        branches = self._top
-        while branches:
-            best = self._best(branches)
-            path.append((branches, best))
-            branches = best.branches
-        leaf = path[-1][1]
-        job = heapq.heappop(leaf.heap)[2]
+        leaf = self._best(self._top)
+        while leaf.branches:
+            leaf = self._best(leaf.branches)
+        job = heapq.heappop(leaf.jobs)[2]
         if self._victims:
-            leaf.gone.append(job)
-            leaf.gone_held = plus(leaf.gone_held, held_by(job))
-        for above, branch in reversed(path):
-            if branch.heap or branch.branches:
-                break
-            del above[branch.queue.name]
+            gone, held = self._gone.get(leaf.queue.name, ([], NOTHING))
+            self._gone[leaf.queue.name] = ([*gone, job], plus(held, held_by(job)))
+        branch: _Branch | None = leaf
+        while branch is not None and not branch.jobs and not branch.branches:
+            heap = branch.parent.branches if branch.parent is not None else self._top
+            del self._branches[branch.queue.name]
+            last = heap.pop()  # the branch is on top of its heap
+            if heap:
+                heap[0] = last
+                self._sink(heap)
+            branch = branch.parent
+        if branch is not None:
+            _mark(branch)
         return job
 
     def __iter__(self) -> Iterator[JobView]:
         while self:
             yield self.pop()
 
-    def _best(self, branches: dict[str, _Branch]) -> _Branch:
-        found: _Branch | None = None
-        claim: QueueClaim | None = None
-        for branch in branches.values():
-            if len(branches) == 1:
-                return branch
-            own = self._claim(branch)
-            if found is None or claim is None or self._before(own, claim):
-                found, claim = branch, own
-        assert found is not None
-        return found
+    # -- heaps of branches ------------------------------------------------------------------------------------------
+    def _best(self, heap: list[_Branch]) -> _Branch:
+        """The branch on top, which is compared anew if it was served since."""
+        while heap[0].stale:
+            heap[0].stale = False
+            self._sink(heap)
+        return heap[0]
+
+    def _sink(self, heap: list[_Branch]) -> None:
+        at, size = 0, len(heap)
+        while (child := 2 * at + 1) < size:
+            if child + 1 < size and self._before(heap[child + 1], heap[child]):
+                child += 1
+            if not self._before(heap[child], heap[at]):
+                return
+            heap[at], heap[child] = heap[child], heap[at]
+            at = child
+
+    def _push(self, heap: list[_Branch], branch: _Branch) -> None:
+        heap.append(branch)
+        at = len(heap) - 1
+        while at and self._before(heap[at], heap[(at - 1) // 2]):
+            above = (at - 1) // 2
+            heap[at], heap[above] = heap[above], heap[at]
+            at = above
 
     def _claim(self, branch: _Branch) -> QueueClaim:
         leaf = branch
         while leaf.branches:
-            leaf = self._best(leaf.branches)
-        job = leaf.heap[0][2]
+            leaf = leaf.branches[0]
+        job = leaf.jobs[0][2]
         if self._victims:
-            return QueueClaim(branch.queue, None, job, leaf.gone, leaf.gone_held)
+            return QueueClaim(branch.queue, None, job, *self._gone.get(leaf.queue.name, ((), NOTHING)))
         return QueueClaim(branch.queue, job)
 
-    def _before(self, a: QueueClaim, b: QueueClaim) -> bool:
-        said = self._order(a, b)
+    def _before(self, left: _Branch, right: _Branch) -> bool:
+        said = self._order(self._claim(left), self._claim(right))
         if not said:
-            left, right = (a.queue.creation, a.queue.uid), (b.queue.creation, b.queue.uid)
-            said = -1 if left < right else 1
+            a, b = left.queue, right.queue
+            said = -1 if (a.creation, a.uid) < (b.creation, b.uid) else 1
         return said > 0 if self._victims else said < 0
 
 
-def _leaves(branches: dict[str, _Branch]) -> Iterator[_Branch]:
-    for branch in branches.values():
-        yield branch
-        yield from _leaves(branch.branches)
+def _mark(branch: _Branch) -> None:
+    """It and all above it are to be compared anew."""
+    each: _Branch | None = branch
+    while each is not None:
+        each.stale = True
+        each = each.parent

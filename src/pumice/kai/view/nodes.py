@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -10,11 +11,11 @@ import numpy.typing as npt
 
 from pumice.kai.view.devices import SharedGpu, booking_marks
 from pumice.kai.view.stage import TaskStage
-from pumice.kai.view.tasks import GPU_NAMES, TaskRequest, TaskView
+from pumice.kai.view.tasks import GPU_NAMES, TaskRequest, TaskView, mig_slices
 from pumice.model import keys
 from pumice.model.gpu import WHOLE, GpuRequest
 from pumice.model.node import Node
-from pumice.model.resources import dim
+from pumice.model.resources import dim, dim_count, dim_name
 from pumice.state.table import NodeTable
 
 Ints = npt.NDArray[np.int64]
@@ -30,8 +31,9 @@ WHOLE_GPU: Final = "whole"
 class NodeLedger:
     """Amounts per node row: `idle` and `releasing`, and the shared GPUs of each node."""
 
-    def __init__(self, table: NodeTable) -> None:
-        self.table = table
+    def __init__(self, table: NodeTable, *, as_kai: bool = False) -> None:
+        """*as_kai*: GPUs are counted with KAI's mistakes."""
+        self.table, self.miscounts = table, as_kai
         size = table.size
         self.gpu = dim(GPU_NAMES[0])
         other = dim(GPU_NAMES[1])
@@ -45,6 +47,9 @@ class NodeLedger:
         nothing = self.allocatable == 0
         self.idle[nothing] = 0
         self.releasing[nothing] = 0
+        self._taken: Ints = self.allocatable[self.gpu] - self.idle[self.gpu]
+        """Whole GPUs that are used or promised, in KAI's way of counting."""
+        self._number: Ints = self.allocatable[self.gpu] // WHOLE
         self.memory: Ints = np.zeros(size, dtype=np.int64)
         self.synced: Bools = np.zeros(size, dtype=np.bool_)
         self.there: Bools = np.zeros(size, dtype=np.bool_)
@@ -57,6 +62,9 @@ class NodeLedger:
             memory = gpu_memory(node)
             self.synced[node.row] = memory is not None
             self.memory[node.row] = memory if memory is not None else UNSYNCED
+            count = node.labels.get(keys.GPU_COUNT_LABEL, "")
+            if count.isascii() and count.isdigit() and len(count) < 10:
+                self._number[node.row] = int(count)
         self.order = np.array([n.row for n in sorted(table.by_name.values(), key=lambda n: n.name)], dtype=np.intp)
         """Rows by the names of their nodes."""
 
@@ -142,15 +150,32 @@ class NodeLedger:
     def free_gpus(self) -> Floats:
         """Per row: GPUs that are free or being given back, what is left of shared ones included."""
         free: Floats = (self.idle[self.gpu] + self.releasing[self.gpu]) / WHOLE
+        for d, slices in self.mig():
+            free += slices * (self.idle[d] + self.releasing[d]) / 1000
         for row, gpus in self.shared.items():
             size = int(self.memory[row])
             if size:
                 free[row] += sum(g.left_over(size) for g in gpus.values())
         return free
 
+    def free_gpu_memory(self) -> Ints:
+        """Per row: MiB of GPUs that are free or being given back."""
+        free: Ints = self.memory * (self.idle[self.gpu] // WHOLE + self.releasing[self.gpu] // WHOLE)
+        for row, gpus in self.shared.items():
+            free[row] += sum(g.open_memory(int(self.memory[row])) for g in gpus.values())
+        return free
+
+    def mig(self) -> Iterator[tuple[int, int]]:
+        """(dimension, GPUs that an instance counts as) of every kind of MIG instance."""
+        for d in range(min(dim_count(), len(self.idle))):
+            if slices := mig_slices(dim_name(d)):
+                yield d, slices
+
     def has_free_gpus(self) -> Bools:
         """Per row: is some GPU, or a part of one, free or being given back?"""
         found: Bools = (self.idle[self.gpu] > 0) | (self.releasing[self.gpu] > 0)
+        for d, _ in self.mig():
+            found |= (self.idle[d] > 0) | (self.releasing[d] > 0)
         for row, gpus in self.shared.items():
             size = int(self.memory[row])
             found[row] |= bool(size) and any(g.left_over(size) > 0 for g in gpus.values())
@@ -165,6 +190,7 @@ class NodeLedger:
         self._amounts(row, request.items, idle, releasing)
         if request.gpus:
             self._amounts(row, ((self.gpu, request.gpus),), idle, releasing)
+            self._taken[row] += sign * request.gpus
         elif request.shared is not None and groups:
             self._share(row, task, request.shared, stage, groups, sign)
 
@@ -187,16 +213,28 @@ class NodeLedger:
             gpu = gpus.get(name)
             if gpu is None:
                 gpu = gpus[name] = SharedGpu()
-            idle, releasing = gpu.whole()
+            before = gpu.whole()
             if sign > 0:
                 gpu.holds[key] = (m, promised, leaving)
             else:
                 gpu.holds.pop(key, None)
-            now_idle, now_releasing = gpu.whole()
-            self.idle[self.gpu, row] += (now_idle - idle) * WHOLE
-            self.releasing[self.gpu, row] += (now_releasing - releasing) * WHOLE
+            after = gpu.whole()
             if not gpu.holds:
                 del gpus[name]
+            idle, releasing = after[0] - before[0], after[1] - before[1]
+            if self.miscounts:
+                in_use = (int(self.idle[self.gpu, row]) + int(self._taken[row])) // WHOLE + len(gpus)
+                idle, releasing = gpu.counted_on(m, (promised, leaving), sign, int(self._number[row]) - in_use)
+            self.idle[self.gpu, row] += idle * WHOLE
+            self.releasing[self.gpu, row] += releasing * WHOLE
+
+    def leave_behind(self, task: TaskView, node: Node) -> None:
+        """What a task that is leaving has on its shared GPUs stays there, although it will be booked again."""
+        self.minted += 1
+        for name in task.groups:
+            gpu = self.shared.get(node.row, {}).get(name)
+            if gpu is not None and (hold := gpu.holds.pop(f"{task.uid}/0", None)) is not None:
+                gpu.holds[f"{task.uid}/left-{self.minted}"] = hold
 
     def mint(self, node: Node) -> str:
         """A name for a GPU that is shared from now on."""

@@ -29,6 +29,8 @@ class KaiSettings:
     """Action -> how many jobs of a queue it looks at."""
     gpu_memory: tuple[int | None, int | None] | None = None
     """The smallest and the largest GPU memory in MiB; None: as the nodes tell."""
+    minted: int = 0
+    """How many shared GPUs got names before; those of this session get others."""
     initial: Mapping[str, tuple[TaskStage, str]] = field(default_factory=dict)
     """Pod -> a stage and a node that no object can express."""
 

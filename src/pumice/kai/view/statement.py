@@ -93,9 +93,11 @@ class ChangePlan:
 
     def _was_on(self, task: TaskView, node: Node) -> bool:
         """Was the victim on the node? In KAI also if it was about to go elsewhere when it was evicted again."""
+        world = self._world
+        if task.lost:
+            return False
         if task.node is node:
             return True
-        world = self._world
         return world.ssn.compat.kai_promise_kept and task.uid in world.nodes.tasks.get(node.row, {})
 
     def _eviction_of(self, task: TaskView) -> ViewChange | None:
@@ -150,9 +152,12 @@ class ChangePlan:
         task, world = op.task, self._world
         stage, node, groups, virtual, accepted = op.before
         if op.kind is ChangeKind.EVICT:
-            world.nodes.book(task, op.node, TaskStage.RELEASING, task.groups, -1)
+            if task.lost:
+                world.nodes.leave_behind(task, op.node)
+            else:
+                world.nodes.book(task, op.node, TaskStage.RELEASING, task.groups, -1)
             task.stage, task.node, task.groups, task.virtual, task.accepted = stage, node, groups, virtual, accepted
-            task.tried = ()
+            task.tried, task.lost = (), False
             world.nodes.book(task, op.node, stage, groups, 1)
             world.count(task, 1)
         else:
@@ -161,6 +166,8 @@ class ChangePlan:
             if node is not op.node:
                 world.nodes.tasks[op.node.row].pop(task.uid, None)
                 task.tried = task.groups if stage is TaskStage.RELEASING else ()
+            elif stage is TaskStage.RELEASING:
+                task.lost = world.nodes.miscounts
             task.stage, task.node, task.groups, task.virtual, task.accepted = stage, node, groups, virtual, accepted
         world.version += 1
 

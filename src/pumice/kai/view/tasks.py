@@ -81,7 +81,10 @@ def request_of(klass: TaskClass) -> TaskRequest:
 class TaskView:
     """One task; whatever it does not have itself it has from the task that it is a view of."""
 
-    __slots__ = ("accepted", "groups", "job", "node", "podset", "request", "stage", "task", "tried", "uid", "virtual")
+    __slots__ = (
+        *("accepted", "groups", "job", "lost", "node", "podset", "request", "stage", "task", "tried", "uid"),
+        "virtual",
+    )
 
     job: JobView
     podset: PodSet
@@ -97,6 +100,8 @@ class TaskView:
         """The shared GPUs that it has."""
         self.tried: tuple[str, ...] = ()
         """Shared GPUs elsewhere that it, on its way out, was to have and did not get; KAI tells these of it."""
+        self.lost = False
+        """Is it leaving a place that KAI, which tried another GPU of the node for it, no longer finds?"""
         self.virtual = False
         """Is its stage of this session's making?"""
         self.accepted: Amounts = NOTHING

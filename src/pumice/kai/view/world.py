@@ -17,12 +17,12 @@ from pumice.kai.view.queues import QueueView
 from pumice.kai.view.settings import KaiSettings, settings_of
 from pumice.kai.view.stage import ALLOCATED, USED, TaskStage
 from pumice.kai.view.subgroups import Member, chunk, piece_to_evict
-from pumice.kai.view.tasks import TaskRequest, TaskView, mig_slices
+from pumice.kai.view.tasks import TaskRequest, TaskView
 from pumice.model.api import PriorityClass
 from pumice.model.gpu import WHOLE
 from pumice.model.job import Job
 from pumice.model.node import Node
-from pumice.model.resources import CPU, MEMORY, dim_count, dim_name
+from pumice.model.resources import CPU, MEMORY
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
@@ -51,7 +51,8 @@ class KaiWorld:
         self.state = state
         self.now = ssn.now
         self.settings: KaiSettings = settings_of(ssn.action_arguments("kai"), ssn.environment)
-        self.nodes = NodeLedger(state.table)
+        self.nodes = NodeLedger(state.table, as_kai=ssn.compat.kai_gpu_counts)
+        self.nodes.minted = self.settings.minted
         self.calls = Calls([], [], [])
         self.version = 0
         """Grows with every change of a task."""
@@ -179,9 +180,7 @@ class KaiWorld:
             cpu += int(ledger.allocatable[CPU, row])
             memory += int(ledger.allocatable[MEMORY, row])
             gpu += int(ledger.allocatable[ledger.gpu, row]) / WHOLE
-            for d in range(min(dim_count(), len(ledger.allocatable))):
-                if slices := mig_slices(dim_name(d)):
-                    gpu += slices * int(ledger.allocatable[d, row]) / 1000
+            gpu += sum(slices * int(ledger.allocatable[d, row]) / 1000 for d, slices in ledger.mig())
         offered: Amounts = (cpu, memory, gpu)
         for task in self.others:
             if task.stage in USED and task.node is not None and task.namespace != RESERVATION_NAMESPACE:

@@ -37,7 +37,7 @@ class ClaimOrder:
         )
         if nothing:
             return nothing
-        for mine, other in ((with_a, with_b), (minus(a.allocated, gone_a), minus(b.allocated, gone_b))):
+        for mine, other in ((with_a, with_b), (a.allocated, b.allocated)):
             one, two = self._dominant(a, mine), self._dominant(b, other)
             if one != two:
                 return -1 if one < two else 1

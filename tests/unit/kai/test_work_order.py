@@ -1,0 +1,30 @@
+"""Who goes next, job by job: the order that KAI's actions and its search for victims walk."""
+
+from __future__ import annotations
+
+from kai_cases import job, node, queue
+from kai_plans import world
+
+from pumice.kai.search.ordering import WorkOrder
+
+
+def test_of_two_queues_that_victims_would_leave_with_nothing_the_one_that_holds_more_gives_first() -> None:
+    seen = world(
+        *(node("n1", gpu=8), queue("a", weight=1), queue("b", weight=1)),
+        job("wide", "a", on=("n1",) * 4, pods=4, least=1),
+        *(job(f"one{n}", "b", on=("n1",), minute=n + 1) for n in range(3)),
+    )
+    order = WorkOrder(seen, seen.jobs.values(), victims=True)
+    assert [j.name for j in order] == ["one2", "one1", "wide", "one0"]
+
+
+def test_a_department_is_compared_by_the_queue_that_was_on_top_of_it() -> None:
+    """After *small* was served its department is judged by the next job of the same queue, as in KAI."""
+    seen = world(
+        *(node("n1", gpu=16), queue("one"), queue("two")),
+        *(queue("p", parent="one"), queue("q", parent="one"), queue("r", parent="two")),
+        *(job("small", "p", minute=0), job("large", "p", pods=3, minute=1), job("other", "q", minute=2)),
+        *(job("third", "r", pods=2, minute=3), job("fourth", "r", pods=2, minute=4)),
+    )
+    order = WorkOrder(seen, seen.jobs.values())
+    assert [j.name for j in order] == ["small", "third", "fourth", "other", "large"]
