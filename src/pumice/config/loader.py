@@ -178,7 +178,7 @@ def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue, diale
         message = elsewhere.said(name, elsewhere.PLUGINS[name])
         reading.error("missing-plugin", message, join(path, "name"), position, name)
     elif name and name not in catalogue.plugins:
-        message = f"unknown plugin {name!r} (known: {_listing(catalogue.plugins)})"
+        message = f"unknown plugin {name!r} (`pumice plugins` lists those that there are)"
         reading.error("unknown-plugin", message, join(path, "name"), position, name, catalogue.plugins)
     info = catalogue.plugins.get(name)
     flags: dict[str, bool] = {}

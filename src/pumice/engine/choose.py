@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pumice.engine.course import plan_along
 from pumice.engine.evaluate import Evaluator
-from pumice.engine.room import first_shortage
+from pumice.engine.room import first_shortage, fit_count
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import Bools, ClassView, Floats, Index
@@ -35,7 +35,7 @@ class NodeChoice:
 class FitError:
     """Why a task fits nowhere: how many nodes each reason stands for. Counted when first asked for."""
 
-    __slots__ = ("_count", "_counted_at", "_counts", "_nodes", "_now", "at", "text")
+    __slots__ = ("_count", "_counted_at", "_counts", "_nodes", "_now", "at", "room", "text")
 
     def __init__(
         self,
@@ -44,10 +44,15 @@ class FitError:
         text: str = "",
         count: Callable[[], tuple[dict[int, int], int]] | None = None,
         now: Callable[[], int] | None = None,
+        room: Callable[[], int] | None = None,
     ) -> None:
-        """*now*: where the log of touched rows stands; it is counted again when that has moved on."""
+        """*now*: where the log of touched rows stands; it is counted again when that has moved on.
+
+        *room*: for how many equal tasks there is room when somebody asks.
+        """
         self._counts, self._nodes, self.text = counts or {}, nodes, text
         self._count, self._now, self._counted_at = count, now, -1
+        self.room = room
         self.at = -1
         """Where the log of touched rows stood when the task did not fit."""
 
@@ -291,7 +296,29 @@ class Chooser:
         if room >= wanted:
             return None
         now = self.evaluator.table.touched.get_position
-        return room, FitError(count=lambda: self._count(task, self.evaluator.view(task), None, full=True), now=now)
+
+        def count() -> tuple[dict[int, int], int]:
+            return self._count(task, self.evaluator.view(task), None, full=True)
+
+        return room, FitError(count=count, now=now, room=lambda: self._room_unopposed(task))
+
+    def _room_unopposed(self, task: Task) -> int:
+        """For how many such tasks there is room where nobody objects to the first of them."""
+        view = self.evaluator.view(task)
+        rows = np.flatnonzero(self.evaluator.table.valid[: view.size] & (view.code == 0))
+        return fit_count(task.klass, self.evaluator.table, self._unopposed(task, view, rows)[0])
+
+    def _unopposed(self, task: Task, view: ClassView, rows: Index) -> tuple[Index, npt.NDArray[np.int32]]:
+        """The rows to which no filter that is asked anew for every task objects, and the first objection by row."""
+        codes = np.zeros(len(rows), dtype=np.int32)
+        left = np.arange(len(rows))
+        for f in view.session_filters:
+            if not len(left):
+                break
+            own = self.evaluator.ask_filter(f, task, NodeRows(self.evaluator.table, rows[left]))
+            codes[left] = own
+            left = left[own == 0]
+        return rows[left], codes
 
     def forget(self) -> None:
         """Let go of the errors that lead back here."""
@@ -304,19 +331,13 @@ class Chooser:
         valid = evaluator.table.valid[: view.size]
         scope_rows = np.flatnonzero(valid if within is None else valid & within[: view.size])
         codes = view.code[scope_rows].copy()
-        without = ~evaluator.future_ok(view)[scope_rows]
-        short = scope_rows[without | (codes == 0) if full else without]
-        if len(short):
-            shortage = first_shortage(view.task.klass, evaluator.table, short, full=full)
-            where = np.searchsorted(scope_rows, short)
-            codes[where] = shortage
+        short = np.flatnonzero(~evaluator.future_ok(view)[scope_rows])
+        codes[short] = first_shortage(view.task.klass, evaluator.table, scope_rows[short], full=full)
         open_rows = np.flatnonzero(codes == 0)
-        for f in view.session_filters:
-            if not len(open_rows):
-                break
-            own = evaluator.ask_filter(f, task, NodeRows(evaluator.table, scope_rows[open_rows]))
-            codes[open_rows] = own
-            open_rows = open_rows[own == 0]
+        codes[open_rows] = self._unopposed(task, view, scope_rows[open_rows])[1]
+        if full:  # what is still open was filled by the tasks before
+            filled = np.flatnonzero(codes == 0)
+            codes[filled] = first_shortage(view.task.klass, evaluator.table, scope_rows[filled], full=True)
         nodes = np.bincount(codes)
         nodes[:1] = 0
         numbers = np.flatnonzero(nodes)

@@ -55,6 +55,12 @@ class ClassRoom:
         return True
 
 
+def fit_count(klass: TaskClass, table: NodeTable, rows: npt.NDArray[np.intp]) -> int:
+    """How many tasks of a class fit on these rows by amounts."""
+    each = [table.idle[d, rows] // v for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
+    return int(np.maximum(np.minimum.reduce(each), 0).sum()) if each else _PLENTY
+
+
 def insufficient(d: int) -> int:
     """The reason number for too little of a resource."""
     return reason_id("resources", f"Insufficient {dim_name(d)}")

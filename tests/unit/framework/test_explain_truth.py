@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pumice import Event, EventHandler, Plugin, Queue, Session, Verdict, reject
+from pumice import Event, EventHandler, Node, Plugin, Queue, Scope, Session, Task, Unfit, Verdict, reject
 from pumice.cli.explanation import show
 from pumice.config import from_data
 from pumice.framework.explaining.explain import Explanation, Stage, explain
@@ -405,3 +405,24 @@ def test_strict_order_is_told_with_who_is_waited_for(scenario: Scenario) -> None
 def test_every_stage_can_be_shown(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     show(Explanation("ns/a", "q", "Inqueue", stage, stage.code, "because", "x", 1, 2, True, 1, {"Pending": 1}))
     assert "because" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("scope", list(Scope), ids=lambda scope: scope.value)
+def test_no_task_is_said_to_have_a_node_that_a_plugin_keeps_it_from(scenario: Scenario, scope: Scope) -> None:
+    """Room for two of three by amounts is no room where a predicate of any scope refuses the nodes."""
+
+    class Keeper(Plugin):
+        name = "keeper"
+
+        def on_session_open(self, ssn: Session) -> None:
+            ssn.add_predicate_fn(self.name, self.refuse, scope=scope)
+
+        def refuse(self, task: Task, node: Node) -> None:
+            if node.name == "n1":
+                raise Unfit("kept for others")
+
+    scenario.node("n1", cpu=4).node("n2", cpu=4).job("a", tasks=3, cpu=4)
+    found = why(scenario, "a", "gang", "predicates", Keeper)
+    assert found.room_for == 1
+    assert found.text.startswith("1 of the 3 tasks that it needs have a node; the next, a-1, fits none of 2 nodes: ")
+    assert {(r.text, r.nodes) for r in found.reasons} == {("kept for others", 1), ("Insufficient cpu", 1)}

@@ -126,9 +126,17 @@ def _failed_task(ssn: Session, job: Job, refusal: Refusal | None) -> tuple[Task,
         task, error = waiting[0], refusal.error
     else:
         return None
-    if refusal is not None and refusal.placed < len(waiting) and all(t.klass is task.klass for t in waiting):
-        task = waiting[refusal.placed]  # equal tasks: those before it had found a node
+    if (placed := _had_a_node(refusal)) < len(waiting) and all(t.klass is task.klass for t in waiting):
+        task = waiting[placed]  # equal tasks: those before it had found a node
     return task, error
+
+
+def _had_a_node(refusal: Refusal | None) -> int:
+    """How many tasks had found a node, or would have, when the next did not."""
+    if refusal is None:
+        return 0
+    counted = refusal.error.room if refusal.error is not None else None
+    return min(refusal.placed, counted()) if counted is not None else refusal.placed
 
 
 def _stage(job: Job, refusal: Refusal | None, failed: tuple[Task, FitError] | None) -> Stage:
@@ -222,7 +230,7 @@ def _foremost(never: str, out: Explanation) -> None:
 def _by_nodes(ssn: Session, job: Job, refusal: Refusal | None, failed: tuple[Task, FitError], out: Explanation) -> None:
     task, error = failed
     nodes = Nodes(ssn, task, error)
-    placed = refusal.placed if refusal is not None else 0
+    placed = _had_a_node(refusal)
     out.task, out.wants = task.key, written(task.klass.items)
     out.room_for = placed
     out.text = _no_node(ssn, job, task, error, placed)

@@ -112,6 +112,10 @@ class Asking:
         found = {(place, number): entry for name in registered for place, number, entry in self._entries.get(name, ())}
         return [(number, found[place, number]) for place, number in sorted(found)]
 
+    def callbacks(self, point: Point[..., Any, Any]) -> list[Callback]:
+        """The callbacks that are really asked at a point, in order, whatever their tiers."""
+        return [c for tier in self.chain(point.at) for c in tier]
+
     def anybody(self, point: Point[..., Any, Any]) -> bool:
         """Does anybody answer at a point?"""
         return bool(self.chain(point.at))
@@ -168,7 +172,7 @@ class Asking:
 
     def each(self, point: Point[P, Any, Any], *args: P.args, **_: P.kwargs) -> list[tuple[str, Any]]:
         """What every plugin says to a question, guarded and read but not folded: (plugin, answer) in asking order."""
-        return [(c.plugin, self.guarded(point, c)(*args)) for tier in self.chain(point.at) for c in tier]
+        return [(c.plugin, self.guarded(point, c)(*args)) for c in self.callbacks(point)]
 
     def _ask_anew(self, point: str) -> None:
         """Somebody registered: forget what was made of the callbacks before."""
@@ -188,7 +192,7 @@ class Asking:
         """A key for an order in which every plugin gives keys; None when one compares pairs."""
         name = point.name
         if name not in self._keys:
-            callbacks = [c for tier in self.chain(name) for c in tier]
+            callbacks = self.callbacks(point)
             kinds = self._kinds(name)
             if all(c.sort_key for c in callbacks):
                 keys = [guarded_key(self.failures, c.plugin, name, c.fn, kinds) for c in callbacks]

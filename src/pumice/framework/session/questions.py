@@ -158,8 +158,8 @@ class Questions(Asking):
 
         A plugin that lets jobs wait with less than they need (sla does) is asked, so nobody can say.
         """
-        known = {c.plugin for tier in self.chain(t.JOB_READY.name) for c in tier if c.needs}
-        if any(c.plugin not in known for tier in self.chain(t.JOB_PIPELINED.name) for c in tier):
+        known = {c.plugin for c in self.callbacks(t.JOB_READY) if c.needs}
+        if any(c.plugin not in known for c in self.callbacks(t.JOB_PIPELINED)):
             return 1
         return int(self.more_needed(job))
 
@@ -167,16 +167,16 @@ class Questions(Asking):
 
     def enqueue_keys_last(self) -> bool:
         """Do the `enqueue_key`s of jobs hold until the jobs change?"""
-        return all(c.lasting for tier in self.chain(t.JOB_ENQUEUEABLE.name) for c in tier)
+        return all(c.lasting for c in self.callbacks(t.JOB_ENQUEUEABLE))
 
     # -- queues -----------------------------------------------------------------------------------------------------
     def allocatable_by_class(self) -> bool:
         """Does `allocatable` depend on nothing but the queue and the class of a task?"""
-        return all(c.room is not None for tier in self.chain(t.ALLOCATABLE.name) for c in tier)
+        return all(c.room is not None for c in self.callbacks(t.ALLOCATABLE))
 
     def stamps_at(self, point: Point[..., Any, Any]) -> list[Callable[..., Any] | None]:
         """What plugins declared their answers about a queue to follow from; None where one did not say."""
-        return [c.stamp for tier in self.chain(point.name) for c in tier]
+        return [c.stamp for c in self.callbacks(point)]
 
     def allocatable_room(self, queue: Queue, task: Task, wanted: int) -> int:
         """How many equal tasks in a row the queue would take, up to *wanted*; 0 when somebody cannot say."""

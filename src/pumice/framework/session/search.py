@@ -67,7 +67,7 @@ class Search:
     def filters(self) -> list[Filter]:
         """Who may object to nodes, in the order of being asked."""
         ssn = self._ssn
-        asked = [(p, c) for p in (t.PREDICATE, t.BATCH_PREDICATE) for tier in ssn.chain(p.name) for c in tier]
+        asked = [(p, c) for p in (t.PREDICATE, t.BATCH_PREDICATE) for c in ssn.callbacks(p)]
         position = {plugin: n for n, plugin in enumerate(self._plugins([c.plugin for _, c in asked]))}
         asked.sort(key=lambda pair: position[pair[1].plugin])
         return [filter_of(p, c, position[c.plugin]) for p, c in asked]
@@ -75,7 +75,7 @@ class Search:
     def scorers(self) -> list[Scorer]:
         """Who scores nodes."""
         ssn = self._ssn
-        return [scorer_of(p, c) for p in (t.NODE_ORDER, t.BATCH_NODE_ORDER) for tier in ssn.chain(p.name) for c in tier]
+        return [scorer_of(p, c) for p in (t.NODE_ORDER, t.BATCH_NODE_ORDER) for c in ssn.callbacks(p)]
 
     def _make_evaluator(self) -> Evaluator:
         ssn, filters, scorers = self._ssn, self.filters(), self.scorers()
@@ -128,8 +128,8 @@ class Search:
         """Scores in two steps: whole numbers per node, edited by the same plugin, then put together."""
         ssn, merge = self._ssn, t.NODE_MAP.rule.merge
         total: Any = np.full(len(rows), t.NODE_MAP.nobody)
-        reducers = {c.plugin: ssn.guarded(t.NODE_REDUCE, c) for tier in ssn.chain(t.NODE_REDUCE.name) for c in tier}
-        for c in [c for tier in ssn.chain(t.NODE_MAP.name) for c in tier]:
+        reducers = {c.plugin: ssn.guarded(t.NODE_REDUCE, c) for c in ssn.callbacks(t.NODE_REDUCE)}
+        for c in ssn.callbacks(t.NODE_MAP):
             mapped = ssn.guarded(t.NODE_MAP, c)
             scores = {n.name: _whole(mapped(task, n)) for n in rows.nodes}
             reduce = reducers.get(c.plugin)
