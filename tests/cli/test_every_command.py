@@ -29,7 +29,7 @@ from pumice.cli.app import app
 pytestmark = pytest.mark.timeout(300)  # some twenty processes, on a machine that may be busy
 
 GUIDE = ROOT / "examples" / "scenarios" / "guide.yaml"
-SERVERS = {"run", "controllers", "dashboard", "extender serve", "extender record"}
+SERVERS = {"run", "controllers", "dashboard", "mcp", "extender serve", "extender record"}
 """They run until they are stopped, and have no result to print."""
 FORGIVING = {"run", "controllers"}
 """They take Volcano's command line, and pass over flags that mean nothing here."""

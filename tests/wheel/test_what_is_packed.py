@@ -33,6 +33,9 @@ print(json.dumps(failed))
 TALKS = (
     "pumice.dashboard",
     "pumice.kube",
+    "pumice.mcp.knowledge",
+    "pumice.mcp.stdio",
+    "pumice.mcp.tools",
     "pumice.shadow.live",
     "pumice.extender.asking.client",
     "pumice.extender.answering.app",
@@ -51,6 +54,9 @@ EXTRA = [
     "matplotlib",
     "optuna",
     "jinja2",
+    "mcp",
+    "mcp_types",
+    "anyio",
 ]
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pumice.answers.candidates import candidates
 from pumice.answers.finding import find_job, find_queue
 from pumice.answers.sight import VisibleNames
 from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.tried import Evicted, QueueEffect, TriedJob, TryAnswer
+from pumice.answers.waiting import JobRow, WaitingAnswer, job_rows
 from pumice.answers.why import Source, WhyAnswer
 from pumice.errors import InvalidInput
 from pumice.framework.explaining.explain import Explanation, Stage, explain
@@ -29,6 +31,9 @@ from pumice.scheduler.recording import restored
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
+
+MOST_ROWS: Final = 1000
+"""Waiting jobs that an answer names, at most."""
 
 
 @dataclass(slots=True)
@@ -87,6 +92,39 @@ class Desk:
         taken: list[Snapshot] = []
         report = self._dry(inspect=lambda ssn: taken.extend(snapshot_of(ssn.queues[name]) for name in wanted))
         return [standing_of(snapshot, report.gauges) for snapshot in taken]
+
+    def waiting(
+        self, queue: str = "", namespaces: Collection[str] | None = None, *, most: int = MOST_ROWS
+    ) -> WaitingAnswer:
+        """Who waits, the longest first: in one queue, or in all; of these namespaces, or of all. At most *most* rows.
+
+        :raises NoSuchThing: there is no queue of that name.
+        """
+        if queue:
+            find_queue(self.state, queue)
+        rows: list[JobRow] = []
+
+        def inspect(ssn: Session) -> None:
+            rows.extend(
+                job_rows(
+                    ssn,
+                    (
+                        job
+                        for job in ssn.state.jobs.values()
+                        if queue in ("", job.queue) and (namespaces is None or job.namespace in namespaces)
+                    ),
+                )
+            )
+
+        self._dry(inspect=inspect)
+        waiting = sorted((row for row in rows if row.waits), key=lambda row: (row.since, row.job))
+        return WaitingAnswer(
+            waiting=len(waiting),
+            rows=waiting[:most],
+            reasons=dict(Counter(row.reason for row in waiting if row.reason).most_common()),
+            now=self.state.now,
+            source=self.source,
+        )
 
     def attempt(self, objects: Sequence[AnyObject]) -> TryAnswer:
         """What would become of jobs that are not there yet, in the next cycle, if nothing else happened.

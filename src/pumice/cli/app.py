@@ -37,6 +37,7 @@ COMMANDS: Final = (
     CommandEntry(
         "dashboard", "pumice.cli.dashboard:dashboard", "Serve pages: queues, who waits and why, what changed."
     ),
+    CommandEntry("mcp", "pumice.cli.mcp:mcp", "Answer an agent's questions (Model Context Protocol)."),
     CommandEntry("explain", "pumice.cli.cycle:explain", "Say why a job waits, in full: every reason, every node."),
     CommandEntry("replay", "pumice.cli.cycle:replay", "Run a saved cycle again, also under another conf."),
     CommandEntry("job", "pumice.cli.objects:jobs", "List the jobs of a cluster, or show one."),

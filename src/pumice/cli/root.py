@@ -42,8 +42,8 @@ def missing_extra(command: str, exc: ModuleNotFoundError) -> MissingExtra | None
     extras = extras_with(exc.name or "")
     if not extras:
         return None
-    own = command if command in ("extender", "dashboard") else "kube"
-    return MissingExtra(f"pumice {command}", exc.name or "", own if own in extras else extras[0])
+    own = next((extra for extra in (command, "kube") if extra in extras), extras[0])
+    return MissingExtra(f"pumice {command}", exc.name or "", own)
 
 
 def one_line(exc: PumiceError) -> str:

@@ -67,10 +67,12 @@ def tune(
     json: JsonOption = False,
 ) -> None:
     """Search the arguments of a conf by simulation, and recommend what is better on days that had no part in it."""
+    from pumice.cli.extras import needs
     from pumice.cli.opening import chosen_conf, open_scenario
     from pumice.cli.progress import terminable
     from pumice.cli.tuning import TuneOptions, go
 
+    needs("optuna")
     opened = open_scenario(scenario, plugins_dir, data, horizon)
     _, base = chosen_conf(opened, conf)
     asked = TuneOptions(

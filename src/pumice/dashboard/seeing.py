@@ -9,7 +9,8 @@ import msgspec
 
 from pumice.answers.sight import A_NODE, OTHERS, Sight, VisibleNames, seen
 from pumice.answers.standing import Standing
-from pumice.dashboard.survey import Amounts, JobRow, NodeRow, PluginRow, Survey
+from pumice.answers.waiting import Amounts, JobRow
+from pumice.dashboard.survey import NodeRow, PluginRow, Survey
 
 
 class Loan(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,8 +24,8 @@ from pumice.dashboard.chronicle import Chronicle, changes_for
 from pumice.dashboard.drawing import FILTERS, bars, chart_of, gpu_cells, tree_of
 from pumice.dashboard.seeing import View, seen_by, shown_rows
 from pumice.dashboard.survey import Survey, take_survey
-from pumice.dashboard.trial import objects_in
 from pumice.errors import PumiceError
+from pumice.sim.job_text import objects_in
 
 T = TypeVar("T")
 FRESH: Final = 2.0

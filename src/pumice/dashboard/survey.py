@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import msgspec
 
 from pumice.answers.desk import Desk
 from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
-from pumice.framework.explaining.explain import absent, waits
+from pumice.answers.waiting import Amounts, JobRow, job_rows
 from pumice.framework.session.session import Session
-from pumice.model.codes import ReasonCode
-from pumice.model.job import Job
 from pumice.model.node import Node
-
-Amounts = dict[str, float]
-
-
-class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, in a line."""
-
-    job: str
-    namespace: str
-    queue: str
-    since: float
-    pods: int
-    needs: int
-    ready: int
-    holds: Amounts
-    asks: Amounts
-    waits: bool = False
-    place: int = 0
-    """Among those who wait in its queue."""
-    reason: str = ""
-    """The word for programs."""
-    text: str = ""
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,9 +53,7 @@ def take_survey(desk: Desk) -> Survey:
 
     def inspect(ssn: Session) -> None:
         snapshots.extend(snapshot_of(queue) for _, queue in sorted(ssn.queues.items()))
-        places = _places(ssn)
-        for job in ssn.state.jobs.values():
-            jobs.append(_row(ssn, job, places.get(job.uid, 0)))
+        jobs.extend(job_rows(ssn, ssn.state.jobs.values()))
         nodes.extend(_node(name, node) for name, node in sorted(ssn.state.nodes.items()))
 
     gauges = desk.look(inspect).gauges
@@ -117,44 +89,3 @@ def _node(name: str, node: Node) -> NodeRow:
         pods=len(node.tasks),
         closed=node.unschedulable,
     )
-
-
-def _places(ssn: Session) -> dict[str, int]:
-    key = ssn.orders.job_key()
-    found: dict[str, int] = {}
-    for queue in ssn.queues.values():
-        waiting: Sequence[Job] = sorted(filter(waits, queue.jobs.values()), key=key)
-        found.update((job.uid, number) for number, job in enumerate(waiting, 1))
-    return found
-
-
-def _row(ssn: Session, job: Job, place: int) -> JobRow:
-    waiting, refusal = waits(job) or not job.in_session, ssn.outcome.refusals.get(job.uid)
-    reason, text = "", ""
-    if waiting:
-        reason, text = str(ReasonCode.NOT_TRIED), "not looked at in this cycle"
-        if not job.in_session:
-            text, reason, _ = absent(ssn, job)
-        elif refusal is not None:
-            reason, text = str(refusal.code), refusal.text
-        elif job.ready_count >= job.min_available:
-            reason, text = "", "starts now"
-    return JobRow(
-        job=job.uid,
-        namespace=job.namespace,
-        queue=job.queue,
-        since=job.creation,
-        pods=len(job.tasks),
-        needs=job.min_available,
-        ready=job.ready_count,
-        holds=_whole(job.allocated.as_written()),
-        asks=_whole(job.pending.as_written()),
-        waits=waiting,
-        place=place,
-        reason=reason,
-        text=text,
-    )
-
-
-def _whole(amounts: Mapping[str, float]) -> Amounts:
-    return {name: value for name, value in amounts.items() if value and name != "pods"}

@@ -16,6 +16,7 @@ from pumice.answers.finding import NoSuchThing, find_job, find_queue
 from pumice.answers.from_objects import ToldEvent, standing_of_object, why_of_objects
 from pumice.answers.standing import Standing
 from pumice.answers.tried import TryAnswer
+from pumice.answers.waiting import WaitingAnswer
 from pumice.answers.why import WhyAnswer
 from pumice.clock import SystemClock
 from pumice.errors import PumiceError
@@ -108,6 +109,14 @@ class Asker:
         :raises PumiceError: no scheduler answers, or not this.
         """
         return (await self._ask("GET", "/v1/queues", _Queues, query={"queue": queue})).queues[0]
+
+    async def waiting(self, queue: str, namespace: str, most: int) -> WaitingAnswer:
+        """Who waits, as far as the user may see it.
+
+        :raises PumiceError: no scheduler answers, or not this.
+        """
+        query = {"queue": queue, "namespace": namespace, "limit": str(most)}
+        return await self._ask("GET", "/v1/waiting", WaitingAnswer, query=query)
 
     async def cluster(self, namespace: str, kinds: Sequence[str] = ("Queue", "PodGroup", "Pod")) -> ClusterState:
         """The jobs of a namespace (of all, if it is empty) and the queues, as far as the user may list them.

@@ -10,8 +10,9 @@ import asyncio
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Final, Protocol, TypeVar
@@ -21,14 +22,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from pumice.answers.desk import Desk
+from pumice.answers.desk import MOST_ROWS, Desk
 from pumice.answers.finding import NoSuchThing
 from pumice.answers.sight import Sight, VisibleNames, seen
 from pumice.errors import InvalidInput, PumiceError
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.reviews import KnownUser, Reviews, Right
-from pumice.kube.rights import QUEUES, job_right, sight_of, trial_rights
+from pumice.kube.rights import QUEUES, job_right, readable, sight_of, trial_rights
 from pumice.kube.serving import serve
 from pumice.model import api
 
@@ -68,6 +69,7 @@ class Door:
         return [
             Route(f"/{VERSION}", self._about),
             Route(f"/{VERSION}/why", partial(self._guarded, self._why)),
+            Route(f"/{VERSION}/waiting", partial(self._guarded, self._waiting)),
             Route(f"/{VERSION}/queues", partial(self._guarded, self._queues)),
             Route(f"/{VERSION}/try", partial(self._guarded, self._try), methods=["POST"]),
         ]
@@ -129,6 +131,19 @@ class Door:
         sight = await sight_of(self._reviews, user, [namespace])
         return await self._told(lambda desk: desk.why(job, namespace), sight)
 
+    async def _waiting(self, request: Request, user: KnownUser) -> Any:
+        namespace, queue = request.query_params.get("namespace", ""), request.query_params.get("queue", "")
+        if namespace:
+            await self._must(user, job_right(namespace))
+        sight = await sight_of(self._reviews, user, [namespace] if namespace else [])
+        wanted: Collection[str] | None = [namespace] if namespace else None
+        if wanted is None and sight.namespaces is not None:
+            names = await asyncio.wrap_future(self._ask(lambda desk: desk.names()))
+            wanted = await readable(self._reviews, user, names.namespaces)
+            sight = replace(sight, namespaces=wanted)
+        most = _number(request, "limit", 100, MOST_ROWS)
+        return await self._told(lambda desk: desk.waiting(queue, wanted, most=most), sight)
+
     async def _queues(self, request: Request, user: KnownUser) -> Any:
         await self._must(user, QUEUES)
         names = request.query_params.getlist("queue") or None
@@ -143,6 +158,13 @@ class Door:
                 await self._must(user, right)
         sight = await sight_of(self._reviews, user, namespaces)
         return await self._told(lambda desk: desk.attempt(objects), sight)
+
+
+def _number(request: Request, name: str, default: int, most: int) -> int:
+    text = request.query_params.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
+        raise DoorRefusal(422, f"{name} {text[:40]!r}: must be a whole number from 1 to {most}")
+    return int(text)
 
 
 async def _objects(request: Request) -> list[api.AnyObject]:

@@ -45,10 +45,17 @@ def documents(paths: Sequence[Path]) -> Iterator[ManifestDocument]:
             data = _json(path)
             yield from _taken_apart(data, str(path), [str(path)] * len(_items(data)))
         else:
-            for data, node in yamls.documents(_text(path), str(path)):
-                if data is not None:
-                    place = _place(path, node)
-                    yield from _taken_apart(data, place, [_place(path, item) for item in _item_nodes(node)])
+            yield from documents_of_text(_text(path), str(path))
+
+
+def documents_of_text(text: str, name: str) -> Iterator[ManifestDocument]:
+    """The objects of a text of YAML, of which JSON is a part.
+
+    :raises InvalidInput: it holds something else; names the line.
+    """
+    for data, node in yamls.documents(text, name):
+        if data is not None:
+            yield from _taken_apart(data, _place(name, node), [_place(name, item) for item in _item_nodes(node)])
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -79,8 +86,8 @@ def _json(path: Path) -> Any:
         raise InvalidInput(f"{path}: not JSON that can be read: {why}") from exc
 
 
-def _place(path: Path, node: yaml.Node) -> str:
-    return f"{path}:{node.start_mark.line + 1}"
+def _place(name: str, node: yaml.Node) -> str:
+    return f"{name}:{node.start_mark.line + 1}"
 
 
 def _taken_apart(data: Any, place: str, item_places: list[str]) -> Iterator[ManifestDocument]:

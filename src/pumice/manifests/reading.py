@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from pumice.errors import InvalidInput
 from pumice.manifests.completing import completed
-from pumice.manifests.documents import ManifestDocument, documents
+from pumice.manifests.documents import ManifestDocument, documents, documents_of_text
 from pumice.model import api
 
 JOB: Final = "Job"
@@ -39,8 +39,20 @@ def read(paths: Sequence[Path]) -> Manifests:
 
     :raises InvalidInput: a path that does not exist, or a document that breaks a rule; names file and line.
     """
+    return _read(documents(paths))
+
+
+def read_text(text: str, name: str) -> Manifests:
+    """Everything that a text of YAML or JSON holds; *name* is what it is called in what is said about it.
+
+    :raises InvalidInput: a document that breaks a rule; names the line.
+    """
+    return _read(documents_of_text(text, name))
+
+
+def _read(listed: Iterable[ManifestDocument]) -> Manifests:
     found = Manifests()
-    for document in documents(paths):
+    for document in listed:
         kind = document.kind
         if kind == JOB:
             found.jobs.append(document)

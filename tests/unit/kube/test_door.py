@@ -336,3 +336,24 @@ def test_who_asks_gets_the_answer_or_is_told_why_there_is_none() -> None:
         assert (await root.standing("default")).queue == "default"
 
     talk(story)
+
+
+def test_who_waits_is_told_of_the_namespaces_that_one_may_read_and_counted_there_alone() -> None:
+    async def story(ask: Asks, _: Api) -> None:
+        assert (await ask("/v1/waiting"))[0] == 401
+        for token, path, jobs in (
+            ("alice-token", "/v1/waiting", ["team-a/mine"]),
+            ("alice-token", "/v1/waiting?namespace=team-a&queue=default", ["team-a/mine"]),
+            ("bob-token", "/v1/waiting", []),
+            ("root-token", "/v1/waiting", ["team-a/mine"]),
+        ):
+            status, said, _headers = await ask(path, token)
+            assert (status, [row["job"] for row in said["rows"]], said["waiting"]) == (200, jobs, len(jobs))
+            assert sum(said["reasons"].values()) == len(jobs)
+        assert (await ask("/v1/waiting?namespace=team-b", "alice-token"))[0] == 403
+        assert (await ask("/v1/waiting?queue=nowhere", "root-token"))[0] == 404
+        for limit in ("0", "1001", "-1", "x", "1e3", "٣", "0000000000001"):
+            status, said, _headers = await ask(f"/v1/waiting?limit={limit}", "root-token")
+            assert (status, "from 1 to 1000" in said["error"]) == (422, True)
+
+    talk(story)

@@ -1,0 +1,59 @@
+"""``pumice mcp``: answers for agents, over the Model Context Protocol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pumice.cli.cluster_options import Context, Kubeconfig
+from pumice.cli.live import AuthorityOption, MaybePaths, NamespaceOption, ServerOption
+from pumice.cli.options import CompatOption, ConfOption, PluginsDirOption
+
+
+def mcp(
+    paths: MaybePaths = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            "--history", metavar="DIR", help="What `pumice run --history` wrote: for evictions and run times."
+        ),
+    ] = None,
+    conf: ConfOption = None,
+    plugins_dir: PluginsDirOption = None,
+    compat: CompatOption = None,
+    namespace: NamespaceOption = None,
+    server: ServerOption = None,
+    server_ca: AuthorityOption = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Answer an agent's questions over standard input and output (Model Context Protocol). Only reads.
+
+    With PATH about manifests or a saved cycle; without, the running scheduler is asked with your own token.
+    """
+    import asyncio
+
+    from pumice.cli.extras import needs
+    from pumice.cli.live import asker_of, namespace_of, only_with_paths
+    from pumice.cli.options import registry_with
+    from pumice.cli.why import desk_of
+    from pumice.history.stories import read_history
+
+    needs("mcp")
+    from pumice.mcp.knowledge import DeskKnowledge, DoorKnowledge, Knowledge
+    from pumice.mcp.stdio import serve_stdio
+    from pumice.mcp.tools import Tools
+
+    told = None if history is None else read_history(history)
+    knowledge: Knowledge
+    if paths:
+        from pumice.answers.when.asked import learn
+
+        knowledge = DeskKnowledge(desk_of(paths, conf, plugins_dir, compat), None if told is None else learn(told))
+    else:
+        only_with_paths(conf=conf, compat=compat)
+        asker = asker_of(server, server_ca, kubeconfig, context)
+        knowledge = DoorKnowledge(asker, namespace_of("", namespace, kubeconfig, context))
+    asyncio.run(serve_stdio(Tools(knowledge, registry_with(plugins_dir), told)))

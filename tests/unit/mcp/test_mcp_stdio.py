@@ -1,0 +1,107 @@
+"""`pumice mcp` as agents start it: a process, JSON lines, and a client that means no good."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pumice.mcp.stdio import MOST_LINE
+from pumice.mcp.tools import TOOLS
+
+DEMO = Path(__file__).parents[3] / "examples" / "demo"
+PUMICE = Path(sys.executable).with_name("pumice")
+
+
+class Client:
+    """Speaks JSON lines with a server."""
+
+    def __init__(self, *words: object, cwd: Path) -> None:
+        self.process = subprocess.Popen(
+            [str(PUMICE), "mcp", *(str(word) for word in words)],
+            cwd=cwd,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._number = 0
+
+    def send(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        self._number += 1
+        self.send(json.dumps({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}).encode())
+        assert self.process.stdout is not None
+        while True:
+            answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+            if answer.get("id") == self._number:
+                return answer
+
+    def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self.ask("tools/call", name=name, arguments=arguments)["result"]
+        return found
+
+    def close(self) -> tuple[int, bytes]:
+        _, err = self.process.communicate(timeout=60)
+        return self.process.returncode, err
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+@pytest.mark.slow  # a process of its own; what it is told stands in test_mcp_tools.py
+@pytest.mark.timeout(300)
+def test_a_hostile_client_gets_answers_and_changes_nothing(tmp_path: Path) -> None:
+    shutil.copytree(DEMO, tmp_path / "demo")
+    before = contents(tmp_path)
+    client = Client("demo", "--conf", "demo/scheduler.conf", cwd=tmp_path)
+    hello = client.ask(
+        "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "x", "version": "1"}
+    )
+    assert hello["result"]["capabilities"] == {"tools": {"listChanged": False}}
+    client.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+
+    listed = client.ask("tools/list")["result"]["tools"]
+    assert [tool["name"] for tool in listed] == list(TOOLS)
+    for tool in listed:
+        assert tool["annotations"]["readOnlyHint"] is True
+        assert tool["annotations"]["destructiveHint"] is False
+        assert tool["inputSchema"]["type"] == "object"
+        assert tool["inputSchema"]["additionalProperties"] is False
+
+    found = client.call("why_pending", job="research/llama")
+    assert found["structuredContent"]["answer"]["explanation"]["code"] == "NoNodeFits"
+    assert json.loads(found["content"][0]["text"]) == found["structuredContent"]
+
+    for line in (b"", b"garbage", b"[1, 2", b"{}", b'{"jsonrpc": "2.0"}', b"\xff\xfe\x00", b"[" * 100_000, b"null"):
+        client.send(line)
+    client.send(b'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": "' + b"x" * 10_000_000 + b'"}')
+    for method in ("resources/read", "prompts/get", "completion/complete", "logging/setLevel", "shutdown"):
+        assert "error" in client.ask(method, uri="file:///etc/passwd", name="x", level="debug")
+    for name in TOOLS:
+        assert client.call(name, path="/etc/passwd", kubeconfig="/root/.kube/config")["isError"] is True
+        assert client.ask("tools/call", name=name, arguments="no mapping")
+    assert client.call("delete_queue", queue="research")["isError"] is True
+    assert client.call("who_waits", limit=10**9)["isError"] is True
+    big = client.call("would_fit", manifest="x" * (MOST_LINE // 2))
+    assert big["isError"] is True
+    assert "$.manifest" in big["content"][0]["text"]
+
+    assert client.call("why_pending", job="llama")["structuredContent"] == found["structuredContent"]
+    code, err = client.close()
+    assert (code, b"Traceback" in err) == (0, False)
+    assert contents(tmp_path) == before
