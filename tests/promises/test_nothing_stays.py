@@ -18,7 +18,7 @@ from pumice.kube.gangs import HalfGangs
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.overtaken import Overtaken
 from pumice.kube.queues import QueueStatuses
-from pumice.model import resources
+from pumice.model import dimensions
 from pumice.model.api import decode
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind, Intent
@@ -126,7 +126,7 @@ class Churn:
 @pytest.fixture(autouse=True)
 def names_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The names that are made up here are not counted elsewhere."""
-    monkeypatch.setattr(resources, "_unoffered", set())
+    monkeypatch.setattr(dimensions, "_unoffered", set())
 
 
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "standby"])
@@ -155,7 +155,7 @@ def test_names_that_no_node_offers_are_bounded_and_known_when_one_does() -> None
         return {"metadata": {"name": "n1"}, "status": {"allocatable": room, "capacity": room}}
 
     see("Node", node("example.com/offered"))
-    for number in range(resources.MOST_UNOFFERED + 300):
+    for number in range(dimensions.MOST_UNOFFERED + 300):
         asked = pod(number, 0)
         asked["spec"]["containers"][0]["resources"]["requests"] = {f"example.com/made-up-{number}": "1"}
         see("Pod", asked)
@@ -175,6 +175,24 @@ def test_names_that_no_node_offers_are_bounded_and_known_when_one_does() -> None
     assert ("PodGroup", "ns/g") not in state.problems
     assert len(state.problems) == problems - 1
     assert state.table.width <= columns + 16
+    for number in range(dimensions.MOST_UNOFFERED):
+        state.apply(Gone("Pod", f"team{number % 7}/j{number}-w-0"))
+    state.rest()
+    state.give_names_back()
+    assert len(state.problems) == problems - 1 - dimensions.MOST_UNOFFERED, "those who waited have a name now"
+    assert state.table.width <= columns + 16
+
+
+@pytest.mark.parametrize("leads", [True, False], ids=["leader", "standby"])
+def test_names_that_nobody_uses_any_more_are_given_back(leads: bool) -> None:
+    churn = Churn(leads)
+    most = 0
+    for _ in range(dimensions.MOST_UNOFFERED + (20 if leads else 500)):
+        churn.step()
+        assert not churn.state.problems
+        most = max(most, len(dimensions._unoffered))
+    assert most <= 3 * ALIVE + 32
+    assert churn.state.table.width < 256
 
 
 @pytest.mark.parametrize("gpus", ["8", "1024", "1025", "1000000", "70000000000000"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,11 +17,13 @@ from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import Bools, ClassView, Floats, Index
 from pumice.model.node import Node
-from pumice.model.reason import Reason, Unfit, reason_id, reason_of
+from pumice.model.reason import Reason, Unfit, reason_of
 from pumice.model.task import Task
 
 BestNode = Callable[[Task, dict[str, float]], Node | None]
 Reduce = Callable[[Task, NodeRows, Floats], Floats]
+ReasonCounts = Mapping[int, int] | Mapping[Reason, int]
+"""How many nodes a reason, or its number, stands for."""
 
 
 @dataclass(slots=True)
@@ -39,10 +41,10 @@ class FitError:
 
     def __init__(
         self,
-        counts: dict[int, int] | None = None,
+        counts: ReasonCounts | None = None,
         nodes: int = 0,
         text: str = "",
-        count: Callable[[], tuple[dict[int, int], int]] | None = None,
+        count: Callable[[], tuple[ReasonCounts, int]] | None = None,
         now: Callable[[], int] | None = None,
         room: Callable[[], int] | None = None,
     ) -> None:
@@ -50,7 +52,8 @@ class FitError:
 
         *room*: for how many equal tasks there is room when somebody asks.
         """
-        self._counts, self._nodes, self.text = counts or {}, nodes, text
+        self._counts: ReasonCounts = counts or {}
+        self._nodes, self.text = nodes, text
         self._count, self._now, self._counted_at = count, now, -1
         self.room = room
         self.at = -1
@@ -72,8 +75,8 @@ class FitError:
             self._counted_at = now
 
     @property
-    def counts(self) -> dict[int, int]:
-        """Reason number -> nodes."""
+    def counts(self) -> ReasonCounts:
+        """Reason, or its number -> nodes."""
         self._follow()
         return self._counts
 
@@ -181,7 +184,7 @@ class Chooser:
                 try:
                     node = self._pick(view, task, index)
                 except Unfit as no:
-                    return FitError({reason_id("score", no.text, no.code): 1}, len(index), no.text)
+                    return FitError({Reason("score", no.text, no.code): 1}, len(index), no.text)
                 if node is not None:
                     return NodeChoice(node, not future)
         return self.why(task, view, within)

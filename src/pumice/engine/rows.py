@@ -10,8 +10,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from pumice.model.dimensions import known_dim
 from pumice.model.node import Node
-from pumice.model.resources import CPU, MEMORY, dim
+from pumice.model.resources import CPU, MEMORY
 from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
 
@@ -37,8 +38,8 @@ class Columns:
         self._matrix, self._index = part
 
     def __getitem__(self, name: str | int) -> Ints:
-        d = dim(name) if isinstance(name, str) else name
-        if d >= len(self._matrix):
+        d = known_dim(name) if isinstance(name, str) else name
+        if d is None or d >= len(self._matrix):
             return np.zeros(len(self._rows), dtype=np.int64)
         column = self._matrix[d]
         return self._rows.adjusted(column if self._index is None else column.take(self._index), d, self._sign)

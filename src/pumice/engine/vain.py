@@ -71,6 +71,7 @@ class FitsNowhere:
         if slot is not None:
             self._needs[slot] = _NOTHING
             self._needs[slot, 0] = np.iinfo(np.int64).max  # a free slot fits nowhere either
+            self._asks[slot] = ()
             self._free.append(slot)
             if self.fell is not None:
                 self.fell.append(key)

@@ -14,11 +14,12 @@ from typing import TypeAlias
 
 from pumice.framework.metrics import Metrics
 from pumice.model.codes import ReasonCode
+from pumice.model.dimensions import unit_of
 from pumice.model.intents import Note
 from pumice.model.limit import Bound, Limit, limit
 from pumice.model.queue import Queue
 from pumice.model.reason import Verdict, reject
-from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim, dim_name, share, unit
+from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim_name, share
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
@@ -160,6 +161,6 @@ def published(
     found: dict[str, Number] = {}
     for (name, labels), value in gauges.items():
         if name in (cpu, memory, scalar) and ("queue_name", queue) in labels and value:
-            d = CPU if name == cpu else MEMORY if name == memory else dim(dict(labels)["resource"])
-            found[dim_name(d)] = value / unit(d)
+            resource = "cpu" if name == cpu else "memory" if name == memory else dict(labels)["resource"]
+            found[resource] = value / unit_of(resource)
     return dict(sorted(found.items()))

@@ -19,6 +19,7 @@ from pumice.clock import Clock, SystemClock
 from pumice.framework.session.session import Session
 from pumice.kube.jobseries import JobSeries
 from pumice.kube.published import Published
+from pumice.model.dimensions import known_dim
 from pumice.model.intents import Bind, Evict
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
@@ -152,10 +153,12 @@ class CycleMetrics:
                 self._assumed.observe(max(now - task.creation, 0.0) * 1000)
 
     def _tidy(self, state: ClusterState) -> None:
-        """Drop the series of jobs and queues that are gone."""
+        """Drop the series of jobs, queues and resources that are gone."""
 
         def gone(labels: dict[str, str]) -> bool:
             queue, job = labels.get("queue_name"), labels.get("job_id")
+            if "resource" in labels and known_dim(labels["resource"]) is None:
+                return True
             if job is not None and f"{labels.get('job_ns', '')}/{job}" not in state.jobs:
                 return True
             return queue is not None and queue not in state.queues

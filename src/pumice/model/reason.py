@@ -39,16 +39,35 @@ class Reason(NamedTuple):
 FITS: Final = 0
 _REASONS: list[Reason] = [Reason("", "", Code.SUCCESS)]
 _INDEX: dict[Reason, int] = {}
+_UNUSED: list[int] = []
+MOST_REASONS: Final = 65_536
+"""So many different reasons are told apart; whoever words them by what tenants write must not fill the memory."""
+_MORE: Final = "refused it, for a reason that is not told: too many different ones are remembered"
 
 
 def reason_id(plugin: str, text: str, code: Code = Code.UNSCHEDULABLE) -> int:
     """A reason as a number above 0, interned for the life of the process; 0 (`FITS`) means no objection."""
     reason = Reason(plugin, text, code)
     known = _INDEX.get(reason)
-    if known is None:
-        known = _INDEX[reason] = len(_REASONS)
+    if known is not None:
+        return known
+    if _UNUSED and code is Code.UNSCHEDULABLE:
+        number = _UNUSED.pop()
+        _REASONS[number] = reason
+    else:
+        if len(_REASONS) >= MOST_REASONS and text != _MORE:
+            return reason_id(plugin, _MORE, code)
+        number = len(_REASONS)
         _REASONS.append(reason)
-    return known
+    _INDEX[reason] = number
+    return number
+
+
+def forget_reason(plugin: str, text: str) -> None:
+    """Nobody can be refused for this any more: its number may be used for another reason of the same code."""
+    number = _INDEX.pop(Reason(plugin, text), None)
+    if number is not None:
+        _UNUSED.append(number)
 
 
 def reason_count() -> int:
@@ -56,9 +75,9 @@ def reason_count() -> int:
     return len(_REASONS)
 
 
-def reason_of(number: int) -> Reason:
-    """The reason behind a number."""
-    return _REASONS[number]
+def reason_of(number: int | Reason) -> Reason:
+    """The reason behind a number; a reason that has none is its own."""
+    return number if isinstance(number, Reason) else _REASONS[number]
 
 
 class Unfit(Exception):

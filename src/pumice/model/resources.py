@@ -1,4 +1,4 @@
-"""Resource names as small integers, and vectors over them with Volcano's comparison rules.
+"""Vectors over resource names (`dimensions.py`) with Volcano's comparison rules.
 
 A vector is sparse: cpu and memory always count (0 when unset), every other name may be *missing*, and what a missing
 name means is part of each comparison (`Missing.ZERO` or `Missing.INFINITY`). Ledgers hold integers (cpu and extended
@@ -13,8 +13,17 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from pumice.errors import InvalidInput, shown
+from pumice.errors import InvalidInput
 from pumice.model import quantity
+from pumice.model.dimensions import CPU as CPU
+from pumice.model.dimensions import MEMORY as MEMORY
+from pumice.model.dimensions import PODS as PODS
+from pumice.model.dimensions import TooManyNames as TooManyNames
+from pumice.model.dimensions import asked_dim, known_dim, offered_dim, unit_of
+from pumice.model.dimensions import dim as dim
+from pumice.model.dimensions import dim_count as dim_count
+from pumice.model.dimensions import dim_name as dim_name
+from pumice.model.dimensions import unit as unit
 
 Number: TypeAlias = int | float
 Quantities: TypeAlias = Mapping[str, str | int | float]
@@ -24,72 +33,6 @@ TOLERANCE: Final = 0.1
 
 LIMIT: Final = 2**56
 """Ledgers are 64-bit integers; with amounts below this, a hundred on one node cannot overflow."""
-
-CPU: Final = 0
-MEMORY: Final = 1
-PODS: Final = 2
-
-_NAMES: list[str] = ["cpu", "memory", "pods"]
-_INDEX: dict[str, int] = {name: dim for dim, name in enumerate(_NAMES)}
-_UNIT: list[int] = [1000, 1, 1]
-MOST_UNOFFERED: Final = 128
-"""So many names that were asked for and that no node offered are known: who may make a pod may make up names."""
-_unoffered: set[str] = set()
-
-
-class TooManyNames(InvalidInput):
-    """A resource that no node offers, beyond those that are known."""
-
-
-def dim(name: str) -> int:
-    """The dimension of a resource name, interned for the life of the process. Its number never decides anything."""
-    known = _INDEX.get(name)
-    if known is None:
-        known = _INDEX[name] = len(_NAMES)
-        _NAMES.append(name)
-        _UNIT.append(1 if _in_bytes(name) else 1000)
-    return known
-
-
-def asked_dim(name: str) -> int:
-    """The dimension of a name that anybody may have written; each takes a column in the tables of nodes.
-
-    :raises TooManyNames: no node offers it, and so many others are asked for already.
-    """
-    known = _INDEX.get(name)
-    if known is not None:
-        return known
-    if len(_unoffered) >= MOST_UNOFFERED:
-        raise TooManyNames(
-            f"resource {shown(name)}: no node offers it, and {MOST_UNOFFERED} others that none offers are asked for"
-        )
-    _unoffered.add(name)
-    return dim(name)
-
-
-def _offered(name: str) -> int:
-    """The dimension of a name that a node offers."""
-    _unoffered.discard(name)
-    return dim(name)
-
-
-def dim_name(dimension: int) -> str:
-    """The resource name of a dimension."""
-    return _NAMES[dimension]
-
-
-def dim_count() -> int:
-    """How many resource names have been seen."""
-    return len(_NAMES)
-
-
-def unit(dimension: int) -> int:
-    """How many ledger units make one unit as written in a manifest (1000 for cpu, 1 for memory)."""
-    return _UNIT[dimension]
-
-
-def _in_bytes(name: str) -> bool:
-    return name in ("ephemeral-storage", "storage") or name.startswith("hugepages-")
 
 
 def is_counted(name: str) -> bool:
@@ -106,7 +49,7 @@ def amount(name: str, written: str | int | float) -> int:
 
     :raises InvalidInput: not a quantity, or one that no machine has and that sums could not hold.
     """
-    ledger = quantity.milli(written) if unit(dim(name)) == 1000 else quantity.value(written)
+    ledger = quantity.milli(written) if unit_of(name) == 1000 else quantity.value(written)
     if not -LIMIT < ledger < LIMIT:
         raise InvalidInput(f"quantity {written!r} of {name}: must be below {LIMIT} in ledger units, got {ledger}")
     return ledger
@@ -152,7 +95,7 @@ class Resources:
         """
         if not written:
             return EMPTY
-        return cls({_offered(name): amount(name, q) for name, q in written.items() if is_counted(name)})
+        return cls({offered_dim(name): amount(name, q) for name, q in written.items() if is_counted(name)})
 
     @classmethod
     def of(cls, **written: str | int | float) -> Resources:
@@ -177,16 +120,16 @@ class Resources:
 
     def __getitem__(self, name: str) -> Number:
         """The amount as a manifest would write it: cores, bytes, devices, whole or fractional; 0 where missing."""
-        dimension = _INDEX.get(name)
+        dimension = known_dim(name)
         if dimension is None:
             return 0
-        held, per = self._values.get(dimension, 0), _UNIT[dimension]
+        held, per = self._values.get(dimension, 0), unit(dimension)
         if per == 1:
             return held
         return held // per if held % per == 0 else held / per
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and _INDEX.get(name, -1) in self._values
+        return isinstance(name, str) and known_dim(name) in self._values
 
     def items(self) -> Iterator[tuple[int, Number]]:
         """Dimension and ledger value of every name that is present."""
@@ -203,11 +146,11 @@ class Resources:
 
     def names(self) -> list[str]:
         """Names with more than a tolerable trace, sorted."""
-        return sorted(_NAMES[d] for d, v in self._values.items() if v >= TOLERANCE)
+        return sorted(dim_name(d) for d, v in self._values.items() if v >= TOLERANCE)
 
     def as_written(self) -> dict[str, Number]:
         """Every present name with its amount as a manifest would write it, sorted by name."""
-        return {name: self[name] for name in sorted(_NAMES[d] for d in self._values)}
+        return {name: self[name] for name in sorted(dim_name(d) for d in self._values)}
 
     @property
     def is_empty(self) -> bool:
@@ -303,7 +246,7 @@ class Resources:
     def not_within(self, other: Resources, missing: Missing = Missing.ZERO) -> list[str]:
         """Names in which this is above *other* (tolerance applies), sorted; empty when it is within."""
         return sorted(
-            _NAMES[d]
+            dim_name(d)
             for d in self.dims()
             if not (missing is Missing.INFINITY and d > MEMORY and d not in other._values)
             and not _le(self.get(d), other.get(d))
@@ -312,7 +255,7 @@ class Resources:
     def within_requested(self, other: Resources, request: Resources) -> list[str]:
         """Names among those that *request* asks for (pods aside) in which this is above *other*, exactly; sorted."""
         return sorted(
-            _NAMES[d]
+            dim_name(d)
             for d, v in request._values.items()
             if v > 0 and d != PODS and (d in self._values or d in (CPU, MEMORY)) and self.get(d) > other.get(d)
         )
@@ -352,7 +295,7 @@ class Resources:
             if drop_zeros and left < TOLERANCE and right < TOLERANCE:
                 continue
             if _le(left, right):
-                names.append(_NAMES[d])
+                names.append(dim_name(d))
         return sorted(names)
 
     def greater_partly_requested(self, other: Resources, request: Resources) -> bool:

@@ -10,10 +10,11 @@ from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.quota import added, fits, lacking
 from pumice.framework.session.session import Session
+from pumice.model.dimensions import asked_dim
 from pumice.model.job import Job
 from pumice.model.limit import Bound, Limit, shown
 from pumice.model.reason import Verdict, reject
-from pumice.model.resources import EMPTY, Number, Resources, dim, dim_name, unit
+from pumice.model.resources import EMPTY, Number, Resources, dim_name, unit
 from pumice.model.status import JobPhase
 from pumice.state.cluster import ClusterState
 
@@ -110,7 +111,7 @@ def _admitted_twice(job: Job) -> Resources:
 def _advice(state: ClusterState, asking: str, limits: tuple[Limit, ...]) -> str:
     """Who would have to end or start for there to be room: those that hold most of what is short, largest first."""
     short = limits[0]
-    d = dim(short.resource)
+    d = asked_dim(short.resource)
     holders = []
     for queue in state.queues.values():
         for job in queue.jobs.values():

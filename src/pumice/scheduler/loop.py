@@ -82,6 +82,7 @@ class Loop:
     def take_in(self) -> int:
         """Apply everything that happened since the last call; returns how many events there were."""
         self.state.now = self._clock.now()
+        self.state.give_names_back()
         count = 0
         witness = self.witness
         for event in self._source.drain():

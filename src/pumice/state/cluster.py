@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
+from pumice.model import dimensions
 from pumice.model.api import AnyObject
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.job import Job, JobMap
 from pumice.model.namespace import Namespace
 from pumice.model.node import Node, NodeMap
 from pumice.model.queue import Queue, QueueMap
+from pumice.model.reason import forget_reason
 from pumice.model.resources import Number, Resources
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import Task, TaskMap
@@ -24,6 +27,8 @@ from pumice.state.refused import RefusedEviction
 from pumice.state.table import NodeTable
 
 S = TaskStatus
+_NAMES_EVERY: Final = 10.0
+"""Seconds between two looks for names of resources that nobody uses."""
 
 
 class ClusterState:
@@ -89,6 +94,7 @@ class ClusterState:
         self.held_rooms: dict[str, dict[int, Number]] = {}
         """What is held for pending tasks in this session, by the queue of their jobs."""
         self.now = 0.0
+        self._names_again = 0.0
 
     # -- events ---------------------------------------------------------------------------------------------------
     def apply(self, event: ClusterEvent) -> None:
@@ -137,12 +143,39 @@ class ClusterState:
         self.changed_jobs.update(self.dirty)
         self.dirty = {}
 
+    def give_names_back(self) -> None:
+        """Between two cycles: names of resources that nobody uses any more are forgotten, for others to be known."""
+        if not dimensions.worth_a_look() or self.now < self._names_again:
+            return
+        self._names_again = self.now + _NAMES_EVERY
+        for sums in (self.used_total, *(sum_._amounts for sum_ in self.job_sums.values())):
+            _drop_zeros(sums)
+        for queue in self.queues.values():
+            for sums in (queue._allocated, queue._held, queue._pending, queue._inqueue, queue._elastic, queue._in_vain):
+                _drop_zeros(sums)
+        for namespace in self.namespaces.values():
+            _drop_zeros(namespace._allocated)
+        gone = dimensions.give_back()
+        for name in gone:
+            forget_reason("resources", f"Insufficient {name}")
+        if gone and self.unnamed:
+            self.name_again()
+
+    def name_again(self) -> None:
+        """Objects with a resource for which there was no name may have one now."""
+        for waiting in list(self.unnamed.values()):
+            self.apply(Seen(waiting))
+
     def rest(self) -> None:
         """Nobody decides for now: the sums are up to date, and changes of jobs that are gone are not remembered."""
         self.refresh()
         self._trim_rows()
+        self._forget_changes(0 if dimensions.worth_a_look() else 2 * len(self.jobs) + 100)
+
+    def _forget_changes(self, many: int) -> None:
+        """Changes of jobs that are gone are not remembered, where there are more than *many*."""
         for changes in (self.changed_jobs, self.backlog_changes, self.admission_changes or {}):
-            if len(changes) > 2 * len(self.jobs) + 100:
+            if len(changes) > many:
                 for uid in [uid for uid, job in changes.items() if self.jobs.get(uid) is not job]:
                     del changes[uid]
 
@@ -375,3 +408,9 @@ class ClusterState:
             self.moment += 1
             handlers.unassume(self, task)
         return late
+
+
+def _drop_zeros(sums: dict[int, Number]) -> None:
+    """A sum of which nothing is left, of a name that objects brought, is no longer mentioned."""
+    for d in [d for d, v in sums.items() if not v and isinstance(d, dimensions.Dimension)]:
+        del sums[d]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from pumice.errors import InvalidInput
 from pumice.model import keys
 from pumice.model.api import NodeObject
-from pumice.model.events import Seen
 from pumice.model.mapping import labels_of
-from pumice.model.resources import PODS, Resources, dim_count
+from pumice.model.resources import PODS, Resources
 from pumice.model.status import TaskStatus
 from pumice.state.devices import MOST_DEVICES
 from pumice.state.writing import unsealed
@@ -22,7 +21,6 @@ S = TaskStatus
 
 def node_seen(state: ClusterState, obj: NodeObject) -> None:
     """A node was added or changed."""
-    names = dim_count()
     allocatable = _allocatable(obj)
     capacity = Resources.parse_offered(obj.status.capacity) if obj.status.capacity else allocatable
     table = state.table
@@ -39,9 +37,10 @@ def node_seen(state: ClusterState, obj: NodeObject) -> None:
         if before != after:
             table.allocatable[d, row] = after
             table.idle[d, row] += after - before
-            state.total[d] = state.total.get(d, 0) + after - before
+            _offer(state, d, after - before)
         table.capacity[d, row] = int(capacity.get(d))
     table.max_pods[row] = int(allocatable.get(PODS))
+    offered = node._dims
     with unsealed(node):
         node._dims = frozenset(allocatable.dims() | capacity.dims() | {PODS})
         node.object = obj
@@ -62,9 +61,17 @@ def node_seen(state: ClusterState, obj: NodeObject) -> None:
     if new:
         for task in list(state.orphans.pop(name, {}).values()):
             state.set_status(task, task.status, node)
-    if state.unnamed and dim_count() > names:
-        for waiting in list(state.unnamed.values()):
-            state.apply(Seen(waiting))
+    if state.unnamed and not node._dims <= offered:
+        state.name_again()
+
+
+def _offer(state: ClusterState, d: int, more: int) -> None:
+    """All nodes together offer so much more of a resource; of what none offers nothing is remembered."""
+    now = state.total.get(d, 0) + more
+    if now:
+        state.total[d] = now
+    else:
+        state.total.pop(d, None)
 
 
 def _node_facts(obj: NodeObject) -> tuple[object, ...]:
@@ -102,6 +109,6 @@ def node_gone(state: ClusterState, name: str) -> None:
             state.set_status(task, task.status, None)
             state.orphans.setdefault(name, {})[task.uid] = task
     for d in node._dims:
-        state.total[d] = state.total.get(d, 0) - int(state.table.allocatable[d, node.row])
+        _offer(state, d, -int(state.table.allocatable[d, node.row]))
     state.devices.clear_node(node.row)
     state.table.remove(node)

@@ -10,6 +10,7 @@ from pumice.errors import InvalidInput
 from pumice.extender.answering.untold import NotTold, TableView, UntoldJob, UntoldNode, UntoldSums
 from pumice.extender.dialects.told import Ledgers, ToldJob, ToldNode, ToldQueue, ToldSnapshot, ToldTask
 from pumice.model import api
+from pumice.model.dimensions import give_back
 from pumice.model.events import Gone, Seen
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -49,6 +50,7 @@ class ToldState:
         """Rows of nodes whose ledgers nobody told."""
         self.table = TableView(self.state.table, self.untold)
         self._last: dict[tuple[str, str], object] = {}
+        give_back()
 
     def load(self, snapshot: ToldSnapshot) -> None:
         """Start anew from a whole cluster.

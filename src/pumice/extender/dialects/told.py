@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from pumice.errors import InvalidInput
 from pumice.model import api
-from pumice.model.resources import LIMIT, dim, is_counted, unit
+from pumice.model.dimensions import offered_dim, unit_of
+from pumice.model.resources import LIMIT, is_counted
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY
 
@@ -173,10 +174,10 @@ def ledger(amounts: Mapping[str, int | float], per_unit: Mapping[str, int], usua
     for name, amount in amounts.items():
         if not is_counted(name):
             continue
-        scaled = amount * unit(dim(name)) // per_unit.get(name, usual)
+        scaled = amount * unit_of(name) // per_unit.get(name, usual)
         if not -LIMIT < scaled < LIMIT:
             raise InvalidInput(f"amount of {name}: must be below {LIMIT} in ledger units, got {amount}")
-        found[dim(name)] = int(scaled)
+        found[offered_dim(name)] = int(scaled)
     return found
 
 

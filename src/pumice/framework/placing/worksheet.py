@@ -18,7 +18,7 @@ from pumice.framework.session.statement import ASKS as STATEMENT_ASKS
 from pumice.framework.session.statement import Statement
 from pumice.model.job import Job, SubJob
 from pumice.model.queue import Queue
-from pumice.model.reason import Verdict, reason_id
+from pumice.model.reason import Reason, Verdict
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
@@ -58,7 +58,7 @@ class QueueDenied(FitError):
     __slots__ = ("_limits",)
 
     def __init__(self, refusal: Refusal, nodes: int) -> None:
-        super().__init__({reason_id(refusal.plugin, refusal.text): nodes}, nodes, refusal.text)
+        super().__init__({Reason(refusal.plugin, refusal.text): nodes}, nodes, refusal.text)
         self._limits = refusal.limits
 
     def __str__(self) -> str:
@@ -191,7 +191,7 @@ def place_in_sets(
 def nowhere(ssn: Session, said: Verdict) -> FitError:
     """Why a task can be placed on no node at all."""
     nodes = len(ssn.nodes)
-    return FitError({reason_id(said.plugin, said.text, said.code): nodes}, nodes)
+    return FitError({Reason(said.plugin, said.text, said.code): nodes}, nodes)
 
 
 def _apply(statement: Statement, task: Task, choice: NodeChoice) -> str:

@@ -12,6 +12,7 @@ from pumice.kube.controllers.hand import Hand
 from pumice.kube.controllers.objects import GROUPS, VcJob
 from pumice.kube.queues import quantity
 from pumice.model.api import Metadata, NetworkTopology, PodGroup, ResourceList, to_data
+from pumice.model.dimensions import give_back, worth_a_look
 from pumice.model.request import pod_request
 from pumice.model.resources import PODS, Resources, dim_name
 from pumice.workloads.grouping import EqualPods, job_group, least_resources
@@ -51,6 +52,8 @@ def group_of(job: VcJob, roles: Sequence[Role], minimum: int, priority: Callable
 
 def written(resources: Resources) -> ResourceList:
     """Resources as a manifest writes them; the number of pods is left out."""
+    if worth_a_look():  # there are no tables of nodes here, so that names are given back at any time
+        give_back()
     return {dim_name(d): quantity(d, v) for d, v in sorted(resources.items()) if v and d != PODS}
 
 
