@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pumice.answers.candidates import candidates
@@ -15,6 +15,9 @@ from pumice.answers.sight import VisibleNames
 from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.tried import Evicted, QueueEffect, TriedJob, TryAnswer
 from pumice.answers.waiting import JobRow, WaitingAnswer, job_rows
+from pumice.answers.when.asked import WhenQuestion, lanes_of, scene_of
+from pumice.answers.when.forward import Scene
+from pumice.answers.when.learned import Learned
 from pumice.answers.why import Source, WhyAnswer
 from pumice.errors import InvalidInput
 from pumice.framework.explaining.explain import Explanation, Stage, explain
@@ -47,11 +50,14 @@ class Desk:
     environment: Mapping[str, Any] | None = None
     watchdog: Watchdog | None = None
     source: Source = "scheduler"
+    learned: Learned | None = None
+    """What the past says of run times, if anybody listened."""
 
     @classmethod
-    def of_loop(cls, loop: Loop) -> Desk:
+    def of_loop(cls, loop: Loop, learned: Learned | None = None) -> Desk:
         """A desk over what a running scheduler knows."""
-        return cls(loop.state, loop.assembly, loop.runtime, loop.shard, loop.environment, loop.watchdog)
+        known = loop.state, loop.assembly, loop.runtime, loop.shard, loop.environment, loop.watchdog
+        return cls(*known, learned=learned)
 
     @classmethod
     def of_saved(cls, saved: SavedCycle, registry: Registry, *, source: Source = "cycle", live: bool = False) -> Desk:
@@ -65,23 +71,33 @@ class Desk:
 
         :raises NoSuchThing: there is no such job.
         """
+        return self.when(name, namespace).why
+
+    def when(self, name: str, namespace: str = "") -> WhenQuestion:
+        """When a job will likely start, as a question that any thread may answer; why it waits is known already.
+
+        :raises NoSuchThing: there is no such job.
+        """
         job = find_job(self.state, name, namespace)
-        found: list[Explanation] = []
+        found: list[tuple[Explanation, Scene]] = []
         taken: list[Snapshot] = []
 
         def inspect(ssn: Session) -> None:
-            found.append(explain(ssn, job))
+            found.append((explain(ssn, job), scene_of(ssn)))
             if job.queue in ssn.queues:
                 taken.append(snapshot_of(ssn.queues[job.queue]))
 
         report = self._dry(inspect=inspect)
-        return WhyAnswer(
-            explanation=found[0],
+        why, scene = found[0]
+        answer = WhyAnswer(
+            explanation=why,
             now=self.state.now,
             since=job.creation or None,
             standing=standing_of(taken[0], report.gauges) if taken else None,
             source=self.source,
         )
+        scene = replace(scene, lanes=lanes_of(self.state.queues, report.gauges))
+        return WhenQuestion(answer, scene, self.learned)
 
     def standings(self, names: Iterable[str] | None = None) -> list[Standing]:
         """How queues stand, by name; all of them if none is named.

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from pumice.answers.standing import Standing
+from pumice.answers.when.answer import WhenAnswer
 from pumice.framework.explaining.explain import Explanation
 
 Source = Literal["scheduler", "cycle", "manifests", "objects"]
@@ -23,6 +24,8 @@ class WhyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """When the job was made."""
     standing: Standing | None = None
     """How its queue stands; None where that cannot be seen."""
+    when: WhenAnswer | None = None
+    """When it will likely start; None where nobody can say."""
     source: Source = "scheduler"
     unseen: list[str] = []
     """What could not be looked at, and why."""

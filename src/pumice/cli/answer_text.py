@@ -11,6 +11,7 @@ from pumice.answers.tried import QueueEffect, TriedJob, TryAnswer
 from pumice.answers.why import WhyAnswer
 from pumice.cli import outcome, render
 from pumice.cli.explanation import place
+from pumice.cli.when import likely_start
 from pumice.framework.explaining.explain import Explanation, Stage
 from pumice.model.limit import shown
 from pumice.sim.report.units import duration
@@ -38,6 +39,9 @@ def show_why(answer: WhyAnswer) -> None:
         rows += [("limit" if n == 0 else "", str(at)) for n, at in enumerate(why.limits)]
         rows.append(("reason", str(why.code)))
         rows.append(("place", place(why)))
+    if answer.when is not None and not served:
+        rows.append(("likely start", likely_start(answer.when).removeprefix("likely starts ")))
+        rows += [("assuming" if n == 0 else "", text) for n, text in enumerate(answer.when.assumes)]
     if answer.since is not None and answer.now > answer.since:
         rows.append(("age", duration(answer.now - answer.since)))
     counts = ", ".join(f"{n} {status}" for status, n in why.tasks.items()) or "none yet"

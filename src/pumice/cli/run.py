@@ -142,7 +142,7 @@ def run(
         typer.Option(
             "--answers-address",
             metavar="HOST:PORT",
-            help="Answer `pumice why` and `pumice try` here, for tokens of the API server; else not at all.",
+            help="Answer `pumice why`, `when` and `try` here, for tokens of the API server; else not at all.",
         ),
     ] = None,
     answers_cert: Annotated[
@@ -242,6 +242,13 @@ def run(
     loop = Loop(backend, backend, assembly, clock, state=state)
     measuring = Measuring(lambda: loop.assembly.conf.metrics, Credentials(kubeconfig, context, master), clock.now)
     beside.append(measuring.run)
+    written = _history(history, history_keep)
+    learned = paper = None
+    if answers_address is not None:
+        from pumice.answers.when.learned import Learned, LearningPaper
+
+        learned = Learned()
+        paper = LearningPaper(learned, written, read=history)
     service = Service(
         backend,
         loop,
@@ -249,7 +256,8 @@ def run(
         follow=follow,
         binders=binders,
         half_gangs=0.0 if half_gang_timeout == "0" else seconds("--half-gang-timeout", half_gang_timeout),
-        history=_history(history, history_keep),
+        history=paper or written,
+        learned=learned,
         measured=measuring.environment,
     )
     answers = service.answers(debug=debug_endpoints)

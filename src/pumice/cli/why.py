@@ -26,6 +26,7 @@ from pumice.cli.options import (
     PluginsDirOption,
     as_json,
 )
+from pumice.cli.when import PastOption
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 def why(
     job: JobArgument,
     paths: MaybePaths = None,
+    history: PastOption = None,
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
     compat: CompatOption = None,
@@ -47,16 +49,16 @@ def why(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Say what JOB waits for, its place, how its queue stands, and what would let it start sooner.
+    """Say what JOB waits for, when it will likely start, its place, how its queue stands, what would help.
 
     Without PATH the running scheduler is asked; where none answers, what the job's own objects say is told.
     """
     from pumice.cli import answer_text
 
     if paths:
-        answer = desk_of(paths, conf, plugins_dir, compat).why(job, namespace or "")
+        answer = desk_of(paths, conf, plugins_dir, compat, history).when(job, namespace or "").why_and_when()
     else:
-        only_with_paths(conf=conf, plugins_dir=plugins_dir, compat=compat)
+        only_with_paths(conf=conf, plugins_dir=plugins_dir, compat=compat, history=history)
         asker = asker_of(server, server_ca, kubeconfig, context)
         answer = run(asker.why(job, namespace_of(job, namespace, kubeconfig, context)))
     if as_json(output, json):
@@ -65,8 +67,14 @@ def why(
         answer_text.show_why(answer)
 
 
-def desk_of(paths: list[Path], conf: Path | None, plugins_dir: Path | None, compat: str | None) -> Desk:
-    """A desk over manifests or a saved cycle."""
+def desk_of(
+    paths: list[Path],
+    conf: Path | None,
+    plugins_dir: Path | None,
+    compat: str | None,
+    history: Path | None = None,
+) -> Desk:
+    """A desk over manifests or a saved cycle; *history*: the past to learn run times from."""
     from pumice.answers.desk import Desk
     from pumice.cli.options import load_conf, registry_with
     from pumice.cli.sources import cycle_of
@@ -76,4 +84,9 @@ def desk_of(paths: list[Path], conf: Path | None, plugins_dir: Path | None, comp
     chosen = None if conf is None and compat is None else load_conf(conf, registry, compat)
     saved = is_saved(paths[0])
     begun = cycle_of(paths, chosen, registry)
-    return Desk.of_saved(begun, registry, source="cycle" if saved else "manifests", live=not saved)
+    desk = Desk.of_saved(begun, registry, source="cycle" if saved else "manifests", live=not saved)
+    if history is not None:
+        from pumice.answers.when.learned import learn
+
+        desk.learned = learn(history)
+    return desk

@@ -17,6 +17,7 @@ from pumice.answers.from_objects import ToldEvent, standing_of_object, why_of_ob
 from pumice.answers.standing import Standing
 from pumice.answers.tried import TryAnswer
 from pumice.answers.waiting import WaitingAnswer
+from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.why import WhyAnswer
 from pumice.clock import SystemClock
 from pumice.errors import PumiceError
@@ -94,6 +95,14 @@ class Asker:
             return await self._ask("GET", "/v1/why", WhyAnswer, query=query)
         except NoDoor as no:
             return await self._from_objects(job, namespace, str(no))
+
+    async def when(self, job: str, namespace: str) -> WhenAnswer:
+        """When a job will likely start.
+
+        :raises PumiceError: no scheduler answers, or not this.
+        """
+        query = {"job": job.rpartition("/")[2], "namespace": namespace}
+        return await self._ask("GET", "/v1/when", WhenAnswer, query=query)
 
     async def attempt(self, objects: Sequence[api.AnyObject]) -> TryAnswer:
         """What would become of a job.

@@ -25,6 +25,7 @@ from starlette.routing import BaseRoute, Route
 from pumice.answers.desk import MOST_ROWS, Desk
 from pumice.answers.finding import NoSuchThing
 from pumice.answers.sight import Sight, VisibleNames, seen
+from pumice.answers.when.asked import WhenQuestion
 from pumice.errors import InvalidInput, PumiceError
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
@@ -70,6 +71,7 @@ class Door:
             Route(f"/{VERSION}", self._about),
             Route(f"/{VERSION}/why", partial(self._guarded, self._why)),
             Route(f"/{VERSION}/waiting", partial(self._guarded, self._waiting)),
+            Route(f"/{VERSION}/when", partial(self._guarded, self._when)),
             Route(f"/{VERSION}/queues", partial(self._guarded, self._queues)),
             Route(f"/{VERSION}/try", partial(self._guarded, self._try), methods=["POST"]),
         ]
@@ -115,21 +117,30 @@ class Door:
         if not await self._reviews.may(user, right):
             raise DoorRefusal(403, f"{user.username} may not {right}")
 
-    async def _told(self, question: Callable[[Desk], T], sight: Sight) -> Any:
+    async def _told(self, question: Callable[[Desk], T], sight: Sight, then: Callable[[T], Any] | None = None) -> Any:
+        """The answer, as much of it as may be seen; what follows *then* does not need who owns the state."""
+
         def both(desk: Desk) -> tuple[T, VisibleNames]:
             return question(desk), desk.names()
 
         answer, names = await asyncio.wrap_future(self._ask(both))
-        return seen(answer, sight, names)
+        return seen(await asyncio.to_thread(then, answer) if then is not None else answer, sight, names)
 
     # -- questions --------------------------------------------------------------------------------------------------
     async def _why(self, request: Request, user: KnownUser) -> Any:
+        return await self._of_job(request, user, WhenQuestion.why_and_when)
+
+    async def _when(self, request: Request, user: KnownUser) -> Any:
+        return await self._of_job(request, user, WhenQuestion.answer)
+
+    async def _of_job(self, request: Request, user: KnownUser, then: Callable[[WhenQuestion], Any]) -> Any:
+        """An answer about one job, for who may read it."""
         namespace, job = request.query_params.get("namespace", ""), request.query_params.get("job", "")
         if not namespace or not job:
             raise DoorRefusal(422, "needs the parameters namespace and job")
         await self._must(user, job_right(namespace))
         sight = await sight_of(self._reviews, user, [namespace])
-        return await self._told(lambda desk: desk.why(job, namespace), sight)
+        return await self._told(lambda desk: desk.when(job, namespace), sight, then)
 
     async def _waiting(self, request: Request, user: KnownUser) -> Any:
         namespace, queue = request.query_params.get("namespace", ""), request.query_params.get("queue", "")

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from pumice import saved
 from pumice.answers.desk import Desk
+from pumice.answers.when.learned import Learned, LearningPaper
 from pumice.errors import PumiceError
 from pumice.extender.asking.binder import ExtenderBinder
 from pumice.extender.asking.calls import EXCHANGES
@@ -71,10 +72,11 @@ class Service:
         metrics: CycleMetrics | None = None,
         binders: dict[str, Binder] | None = None,
         half_gangs: float = HALF,
-        history: Folder | None = None,
+        history: Folder | LearningPaper | None = None,
+        learned: Learned | None = None,
         measured: Callable[[ClusterState], dict[str, Any] | None] | None = None,
     ) -> None:
-        """*measured*: what is known beside the objects of how busy nodes are."""
+        """*learned*: what the past says of run times; *measured*: what is known of how busy nodes are."""
         self._backend, self._loop, self._period = backend, loop, period
         self._follow, self._measured = follow, measured
         self.metrics = metrics or CycleMetrics()
@@ -93,7 +95,7 @@ class Service:
         self._backend.witness = self._ungrouped.see
         self._half = HalfGangs(half_gangs)
         self._overtaken = Overtaken()
-        self._history = history
+        self._history, self._learned = history, learned
         self._historian = Historian(loop.state, history) if history is not None else None
         loop.witness = self._historian
         self._queue_made = False
@@ -266,7 +268,7 @@ class Service:
         """Put the questions that wait to a desk over what we know, for a while."""
         if not self._questions:
             return
-        desk, until = Desk.of_loop(self._loop), time.monotonic() + ANSWERING
+        desk, until = Desk.of_loop(self._loop, self._learned), time.monotonic() + ANSWERING
         while self._questions and time.monotonic() < until:
             question, answer = self._questions.popleft()
             if not answer.set_running_or_notify_cancel():

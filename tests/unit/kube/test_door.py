@@ -144,13 +144,13 @@ class _Fixed(Credentials):
         return access
 
 
-WHY = "/v1/why?namespace=team-a&job=mine"
+WHY, WHEN = "/v1/why?namespace=team-a&job=mine", "/v1/when?namespace=team-a&job=mine"
 
 
 def test_without_a_token_that_the_api_server_knows_nothing_is_told() -> None:
     async def story(asks: Asks, api: Api) -> None:
         assert (await asks("/v1"))[1]["api"] == "v1"
-        for path in (WHY, "/v1/queues"):
+        for path in (WHY, WHEN, "/v1/queues"):
             status, told, headers = await asks(path)
             assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
             assert set(told) == {"error"}
@@ -176,10 +176,28 @@ def test_who_may_read_jobs_of_a_namespace_is_told_of_them_and_nothing_of_others(
     talk(story)
 
 
+def test_when_a_job_starts_is_told_to_who_may_read_it_and_nothing_of_others() -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        status, told, _ = await asks(WHEN, "alice-token")
+        assert status == 200, told
+        assert (told["job"], told["verdict"], told["measured"]) == ("team-a/mine", "range", False)
+        assert 0 <= told["low"] <= told["likely"] <= told["high"]
+        assert (told["place"], told["waiting"]) == (1, 1)
+        assert told == {**(await asks(WHY, "alice-token"))[1]["when"], "unseen": told["unseen"]}
+        for secret in ("team-b", "rival", "node-7"):
+            assert secret not in json.dumps(told)
+        assert (await asks("/v1/when?job=mine", "alice-token"))[0] == 422
+        assert (await asks("/v1/when?namespace=team-a&job=rival", "alice-token"))[0] == 404
+
+    talk(story)
+
+
 @pytest.mark.parametrize(
     ("path", "token", "said"),
     [
         (WHY, "bob-token", "bob may not get podgroups.scheduling.volcano.sh in namespace 'team-a'"),
+        (WHEN, "bob-token", "bob may not get podgroups.scheduling.volcano.sh in namespace 'team-a'"),
+        ("/v1/when?namespace=team-b&job=rival", "alice-token", "alice may not get podgroups.scheduling.volcano.sh"),
         ("/v1/why?namespace=team-b&job=rival", "alice-token", "alice may not get podgroups.scheduling.volcano.sh"),
         ("/v1/queues", "alice-token", "alice may not get queues.scheduling.volcano.sh"),
     ],
@@ -322,6 +340,7 @@ def test_who_asks_gets_the_answer_or_is_told_why_there_is_none() -> None:
         alice = Asker(_Fixed("http://127.0.0.1:9", "alice-token"), asks.url)
         why = await alice.why("mine", "team-a")
         assert (why.explanation.job, why.source) == ("team-a/mine", "scheduler")
+        assert why.when == await alice.when("mine", "team-a")
         tried = await alice.attempt(flat([job("new", namespace="team-a", tasks=1, cpu=1)]))
         assert tried.jobs[0].job == "team-a/new"
         with pytest.raises(AnswerDenied, match="alice may not get queues"):

@@ -3,157 +3,222 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from operator import add, le
 
 import msgspec
 
-from pumice.answers.finding import find_job
-from pumice.answers.when.calibration import SLACK, StartRange
-from pumice.answers.when.forward import Amounts, Holder, Scene, Waiter, forecast
-from pumice.answers.when.past import DRAWS, Learned, past_of, size_of
-from pumice.answers.when.run_times import Kind
+from pumice.answers.standing import Gauges
+from pumice.answers.when.answer import Verdict, WhenAnswer
+from pumice.answers.when.calibration import SLACK, StartRange, applied
+from pumice.answers.when.forward import NO_LANE, Amounts, Holder, Lane, Scene, Waiter, forecast
+from pumice.answers.when.learned import Learned
+from pumice.answers.when.past import DRAWS, size_of
+from pumice.answers.when.run_times import Kind, RunTimes
+from pumice.answers.why import WhyAnswer
+from pumice.framework.explaining.explain import Explanation, Stage, waits
+from pumice.framework.quota import published
 from pumice.framework.run_times import declared_run_time, started_at
-from pumice.history.stories import Told
+from pumice.framework.session.session import Session
+from pumice.model.codes import ReasonCode
+from pumice.model.gpu import WHOLE
 from pumice.model.job import Job
-from pumice.model.resources import CPU, MEMORY, dim
+from pumice.model.queue import Queue
+from pumice.model.resources import CPU, MEMORY, Resources, dim
 from pumice.model.status import IS_ALLOCATED, TaskStatus
 from pumice.model.task import GPU_RESOURCES, Task
-from pumice.state.cluster import ClusterState
-from pumice.words import counted
 
-TESTED = 200
-"""Past submissions that are predicted again, to see how predictions come out."""
+NO_LIMIT = 2**62
+_GPU_DIMS = [dim(name) for name in GPU_RESOURCES]
 FACTOR = 4.0
 """How wide a range is, either way, while no earlier prediction has come out."""
-ORDER = "jobs start by priority and age, as soon as there is room for them in all nodes together"
-ALONE = "nobody comes who goes first, and no node comes or goes"
+ORDER = (
+    "queues take turns by their share, jobs in them in the conf's order, as soon as there is room in all nodes together"
+)
+ALONE = "nobody comes who goes first, no node comes or goes, nobody is evicted"
+KNOWN = "jobs run as long as those of the same queue and size submitted next to them, at most as declared"
+UNKNOWN = "nothing is known of run times but what is declared: ten minutes to ten hours"
 
 
-class WhenAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """When a job will likely start: a range, what it rests on, and what it assumes. Times are seconds from *now*."""
+@dataclass(frozen=True, slots=True)
+class WhenQuestion:
+    """All that is needed to say when a job starts, taken from a state. Any thread may answer it, at leisure."""
 
-    job: str
-    queue: str
-    now: float
-    runs: bool = False
-    """It has its places already."""
-    place: int = 0
-    """Among all jobs that wait, by priority and age."""
-    waiting: int = 0
-    low: float | None = None
-    """It starts before this in one of ten cases."""
-    high: float | None = None
-    """It starts after this in one of ten cases; None: it does not start with what is there."""
-    outcomes: int = 0
-    """Earlier predictions that the range was made from; 0: a guess."""
-    learned: int = 0
-    """Jobs whose run times were learned."""
-    assumes: list[str] = []
+    why: WhyAnswer
+    scene: Scene
+    learned: Learned | None = None
 
+    def why_and_when(self) -> WhyAnswer:
+        """Why the job waits, and when it will likely start."""
+        return msgspec.structs.replace(self.why, when=self.answer())
 
-def learn(told: Told) -> Learned:
-    """Run times, and how predictions come out, from a history; the newest submissions are predicted again."""
-    past, room = past_of(told)
-    learned = Learned()
-    waited = [job.job for job in past if job.submitted < job.started < math.inf]
-    asked = set(waited[-TESTED:])
-    for _ in learned.walk(past, room, lambda job: job.job in asked):
-        pass
-    return learned
+    def answer(self) -> WhenAnswer:
+        """When the job will likely start."""
+        why = self.why.explanation
+        verdict = _verdict(why)
+        if verdict == "range":
+            (answer,) = when_all(self.scene, self.learned, why.job).values()
+        else:
+            answer = WhenAnswer(job=why.job, queue=why.queue, now=self.scene.now, verdict=verdict)
+        return msgspec.structs.replace(
+            answer,
+            why="" if answer.verdict in ("runs", "now") else "; ".join(filter(None, (why.text, answer.why))),
+            place=why.position,
+            waiting=why.waiting if answer.verdict not in ("runs", "now") else 0,
+        )
 
 
-def scene_of(state: ClusterState) -> tuple[Scene, list[Job]]:
-    """What runs, what waits in which order, what is free; and the waiting jobs in that order."""
-    open_nodes = [node for node in state.nodes.values() if not node.object.spec.unschedulable]
-    dimensions = (CPU, MEMORY)
-    room = [sum(int(node.allocatable.get(d)) for node in open_nodes) for d in dimensions]
-    room.append(sum(int(node.allocatable.get(dim(name))) for node in open_nodes for name in GPU_RESOURCES))
-    held = asks_of(task for node in open_nodes for task in node.tasks.values())
+def _verdict(why: Explanation) -> Verdict:
+    if why.stage is Stage.SERVED:
+        return "runs" if not why.tasks.get(TaskStatus.BINDING.title) else "now"
+    if why.code == ReasonCode.CAN_NEVER_FIT:
+        return "never"
+    return "unknown" if why.stage is Stage.ABSENT else "range"
+
+
+def when_all(scene: Scene, learned: Learned | None = None, only: str = "") -> dict[str, WhenAnswer]:
+    """When every waiting job will likely start, in their order; or *only* one of them."""
+    if learned is None:
+        return _told(scene, forecast(scene, RunTimes(), draws=DRAWS, last=only), None, 0, [ORDER, ALONE, UNKNOWN])
+    with learned.lock:
+        past = learned.past
+        said = forecast(scene, past.times, draws=DRAWS, last=only)
+        errors, outcomes = past.calibration.errors(min(scene.now, past.now)), past.calibration.outcomes
+        known = past.times.learned
+    return _told(scene, said, errors, outcomes, [ORDER, ALONE, KNOWN if known else UNKNOWN])
+
+
+def _told(
+    scene: Scene,
+    said: Mapping[str, float],
+    errors: tuple[float, float, float] | None,
+    outcomes: int,
+    assumes: list[str],
+) -> dict[str, WhenAnswer]:
+    waiters = {waiter.job: waiter for waiter in scene.waiters}
+    out = {}
+    for job, seconds in said.items():
+        queue = waiters[job].kind.queue if job in waiters else ""
+        if not math.isfinite(seconds):
+            why = _never(scene, waiters.get(job))
+            out[job] = WhenAnswer(job=job, queue=queue, now=scene.now, verdict="never", why=why, assumes=assumes)
+            continue
+        found = applied(seconds, errors, outcomes) if errors is not None else _guess(seconds)
+        out[job] = WhenAnswer(
+            job=job,
+            queue=queue,
+            now=scene.now,
+            verdict="range",
+            low=found.low,
+            likely=found.likely,
+            high=found.high,
+            measured=errors is not None,
+            assumes=assumes,
+        )
+    return out
+
+
+def _never(scene: Scene, waiter: Waiter | None) -> str:
+    """Why a job does not start, however long it waits."""
+    if waiter is None:
+        return "it is in no queue's order"
+    most = scene.lanes.get(waiter.kind.queue, NO_LANE).most
+    if most is not None and not all(map(le, waiter.asks, most)):
+        return f"it asks for more than queue {waiter.kind.queue} may ever have"
+    room = list(scene.free)
+    for holder in scene.holders:
+        room = list(map(add, room, holder.asks))
+    if not all(map(le, waiter.asks, room)):
+        return "it asks for more than there is, also when all that runs has ended"
+    return "nothing that runs would make room for it when it ends"
+
+
+def _guess(said: float) -> StartRange:
+    return StartRange(max((said + SLACK) / FACTOR - SLACK, 0.0), said, (said + SLACK) * FACTOR - SLACK, 0)
+
+
+# -- the scene --------------------------------------------------------------------------------------------------------
+def scene_of(ssn: Session) -> Scene:
+    """What runs, what waits in which order, what is free, when the actions of a session have run."""
+    state = ssn.state
+    free, shared = [0, 0, 0], 0
+    for node in state.nodes.values():
+        if not node.unschedulable:
+            free = [sum(amounts) for amounts in zip(free, _amounts(node.idle), strict=True)]
     holders, waiting = [], []
     for job in state.session_jobs.values():
-        placed = [task for task in job.tasks.values() if IS_ALLOCATED[task.status]]
-        if placed:
-            begun = [at for at in map(started_at, placed) if at is not None]
-            asks = asks_of(placed)
+        if job.ready_count:
+            asks, gpus = _held(job)
+            shared += gpus
+            since = next((at for at in map(started_at, job.with_status(TaskStatus.RUNNING).values()) if at), state.now)
             kind = Kind(job.queue, size_of(asks))
-            holders.append(Holder(kind, asks, min(begun, default=state.now), declared_run_time(job)))
-        if job.with_status(TaskStatus.PENDING) and not job.is_ready:
+            holders.append(Holder(kind, asks, since, declared_run_time(job), job.creation or since))
+        if waits(job) and not job.is_ready:
             waiting.append(job)
-    waiting.sort(key=lambda job: (-job.priority, job.creation, job.uid))
-    queue = [Waiter(job.uid, _kind(job), _needs(job), declared_run_time(job)) for job in waiting]
-    free = tuple(max(has - taken, 0) for has, taken in zip(room, held, strict=True))
-    return Scene(state.now, free, holders, queue), waiting
+    queue = []
+    for job in ssn.orders.sorted_jobs(waiting):
+        asks, needs = _asked(job)
+        kind = Kind(job.queue, size_of(asks))
+        queue.append(Waiter(job.uid, kind, needs, declared_run_time(job), job.creation or state.now))
+    free[2] -= shared
+    return Scene(state.now, tuple(max(amount, 0) for amount in free), holders, queue)
 
 
-def asks_of(tasks: Iterable[Task]) -> Amounts:
-    """CPU, memory and GPUs, in thousandths where they are shared, of all of them."""
-    cpu = memory = gpus = 0
-    for task in tasks:
-        requests, gpu = task.klass.requests, task.klass.gpu
-        cpu += int(requests.get(CPU))
-        memory += int(requests.get(MEMORY))
-        gpus += gpu.devices * (gpu.milli or 1000) if gpu is not None else 0
-    return cpu, memory, gpus
+def lanes_of(queues: Mapping[str, Queue], gauges: Gauges) -> dict[str, Lane]:
+    """What queues may have: their limits, and their parts as the plugins of a cycle published them."""
+    deserved = {name: published(gauges, name, "deserved") for name in queues}
+    shared = any(deserved.values())
+    found = {}
+    for name, queue in queues.items():
+        most = None
+        if queue.capability.dims():
+            most = tuple(NO_LIMIT if at is None else at for at in _named(queue.capability))
+        part = _amounts(Resources.parse(deserved[name])) if shared else None
+        if part is not None or most is not None:
+            found[name] = Lane(part, most)
+    return found
 
 
-def _kind(job: Job) -> Kind:
-    return Kind(job.queue, size_of(asks_of(job.tasks.values())))
+def _held(job: Job) -> tuple[Amounts, int]:
+    """What a job holds; and how much of it are shares of GPUs, which no ledger of a node counts."""
+    held = _amounts(job.allocated)
+    if all(task.klass.gpu is None or task.klass.gpu.whole for task in islice(job.tasks.values(), 1)):
+        return held, 0
+    gpus = _gpus(task for task in job.tasks.values() if IS_ALLOCATED[task.status])
+    return (held[0], held[1], gpus), gpus - held[2]
 
 
-def _needs(job: Job) -> Amounts:
-    """What must be free for it to start."""
-    pending = list(job.with_status(TaskStatus.PENDING).values())
-    return asks_of(pending[: max(job.min_available - job.ready_count, 1)])
+def _asked(job: Job) -> tuple[Amounts, Amounts]:
+    """What a job asks for in all, and what must be free for it to start."""
+    if not job.tasks:  # not let in, so there are no pods of it yet
+        least = _amounts(job.min_resources or Resources())
+        return least, least
+    missing = [task for task in job.tasks.values() if not IS_ALLOCATED[task.status]]
+    return _sum(job.tasks.values()), _sum(missing[: max(job.min_available - job.ready_count, 1)])
 
 
-def when(state: ClusterState, name: str, namespace: str = "", learned: Learned | None = None) -> WhenAnswer:
-    """When a job will likely start; *learned* is what the past says, if there is any.
-
-    :raises NoSuchThing: there is no such job.
-    """
-    return when_all(state, learned, find_job(state, name, namespace))[0]
+def _sum(tasks: Collection[Task]) -> Amounts:
+    cpu = sum(int(task.klass.requests.get(CPU)) for task in tasks)
+    return cpu, sum(int(task.klass.requests.get(MEMORY)) for task in tasks), _gpus(tasks)
 
 
-def when_all(state: ClusterState, learned: Learned | None = None, only: Job | None = None) -> list[WhenAnswer]:
-    """When every waiting job will likely start, in their order; or *only* one job."""
-    known = learned or Learned()
-    scene, waiting = scene_of(state)
-    if only is not None and only not in waiting:
-        return [WhenAnswer(job=only.uid, queue=only.queue, now=state.now, runs=only.is_ready and bool(only.tasks))]
-    said = forecast(scene, known.times, draws=DRAWS, last=only.uid if only is not None else "")
-    return [
-        _answer(job, place, len(waiting), said[job.uid], state.now, known)
-        for place, job in enumerate(waiting, 1)
-        if job.uid in said
-    ]
+def _gpus(tasks: Iterable[Task]) -> int:
+    """In thousandths, shares of one counted as such."""
+    return sum(gpu.devices * (gpu.milli or WHOLE) for task in tasks if (gpu := task.klass.gpu) is not None)
 
 
-def _answer(job: Job, place: int, waiting: int, said: float, now: float, known: Learned) -> WhenAnswer:
-    found = known.calibration.range_of(said, now) or _guess(said)
-    assumes = [ORDER, ALONE]
-    if known.times.learned:
-        assumes.append(
-            f"run times are like those of {counted(known.times.learned, 'job')} that ended, at most as declared"
-        )
-    else:
-        assumes.append("nothing is known of run times but what is declared: ten minutes to ten hours")
-    if found is None:
-        assumes.append("it asks for more than will be free, however long it waits")
-    return WhenAnswer(
-        job=job.uid,
-        queue=job.queue,
-        now=now,
-        place=place,
-        waiting=waiting,
-        low=found.low if found is not None else None,
-        high=found.high if found is not None else None,
-        outcomes=found.outcomes if found is not None else 0,
-        learned=known.times.learned,
-        assumes=assumes,
+def _amounts(found: Resources) -> Amounts:
+    return tuple(at or 0 for at in _named(found))
+
+
+def _named(found: Resources) -> tuple[int | None, int | None, int | None]:
+    """CPU, memory and GPUs; None for what it does not name."""
+    known = found.amounts
+    gpus = [int(known[d]) for d in _GPU_DIMS if d in known]
+    return (
+        int(known[CPU]) if CPU in known else None,
+        int(known[MEMORY]) if MEMORY in known else None,
+        sum(gpus) if gpus else None,
     )
-
-
-def _guess(said: float) -> StartRange | None:
-    if not math.isfinite(said):
-        return None
-    return StartRange(max((said + SLACK) / FACTOR - SLACK, 0.0), said, (said + SLACK) * FACTOR - SLACK, 0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from bisect import insort
 from collections import deque
 from dataclasses import dataclass
+
+from pumice.answers.when.lifetimes import lifetimes
 
 REMEMBERED = 2000
 """Outcomes that are remembered, the newest."""
@@ -14,6 +15,10 @@ ENOUGH = 50
 SLACK = 300.0
 """Seconds that are added on both sides before they are compared: being wrong by a minute is not being wrong."""
 LOW, HIGH = 0.1, 0.9
+"""What the ends of a range promise: it is earlier in one of ten, later in one of ten."""
+TAKEN = (0.06, 0.5, 0.91)
+"""The parts of past errors that are taken for it. Errors come in bursts, as all jobs of a bad hour share them; so the
+next ones spread further than those that were seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +36,11 @@ class Calibration:
     """The errors of past predictions, as ratios.
 
     A prediction whose job still waits says something too: the error is at least so large. Without these the long waits
-    would be missing exactly while they matter. So errors are counted as lifetimes are (Kaplan and Meier): those that
-    are not over yet are passed on to the larger ones.
+    would be missing exactly while they matter. So errors are counted as lifetimes are.
     """
 
     def __init__(self) -> None:
-        self._newest: deque[float] = deque()
-        self._errors: list[float] = []
+        self._errors: deque[float] = deque(maxlen=REMEMBERED)
         self._open: dict[str, tuple[float, float]] = {}
 
     def predicted(self, job: str, now: float, seconds: float) -> None:
@@ -47,13 +50,8 @@ class Calibration:
     def started(self, job: str, now: float) -> None:
         """It did; who was never predicted is passed by."""
         said = self._open.pop(job, None)
-        if said is None:
-            return
-        error = _error(now - said[0], said[1])
-        self._newest.append(error)
-        insort(self._errors, error)
-        if len(self._newest) > REMEMBERED:
-            self._errors.remove(self._newest.popleft())
+        if said is not None:
+            self._errors.append(_error(now - said[0], said[1]))
 
     def gone(self, job: str) -> None:
         """It left without starting: nobody will know."""
@@ -62,31 +60,31 @@ class Calibration:
     @property
     def outcomes(self) -> int:
         """How many are known."""
-        return len(self._newest)
+        return len(self._errors)
 
     def range_of(self, seconds: float, now: float) -> StartRange | None:
         """The range of a prediction; None where too little is known."""
-        if len(self._errors) < ENOUGH or not math.isfinite(seconds):
+        if not math.isfinite(seconds):
             return None
-        low, middle, high = (self._quantile(part, now) for part in (LOW, 0.5, HIGH))
-        return StartRange(_applied(seconds, low), _applied(seconds, middle), _applied(seconds, high), len(self._errors))
+        errors = self.errors(now)
+        return None if errors is None else applied(seconds, errors, len(self._errors))
 
-    def _quantile(self, part: float, now: float) -> float:
-        bounds = [(_error(now - at, said), 1) for at, said in self._open.values() if now > at]
-        entries = sorted([(error, 0) for error in self._errors] + bounds)
-        at_risk, survives = len(entries), 1.0
-        for error, unknown in entries:
-            if not unknown:
-                survives *= 1 - 1 / at_risk
-                if 1 - survives >= part:
-                    return error
-            at_risk -= 1
-        return entries[-1][0]
+    def errors(self, now: float) -> tuple[float, float, float] | None:
+        """The errors at the ends and in the middle of a range; None where too little is known."""
+        if len(self._errors) < ENOUGH:
+            return None
+        seen = [(error, False) for error in self._errors]
+        seen += [(_error(now - at, said), True) for at, said in self._open.values() if now > at]
+        found = lifetimes(seen)
+        low, middle, high = (at if (at := found.at(part)) is not None else found.last for part in TAKEN)
+        return low, middle, high
+
+
+def applied(seconds: float, errors: tuple[float, float, float], outcomes: int) -> StartRange:
+    """A prediction with errors, as a range."""
+    low, middle, high = (max((seconds + SLACK) * math.exp(error) - SLACK, 0.0) for error in errors)
+    return StartRange(low, middle, high, outcomes)
 
 
 def _error(waited: float, said: float) -> float:
     return math.log((waited + SLACK) / (said + SLACK))
-
-
-def _applied(seconds: float, error: float) -> float:
-    return max((seconds + SLACK) * math.exp(error) - SLACK, 0.0)

@@ -1,135 +1,149 @@
-"""What is learned from the past: run times, and how predictions like the next one came out."""
+"""What a cluster went through, event by event: run times are learned, and starts are predicted to see how that goes."""
 
 from __future__ import annotations
 
 import math
-from bisect import insort
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left, insort
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pumice.answers.when.calibration import Calibration, StartRange
-from pumice.answers.when.forward import Amounts, Holder, Scene, Waiter, forecast
-from pumice.answers.when.run_times import Kind, RunTimes
-from pumice.history.stories import Story, Told
+from pumice.answers.when.forward import Amounts, Holder, Lane, Scene, Waiter, forecast
+from pumice.answers.when.run_times import Kind, Run, RunTimes
 
 DRAWS = 3
 """Plays of which the median is taken: their own spread says nothing, as hundreds of draws average out in each."""
 
 
-class PastJob(NamedTuple):
-    """A job whose story is known, up to the present."""
+class StartForecast(NamedTuple):
+    """A prediction that was made, to see how it comes out."""
+
+    job: str
+    now: float
+    said: float
+    range: StartRange | None
+    place: int
+    """Among all that waited, by priority and age."""
+
+
+@dataclass(slots=True, eq=False)
+class PastJob:
+    """A job that waits or runs."""
 
     job: str
     kind: Kind
     asks: Amounts
     submitted: float
-    started: float = math.inf
-    ended: float = math.inf
     rank: float = 0.0
     """Who goes first: the lower, then the older."""
     declared: float = math.inf
+    since: float | None = None
+    """When it got its places; None while it waits."""
+    run: Run | None = None
+    number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StartOutcome:
-    """A prediction, and how it came out."""
+@dataclass(slots=True)
+class Past:
+    """Follows the jobs of a cluster, and knows at each moment what was known then.
 
-    job: str
-    now: float
-    predicted: float
-    range: StartRange | None
-    waited: float
-    place: int
-    recent: int
-    """Jobs that started within the hour before."""
+    A job that comes, and still waits when everything of that instant has happened, is predicted if *wants* says so.
+    """
 
+    wants: Callable[[PastJob], bool]
+    told: Callable[[StartForecast], None] | None = None
+    room: Amounts = ()
+    lanes: Mapping[str, Lane] = field(default_factory=dict)
+    times: RunTimes = field(default_factory=RunTimes)
+    calibration: Calibration = field(default_factory=Calibration)
+    now: float = -math.inf
+    _jobs: dict[str, PastJob] = field(default_factory=dict)
+    _waiting: list[tuple[float, float, int, PastJob]] = field(default_factory=list)
+    _running: dict[str, PastJob] = field(default_factory=dict)
+    _fresh: list[PastJob] = field(default_factory=list)
+    _count: int = 0
 
-class Learned:
-    """Run times and errors, learned by walking through the past, as they were known at each moment."""
+    def advance(self, at: float) -> None:
+        """Everything before this time has happened."""
+        if at <= self.now:
+            return
+        fresh, self._fresh = self._fresh, []
+        for job in fresh:
+            if job.since is None and self._jobs.get(job.job) is job and self.wants(job):
+                self._predict(job)
+        self.now = at
 
-    def __init__(self) -> None:
-        self.times = RunTimes()
-        self.calibration = Calibration()
+    def came(self, job: PastJob) -> None:
+        """A job is there, and waits."""
+        self._count += 1
+        job.number = self._count
+        self._jobs[job.job] = job
+        self._wait(job)
+        self._fresh.append(job)
 
-    def walk(self, past: Sequence[PastJob], room: Amounts, ask: Callable[[PastJob], bool]) -> Iterator[StartOutcome]:
-        """Go through the past; at the submission of every job that waits and that *ask* wants, predict its start."""
-        events: list[tuple[float, int, int]] = []
-        for at, job in enumerate(past):
-            for rank, time in enumerate((job.ended, job.started, job.submitted)):
-                if time < math.inf:
-                    events.append((time, rank or 0, at))
-        events.sort(key=lambda event: (event[0], _ORDER[event[1]], event[2]))
-        holders: dict[int, Holder] = {}
-        waiting: list[tuple[float, float, int]] = []
-        free = list(room)
-        starts: list[float] = []
-        for time, what, at in events:
-            job = past[at]
-            if what == _ENDS:
-                if holders.pop(at, None) is not None:
-                    free = [a + b for a, b in zip(free, job.asks, strict=True)]
-                    self.times.learn(job.kind, job.ended - job.started)
-            elif what == _STARTS:
-                waiting = [entry for entry in waiting if entry[2] != at]
-                holders[at] = Holder(job.kind, job.asks, time, job.declared)
-                free = [a - b for a, b in zip(free, job.asks, strict=True)]
-                starts.append(time)
-                self.calibration.started(job.job, time)
-            else:
-                insort(waiting, (job.rank, time, at))
-                if job.started <= time or not ask(job):
-                    continue
-                place = next(n for n, entry in enumerate(waiting, 1) if entry[2] == at)
-                before = [past[entry[2]] for entry in waiting[:place]]
-                queue = [Waiter(other.job, other.kind, other.asks, other.declared) for other in before]
-                scene = Scene(time, tuple(free), list(holders.values()), queue)
-                said = forecast(scene, self.times, draws=DRAWS, seed=at, last=job.job)[job.job]
-                if not math.isfinite(said):
-                    continue
-                given = self.calibration.range_of(said, time)
-                self.calibration.predicted(job.job, time, said)
-                recent = len(starts) - _first_after(starts, time - 3600.0)
-                yield StartOutcome(job.job, time, said, given, job.started - time, place, recent)
+    def began(self, name: str, *, known: bool = True) -> None:
+        """A job has its places; *known*: since just now."""
+        job = self._jobs[name]
+        self._wait_no_more(job)
+        job.since = self.now
+        job.run = self.times.began(job.kind, job.submitted, self.now) if known else None
+        self._running[name] = job
+        self.calibration.started(name, self.now)
 
+    def interrupted(self, name: str) -> None:
+        """A job lost its places, and waits again."""
+        job = self._running.pop(name)
+        if job.run is not None:
+            self.times.dropped(job.run)
+        job.since = job.run = None
+        self._wait(job)
 
-_ENDS, _STARTS = 0, 1
-_ORDER = {_ENDS: 0, 2: 1, _STARTS: 2}
-"""At one instant room is freed before anybody comes, and who comes does so before it starts."""
+    def ended(self, name: str) -> None:
+        """A job is over, whether it ran or not."""
+        job = self._jobs.pop(name)
+        if job.since is None:
+            self._wait_no_more(job)
+            self.calibration.gone(name)
+            return
+        del self._running[name]
+        if job.run is not None:
+            self.times.ended(job.run, self.now)
 
+    def knows(self, name: str) -> PastJob | None:
+        """A job that waits or runs."""
+        return self._jobs.get(name)
 
-def _first_after(times: Sequence[float], limit: float) -> int:
-    low, high = 0, len(times)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if times[middle] <= limit else (low, middle)
-    return low
+    def names(self) -> list[str]:
+        """All of them."""
+        return list(self._jobs)
 
+    def scene(self) -> Scene:
+        """What runs, what waits, what is free."""
+        holders = [Holder(j.kind, j.asks, j.since or 0.0, j.declared, j.submitted) for j in self._running.values()]
+        queue = [Waiter(j.job, j.kind, j.asks, j.declared, j.submitted) for _, _, _, j in self._waiting]
+        held = [sum(amounts) for amounts in zip(*(h.asks for h in holders), strict=True)] or [0] * len(self.room)
+        free = tuple(max(has - taken, 0) for has, taken in zip(self.room, held, strict=True))
+        return Scene(self.now, free, holders, queue, self.lanes)
 
-def past_of(told: Told) -> tuple[list[PastJob], Amounts]:
-    """The jobs of a history, and the room of the nodes that are there at its end."""
-    there = [stay.node for stay in told.nodes if stay.until is None]
-    room = sum(n.cpu for n in there), sum(n.memory for n in there), sum(n.gpus for n in there) * 1000
-    return [_past(story) for story in told.jobs if story.pods], room
+    def _predict(self, job: PastJob) -> None:
+        said = forecast(self.scene(), self.times, draws=DRAWS, seed=job.number, last=job.job)[job.job]
+        if not math.isfinite(said):
+            return
+        given = self.calibration.range_of(said, self.now)
+        self.calibration.predicted(job.job, self.now, said)
+        if self.told is not None:
+            place = bisect_left(self._waiting, self._turn(job)) + 1
+            self.told(StartForecast(job.job, self.now, said, given, place))
 
+    def _turn(self, job: PastJob) -> tuple[float, float, int]:
+        return job.rank, job.submitted, job.number
 
-def _past(story: Story) -> PastJob:
-    asks = (
-        sum(pods.count * pods.cpu for pods in story.pods),
-        sum(pods.count * pods.memory for pods in story.pods),
-        sum(pods.count * pods.gpus * pods.share for pods in story.pods),
-    )
-    begun = story.since if story.since is not None else math.inf
-    return PastJob(
-        story.job,
-        Kind(story.queue, size_of(asks)),
-        asks,
-        story.submitted,
-        begun if story.evictions or story.losses else story.placed if story.placed is not None else math.inf,
-        story.ended if story.ended is not None and story.since is not None else math.inf,
-        -story.priority,
-        story.declared or math.inf,
-    )
+    def _wait(self, job: PastJob) -> None:
+        insort(self._waiting, (*self._turn(job), job))
+
+    def _wait_no_more(self, job: PastJob) -> None:
+        del self._waiting[bisect_left(self._waiting, self._turn(job))]
 
 
 def size_of(asks: Amounts) -> int:

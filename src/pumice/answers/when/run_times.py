@@ -1,17 +1,27 @@
-"""How long jobs run: learned from those that ended, of the same kind, given how long one has run already."""
+"""How long jobs run: as those of the same kind that were submitted next to them, given how long one has run already.
+
+People submit jobs that are alike in series. So a run time is drawn from the jobs of the same queue and size that were
+submitted nearest to it and have started, and those of them that still run count as running at least so long.
+"""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right, insort
-from collections import defaultdict, deque
+from bisect import bisect_left, insort
+from collections import defaultdict
 from typing import NamedTuple
 
-REMEMBERED = 200
-"""Run times of each kind that are remembered, the newest."""
-ENOUGH = 20
-"""With fewer a kind is not trusted, and the size alone decides."""
-GUESS = (600.0, 3600.0, 36_000.0)
+from pumice.answers.when.lifetimes import Lifetimes, lifetimes
+
+REMEMBERED = 1000
+"""Runs of each kind that are remembered, those of the newest submissions."""
+NEAR, FAR = 20, 300
+"""So many neighbours say how long a job runs; where too few of the near ones are over, the far ones do."""
+ENOUGH = 10
+"""So many of the neighbours must be over."""
+BLOCK = 5
+"""Jobs so near to each other have the same neighbours."""
+GUESS = Lifetimes([600.0, 3600.0, 36_000.0], [1 / 3, 2 / 3, 1.0], 36_000.0)
 """Where nothing is known of a size: anything from ten minutes to ten hours."""
 
 
@@ -27,40 +37,98 @@ class Kind(NamedTuple):
         return Kind("", self.size)
 
 
+class Run:
+    """One run of a job."""
+
+    __slots__ = ("began", "ended", "kind")
+
+    def __init__(self, kind: Kind, began: float) -> None:
+        self.kind, self.began = kind, began
+        self.ended: float | None = None
+
+
 class RunTimes:
-    """Run times of jobs that ended, by kind, oldest forgotten first."""
+    """Runs of jobs by kind, in the order of their submission."""
 
     def __init__(self) -> None:
-        self._seen: defaultdict[Kind, deque[float]] = defaultdict(deque)
-        self._sorted: defaultdict[Kind, list[float]] = defaultdict(list)
+        self._runs: defaultdict[Kind, list[tuple[float, int, Run]]] = defaultdict(list)
+        self._count = 0
+        self.now = -math.inf
+        """Until when it is known what runs."""
         self.learned = 0
-        """Jobs that were learned from."""
+        """Runs that ended."""
 
-    def learn(self, kind: Kind, seconds: float) -> None:
-        """A job of a kind ended after running so long."""
-        self.learned += 1
+    def began(self, kind: Kind, submitted: float, at: float) -> Run:
+        """A job of a kind began to run."""
+        run = Run(kind, at)
+        self._count += 1
+        self.now = max(self.now, at)
         for known in (kind, kind.anywhere):
-            seen, ordered = self._seen[known], self._sorted[known]
-            seen.append(seconds)
-            insort(ordered, seconds)
-            if len(seen) > REMEMBERED:
-                ordered.pop(bisect_right(ordered, seen.popleft()) - 1)
+            runs = self._runs[known]
+            insort(runs, (submitted, self._count, run))
+            if len(runs) > REMEMBERED:
+                del runs[0]
+        return run
 
-    def draw(self, kind: Kind, age: float, part: float, declared: float = math.inf) -> float:
+    def ended(self, run: Run, at: float) -> None:
+        """It ran to its end."""
+        run.ended = at
+        self.now = max(self.now, at)
+        self.learned += 1
+
+    def dropped(self, run: Run) -> None:
+        """It was interrupted: that says nothing of how long jobs run."""
+        for known in (run.kind, run.kind.anywhere):
+            self._runs[known] = [entry for entry in self._runs[known] if entry[2] is not run]
+
+    def outlook(self) -> Outlook:
+        """What is known now; good until something else is learned."""
+        return Outlook(self._runs, self.now)
+
+
+class Outlook:
+    """Run times to draw from, as they are known at one instant."""
+
+    def __init__(self, runs: dict[Kind, list[tuple[float, int, Run]]], now: float) -> None:
+        self._runs, self._now = runs, now
+        self._known: dict[tuple[Kind, int, int], tuple[Lifetimes, int]] = {}
+        self._of: dict[tuple[Kind, float], Lifetimes] = {}
+
+    def draw(self, kind: Kind, submitted: float, age: float, part: float, declared: float = math.inf) -> float:
         """A run time of a job that has run for *age*; *part* (0 to 1) picks one of those that are possible.
 
         It is never longer than declared, unless the job has run longer than that already.
         """
-        found = self._possible(kind)
-        first = bisect_right(found, age)
-        if first < len(found):
-            time = found[first + int(part * (len(found) - first))]
-        else:
-            time = 2 * age + 60.0  # longer than all that were seen: as long again
+        known = self._of.get((kind, submitted))
+        if known is None:
+            known = self._of[kind, submitted] = self._possible(kind, submitted)
+        time, left = known.above(age, part)
+        if time is None:  # longer than all that ended: about as long again
+            time = max(known.last, age) * (1.0 - math.log(max(left, 1e-9))) + 60.0
         return min(time, declared) if declared > age else time
 
-    def _possible(self, kind: Kind) -> list[float] | tuple[float, ...]:
+    def _possible(self, kind: Kind, submitted: float) -> Lifetimes:
+        found = GUESS
         for known in (kind, kind.anywhere):
-            if len(self._sorted[known]) >= ENOUGH:
-                return self._sorted[known]
-        return self._sorted[kind.anywhere] or GUESS
+            for many in (NEAR, FAR):
+                near, over = self._neighbours(known, submitted, many)
+                if over >= ENOUGH:
+                    return near
+                if over:
+                    found = near
+        return found
+
+    def _neighbours(self, kind: Kind, submitted: float, many: int) -> tuple[Lifetimes, int]:
+        runs = self._runs.get(kind)
+        if not runs:
+            return GUESS, 0
+        place = bisect_left(runs, (submitted,)) // BLOCK * BLOCK
+        known = self._known.get((kind, place, many))
+        if known is None:
+            first = max(0, min(place - many // 2, len(runs) - many))
+            near = [run for _, _, run in runs[first : first + many]]
+            seen = [(run.ended - run.began, False) for run in near if run.ended is not None]
+            over = len(seen)
+            seen += [(self._now - run.began, True) for run in near if run.ended is None]
+            known = self._known[kind, place, many] = lifetimes(seen), over
+        return known

@@ -1,0 +1,36 @@
+"""When a job will likely start: the answer, as everybody gets it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Verdict = Literal["runs", "now", "range", "never", "unknown"]
+"""``runs``: it has its places; ``now``: the next cycle places it; ``range``: it waits, see ``low`` and ``high``;
+``never``: not with what is there; ``unknown``: it is not even looked at, so nobody can say."""
+
+
+class WhenAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """When a job will likely start: a range, what it rests on, and what it assumes. Times are seconds from *now*."""
+
+    job: str
+    queue: str
+    now: float
+    verdict: Verdict
+    why: str = ""
+    """Why it does not start now."""
+    place: int = 0
+    """Among the jobs that wait in its queue."""
+    waiting: int = 0
+    """How many wait in its queue."""
+    low: float | None = None
+    """It starts before this in one of ten cases."""
+    likely: float | None = None
+    """… and before this in one of two."""
+    high: float | None = None
+    """It starts after this in one of ten cases."""
+    measured: bool = False
+    """The range was made from how earlier predictions came out; else it is a guess."""
+    assumes: list[str] = []
+    unseen: list[str] = []
