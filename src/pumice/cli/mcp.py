@@ -49,9 +49,7 @@ def mcp(
     told = None if history is None else read_history(history)
     knowledge: Knowledge
     if paths:
-        from pumice.answers.when.asked import learn
-
-        knowledge = DeskKnowledge(desk_of(paths, conf, plugins_dir, compat), None if told is None else learn(told))
+        knowledge = DeskKnowledge(desk_of(paths, conf, plugins_dir, compat, history))
     else:
         only_with_paths(conf=conf, compat=compat)
         asker = asker_of(server, server_ca, kubeconfig, context)

@@ -12,8 +12,7 @@ from pumice.answers.desk import Desk
 from pumice.answers.standing import Standing
 from pumice.answers.tried import TryAnswer
 from pumice.answers.waiting import WaitingAnswer
-from pumice.answers.when.asked import WhenAnswer, when
-from pumice.answers.when.past import Learned
+from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.why import WhyAnswer
 from pumice.errors import PumiceError
 from pumice.history.stories import Told
@@ -76,13 +75,13 @@ class Knowledge(Protocol):
 class DeskKnowledge:
     """What a saved cycle or manifests tell, at one instant. One question at a time."""
 
-    def __init__(self, desk: Desk, learned: Learned | None = None) -> None:
-        self._desk, self._learned = desk, learned
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
         self._one = asyncio.Lock()
 
     async def why(self, job: str, namespace: str) -> WhyAnswer:
         """Why a job waits."""
-        return await self._ask(lambda desk: desk.why(job, namespace))
+        return await self._ask(lambda desk: desk.when(job, namespace).why_and_when())
 
     async def waiting(self, queue: str, namespace: str, most: int) -> WaitingAnswer:
         """Who waits."""
@@ -98,7 +97,7 @@ class DeskKnowledge:
 
     async def when(self, job: str, namespace: str) -> WhenAnswer:
         """When a job will likely start."""
-        return await self._ask(lambda desk: when(desk.state, job, namespace, self._learned))
+        return await self._ask(lambda desk: desk.when(job, namespace).answer())
 
     def conf(self) -> dict[str, Any]:
         """The configuration of the cycle."""
@@ -141,7 +140,7 @@ class DoorKnowledge:
 
     async def when(self, job: str, namespace: str) -> WhenAnswer:
         """When a job will likely start."""
-        raise NotKnown("the running scheduler does not answer this; a saved cycle does: `pumice mcp FILE`")
+        return await self._asker.when(job, job.rpartition("/")[0] or namespace or self._namespace)
 
     def conf(self) -> dict[str, Any]:
         """Not told by the door."""
