@@ -24,7 +24,7 @@ def test_a_department_is_compared_by_the_queue_that_was_on_top_of_it() -> None:
         *(node("n1", gpu=16), queue("one"), queue("two")),
         *(queue("p", parent="one"), queue("q", parent="one"), queue("r", parent="two")),
         *(job("small", "p", minute=0), job("large", "p", pods=3, minute=1), job("other", "q", minute=2)),
-        *(job("third", "r", pods=2, minute=3), job("fourth", "r", pods=2, minute=4)),
+        *(job("extra", "q", pods=4, minute=3), job("third", "r", minute=4), job("fourth", "r", pods=3, minute=5)),
     )
     order = WorkOrder(seen, seen.jobs.values())
-    assert [j.name for j in order] == ["small", "third", "fourth", "other", "large"]
+    assert [j.name for j in order] == ["small", "third", "other", "large", "extra", "fourth"]
