@@ -19,7 +19,7 @@ def test_of_two_queues_that_victims_would_leave_with_nothing_the_one_that_holds_
 
 
 def test_a_department_is_compared_by_the_queue_that_was_on_top_of_it() -> None:
-    """After *small* was served its department is judged by the next job of the same queue, as in KAI."""
+    """After *other* was served its department is judged by the next job of the same queue, as in KAI."""
     seen = world(
         *(node("n1", gpu=16), queue("one"), queue("two")),
         *(queue("p", parent="one"), queue("q", parent="one"), queue("r", parent="two")),
@@ -27,4 +27,4 @@ def test_a_department_is_compared_by_the_queue_that_was_on_top_of_it() -> None:
         *(job("extra", "q", pods=4, minute=3), job("third", "r", minute=4), job("fourth", "r", pods=3, minute=5)),
     )
     order = WorkOrder(seen, seen.jobs.values())
-    assert [j.name for j in order] == ["small", "third", "other", "large", "extra", "fourth"]
+    assert [j.name for j in order] == ["other", "third", "small", "large", "extra", "fourth"]
