@@ -134,6 +134,5 @@ def _holder(
 
     registry = registry_with(plugins_dir)
     state = ClusterState(scheduler_names=names or ["volcano", "pumice"])
-    return ClusterHolder(
-        Watching(Credentials(*cluster)), state, assemble(load_conf(conf, registry, compat), registry)
-    ), "cluster"
+    assembly = assemble(load_conf(conf, registry, compat), registry)
+    return ClusterHolder(Watching(Credentials(*cluster), dialect=assembly.conf.dialect), state, assembly), "cluster"

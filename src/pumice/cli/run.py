@@ -232,6 +232,7 @@ def run(
         election=election,
         component=names[0],
         conf_map=conf_map,
+        dialect=assembly.conf.dialect,
         without=frozenset() if priority_class else frozenset(("PriorityClass",)),
     )
     binders: dict[str, Binder] = {}

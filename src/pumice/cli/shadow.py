@@ -152,7 +152,7 @@ def _beside_cluster(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     return follow(
-        Watching(Credentials(*cluster)),
+        Watching(Credentials(*cluster), dialect=candidate.conf.dialect),
         candidate,
         ClusterState(default_queue=default_queue, scheduler_names=names),
         beside=" and ".join(names),

@@ -52,6 +52,8 @@ PARAMETERS: Final[dict[str, type]] = {
     "scheduleCSIStorage": bool,
     "detailedFitErrors": bool,
     "queueLabelKey": str,
+    "nodePoolLabelKey": str,
+    "nodePoolLabelValue": str,
     "schedulerName": str,
 }
 """What KAI takes as flags; here they may stand in the conf."""

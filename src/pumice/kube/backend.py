@@ -14,7 +14,7 @@ from pumice.kube.client import KubeClient
 from pumice.kube.confmap import ConfMap
 from pumice.kube.credentials import Credentials
 from pumice.kube.editing import Editor
-from pumice.kube.kinds import RESOURCES
+from pumice.kube.kinds import resources_of
 from pumice.kube.lease import Election, Elector
 from pumice.kube.notes import NoteWriter
 from pumice.kube.outage import Outage
@@ -52,6 +52,8 @@ class BackendSettings:
     """Our name in events."""
     conf_map: ConfMap | None = None
     """A ConfigMap that is followed beside the cluster."""
+    dialect: str = "volcano"
+    """Whose queues and groups are watched: ``volcano`` or ``kai``."""
     without: frozenset[str] = field(default_factory=frozenset)
     """Kinds that are not watched."""
     needed: frozenset[str] | None = None
@@ -74,7 +76,8 @@ class KubeBackend(Connection):
         self._credentials, self._clock = credentials, clock or SystemClock()
         self._binders = binders
         self._beside = beside
-        super().__init__(kind for kind in RESOURCES if kind not in self.settings.without)
+        resources = resources_of(self.settings.dialect)
+        super().__init__((kind for kind in resources if kind not in self.settings.without), resources)
         self._outbox: Outbox | None = None
         self._writer: ApiWriter | None = None
         self._elector: Elector | None = None
@@ -137,7 +140,7 @@ class KubeBackend(Connection):
         writer = self._writer
 
         async def run() -> None:
-            refused = await writer.create(RESOURCES[kind].collection, body)
+            refused = await writer.create(self._resources[kind].collection, body)
             if refused is not None and refused.code != 409:
                 log.warning("%s %s was not created: %s", kind, body["metadata"]["name"], refused)
 
@@ -176,8 +179,8 @@ class KubeBackend(Connection):
                 self.reflectors["ConfigMap"] = Reflector(client, conf.resource, conf, query=conf.query, outage=outage)
             groups = self.reflectors["PodGroup"].objects if "PodGroup" in self.reflectors else {}
             versions = self.reflectors["Pod"].versions if "Pod" in self.reflectors else {}
-            statuses = StatusWriter(self._writer, groups, self._clock, versions)
-            notes = NoteWriter(self._writer, self._clock, self.settings.component)
+            statuses = StatusWriter(self._writer, groups, self._clock, versions, self._resources)
+            notes = NoteWriter(self._writer, self._clock, self.settings.component, list(self._resources.values()))
             self._outbox = Outbox(
                 self._writer,
                 statuses,

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from pumice.model import kai
 from pumice.model.api import KINDS, AnyObject
 
 
@@ -22,6 +23,8 @@ class Resource:
     """Without it there is nothing to schedule; an optional one may be missing or forbidden."""
     versions: tuple[str, ...] = ()
     """All prefixes under which servers have it, newest first; none if there is just one."""
+    form: str = ""
+    """The name of its decoder, where kinds of one name have several forms."""
 
     def older(self) -> Resource:
         """The kind in its next older version; the newest after the oldest."""
@@ -73,6 +76,25 @@ RESOURCES: dict[str, Resource] = {
 }
 
 
+_KAI: dict[str, Resource] = {
+    r.kind: r
+    for r in (
+        Resource("Queue", "/apis/scheduling.run.ai/v2", "queues", form="KaiQueue"),
+        Resource("Topology", "/apis/kai.scheduler/v1alpha1", "topologies", needed=False),
+        Resource("PodGroup", "/apis/scheduling.run.ai/v2alpha2", "podgroups", form="KaiPodGroup"),
+    )
+}
+
+
+def resources_of(dialect: str) -> dict[str, Resource]:
+    """What is watched for a conf of a dialect: in KAI's its own queues and groups stand in the place of Volcano's."""
+    if dialect != "kai":
+        return RESOURCES
+    before = {"Queue": ("Queue", "Topology")}  # what jobs refer to is listed before them
+    kinds = [k for kind in RESOURCES for k in before.get(kind, (kind,)) if kind not in ("HyperNode", "Numatopology")]
+    return {kind: _KAI.get(kind) or RESOURCES[kind] for kind in kinds}
+
+
 class ConfigMap(AnyObject, frozen=True):
     """Holds our conf; the scheduler's state knows nothing of it."""
 
@@ -81,7 +103,11 @@ class ConfigMap(AnyObject, frozen=True):
 
 
 CONFIG_MAPS = Resource("ConfigMap", _CORE, "configmaps")
-_DECODED: dict[str, type[AnyObject]] = {**KINDS, "ConfigMap": ConfigMap}
+_DECODED: dict[str, type[AnyObject]] = {
+    **KINDS,
+    "ConfigMap": ConfigMap,
+    **{f"Kai{kind}": cls for kind, cls in kai.KINDS.items()},
+}
 
 
 class ListMeta(msgspec.Struct, rename="camel"):

@@ -164,7 +164,7 @@ class Reflector:
 
     def _decode_list(self, body: bytes) -> tuple[str, Sequence[AnyObject]]:
         try:
-            found = LISTS[self._resource.kind].decode(body)
+            found = LISTS[self._resource.form or self._resource.kind].decode(body)
             return found.metadata.resource_version, found.items or ()
         except msgspec.ValidationError:
             raw = RAW_LIST.decode(body)
@@ -250,7 +250,7 @@ class Reflector:
     # -- objects ----------------------------------------------------------------------------------------------------
     def _decode(self, raw: msgspec.Raw) -> AnyObject | None:
         try:
-            obj: AnyObject = DECODERS[self._resource.kind].decode(raw)
+            obj: AnyObject = DECODERS[self._resource.form or self._resource.kind].decode(raw)
         except msgspec.ValidationError as exc:
             meta = BOOKMARK.decode(raw).metadata
             log.warning("%s %s/%s is left out: %s", self._resource.kind, meta.namespace, meta.name, exc)

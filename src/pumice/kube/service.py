@@ -258,7 +258,9 @@ class Service:
         self.cycles += 1
         self.metrics.cycle(report, loop.state)
         self.metrics.listed({kind: reflector.lists for kind, reflector in self._backend.reflectors.items()})
-        told: list[Intent] = [*self._conditions.updates(report, loop.state), *self._queues.updates(loop.state)]
+        told: list[Intent] = [*self._conditions.updates(report, loop.state)]
+        if self._backend.settings.dialect != "kai":  # what KAI's queues hold is written by its queue controller
+            told += self._queues.updates(loop.state)
         told += [*self._admissions.updates(report, loop.state), *self._ungrouped.notes(loop.state)]
         if told:
             self._backend.submit(told)
@@ -344,9 +346,9 @@ class Service:
             self._unsaid = []
 
     def _make_default_queue(self) -> None:
-        """Create the default queue if the cluster has none, as Volcano does."""
+        """Create the default queue if the cluster has none, as Volcano does; KAI makes none."""
         name = self._loop.state.default_queue
-        if self._queue_made or name in self._loop.state.queues:
+        if self._queue_made or name in self._loop.state.queues or self._backend.settings.dialect == "kai":
             self._queue_made = True
             return
         self._queue_made = True

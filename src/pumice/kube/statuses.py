@@ -12,7 +12,7 @@ from typing import Any
 
 from pumice.clock import Clock
 from pumice.kube.client import MERGE, STRATEGIC
-from pumice.kube.kinds import RESOURCES
+from pumice.kube.kinds import RESOURCES, Resource
 from pumice.kube.writes import ApiWriter
 from pumice.model.api import AnyObject, Condition, PodGroup
 from pumice.model.intents import StatusUpdate
@@ -39,7 +39,9 @@ class StatusWriter:
         groups: Mapping[str, AnyObject],
         clock: Clock,
         versions: Mapping[str, str] | None = None,
+        resources: Mapping[str, Resource] = RESOURCES,
     ) -> None:
+        self._resources = resources
         self._writer, self._groups, self._clock = writer, groups, clock
         self._versions = versions if versions is not None else {}
         self._pending: dict[tuple[str, str], dict[str, Any]] = {}
@@ -59,7 +61,7 @@ class StatusWriter:
 
         An urgent one never gives way, unless its phase waits already and was not urgent.
         """
-        if update.kind not in RESOURCES:
+        if update.kind not in self._resources:
             log.warning("status of %s %s: a kind that is not written", update.kind, update.key)
             return
         if not self._pending:
@@ -117,7 +119,7 @@ class StatusWriter:
             patch["metadata"] = {"resourceVersion": self._versions[key]}
         async with gate:
             try:
-                done = await self._writer.patch_status(RESOURCES[kind], key, patch, content)
+                done = await self._writer.patch_status(self._resources[kind], key, patch, content)
             except Exception:
                 log.exception("status of %s %s", kind, key)
                 return

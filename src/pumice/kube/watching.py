@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from pumice.kube.client import KubeClient, ReadingClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.inbox import Inbox
-from pumice.kube.kinds import RESOURCES
+from pumice.kube.kinds import RESOURCES, Resource, resources_of
 from pumice.kube.outage import Outage
 from pumice.kube.reflector import Reflector
 from pumice.model.api import AnyObject
@@ -29,8 +29,9 @@ KEPT: Final = ("PodGroup", "Node", "PersistentVolume", "PersistentVolumeClaim")
 class Connection:
     """A thread with an event loop in it. Whoever derives from it says in ``_main`` what is done there."""
 
-    def __init__(self, kinds: Iterable[str]) -> None:
-        self._kinds = list(kinds)
+    def __init__(self, kinds: Iterable[str], resources: Mapping[str, Resource] = RESOURCES) -> None:
+        """*resources*: where the server keeps each kind."""
+        self._kinds, self._resources = list(kinds), resources
         self.inbox = Inbox(self._kinds)
         self._thread = threading.Thread(target=self._run, name="pumice-kube", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -89,7 +90,7 @@ class Connection:
     ) -> None:
         """Follow every kind; of nodes only the *chosen* ones. *needed*: kinds that must be there."""
         for kind in self._kinds:
-            resource = RESOURCES[kind]
+            resource = self._resources[kind]
             if needed is not None:
                 resource = replace(resource, needed=kind in needed)
             accept = chosen if kind == "Node" else None
@@ -101,8 +102,9 @@ class Connection:
 class Watching(Connection):
     """Everything of a cluster that decisions depend on, for somebody who only reads."""
 
-    def __init__(self, credentials: Credentials, *, without: Sequence[str] = ()) -> None:
-        super().__init__(kind for kind in RESOURCES if kind not in without)
+    def __init__(self, credentials: Credentials, *, without: Sequence[str] = (), dialect: str = "volcano") -> None:
+        resources = resources_of(dialect)
+        super().__init__((kind for kind in resources if kind not in without), resources)
         self._credentials = credentials
 
     def stop(self) -> None:

@@ -8,7 +8,11 @@ import pytest
 from kai_cases import cluster, decided, job, node, queue, seen
 from kai_plans import world
 
+from pumice.conformance.kai import prepare, state_of
+from pumice.framework.registry import default_registry
+from pumice.framework.session.runtime import Runtime
 from pumice.kai.view.devices import SharedGpu
+from pumice.scheduler.cycle import run_cycle
 
 
 def test_a_gang_is_placed_whole_or_not_at_all() -> None:
@@ -258,3 +262,34 @@ def test_a_department_is_not_robbed_beyond_what_would_leave_it_as_well_served_as
         )
     )
     assert set(got.values()) == {"Running n1", "Pending"}
+
+
+def test_a_shard_sees_the_nodes_queues_and_jobs_of_its_pool() -> None:
+    pool = {"kai.scheduler/node-pool": "blue"}
+    parts = [node("n1", gpu=1, **pool), node("n2", gpu=1), queue("b"), queue("q"), job("in", "b"), job("out", "q")]
+    parts[2]["metadata"]["labels"] = pool
+    parts[4]["podGroups"][0]["metadata"]["labels"] = pool
+    assert decided(cluster(*parts, nodePoolLabelValue="blue")) == {"in-0": "Binding n1"}
+    assert decided(cluster(*parts, nodePoolLabelValue="")) == {"out-0": "Binding n2"}
+    assert len(decided(cluster(*parts))) == 2
+
+
+def test_what_started_a_moment_ago_is_left_alone_in_later_cycles_too() -> None:
+    """The scheduler remembers starts itself: nobody need write them on the PodGroup."""
+    case = cluster(
+        *(node("n1", gpu=1), queue("a", reclaimMinRuntime="1h"), queue("b", quota=1)),
+        *(job("first", "a"), job("second", "b", minute=1)),
+    )
+    objects = case.data["objects"]
+    late = [objects["pods"].pop(), objects["podGroups"].pop()]
+    runtime, assembly = Runtime(), prepare(case, default_registry())
+    state = state_of(case, objects)
+    report = run_cycle(state, assembly, runtime)
+    assert report.binds == {"default/first-0": "n1"}
+    objects["pods"][0] |= {"spec": {**objects["pods"][0]["spec"], "nodeName": "n1"}, "status": {"phase": "Running"}}
+    objects["pods"].append(late[0])
+    objects["podGroups"].append(late[1])
+    for later, evicted in ((1800, []), (3700, ["default/first-0"])):
+        state = state_of(case, objects)
+        state.now = case.now + later
+        assert run_cycle(state, assembly, runtime).evictions == evicted

@@ -185,9 +185,10 @@ class Statement:
         """Does it evict anybody?"""
         return any(op.kind is OperationKind.EVICT for op in self.operations)
 
-    def commit(self) -> bool:
+    def commit(self, *, holds: bool = True) -> bool:
         """Turn the log into intents: placements become binding, evictions are final for this session.
 
+        *holds*: room that is freed is held in the cycles to come for whom it was freed.
         False, with everything undone, where a bind cannot be prepared: half a gang is worth nothing.
         """
         ssn = self._ssn
@@ -209,7 +210,7 @@ class Statement:
                 self._evicted(op)
             else:
                 ssn.outcome.promises.append(op)
-                if freed:
+                if freed and holds:
                     nominate(ssn, op.task, op.node, freed)
                 if op.evicted:
                     ssn.outcome.intents.append(Nominate(op.task.key, op.task.uid, op.node.name))

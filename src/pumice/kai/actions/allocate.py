@@ -40,7 +40,7 @@ class KaiAllocate(Action):
             if not plan.commit():
                 continue
             if not held and not any(t.stage is TaskStage.PIPELINED for t in job.tasks.values()):
-                job.last_start = world.now
+                world.started(job)
             if job.pending:
                 order.push(job)
 

@@ -34,10 +34,8 @@ class StaleGangEviction(Action):
             if grace < 0 or world.now - job.stale_since < grace:
                 continue
             plan = ChangePlan(world)
-            kept = job.last_eviction
             for task in [t for t in job.tasks.values() if t.stage in ACTIVE]:
                 plan.evict(task, self.name)
             plan.commit()
-            job.last_eviction = kept  # this is not held against who waits for its delay
         for uid in [u for u in since if u not in world.jobs]:
             del since[uid]

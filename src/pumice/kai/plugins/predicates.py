@@ -36,7 +36,7 @@ class KaiPredicates(Plugin):
         """Look at the nodes once."""
         self._world: KaiWorld = world_of(ssn)
         self._suited: dict[int, Bools] = {}
-        nodes = self._world.state.table.by_name.values()
+        nodes = self._world.nodes.nodes
         self._usable = np.zeros(len(self._world.nodes.there), dtype=np.bool_)
         for node in nodes:
             self._usable[node.row] = _usable(node)

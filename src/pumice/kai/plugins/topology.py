@@ -34,7 +34,7 @@ class KaiTopology(Plugin):
         """Read the topologies."""
         self._world: KaiWorld = world_of(ssn)
         self._narrow = ssn.compat.kai_narrow_topology
-        nodes = list(self._world.state.table.by_name.values())
+        nodes = self._world.nodes.nodes
         self._trees = {
             name: DomainTree(obj, nodes)
             for name, obj in self._world.state.kind("Topology").items()

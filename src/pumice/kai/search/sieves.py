@@ -169,7 +169,7 @@ def _domain_rooms(world: KaiWorld, job: JobView, free: Sequence[float]) -> Itera
         values: dict[str, int] = {}
         place: dict[int, int] = {}
         room: dict[int, float] = {}
-        for node in world.state.table.by_name.values():
+        for node in world.nodes.nodes:
             value = node.labels.get(label)
             if value:
                 at = values.setdefault(value, len(values))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -31,9 +31,10 @@ WHOLE_GPU: Final = "whole"
 class NodeLedger:
     """Amounts per node row: `idle` and `releasing`, and the shared GPUs of each node."""
 
-    def __init__(self, table: NodeTable, *, as_kai: bool = False) -> None:
-        """*as_kai*: GPUs are counted with KAI's mistakes."""
+    def __init__(self, table: NodeTable, nodes: Iterable[Node] | None = None, *, as_kai: bool = False) -> None:
+        """*nodes*: only these are seen; *as_kai*: GPUs are counted with KAI's mistakes."""
         self.table, self.miscounts = table, as_kai
+        self.nodes = sorted(table.by_name.values() if nodes is None else nodes, key=lambda n: n.name)
         size = table.size
         self.gpu = dim(GPU_NAMES[0])
         other = dim(GPU_NAMES[1])
@@ -57,7 +58,7 @@ class NodeLedger:
         self.minted = 0
         self.tasks: dict[int, dict[str, TaskView]] = {}
         """Row -> who is on the node or promised a place there."""
-        for node in table.by_name.values():
+        for node in self.nodes:
             self.there[node.row] = True
             memory = gpu_memory(node)
             self.synced[node.row] = memory is not None
@@ -65,7 +66,7 @@ class NodeLedger:
             count = node.labels.get(keys.GPU_COUNT_LABEL, "")
             if count.isascii() and count.isdigit() and len(count) < 10:
                 self._number[node.row] = int(count)
-        self.order = np.array([n.row for n in sorted(table.by_name.values(), key=lambda n: n.name)], dtype=np.intp)
+        self.order = np.array([n.row for n in self.nodes], dtype=np.intp)
         """Rows by the names of their nodes."""
 
     # -- asking -----------------------------------------------------------------------------------------------------

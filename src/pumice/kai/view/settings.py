@@ -25,6 +25,9 @@ class KaiSettings:
     restrict_nodes: bool = False
     full_hierarchy: bool = True
     """Is the tree of queues used as it is, or only its leaves?"""
+    pool_label: str = "kai.scheduler/node-pool"
+    pool: str | None = None
+    """Only nodes, queues and jobs with this value of the label are seen; "": those without the label; None: all."""
     depth: Mapping[str, int] = field(default_factory=dict)
     """Action -> how many jobs of a queue it looks at."""
     gpu_memory: tuple[int | None, int | None] | None = None
@@ -33,6 +36,10 @@ class KaiSettings:
     """How many shared GPUs got names before; those of this session get others."""
     initial: Mapping[str, tuple[TaskStage, str]] = field(default_factory=dict)
     """Pod -> a stage and a node that no object can express."""
+
+    def in_pool(self, labels: Mapping[str, str]) -> bool:
+        """Is something with these labels of our pool of nodes?"""
+        return self.pool is None or labels.get(self.pool_label, "") == self.pool
 
 
 def settings_of(conf: Mapping[str, Any], environment: Mapping[str, Any]) -> KaiSettings:
@@ -51,4 +58,6 @@ _FLAGS = {
     "useSchedulingSignatures": "signatures",
     "restrictSchedulingNodes": "restrict_nodes",
     "fullHierarchyFairness": "full_hierarchy",
+    "nodePoolLabelKey": "pool_label",
+    "nodePoolLabelValue": "pool",
 }

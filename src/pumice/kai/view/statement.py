@@ -207,7 +207,7 @@ class ChangePlan:
             elif op.kind is ChangeKind.PIPELINE and task.status is TaskStatus.PENDING:
                 real.pipeline(task, op.node, evicted=any(o.kind is ChangeKind.EVICT for o in done))
         known = len(ssn.outcome.intents)
-        if not real.commit():
+        if not real.commit(holds=False):  # in KAI's order who was helped comes before who had to go
             self.discard()
             return False
         shared = {op.task.uid: op.task.groups for op in done if op.kind is ChangeKind.ALLOCATE and op.task.groups}
@@ -220,7 +220,8 @@ class ChangePlan:
                 op.task.stage = TaskStage.BINDING
                 world.calls.bind.append(key)
             elif op.kind is ChangeKind.EVICT:
-                op.task.job.whole.last_eviction = world.now
+                if op.for_job is not None:  # else nobody is helped by it
+                    world.lost_some(op.task.job.whole)
                 world.calls.evict.append(key)
             else:
                 world.calls.pipeline.append(key)

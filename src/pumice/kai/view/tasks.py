@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pumice.kai.view.amounts import NOTHING, Amounts
 from pumice.kai.view.stage import TaskStage
 from pumice.model.gpu import WHOLE, GpuRequest
+from pumice.model.keys import RECEIVED_TYPE
 from pumice.model.node import Node
 from pumice.model.resources import CPU, MEMORY, dim, dim_name
 from pumice.model.status import TaskStatus
@@ -148,7 +149,6 @@ def gpu_groups(task: Task) -> tuple[str, ...]:
 
 
 def group_notes(groups: tuple[str, ...]) -> dict[str, str]:
-    """What a bind says of the shared GPUs that a pod gets."""
-    if len(groups) == 1:
-        return {GROUP_LABEL: groups[0]}
-    return {f"{GROUP_LABEL}/{name}": name for name in groups}
+    """What a bind says of the shared GPUs that a pod gets, in the words of KAI's binder."""
+    named = {GROUP_LABEL: groups[0]} if len(groups) == 1 else {f"{GROUP_LABEL}/{name}": name for name in groups}
+    return {**named, RECEIVED_TYPE: "Fraction"}

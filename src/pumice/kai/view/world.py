@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -22,6 +22,7 @@ from pumice.model.api import PriorityClass
 from pumice.model.gpu import WHOLE
 from pumice.model.job import Job
 from pumice.model.node import Node
+from pumice.model.queue import Queue
 from pumice.model.resources import CPU, MEMORY
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
@@ -51,7 +52,9 @@ class KaiWorld:
         self.state = state
         self.now = ssn.now
         self.settings: KaiSettings = settings_of(ssn.action_arguments("kai"), ssn.environment)
-        self.nodes = NodeLedger(state.table, as_kai=ssn.compat.kai_gpu_counts)
+        pool = self.settings.in_pool
+        seen = [n for n in state.table.by_name.values() if pool(n.labels)]
+        self.nodes = NodeLedger(state.table, seen, as_kai=ssn.compat.kai_gpu_counts)
         self.nodes.minted = self.settings.minted
         self.calls = Calls([], [], [])
         self.version = 0
@@ -64,7 +67,7 @@ class KaiWorld:
         """Pods of other schedulers."""
         memories = [
             int(self.nodes.memory[n.row])
-            for n in state.table.by_name.values()
+            for n in self.nodes.nodes
             if self.nodes.synced[n.row] and self.nodes.memory[n.row] > UNSYNCED
         ]
         given = self.settings.gpu_memory
@@ -72,11 +75,15 @@ class KaiWorld:
         self.most_memory: int | None = given[1] if given is not None else max(memories, default=None)
         self.ready_rows = np.zeros(len(self.nodes.there), dtype=np.bool_)
         """Per row: is the node up?"""
-        for node in state.table.by_name.values():
+        for node in self.nodes.nodes:
             self.ready_rows[node.row] = is_ready(node)
-        self.queues = _queue_tree(state)
+        self.queues = _queue_tree([q for q in state.queues.values() if pool(q.object.metadata.labels or {})])
         if not self.settings.full_hierarchy:
             self.queues = _flattened(self.queues)
+        memory = ssn.memory_of("kai")
+        self._started: dict[str, float] = memory.setdefault("started", {})
+        """Job -> when it last started, as far as this scheduler saw it; its PodGroup may say more."""
+        self._evicted: dict[str, float] = memory.setdefault("evicted", {})
         self.tasks: dict[str, TaskView] = {}
         self.jobs: dict[str, JobView] = {}
         self.queueless: list[Job] = []
@@ -91,7 +98,7 @@ class KaiWorld:
         )
         classes = state.kind("PriorityClass")
         for job in state.jobs.values():
-            if job.group is None:
+            if job.group is None or not self.settings.in_pool(job.group.metadata.labels or {}):
                 continue
             queue = self.queues.get(job.queue)
             if queue is None:
@@ -100,11 +107,15 @@ class KaiWorld:
             named = classes.get(job.group.spec.priority_class_name)
             priority = cast(PriorityClass, named).value if named is not None else default
             tasks = [self._see(t) for t in job.tasks.values()]
-            self.jobs[job.uid] = JobView(job, queue, priority, tasks)
+            view = self.jobs[job.uid] = JobView(job, queue, priority, tasks)
+            view.last_start = _latest(view.last_start, self._started.get(job.uid))
+            view.last_eviction = _latest(view.last_eviction, self._evicted.get(job.uid))
+        for kept in (self._started, self._evicted):
+            for uid in [u for u in kept if u not in state.jobs]:
+                del kept[uid]
         for task in state.tasks.values():
             if task.uid not in self.tasks:
-                view = self._see(task)
-                self.others.append(view)
+                self.others.append(self._see(task))
 
     def _see(self, task: Task) -> TaskView:
         view = TaskView(task, self.now)
@@ -173,7 +184,7 @@ class KaiWorld:
         """What the ready nodes offer, less what pods of other schedulers have."""
         ledger = self.nodes
         cpu = memory = gpu = 0.0
-        for node in self.state.table.by_name.values():
+        for node in self.nodes.nodes:
             if not is_ready(node):
                 continue
             row = node.row
@@ -257,9 +268,21 @@ class KaiWorld:
             if fixed:
                 queue.non_preemptible = add(queue.non_preemptible, change)
 
+    def started(self, job: JobView) -> None:
+        """A job has just started."""
+        job.last_start = self._started[job.job.uid] = self.now
+
+    def lost_some(self, job: JobView) -> None:
+        """Tasks of a job have just been evicted for somebody else."""
+        job.last_eviction = self._evicted[job.job.uid] = self.now
+
     def refuse(self, job: JobView, text: str) -> None:
         """Remember why a job was not served."""
         self.job_errors.setdefault(job.job.uid, []).append(text)
+
+
+def _latest(a: float | None, b: float | None) -> float | None:
+    return a if b is None else b if a is None else max(a, b)
 
 
 def _age_of_task(task: TaskView) -> tuple[float, str]:
@@ -292,9 +315,9 @@ def is_ready(node: Node) -> bool:
     return not conditions or any(c.type == "Ready" and c.status == "True" for c in conditions)
 
 
-def _queue_tree(state: ClusterState) -> dict[str, QueueView]:
+def _queue_tree(queues: Iterable[Queue]) -> dict[str, QueueView]:
     """Queues by name, each with those above and below it; a queue whose chain is broken is left out."""
-    found = {q.name: QueueView(q) for q in state.queues.values()}
+    found = {q.name: QueueView(q) for q in queues}
     parents = {name: view.queue.object.spec.parent for name, view in found.items()}
     if "root" not in found:  # which Volcano means without there being one
         parents = {name: "" if parent == "root" else parent for name, parent in parents.items()}
