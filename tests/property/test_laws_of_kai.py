@@ -12,7 +12,7 @@ import pytest
 from kai_worlds import MEMORY, random_case
 
 from pumice.conformance.cases import Case
-from pumice.conformance.kai import prepare, state_of
+from pumice.conformance.kai import one_round, prepare, state_of, write_back
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.view.amounts import exceeds
@@ -147,3 +147,16 @@ def test_a_cycle_that_is_replayed_decides_the_same(seed: int) -> None:
     report = run_cycle(state, assembly, runtime)
     saved.decisions = decisions_of(report.intents)
     assert replay(saved, REGISTRY).decisions == saved.decisions
+
+
+@pytest.mark.parametrize("seed", range(0, SEEDS, 4))
+def test_a_cluster_settles(seed: int) -> None:
+    """Who was evicted waits again, who was promised room gets it; after some rounds nobody is evicted any more."""
+    case = random_case(seed)
+    assembly, objects, minted = conf_of(case), case.data["objects"], 0
+    evicted = []
+    for _ in range(8):
+        seen = one_round(case, assembly, objects, minted)
+        evicted.append(seen.calls["evict"])
+        objects, minted = write_back(case, objects, seen), seen.minted
+    assert evicted[-2:] == [[], []]

@@ -12,6 +12,7 @@ from pumice.conformance.kai import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.view.devices import SharedGpu
+from pumice.model.events import Gone
 from pumice.scheduler.cycle import run_cycle
 
 
@@ -293,3 +294,17 @@ def test_what_started_a_moment_ago_is_left_alone_in_later_cycles_too() -> None:
         state = state_of(case, objects)
         state.now = case.now + later
         assert run_cycle(state, assembly, runtime).evictions == evicted
+
+
+def test_who_was_helped_gets_the_room_when_it_is_free() -> None:
+    case = cluster(
+        *(node("n1", gpu=2), queue("low"), queue("high", quota=2)),
+        *(job("part", "low", on=("n1", "n1"), pods=2), job("gang", "high", pods=2, minute=1)),
+    )
+    runtime, assembly = Runtime(), prepare(case, default_registry())
+    state = state_of(case, case.data["objects"])
+    assert sorted(run_cycle(state, assembly, runtime).evictions) == ["default/part-0", "default/part-1"]
+    for pod in [p for p in state.tasks.values() if p.name.startswith("part")]:
+        state.apply(Gone("Pod", pod.key))
+    state.now += 1
+    assert run_cycle(state, assembly, runtime).binds == {"default/gang-0": "n1", "default/gang-1": "n1"}
