@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import is_
 from typing import Any, Final, cast
 
 import msgspec
@@ -43,7 +42,9 @@ class QuestionWriter:
         self._lists_tasks = dialect in ("volcano", "both")
         self._table: NodeTable | None = None
         self._at = (0, 0)
-        self._nodes: dict[int, tuple[bytes, list[Pod]]] = {}
+        self._nodes: dict[int, bytes] = {}
+        self._pods: dict[int, list[Pod]] = {}
+        """The pods that a node's JSON lists, where it lists any."""
         self._tasks: dict[str, tuple[object, int, str, str, bytes]] = {}
         self._imagined: dict[tuple[int, int, int], bytes] = {}
         self._names: dict[str, bytes] = {}
@@ -180,11 +181,10 @@ class QuestionWriter:
         known = self._nodes
         for node in rows.nodes if len(known) < len(rows.table.by_name) else ():
             if node.row not in known:
-                known[node.row] = (self._write_node(node), self._pods(node))
-        return [known[row][0] for row in rows.index.tolist()]
-
-    def _pods(self, node: Node) -> list[Pod]:
-        return [task.pod for task in node.tasks.values()] if self._lists_tasks else []
+                known[node.row] = self._write_node(node)
+                if self._lists_tasks and node.tasks:
+                    self._pods[node.row] = [task.pod for task in node.tasks.values()]
+        return [known[row] for row in rows.index.tolist()]
 
     def _write_node(self, node: Node) -> bytes:
         return gojson.encode(self._talks.node(node, self._whole))
@@ -223,16 +223,21 @@ class QuestionWriter:
             self._name_lists.clear()
         if touched is None or changed is None:
             self._nodes.clear()
+            self._pods.clear()
             self._names.clear()
         else:
             for row in touched | changed:
-                self._nodes.pop(row, None)
+                self._forget_node(row)
         self._table, self._at = table, at
 
     def _forget_moved(self, table: NodeTable) -> None:
         """Drop what was written of nodes on which a pod is no longer the object that it was."""
-        for row, (_, pods) in list(self._nodes.items()):
+        for row, pods in list(self._pods.items()):
             node = table.nodes[row]
-            now = self._pods(node) if node is not None else []
-            if len(now) != len(pods) or not all(map(is_, now, pods)):
-                del self._nodes[row]
+            now = node.tasks.values() if node is not None else ()
+            if len(now) != len(pods) or not all(task.pod is pod for task, pod in zip(now, pods, strict=True)):
+                self._forget_node(row)
+
+    def _forget_node(self, row: int) -> None:
+        self._nodes.pop(row, None)
+        self._pods.pop(row, None)

@@ -80,11 +80,12 @@ class Dialect:
     # -- questions ------------------------------------------------------------------------------------------------
     def question(self, verb: Verb[Any], parts: Sequence[bytes | Sequence[bytes]], *, names_only: bool = False) -> bytes:
         """The body of a question, from its parts in the table's order, each JSON already."""
-        said = []
+        said = []  # joined once: a list of nodes may be many megabytes
         for part, given in zip(verb.parts, parts, strict=True):
-            whole = given if isinstance(given, bytes) else b"[%b]" % b",".join(given) if given else self.no_items
-            said.append(b'"%b":%b' % (part.name.encode(), whole))
-        return b"{%b}" % b",".join(said)
+            said.append(b'%b"%b":' % (b"," if said else b"{", part.name.encode()))
+            said += (given,) if isinstance(given, bytes) else listed(given) if given else (self.no_items,)
+        said.append(b"}" if said else b"{}")
+        return b"".join(said)
 
     def bind(self, verb: Verb[Any], intent: Bind, task: bytes | None) -> bytes:
         """The question to bind a pod; *task*: as it was when its bind was decided."""
@@ -172,6 +173,14 @@ class Dialect:
 def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
     """The decoder of a shape, made once."""
     return msgspec.json.Decoder(shape)
+
+
+def listed(items: Sequence[bytes]) -> list[bytes]:
+    """The pieces of a list in JSON of *items*, which are JSON already; there is at least one."""
+    pieces = [b","] * (2 * len(items) + 1)
+    pieces[0], pieces[-1] = b"[", b"]"
+    pieces[1::2] = items
+    return pieces
 
 
 def by_key(things: Mapping[str, Any]) -> list[Any]:

@@ -17,7 +17,7 @@ from pumice.errors import InvalidInput
 from pumice.extender import answers as a
 from pumice.extender import gojson
 from pumice.extender.answers import Answer, Json
-from pumice.extender.dialects.dialect import Dialect, Known, Written, decoder
+from pumice.extender.dialects.dialect import Dialect, Known, Written, decoder, listed
 from pumice.extender.dialects.told import (
     DEFAULT_NAMESPACE,
     ToldNode,
@@ -107,8 +107,8 @@ class Kube(Dialect):
         pod, nodes = cast("bytes", parts[0]), parts[1]
         if names_only:
             return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, cast("bytes", nodes))
-        items = b"[%b]" % b",".join(cast("Sequence[bytes]", nodes)) if nodes else b"null"
-        return b'{"Pod":%b,"Nodes":{"metadata":{},"items":%b},"NodeNames":null}' % (pod, items)
+        items = listed(cast("Sequence[bytes]", nodes)) if nodes else [b"null"]
+        return b"".join((b'{"Pod":', pod, b',"Nodes":{"metadata":{},"items":', *items, b'},"NodeNames":null}'))
 
     def bind(self, verb: Verb[Any], intent: Bind, task: bytes | None) -> bytes:
         namespace, _, name = intent.pod.rpartition("/")
