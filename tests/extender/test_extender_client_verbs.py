@@ -48,7 +48,7 @@ def test_a_predicate_is_asked_once_per_node_and_its_refusal_is_the_reason(dialec
         asked = _request(service, "predicate", dialect, 0)
     assert asked["task"].pod.metadata.name == "train-worker-0"
     assert asked_for(asked["task"].pod) == {"cpu": 1, "memory": 2**30}
-    assert asked["node"].name == "n1"
+    assert asked["node"].node.metadata.name == "n1"
     assert int(asked["node"].node.status.allocatable["nvidia.com/gpu"]) == 4
     assert amounts(asked["node"].ledgers.used)["cpu"] == 0
     assert service.calls == {"predicate": 2}
@@ -68,7 +68,7 @@ def test_one_batch_predicate_answers_for_all_nodes(dialect: str) -> None:
     assert report.binds == {"ml/train-worker-0": "n2"}
     assert service.calls == {verb: 1}
     request = told(VERBS["batchPredicate"], service.of(verb)[0], dialect)
-    assert [one.name for one in request["nodes"]] == ["n1", "n2"]
+    assert [one.node.metadata.name for one in request["nodes"]] == ["n1", "n2"]
 
 
 @pytest.mark.parametrize("dialect", ALL)
@@ -101,8 +101,8 @@ def test_victims_are_matched_by_uid_and_unknown_ones_are_reported(dialect: str, 
     assert victims == [by_name["run-1"]]
     assert any("stranger" in warning for warning in session.warnings)
     request = _request(service, verb, dialect)
-    assert request["evictor"].uid == "uid-train-worker-0"
-    assert [task.uid for task in request["evictees"]] == ["uid-run-0", "uid-run-1"]
+    assert request["evictor"].pod.metadata.uid == "uid-train-worker-0"
+    assert [task.pod.metadata.uid for task in request["evictees"]] == ["uid-run-0", "uid-run-1"]
     assert request["evictees"][0].status is TaskStatus.RUNNING
 
 
@@ -182,7 +182,7 @@ def test_the_whole_life_of_a_session_is_told_in_order(dialect: str) -> None:
     order = [asked.verb for asked in service.asked]
     assert order == ["onSessionOpen", "jobEnqueueable", "jobEnqueued", "allocateFunc", "allocateFunc", "onSessionClose"]
     snapshot = _request(service, "onSessionOpen", dialect)["snapshot"]
-    assert [one.name for one in snapshot.nodes] == ["n1"]
+    assert [one.node.metadata.name for one in snapshot.nodes] == ["n1"]
     assert [job.group.key for job in snapshot.jobs] == ["ml/train"]
     assert [one.queue.metadata.name for one in snapshot.queues] == ["research"]
     placed = _request(service, "allocateFunc", dialect)["task"]
@@ -236,7 +236,7 @@ def test_devices_of_a_node_are_scored_in_one_call(dialect: str) -> None:
         scores = [session.gpu_order(task, session.nodes["n1"], gpu) for gpu in ("0", "1", "2")]
     assert scores == [1, 0, 5]
     assert service.calls == {"gpuOrder": 1}
-    assert _request(service, "gpuOrder", dialect)["gpus"] == ["0", "1", "2", "3"]
+    assert [gpu.index for gpu in _request(service, "gpuOrder", dialect)["gpus"]] == ["0", "1", "2", "3"]
 
 
 @pytest.mark.parametrize("dialect", OBJECT_DIALECTS)
@@ -271,8 +271,8 @@ def test_a_bind_is_delegated(dialect: str) -> None:
             binder: ExtenderBinder = session.binds.binders["extender"]
             binder.bind(Bind(task.key, task.uid, "n1"))
     request = _request(service, "bind", dialect)
-    assert (request["task"].pod.key, request["task"].uid) == ("ml/train-worker-0", "uid-train-worker-0")
-    assert request["node"].name == "n1"
+    assert (request["task"].pod.key, request["task"].pod.metadata.uid) == ("ml/train-worker-0", "uid-train-worker-0")
+    assert request["node"].node.metadata.name == "n1"
 
 
 def test_a_refused_bind_is_an_error_that_is_not_tried_again() -> None:
@@ -387,7 +387,7 @@ def test_payload_names_sends_names_after_the_snapshot() -> None:
         given = arguments(service.url, "onSessionOpen", "batchPredicate", payload="names", dialect="documented")
         cycle(small(1), conf([[{"name": "extender", "arguments": given}]]))
     asked = _request(service, "batchPredicate", "documented")
-    assert [(one.name, one.bare) for one in asked["nodes"]] == [("n1", True), ("n2", True)]
-    assert (asked["task"].uid, asked["task"].bare) == ("uid-train-worker-0", True)
+    assert [(one.node.metadata.name, one.bare) for one in asked["nodes"]] == [("n1", True), ("n2", True)]
+    assert (asked["task"].pod.metadata.uid, asked["task"].bare) == ("uid-train-worker-0", True)
     snapshot = _request(service, "onSessionOpen", "documented")["snapshot"]
     assert snapshot.nodes[0].node.status.allocatable["cpu"] == 8

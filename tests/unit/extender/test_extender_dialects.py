@@ -146,12 +146,13 @@ def test_a_pod_says_what_the_message_says_beside_it() -> None:
     ("verb", "fields", "rule"),
     [
         (p.PREDICATE, {"node": {"name": "n"}}, "missing required field `task`"),
-        (p.PREDICATE, {"task": {"name": 5}, "node": {"name": "n"}}, r"Expected `str \| null`, got `int`"),
+        (p.PREDICATE, {"task": {"name": 5}, "node": {"name": "n"}}, r"Expected `str`, got `int` - at `\$.name`"),
         (p.PREDICATE, {"task": {"name": "t", "phase": "Dreaming"}, "node": {"name": "n"}}, "phase: must be one of"),
-        (p.PREDICATE, {"task": {"labels": {}}, "node": {"name": "n"}}, "must have names"),
+        (p.PREDICATE, {"task": {"labels": {}}, "node": {"name": "n"}}, "missing required field `name`"),
         (p.ALLOCATE_FUNC, {"task": {"UID": "u", "Status": 3}}, "Status of task 'u': must be one of"),
         (p.ALLOCATE_FUNC, {"task": {"UID": "u", "Pod": {"metadata": {"labels": {"a": 1}}}}}, "Expected `str`"),
-        (p.JOB_READY, {"job": {"name": "a/b"}}, "no slash"),
+        (p.JOB_READY, {"job": {"name": "a/b"}}, r"matching regex .* at `\$.name`"),
+        (p.JOB_READY, {"job": {"UID": "a/b/c"}}, "no slash"),
         (p.BATCH_PREDICATE, {"Pod": None, "Nodes": None}, "Pod: must be given"),
         (p.BATCH_PREDICATE, {"Pod": {"spec": {"containers": [5]}}}, "Expected `object`, got `int`"),
         (p.BATCH_PREDICATE, {"Pod": POD, "Nodes": {"items": [3]}}, "Expected `object`, got `int`"),
@@ -168,17 +169,17 @@ def test_a_bad_question_is_refused_with_verb_and_rule(verb: p.Verb[Any], fields:
 def test_kube_schedulers_victims_are_read_whole_or_by_uid(field: str) -> None:
     whole = read(p.PREEMPT, Pod=POD, **cast("Any", {field: {"n1": {"Pods": [POD], "NumPDBViolations": 1}}}))
     (victims,) = whole["candidates"].values()
-    assert (victims.tasks[0].uid, victims.violations) == ("uid-0", 1)
+    assert (victims.tasks[0].pod.metadata.uid, victims.violations) == ("uid-0", 1)
     by_uid = {"n1": {"Pods": [{"UID": "u"}], "NumPDBViolations": 0}}
     named = read(p.PREEMPT, pod=POD, nodenametometavictims=by_uid)
-    assert [(task.uid, task.bare) for task in named["candidates"]["n1"].tasks] == [("u", True)]
+    assert [(task.pod.metadata.uid, task.bare) for task in named["candidates"]["n1"].tasks] == [("u", True)]
 
 
 @pytest.mark.parametrize("fields", [{"pod": POD, "nodenames": ["a"]}, {"Pod": POD, "Nodes": None, "NodeNames": ["a"]}])
 def test_kube_schedulers_names_are_read_in_any_case(fields: dict[str, Any]) -> None:
     asked = read(p.BATCH_PREDICATE, **fields)
-    assert [(node.name, node.bare) for node in asked["nodes"]] == [("a", True)]
-    assert asked["names_only"]
+    assert [(node.node.metadata.name, node.bare) for node in asked["nodes"]] == [("a", True)]
+    assert QuestionReader().read(p.BATCH_PREDICATE, json.dumps(fields).encode()).echo() is None
 
 
 def test_kube_scheduler_gets_back_names_or_nodes_and_whole_scores() -> None:
@@ -187,8 +188,10 @@ def test_kube_scheduler_gets_back_names_or_nodes_and_whole_scores() -> None:
     named = json.loads(kube.write_answer(p.BATCH_PREDICATE, refused))
     assert (named["NodeNames"], named["FailedNodes"]) == (["a"], {"b": "full"})
     assert named["FailedAndUnresolvableNodes"] == {"c": "code 3"}
-    node = read(p.BATCH_PREDICATE, Pod=POD, Nodes={"items": [NODE]})["nodes"][0]
-    whole = json.loads(kube.write_answer(p.BATCH_PREDICATE, a.NodeRefusals(fitting=["gpu-1"], echoed=[node.raw])))
+    echo = (
+        QuestionReader().read(p.BATCH_PREDICATE, json.dumps({"Pod": POD, "Nodes": {"items": [NODE]}}).encode()).echo()
+    )
+    whole = json.loads(kube.write_answer(p.BATCH_PREDICATE, a.NodeRefusals(fitting=["gpu-1"], echoed=echo)))
     assert (whole["Nodes"]["items"], whole["NodeNames"]) == ([NODE], None)
     with pytest.raises(WireError, match="must name the nodes that fit"):
         kube.write_answer(p.BATCH_PREDICATE, a.NodeRefusals())

@@ -156,7 +156,7 @@ def test_a_bad_reply_is_refused_where_volcano_refuses_it(verb: str, failure: str
 def test_a_victim_goes_back_to_volcano_byte_for_byte() -> None:
     body = _compact(_capture("preemptable-preempt-extender-decides")["request"])
     asked = QuestionReader().read(VERBS["preemptable"], body)
-    answer = Victims(status=1, uids=["x"], echoed=[task.raw for task in asked.parts["evictees"]])
+    answer = Victims(status=1, uids=["x"], echoed=asked.echo() or [])
     written = DIALECTS["volcano"].write_answer(VERBS["preemptable"], answer)
     assert msgspec.json.decode(written)["victims"] == json.loads(body)["evictees"]
     assert isinstance(DIALECTS["volcano"].read_answer(VERBS["jobEnqueued"], b"{}"), Acknowledged)

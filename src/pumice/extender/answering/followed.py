@@ -7,7 +7,7 @@ from typing import Protocol
 from pumice.clock import Clock
 from pumice.errors import PumiceError
 from pumice.extender.answering.told_state import ToldState
-from pumice.extender.dialects.told import ToldJob, ToldNode, ToldQueue, ToldSnapshot, ToldTask
+from pumice.extender.dialects.messages import Cluster, JobMessage, NodeMessage, QueueMessage, TaskMessage
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind
 from pumice.model.job import Job
@@ -48,7 +48,7 @@ class FollowedState(ToldState):
         self._guests: dict[str, ClusterEvent] = {}
         """Pods that only the last question told of, and what makes them forgotten."""
 
-    def load(self, snapshot: ToldSnapshot) -> None:
+    def load(self, cluster: Cluster) -> None:
         """A snapshot is not needed."""
 
     def renewed(self) -> bool:
@@ -73,26 +73,26 @@ class FollowedState(ToldState):
             state.backlog_changes.clear()
         return changed
 
-    def node(self, told: ToldNode) -> Node | None:
+    def node(self, told: NodeMessage) -> Node | None:
         """The node, if the cluster has shown it."""
-        return self.state.table.by_name.get(told.name)
+        return self.state.table.by_name.get(told.node.metadata.name)
 
-    def task(self, told: ToldTask, *, moved: bool = False) -> Task:
+    def task(self, told: TaskMessage, *, moved: bool = False) -> Task:
         """The task as the cluster shows it; a placement that a caller tries out is not the cluster's."""
-        key = told.pod.key
-        known = self.state.task_by_key.get(key) if told.pod.metadata.name else self.state.tasks.get(told.uid)
-        if known is not None and (not told.pod.metadata.uid or known.uid == told.uid):
+        key, meta = told.pod.key, told.pod.metadata
+        known = self.state.task_by_key.get(key) if meta.name else self.state.tasks.get(meta.uid)
+        if known is not None and (not meta.uid or known.uid == meta.uid):
             return known
         if not told.bare:
             self._guests.setdefault(key, Gone("Pod", key) if known is None else Seen(known.pod))
         return super().task(told)
 
-    def job(self, told: ToldJob) -> Job:
+    def job(self, told: JobMessage) -> Job:
         """The job as the cluster shows it, or as it is told."""
         known = self.state.jobs.get(told.group.key)
         return known if known is not None and known.group is not None else super().job(told)
 
-    def queue(self, told: ToldQueue) -> Queue:
+    def queue(self, told: QueueMessage) -> Queue:
         """The queue as the cluster shows it, or as it is told."""
         known = self.state.queues.get(told.queue.metadata.name)
         return known if known is not None else super().queue(told)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
 from msgspec import UnsetType
 
 from pumice.extender import answers as a
 from pumice.extender.answers import Answer
-from pumice.extender.dialects.documented import MOST, MOST_MEMORY
-from pumice.extender.dialects.told import STATUSES
+from pumice.extender.dialects.documented import DocSnapshot, Documented
 from pumice.extender.protocol import PREEMPT, VERBS, MessagePart, PartKind, Verb
 
 Schema = dict[str, Any]
+_REF: Final = "#/components/schemas/{name}"
 
 
 def _object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
@@ -30,7 +31,7 @@ def _map(values: Schema) -> Schema:
 
 
 def _ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
+    return {"$ref": _REF.format(name=name)}
 
 
 def _or_null(schema: Schema) -> Schema:
@@ -38,73 +39,24 @@ def _or_null(schema: Schema) -> Schema:
 
 
 _TEXT: Final[Schema] = {"type": "string"}
-_TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
-_NAME: Final[Schema] = {"type": "string", "pattern": "^[^/]+$"}
-_WHOLE: Final[Schema] = {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}
-
-
-def _amounts(least: int) -> Schema:
-    """Amounts by name: cores, MiB, whole units; *least* is 0 or -1 (may be negative)."""
-    most = {"type": "number", "minimum": least * MOST, "maximum": MOST}
-    memory = {"type": "number", "minimum": least * MOST_MEMORY, "maximum": MOST_MEMORY}
-    return _or_null({"type": "object", "properties": {"memory": memory}, "additionalProperties": most})
-
-
-_AMOUNTS: Final = _amounts(-1)
-_TEXTS: Final = _or_null(_map(_TEXT))
 _SCORES: Final = _map({"type": "number"})
 
-_SCHEMAS: Final[dict[str, Schema]] = {
-    "Task": _object(
-        ("name",),
-        name=_NAME,
-        namespace={"type": ["string", "null"], "pattern": "^[^/]*$"},
-        **dict.fromkeys(("uid", "job", "queue", "role", "nodeName"), _TEXT_OR_NULL),
-        resources=_amounts(0),
-        priority=_or_null(_WHOLE),
-        labels=_TEXTS,
-        annotations=_TEXTS,
-        phase={"enum": [*STATUSES, "", None]},
-    ),
-    "Node": _object(
-        ("name",),
-        name=_NAME,
-        labels=_TEXTS,
-        annotations=_TEXTS,
-        taints=_or_null(_list(_object(("key", "effect"), key=_TEXT, value=_TEXT, effect=_TEXT))),
-        allocatable=_AMOUNTS,
-        idle=_AMOUNTS,
-        used=_AMOUNTS,
-    ),
-    "Job": _object(
-        ("name",),
-        name=_NAME,
-        namespace={"type": ["string", "null"], "pattern": "^[^/]*$"},
-        **dict.fromkeys(("uid", "queue"), _TEXT_OR_NULL),
-        minAvailable={**_WHOLE, "minimum": 0},
-        priority=_WHOLE,
-        annotations=_TEXTS,
-        members=_or_null(_list(_ref("Task"))),
-    ),
-    "Queue": _object(
-        ("name",),
-        name=_NAME,
-        weight=_WHOLE,
-        capability=_AMOUNTS,
-        deserved=_AMOUNTS,
-        guarantee=_AMOUNTS,
-        allocated=_AMOUNTS,
-        state=_TEXT_OR_NULL,
-    ),
-    "Gpu": _object(("index",), index=_TEXT, used={"type": "number"}, memory={"type": "number"}),
-    "Snapshot": _object(
-        (),
-        jobs=_or_null(_list(_ref("Job"))),
-        nodes=_or_null(_list(_ref("Node"))),
-        queues=_or_null(_list(_ref("Queue"))),
-    ),
-    "Error": _object(("errorMessage",), errorMessage=_TEXT),
-}
+
+def _schemas() -> dict[str, Schema]:
+    """The objects of questions, from the very types by which they are read; a task is named Task, not DocTask."""
+    shapes = {kind.value: shape for kind, shape in Documented.shapes.items()} | {PartKind.SNAPSHOT.value: DocSnapshot}
+    _, found = msgspec.json.schema_components(shapes.values(), ref_template=_REF)
+    names = {shape.__name__: name for name, shape in shapes.items()}
+    text = msgspec.json.encode({names.get(name, name): schema for name, schema in found.items()})
+    for own, name in names.items():
+        text = text.replace(_REF.format(name=own).encode(), _REF.format(name=name).encode())
+    schemas: dict[str, Schema] = msgspec.json.decode(text)
+    for name, schema in schemas.items():
+        schema["title"] = name
+    schemas["Job"]["required"] = ["name"]  # one with a UID alone is understood, but nobody need know
+    schemas["Error"] = _object(("errorMessage",), errorMessage=_TEXT)
+    return schemas
+
 
 _FIELDS: Final[Mapping[Any, Schema]] = {
     str: _TEXT,
@@ -144,7 +96,7 @@ def document(paths: Mapping[str, Verb[Any]], title: str, *, token: bool) -> dict
     described = {
         f"/{path}": {"post": _operation(path, verb)} for path, verb in sorted(paths.items()) if verb is not PREEMPT
     }
-    components: dict[str, Any] = {"schemas": _SCHEMAS}
+    components: dict[str, Any] = {"schemas": _schemas()}
     found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": title, "version": "1", "description": "A Volcano extender, in the documented dialect."},

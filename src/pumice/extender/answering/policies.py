@@ -18,7 +18,7 @@ from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answering.untold import NotTold
 from pumice.extender.answers import Answer
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.dialects.told import ToldSnapshot
+from pumice.extender.dialects.messages import Cluster
 from pumice.extender.protocol import BIND, ON_SESSION_CLOSE, ON_SESSION_OPEN, VOLCANO_VERBS, Verb, carriers
 from pumice.framework.arguments import Arguments
 from pumice.framework.compat import Compat, compat_of
@@ -169,9 +169,9 @@ class PolicyServer:
             return a.Acknowledged()
         return session.respond(question)
 
-    def _loaded(self, snapshot: ToldSnapshot) -> ToldState:
+    def _loaded(self, cluster: Cluster) -> ToldState:
         told = self._followed or ToldState()
-        told.load(snapshot)
+        told.load(cluster)
         return told
 
     def _opened(self, told: ToldState, caller: str) -> Answer:

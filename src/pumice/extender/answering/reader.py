@@ -19,11 +19,16 @@ _EMPTY: Final = frozenset((b"", b"null"))
 
 
 class Question(NamedTuple):
-    """A question that was read: its verb, its dialect, and what it tells by the name of each part."""
+    """A question that was read: its verb, its dialect, what it tells by the name of each part, and as it came."""
 
     verb: Verb[Any]
     dialect: Dialect
     parts: dict[str, Any]
+    message: dict[str, msgspec.Raw]
+
+    def echo(self) -> list[msgspec.Raw] | None:
+        """The last part as it came, where the caller wants it back."""
+        return self.dialect.echo(self.verb, self.message)
 
 
 class QuestionReader:
@@ -53,8 +58,8 @@ class QuestionReader:
         if dialect.name == "kube" and verb is PREDICATE:
             verb = BATCH_PREDICATE
         if verb is ON_SESSION_OPEN:
-            return Question(verb, dialect, {"snapshot": dialect.read_snapshot(body)})
-        return Question(verb, dialect, dialect.read(verb, message, self.known))
+            return Question(verb, dialect, {"snapshot": dialect.read_snapshot(body)}, {})
+        return Question(verb, dialect, dialect.read(verb, message, self.known), message)
 
     def known(self, dialect: Dialect, kind: PartKind, raw: msgspec.Raw) -> Any:
         """What a part tells; the same object for the same bytes.

@@ -15,8 +15,8 @@ from pumice.extender.answering.reader import Question
 from pumice.extender.answering.served_session import ServedSession
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answers import Answer
-from pumice.extender.dialects.told import ToldNode, ToldTask, ToldVictims
-from pumice.extender.protocol import MessagePart, PartKind, Verb
+from pumice.extender.dialects.messages import TaskMessage, VictimMessages, uid_of
+from pumice.extender.protocol import PartKind, Verb
 from pumice.framework.points import Point
 from pumice.framework.points import table as t
 from pumice.model.intents import Bind
@@ -38,23 +38,28 @@ class Responder:
 
         :raises NotTold: it names what was not told; what a policy reads of that kind stands in ``session.untold``.
         """
-        verb, parts = question.verb, question.parts
+        verb = question.verb
         special = _SPECIAL.get(verb.name)
         if special is not None:
-            return special(self, parts)
-        things = [self._thing(part, parts[part.name]) for part in verb.parts]
-        return _GENERIC[verb.answer](self, verb, things)
-
-    def _thing(self, part: MessagePart, told: Any) -> Any:
-        """A part of a question as plugins see it."""
+            return special(self, question)
         by_kind: dict[PartKind, Callable[[Any], Any]] = {
             PartKind.TASK: self._told.task,
             PartKind.NODE: self._told.node,
             PartKind.JOB: self._told.job,
             PartKind.QUEUE: self._told.queue,
         }
-        one = by_kind[part.kind]
-        return [one(item) for item in told] if part.many else one(told)
+        things = [
+            [by_kind[part.kind](one) for one in told] if part.many else by_kind[part.kind](told)
+            for part in verb.parts
+            for told in (question.parts[part.name],)
+        ]
+        return _GENERIC[verb.answer](self, verb, things)
+
+    def _task(self, asked: Question, part: str = "task") -> Task:
+        return self._told.task(asked.parts[part])
+
+    def _tasks(self, told: Sequence[TaskMessage]) -> list[Task]:
+        return [self._told.task(one) for one in told]
 
     # -- by the kind of answer ------------------------------------------------------------------------------------
     def _verdict(self, verb: Verb[Any], things: list[Any]) -> a.VerdictAnswer:
@@ -95,37 +100,36 @@ class Responder:
         return a.Ranks(ranks=ranks)
 
     # -- nodes ----------------------------------------------------------------------------------------------------
-    def _predicate(self, parts: dict[str, Any]) -> a.NodeRefusal:
-        node, task = self._told.node(parts["node"]), self._told.task(parts["task"])
+    def _predicate(self, asked: Question) -> a.NodeRefusal:
+        node, task = self._told.node(asked.parts["node"]), self._task(asked)
         if node is None:
             return a.NodeRefusal(text=_UNSEEN, code=a.UNSCHEDULABLE)
         ((code, text),) = self._ssn.objections(task, [node])
         return a.NodeRefusal(text=text, code=code) if text else _FITS
 
-    def _batch_predicate(self, parts: dict[str, Any]) -> a.NodeRefusals:
-        nodes: list[ToldNode] = parts["nodes"]
-        refused = self._refusals(parts["task"], nodes)
-        fitting = [node for node in nodes if node.name not in refused]
+    def _batch_predicate(self, asked: Question) -> a.NodeRefusals:
+        """Code and reason by node name, the first objection; a node that the cluster has not shown is refused."""
+        nodes = [self._told.node(one) for one in asked.parts["nodes"]]
+        known = [node for node in nodes if node is not None]
+        task = self._task(asked)
+        said = iter(self._ssn.objections(task, known) if known else ())
+        names = [told.node.metadata.name for told in asked.parts["nodes"]]
+        refused = {
+            name: (code, text)
+            for name, node in zip(names, nodes, strict=True)
+            for code, text in (next(said) if node is not None else (a.UNSCHEDULABLE, _UNSEEN),)
+            if text
+        }
+        echo = asked.echo()
         return a.NodeRefusals(
             errors={name: text for name, (_, text) in refused.items()},
             codes={name: code for name, (code, _) in refused.items()},
-            fitting=[node.name for node in fitting],
-            echoed=None if parts.get("names_only") else [node.raw for node in fitting],
+            fitting=[name for name in names if name not in refused],
+            echoed=echo and [raw for name, raw in zip(names, echo, strict=True) if name not in refused],
         )
 
-    def _refusals(self, told: ToldTask, nodes: Sequence[ToldNode]) -> dict[str, tuple[int, str]]:
-        """Code and reason by node name, the first objection; a node that the cluster has not shown is refused."""
-        known = self._nodes(nodes)
-        task = self._told.task(told)
-        said = self._ssn.objections(task, known) if known else []
-        refused = {node.name: no for node, no in zip(known, said, strict=True) if no[1]}
-        if len(known) < len(nodes):
-            names = {node.name for node in known}
-            refused |= {node.name: (a.UNSCHEDULABLE, _UNSEEN) for node in nodes if node.name not in names}
-        return refused
-
-    def _prioritize(self, parts: dict[str, Any]) -> a.Scores:
-        nodes, task = self._nodes(parts["nodes"]), self._told.task(parts["task"])
+    def _prioritize(self, asked: Question) -> a.Scores:
+        nodes, task = self._nodes(asked.parts["nodes"]), self._task(asked)
         if not nodes:
             return a.Scores(scores={})
         try:
@@ -133,55 +137,52 @@ class Responder:
         except Unfit as no:
             return a.Scores(scores={}, error=no.text or "refused")
 
-    def _best_node(self, parts: dict[str, Any]) -> a.BestNode:
-        chosen = self._ssn.ask(t.BEST_NODE, self._told.task(parts["task"]), dict(parts["nodeScore"]))
+    def _best_node(self, asked: Question) -> a.BestNode:
+        chosen = self._ssn.ask(t.BEST_NODE, self._task(asked), dict(asked.parts["nodeScore"]))
         return a.BestNode(node_name=chosen.name if isinstance(chosen, Node) else chosen or "")
 
-    def _gpu_order(self, parts: dict[str, Any]) -> a.GpuScores:
-        nodes, task = self._nodes([parts["node"]]), self._told.task(parts["task"])
+    def _gpu_order(self, asked: Question) -> a.GpuScores:
+        nodes, task = self._nodes([asked.parts["node"]]), self._task(asked)
         if not nodes or not self._ssn.anybody(t.GPU_ORDER):
             return a.GpuScores()
-        scores = {gpu: self._ssn.gpu_order(task, nodes[0], gpu) for gpu in parts["gpus"]}
+        scores = {gpu.index: self._ssn.gpu_order(task, nodes[0], gpu.index) for gpu in asked.parts["gpus"]}
         return a.GpuScores(scores={gpu: score for gpu, score in scores.items() if score is not None})
 
-    def _nodes(self, nodes: Sequence[ToldNode]) -> list[Node]:
+    def _nodes(self, told: list[Any]) -> list[Node]:
         """The nodes of a question, in its order, without those that the cluster has not shown."""
-        return [node for node in map(self._told.node, nodes) if node is not None]
+        return [node for node in map(self._told.node, told) if node is not None]
 
     # -- victims --------------------------------------------------------------------------------------------------
-    def _victims(self, verb: Verb[Any], parts: dict[str, Any]) -> a.Victims:
-        evictor = self._told.task(parts["evictor"])
-        evictees = [self._told.task(task) for task in parts["evictees"]]
-        chosen = self._ssn.evictable(_point(verb), evictor, evictees)
-        if chosen is None:
-            return a.Victims(status=0, uids=[])
-        return _echoed(parts["evictees"], chosen)
+    def _victims(self, asked: Question) -> a.Victims:
+        evictor, evictees = self._task(asked, "evictor"), self._tasks(asked.parts["evictees"])
+        chosen = self._ssn.evictable(_point(asked.verb), evictor, evictees)
+        return a.Victims(status=0, uids=[]) if chosen is None else _echoed(asked, evictees, chosen)
 
-    def _victim_tasks(self, parts: dict[str, Any]) -> a.Victims:
-        tasks = [self._told.task(task) for task in parts["tasks"]]
-        return _echoed(parts["tasks"], self._ssn.victim_tasks(tasks))
+    def _victim_tasks(self, asked: Question) -> a.Victims:
+        tasks = self._tasks(asked.parts["tasks"])
+        return _echoed(asked, tasks, self._ssn.victim_tasks(tasks))
 
-    def _preempt(self, parts: dict[str, Any]) -> a.Candidates:
-        task = self._told.task(parts["task"])
+    def _preempt(self, asked: Question) -> a.Candidates:
+        task = self._task(asked)
         kept: dict[str, tuple[list[str], int]] = {}
-        candidates: dict[str, ToldVictims] = parts["candidates"]
+        candidates: dict[str, VictimMessages] = asked.parts["candidates"]
         for node, victims in candidates.items():
             if self._ssn.anybody(t.PREEMPTABLE):
-                tasks = [self._told.task(one) for one in victims.tasks]
+                tasks = self._tasks(victims.tasks)
                 allowed = self._ssn.preemptable(task, tasks)
                 if allowed is not None and len(allowed) < len(tasks):
                     continue
-            kept[node] = ([one.uid for one in victims.tasks], victims.violations)
+            kept[node] = ([uid_of(one.pod) for one in victims.tasks], victims.violations)
         return a.Candidates(candidates=kept)
 
     # -- events ---------------------------------------------------------------------------------------------------
-    def _placed(self, parts: dict[str, Any]) -> a.Error:
-        return self._tell(parts["task"], allocated=True)
+    def _placed(self, asked: Question) -> a.Error:
+        return self._tell(asked.parts["task"], allocated=True)
 
-    def _freed(self, parts: dict[str, Any]) -> a.Error:
-        return self._tell(parts["task"], allocated=False)
+    def _freed(self, asked: Question) -> a.Error:
+        return self._tell(asked.parts["task"], allocated=False)
 
-    def _tell(self, told: ToldTask, *, allocated: bool) -> a.Error:
+    def _tell(self, told: TaskMessage, *, allocated: bool) -> a.Error:
         """Tell the handlers; like those in process they see the place that a task gives back."""
         task = self._told.task(told, moved=True)
         state, handlers = self._told.state, self._ssn.handlers
@@ -189,11 +190,11 @@ class Responder:
             said = handlers.allocated(task)[0] if allocated else handlers.deallocated(task)
         return a.Error(error=said)
 
-    def _bind(self, parts: dict[str, Any]) -> a.Error:
+    def _bind(self, asked: Question) -> a.Error:
         """A policy binds only if it registered a binder; a bind that nobody did must not look done."""
         for binder in self._ssn.binds.binders.values():
             try:
-                binder.bind(bind_of(parts))
+                binder.bind(bind_of(asked.parts))
             except Exception as exc:
                 return a.Error(error=f"{type(exc).__name__}: {exc}")
             return a.Error()
@@ -203,7 +204,7 @@ class Responder:
 def bind_of(parts: dict[str, Any]) -> Bind:
     """What a bind question wants to be bound."""
     pod = parts["task"].pod
-    return Bind(pod.key, pod.metadata.uid, parts["node"].name)
+    return Bind(pod.key, pod.metadata.uid, parts["node"].node.metadata.name)
 
 
 _FITS: Final = a.NodeRefusal()
@@ -213,11 +214,11 @@ def _point(verb: Verb[Any]) -> Point[..., Any, Any]:
     return t.POINTS[verb.points[0]]
 
 
-def _echoed(asked: Sequence[ToldTask], chosen: Sequence[Task]) -> a.Victims:
-    """The tasks of the question as they came, because Volcano evicts what it reads here."""
-    by_uid = {told.uid: told for told in asked}
-    victims = [by_uid[task.uid] for task in chosen if task.uid in by_uid]
-    return a.Victims(status=1, uids=[told.uid for told in victims], echoed=[told.raw for told in victims])
+def _echoed(asked: Question, tasks: Sequence[Task], chosen: Sequence[Task]) -> a.Victims:
+    """The tasks of the question that were chosen, as they came."""
+    raw = dict(zip((task.uid for task in tasks), asked.echo() or (), strict=True))
+    uids = [task.uid for task in chosen if task.uid in raw]
+    return a.Victims(status=1, uids=uids, echoed=[raw[uid] for uid in uids])
 
 
 _GENERIC: Final[dict[type[Answer], Callable[[Responder, Verb[Any], list[Any]], Answer]]] = {
@@ -229,14 +230,14 @@ _GENERIC: Final[dict[type[Answer], Callable[[Responder, Verb[Any], list[Any]], A
 }
 """Kind of answer -> the rule that gives it, whatever the verb."""
 
-_SPECIAL: Final[dict[str, Callable[[Responder, dict[str, Any]], Answer]]] = {
+_SPECIAL: Final[dict[str, Callable[[Responder, Question], Answer]]] = {
     p.PREDICATE.name: Responder._predicate,
     p.BATCH_PREDICATE.name: Responder._batch_predicate,
     p.PRIORITIZE.name: Responder._prioritize,
     p.BEST_NODE.name: Responder._best_node,
     p.GPU_ORDER.name: Responder._gpu_order,
-    p.PREEMPTABLE.name: lambda self, parts: self._victims(p.PREEMPTABLE, parts),
-    p.RECLAIMABLE.name: lambda self, parts: self._victims(p.RECLAIMABLE, parts),
+    p.PREEMPTABLE.name: Responder._victims,
+    p.RECLAIMABLE.name: Responder._victims,
     p.VICTIM_TASKS.name: Responder._victim_tasks,
     p.PREEMPT.name: Responder._preempt,
     p.ALLOCATE_FUNC.name: Responder._placed,

@@ -8,7 +8,16 @@ from typing import Final, TypeVar, cast
 from pumice.clock import Clock, SystemClock
 from pumice.errors import InvalidInput
 from pumice.extender.answering.untold import NotTold, TableView, UntoldJob, UntoldNode, UntoldSums
-from pumice.extender.dialects.told import Ledgers, ToldJob, ToldNode, ToldQueue, ToldSnapshot, ToldTask
+from pumice.extender.dialects.messages import (
+    Cluster,
+    JobMessage,
+    Ledgers,
+    NodeMessage,
+    QueueMessage,
+    TaskMessage,
+    group_of,
+    uid_of,
+)
 from pumice.model import api
 from pumice.model.dimensions import give_back
 from pumice.model.events import Gone, Seen
@@ -46,33 +55,36 @@ class ToldState:
         self.state = ClusterState()
         self.state.now = self._clock.now()
         self.complete = False
+        self._loading = False
+        """A whole cluster is being taken in: in it nothing is a mere name."""
         self.untold: set[int] = set()
         """Rows of nodes whose ledgers nobody told."""
         self.table = TableView(self.state.table, self.untold)
         self._last: dict[tuple[str, str], object] = {}
         give_back()
 
-    def load(self, snapshot: ToldSnapshot) -> None:
+    def load(self, cluster: Cluster) -> None:
         """Start anew from a whole cluster.
 
         :raises InvalidInput: an object in it breaks a rule; then nothing is known.
         """
         self._forget()
-        self.complete = True
+        self.complete = self._loading = True
+        queues, nodes = cluster.queues, cluster.nodes
         try:
-            for thing in (*snapshot.others, *(one.queue for one in snapshot.queues), *(n.node for n in snapshot.nodes)):
+            for thing in (*cluster.others, *(one.queue for one in queues), *(one.node for one in nodes)):
                 self._apply(thing)
-            for job in snapshot.jobs:  # in a snapshot nothing is a mere name
-                tasks = tuple(task._replace(bare=False) for task in job.tasks)
-                self.job(job._replace(bare=False, tasks=tasks))
-            for node in snapshot.nodes:
-                self.node(node._replace(bare=False))
-            for told in snapshot.queues:
-                if told.allocated:
-                    told_facts.tell_sums(self.state.queues[told.queue.metadata.name], told.allocated)
+            for job in cluster.jobs:
+                self.job(job)
+            for node in nodes:
+                self.node(node)
+            for told in queues:
+                if told.held:
+                    told_facts.tell_sums(self.state.queues[told.queue.metadata.name], told.held)
         except InvalidInput:
             self._forget()
             raise
+        self._loading = False
 
     def renewed(self) -> bool:
         """Whether the cluster is not the one of the last question: what old calls told was too much, and is gone."""
@@ -82,24 +94,24 @@ class ToldState:
         return True
 
     # -- objects --------------------------------------------------------------------------------------------------
-    def node(self, told: ToldNode) -> Node | None:
+    def node(self, told: NodeMessage) -> Node | None:
         """The node of a call; None if the cluster has not shown it.
 
         :raises NotTold: the call names it, and no snapshot told of it.
         """
-        name = told.name
+        name = told.node.metadata.name
         known = self.state.table.by_name.get(name)
         if known is not None and self._last.get(("Node", name)) is told:
             return known
-        if told.bare:
+        if told.bare and not self._loading:
             return self._named(known, f"node {name}")
         if isinstance(known, UntoldNode):
             told_facts.show_as(known, Node)
         self._apply(told.node)
         node = self.state.table.by_name[name]
-        if told.tasks is not None:
-            self._only(node.tasks.values(), told.tasks)
-            for task in told.tasks:
+        if (tasks := told.tasks) is not None:
+            self._only(node.tasks.values(), tasks)
+            for task in tasks:
                 self.task(task)
         if told.ledgers is not None:
             self._ledgers(node, told.ledgers)
@@ -111,44 +123,45 @@ class ToldState:
         self._last["Node", name] = told
         return node
 
-    def task(self, told: ToldTask, *, moved: bool = False) -> Task:
+    def task(self, told: TaskMessage, *, moved: bool = False) -> Task:
         """The task of a call. *moved*: its status and place count even if it comes by name alone.
 
         :raises NotTold: the call names it, and no snapshot told of it.
         """
-        uid, meta = told.uid, told.pod.metadata
+        pod = told.pod
+        uid, meta = uid_of(pod), pod.metadata
         known = self.state.tasks.get(uid)
         if known is not None and self._last.get(("Pod", uid)) is told:
             if moved:
                 self._place(known, told)
             return known
-        if told.bare:
+        if told.bare and not (self._loading and moved):
             known = self._named(known, f"task {meta.namespace}/{meta.name or uid}")
-            if meta.name and known.key != told.pod.key:
-                raise NotTold(f"task {told.pod.key} of UID {uid}")
+            if meta.name and known.key != pod.key:
+                raise NotTold(f"task {pod.key} of UID {uid}")
             if moved:
                 self._place(known, told)
             return known
-        if known is not None and known.key != told.pod.key:
+        if known is not None and known.key != pod.key:
             self._drop(known)
-        job = told.job
+        job = group_of(pod)
         if job and job not in self.state.jobs:
             namespace, _, name = job.partition("/")
-            told_facts.name_job(self.state, Job(namespace, name), told.queue, UntoldJob)
-        self._apply(told.pod)
+            told_facts.name_job(self.state, Job(namespace, name), told.queue or "", UntoldJob)
+        self._apply(pod)
         task = self.state.tasks[uid]
         self._place(task, told)
         self._last["Pod", uid] = told
         return task
 
-    def job(self, told: ToldJob) -> Job:
+    def job(self, told: JobMessage) -> Job:
         """The job of a call, with its tasks.
 
         :raises NotTold: the call names it or one of its tasks, and no snapshot told of it.
         """
         uid = told.group.key
         known = self.state.jobs.get(uid)
-        if told.bare:
+        if told.bare and not self._loading:
             self._named(known if known is not None and known.group is not None else None, f"job {uid}")
         elif self._last.get(("PodGroup", uid)) is not told:
             if isinstance(known, UntoldJob):
@@ -164,16 +177,16 @@ class ToldState:
             self.task(member, moved=True)
         return job
 
-    def queue(self, told: ToldQueue) -> Queue:
+    def queue(self, told: QueueMessage) -> Queue:
         """The queue of a call; what it holds, where neither the call nor a snapshot says so, cannot be read."""
         self._apply(told.queue)
         queue = self.state.queues[told.queue.metadata.name]
-        if told.allocated is None and not self.complete:
+        if told.held is None and not self.complete:
             told_facts.show_as(queue, UntoldSums)
         else:
             told_facts.show_as(queue, Queue)
-            if told.allocated is not None and not self.complete:
-                told_facts.tell_sums(queue, told.allocated)
+            if told.held is not None and not self.complete:
+                told_facts.tell_sums(queue, told.held)
         return queue
 
     # -- parts ----------------------------------------------------------------------------------------------------
@@ -197,9 +210,9 @@ class ToldState:
         if problem is not None and (node is None or node.object is not thing):  # else it was taken in all the same
             raise InvalidInput(problem)
 
-    def _only(self, known: Iterable[Task], told: Iterable[ToldTask]) -> None:
+    def _only(self, known: Iterable[Task], told: Iterable[TaskMessage]) -> None:
         """Drop tasks that are no longer there."""
-        uids = {task.uid for task in told}
+        uids = {uid_of(task.pod) for task in told}
         for task in [task for task in known if task.uid not in uids]:
             self._drop(task)
 
@@ -207,7 +220,7 @@ class ToldState:
         self.state.apply(Gone("Pod", task.key))
         self._last.pop(("Pod", task.uid), None)
 
-    def _place(self, task: Task, told: ToldTask) -> None:
+    def _place(self, task: Task, told: TaskMessage) -> None:
         """Give a task the status and the place that were told."""
         node = self.state.table.by_name.get(told.node) if told.node else None
         if node is None and told.node and not self.complete:

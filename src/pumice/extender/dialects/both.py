@@ -8,6 +8,7 @@ Volcano's with another type. One service does not understand it: one written in 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -15,8 +16,8 @@ from msgspec.structs import replace
 
 from pumice.extender.answers import Answer, Json
 from pumice.extender.dialects.dialect import Dialect, Written
-from pumice.extender.dialects.documented import DocNumbers, DocQueue, Documented, quantities
-from pumice.extender.dialects.told import ToldQueue, ToldSnapshot
+from pumice.extender.dialects.documented import Amounts, DocQueue, Documented
+from pumice.extender.dialects.messages import Cluster, Ledger
 from pumice.extender.dialects.volcano import GoQueue, GoSnapshot, Volcano
 from pumice.extender.protocol import PartKind
 from pumice.model import api
@@ -33,15 +34,33 @@ _VOLCANO: Final = Volcano()
 class BothQueue(GoQueue, kw_only=True):
     """What is read of a queue: Volcano's fields, and the documented amounts, which are those of this moment."""
 
-    capability: DocNumbers | None = None
-    deserved: DocNumbers | None = None
-    guarantee: DocNumbers | None = None
-    allocated: DocNumbers | None = None
+    capability: Amounts | None = None
+    deserved: Amounts | None = None
+    guarantee: Amounts | None = None
+    allocated: Amounts | None = None
 
-    def told(self) -> ToldQueue:
-        return _with_amounts(
-            super().told(), DocQueue(self.Name, 0, self.capability, self.deserved, self.guarantee, self.allocated)
+    @cached_property
+    def _documented(self) -> DocQueue:
+        return DocQueue(
+            name=self.Name,
+            capability=self.capability,
+            deserved=self.deserved,
+            guarantee=self.guarantee,
+            allocated=self.allocated,
         )
+
+    @cached_property
+    def queue(self) -> api.QueueObject:
+        """The queue."""
+        queue = GoQueue(Name=self.Name, Weight=self.Weight, Queue=self.Queue).queue
+        said = self._documented.queue.spec
+        spec = replace(queue.spec, capability=said.capability, deserved=said.deserved, guarantee=said.guarantee)
+        return replace(queue, spec=spec)
+
+    @property
+    def held(self) -> Ledger | None:
+        """What it holds."""
+        return self._documented.held
 
 
 class _Queues(msgspec.Struct):
@@ -53,25 +72,27 @@ class BothSnapshot(GoSnapshot, kw_only=True):
 
     snapshot: _Queues = msgspec.field(default_factory=_Queues)
 
-    def told(self) -> ToldSnapshot:
-        cluster = super().told()
-        amounts = {queue.name: queue for queue in self.snapshot.queues or ()}
-        queues = (
-            _with_amounts(told, amounts[told.queue.metadata.name]) if told.queue.metadata.name in amounts else told
-            for told in cluster.queues
-        )
-        return cluster._replace(queues=tuple(queues))
+    def cluster(self) -> Cluster:
+        """The cluster that is told."""
+        cluster = super().cluster()
+        said = {queue.name: queue for queue in self.snapshot.queues or ()}
+        queues = [_with_amounts(queue, said.get(queue.Name)) for queue in (self.Queues or {}).values()]
+        return cluster._replace(queues=queues)
 
 
-def _with_amounts(told: ToldQueue, queue: DocQueue) -> ToldQueue:
+def _with_amounts(queue: GoQueue, said: DocQueue | None) -> GoQueue:
     """The queue, with the amounts that the documented form says."""
-    spec = replace(
-        told.queue.spec,
-        capability=quantities(queue.capability),
-        deserved=quantities(queue.deserved),
-        guarantee=api.Guarantee(resource=quantities(queue.guarantee)),
+    if said is None:
+        return queue
+    return BothQueue(
+        Name=queue.Name,
+        Weight=queue.Weight,
+        Queue=queue.Queue,
+        capability=said.capability,
+        deserved=said.deserved,
+        guarantee=said.guarantee,
+        allocated=said.allocated,
     )
-    return ToldQueue(replace(told.queue, spec=spec), queue.told().allocated)
 
 
 class Both(Dialect):

@@ -11,7 +11,7 @@ import msgspec
 from pumice.errors import InvalidInput
 from pumice.extender import answers, gojson
 from pumice.extender.answers import Answer, NodeRefusal
-from pumice.extender.dialects.told import ToldSnapshot
+from pumice.extender.dialects.messages import Cluster
 from pumice.extender.fields import WireError, read
 from pumice.extender.protocol import ASKED, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.intents import Bind
@@ -32,6 +32,14 @@ _LIST: Final[msgspec.json.Decoder[list[msgspec.Raw] | None]] = msgspec.json.Deco
 _NULL: Final = msgspec.Raw(b"null")
 _SCORES: Final[msgspec.json.Decoder[dict[str, float] | None]] = msgspec.json.Decoder(dict[str, float] | None)
 
+_DERIVED: Final = {
+    PartKind.TASK: ("pod",),
+    PartKind.NODE: ("node", "ledgers"),
+    PartKind.JOB: ("group",),
+    PartKind.QUEUE: ("queue", "held"),
+}
+"""What a message derives from its fields, once, and by which rules may be broken."""
+
 
 class Dialect:
     """How messages look on the wire. ``documented``, ``volcano`` and ``both`` send whole objects; ``kube`` differs."""
@@ -42,7 +50,7 @@ class Dialect:
     no_items: ClassVar[bytes] = b"[]"
     """An empty list of objects."""
     shapes: ClassVar[dict[PartKind, Any]] = {}
-    """How each kind of part is read: a struct whose ``told`` gives what it tells."""
+    """How each kind of part is read: a struct that shows what it tells (see ``messages``)."""
 
     def __init__(self) -> None:
         self._plain: dict[str, tuple[Answer, bytes]] = {}
@@ -80,7 +88,7 @@ class Dialect:
     # -- questions ------------------------------------------------------------------------------------------------
     def question(self, verb: Verb[Any], parts: Sequence[bytes | Sequence[bytes]], *, names_only: bool = False) -> bytes:
         """The body of a question, from its parts in the table's order, each JSON already."""
-        said = []  # joined once: a list of nodes may be many megabytes
+        said: list[bytes] = []  # joined once: a list of nodes may be many megabytes
         for part, given in zip(verb.parts, parts, strict=True):
             said.append(b'%b"%b":' % (b"," if said else b"{", part.name.encode()))
             said += (given,) if isinstance(given, bytes) else listed(given) if given else (self.no_items,)
@@ -102,6 +110,11 @@ class Dialect:
         self._carried(verb)
         return {part.name: self._part(verb, part, message.get(part.name), known) for part in verb.parts}
 
+    def echo(self, verb: Verb[Any], message: Mapping[str, msgspec.Raw]) -> list[msgspec.Raw] | None:
+        """The tasks in the list of a question as they came: Volcano evicts what it reads in the answer."""
+        last = verb.parts[-1]
+        return _LIST.decode(message.get(last.name) or _NULL) or [] if last.kind is PartKind.TASK else None
+
     def _part(self, verb: Verb[Any], part: MessagePart, raw: msgspec.Raw | None, known: Known) -> Any:
         try:
             if part.kind is PartKind.SCORES:
@@ -120,19 +133,20 @@ class Dialect:
         :raises msgspec.DecodeError: not JSON, or a field of the wrong type.
         :raises InvalidInput: a value that breaks a rule.
         """
-        told = decoder(self.shapes[kind]).decode(raw).told()
-        return told._replace(raw=raw) if kind in (PartKind.TASK, PartKind.NODE) else told
+        message = decoder(self.shapes[kind]).decode(raw)
+        for name in _DERIVED.get(kind, ()):  # so that a rule that is broken is found now
+            getattr(message, name, None)
+        for task in getattr(message, "tasks", None) or ():
+            _ = task.pod
+        return message
 
-    def read_snapshot(self, body: bytes) -> ToldSnapshot:
+    def read_snapshot(self, body: bytes) -> Cluster:
         """The cluster of an onSessionOpen.
 
         :raises WireError: as ``read``.
         """
         self._carried(ON_SESSION_OPEN)
-        try:
-            told: ToldSnapshot = read("onSessionOpen", "request", body, decoder(self.shapes[PartKind.SNAPSHOT])).told()
-        except InvalidInput as error:
-            raise WireError("onSessionOpen", f"request: {error}") from error
+        told: Cluster = read("onSessionOpen", "request", body, decoder(self.shapes[PartKind.SNAPSHOT])).cluster()
         return told
 
     # -- answers --------------------------------------------------------------------------------------------------

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, TypeAlias, cast
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, cast
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
 
 from pumice.errors import InvalidInput
 from pumice.extender.dialects.documented_writing import DocumentedWriting
-from pumice.extender.dialects.told import (
-    DEFAULT_NAMESPACE,
+from pumice.extender.dialects.messages import (
     STATUSES,
+    Cluster,
     Ledger,
     Ledgers,
-    ToldJob,
-    ToldNode,
-    ToldQueue,
-    ToldSnapshot,
-    ToldTask,
-    checked,
     complete_pod,
     ledger,
     less,
@@ -30,102 +27,138 @@ from pumice.extender.protocol import PartKind
 from pumice.model import api
 from pumice.model.status import TaskStatus
 
-_Texts: TypeAlias = dict[str, str]
-DocNumbers: TypeAlias = dict[str, int | float]
-_MIB: Final = 2**20
+Texts: TypeAlias = dict[str, str]
 MOST: Final = 7 * 10**13
 """Of anything, in documented units; ledgers hold a thousand times as much."""
 MOST_MEMORY: Final = 6 * 10**10
 """MiB."""
+_MIB: Final = 2**20
 
 
-class DocTask(msgspec.Struct):
-    """A task as documented."""
+def _between(least: int, most: int) -> dict[str, Any]:
+    return {"type": "number", "minimum": least * most, "maximum": most}
 
+
+def _memory(least: int) -> Meta:
+    return Meta(extra_json_schema={"properties": {"memory": _between(least, MOST_MEMORY)}})
+
+
+Name: TypeAlias = Annotated[str, Meta(pattern="^[^/]+$")]
+Namespace: TypeAlias = Annotated[str, Meta(pattern="^[^/]*$")]
+Whole: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Phase: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [*STATUSES, ""]})]
+_Request: TypeAlias = Annotated[float, Meta(extra_json_schema=_between(0, MOST))]
+_Amount: TypeAlias = Annotated[float, Meta(extra_json_schema=_between(-1, MOST))]
+Requests: TypeAlias = Annotated[dict[str, _Request], _memory(0)]
+Amounts: TypeAlias = Annotated[dict[str, _Amount], _memory(-1)]
+"""Cores, MiB, whole units. What is allowed stands at the types, and the OpenAPI document is made from them."""
+
+
+class DocTask(msgspec.Struct, dict=True, kw_only=True):
+    """A task as documented. Without resources, labels and annotations it is told by name only."""
+
+    name: Name
     uid: str | None = None
-    namespace: str | None = None
-    name: str | None = None
+    namespace: Namespace | None = None
     job: str | None = None
     queue: str | None = None
     role: str | None = None
-    resources: DocNumbers | None = None
-    priority: int | float | None = None
-    labels: _Texts | None = None
-    annotations: _Texts | None = None
-    nodeName: str | None = None  # noqa: N815
-    phase: str | None = None
+    resources: Requests | None = None
+    priority: Whole | None = None
+    labels: Texts | None = None
+    annotations: Texts | None = None
+    place: str | None = msgspec.field(default=None, name="nodeName")
+    phase: Phase | None = None
 
-    def told(self, job: str = "", queue: str = "") -> ToldTask:
-        """The task that is told. Without resources, labels and annotations it is told by name only.
+    @property
+    def node(self) -> str:
+        """Where it is."""
+        return self.place or ""
 
-        :raises InvalidInput: a phase that there is not, no name, or an amount that is none.
+    @property
+    def status(self) -> TaskStatus:
+        """Its status.
+
+        :raises InvalidInput: there is no such phase.
         """
         status = STATUSES.get(self.phase or "Pending")
         if status is None:
             raise InvalidInput(f"phase: must be one of {', '.join(STATUSES)}, got {self.phase!r}")
-        namespace, name, uid, node = self.namespace or "", self.name or "", self.uid or "", self.nodeName or ""
-        job, queue = self.job or job, self.queue or queue
-        priority = None if self.priority is None else whole("priority", self.priority)
-        if self.resources is None and self.labels is None and self.annotations is None:
-            named = named_pod(namespace, name, uid, job.partition("/")[2])
-            checked(named)
-            return ToldTask(named, status, node, queue, bare=True)
-        if negative := [name for name, amount in (self.resources or {}).items() if amount < 0]:
-            raise InvalidInput(f"resources {', '.join(negative)}: must not be negative")
-        asked = {name: amount for name, amount in quantities(self.resources).items() if name != "pods"}
+        return status
+
+    @property
+    def bare(self) -> bool:
+        """Is only its name told?"""
+        return self.resources is None and self.labels is None and self.annotations is None
+
+    @cached_property
+    def pod(self) -> api.Pod:
+        """The pod.
+
+        :raises InvalidInput: more of something than a cluster has.
+        """
+        namespace, uid, job = self.namespace or "", self.uid or "", self.job or ""
+        status = self.status
+        if self.bare:
+            return named_pod(namespace, self.name, uid, job.partition("/")[2])
+        asked = {name: amount for name, amount in quantities(self.resources, 0).items() if name != "pods"}
         container = api.Container(name="main", resources=api.ResourceRequirements(requests=asked))
-        pod = complete_pod(
+        return complete_pod(
             api.Pod(
                 metadata=api.Metadata(labels=self.labels),
                 spec=api.PodSpec(containers=(container,)),
                 status=api.PodStatus(phase=_phase(status)),
             ),
             namespace=namespace,
-            name=name,
+            name=self.name,
             uid=uid,
             job=job,
             role=self.role or "",
             annotations=self.annotations or {},
             preemptable=True,
-            priority=priority,
-            node=node,
+            priority=self.priority,
+            node=self.node,
             status=status,
         )
-        checked(pod)
-        return ToldTask(pod, status, node, queue)
 
 
-class DocNode(msgspec.Struct):
-    """A node as documented."""
+class DocNode(msgspec.Struct, dict=True, kw_only=True):
+    """A node as documented. Without anything but a name it is told by name only."""
 
-    name: str
-    labels: _Texts | None = None
-    annotations: _Texts | None = None
+    tasks: ClassVar[None] = None
+
+    name: Name
+    labels: Texts | None = None
+    annotations: Texts | None = None
     taints: tuple[api.Taint, ...] | None = None
-    allocatable: DocNumbers | None = None
-    idle: DocNumbers | None = None
-    used: DocNumbers | None = None
+    allocatable: Amounts | None = None
+    idle: Amounts | None = None
+    used: Amounts | None = None
 
-    def told(self) -> ToldNode:
-        """The node that is told. Without anything but a name it is told by name only.
+    @cached_property
+    def node(self) -> api.NodeObject:
+        """The node.
 
-        :raises InvalidInput: no name, or an amount that is none.
+        :raises InvalidInput: more of something than a cluster has.
         """
-        meta = api.Metadata(name=self.name, labels=self.labels, annotations=self.annotations)
-        if self.allocatable is None and self.labels is None and self.annotations is None and self.taints is None:
-            named = api.NodeObject(metadata=meta)
-            checked(named)
-            return ToldNode(named, self._ledgers(), bare=True)
         listed = quantities(self.allocatable)
-        node = api.NodeObject(
-            metadata=meta,
+        return api.NodeObject(
+            metadata=api.Metadata(name=self.name, labels=self.labels, annotations=self.annotations),
             spec=api.NodeSpec(taints=self.taints),
             status=api.NodeStatus(allocatable=listed, capacity=listed),
         )
-        checked(node)
-        return ToldNode(node, self._ledgers())
 
-    def _ledgers(self) -> Ledgers | None:
+    @property
+    def bare(self) -> bool:
+        """Is only its name told?"""
+        return self.allocatable is None and self.labels is None and self.annotations is None and self.taints is None
+
+    @cached_property
+    def ledgers(self) -> Ledgers | None:
+        """What is free and taken.
+
+        :raises InvalidInput: more of something than a cluster has.
+        """
         idle, used = self.idle, self.used
         if idle is None and used is None:
             return None
@@ -134,63 +167,72 @@ class DocNode(msgspec.Struct):
         return Ledgers(_ledger(idle) if idle is not None else less(whole, taken), taken)
 
 
-class DocJob(msgspec.Struct):
-    """A job as documented."""
+class DocJob(msgspec.Struct, dict=True, kw_only=True):
+    """A job as documented. Without annotations it is told by name, queue, minimum and priority."""
 
+    name: Name | UnsetType = UNSET
     uid: str | None = None
-    namespace: str | None = None
-    name: str | None = None
+    namespace: Namespace | None = None
     queue: str | None = None
-    minAvailable: int | float = 0  # noqa: N815
-    priority: int | float = 0
-    annotations: _Texts | None = None
+    min_available: Annotated[int, Meta(ge=0, le=2**31 - 1)] = msgspec.field(default=0, name="minAvailable")
+    priority: Whole = 0
+    annotations: Texts | None = None
     members: list[DocTask] | None = None
 
-    def told(self) -> ToldJob:
-        """The job that is told. Without annotations it is told by name, queue, minimum and priority.
+    @cached_property
+    def group(self) -> api.PodGroup:
+        """Its pod group.
 
-        :raises InvalidInput: no name, or a value that breaks a rule.
+        :raises InvalidInput: no name.
         """
         namespace, name = (self.namespace or "", self.name) if self.name else (self.uid or "").partition("/")[::2]
-        uid = f"{namespace or DEFAULT_NAMESPACE}/{name}"
-        least = whole("minAvailable", self.minAvailable)
-        if least < 0:
-            raise InvalidInput(f"minAvailable: must not be negative, got {least}")
         group = api.PodGroup(
-            metadata=api.Metadata(annotations=self.annotations), spec=api.PodGroupSpec(min_member=least)
+            metadata=api.Metadata(annotations=self.annotations), spec=api.PodGroupSpec(min_member=self.min_available)
         )
-        tasks = tuple(task.told(uid, self.queue or "") for task in self.members or ())
-        group = named_group(group, namespace, name, self.queue or "")
-        return ToldJob(group, whole("priority", self.priority), least, tasks, bare=self.annotations is None)
+        return named_group(group, namespace, name, self.queue or "")
+
+    @cached_property
+    def tasks(self) -> list[DocTask]:
+        """Its tasks."""
+        return [task if task.job else replace(task, job=self.group.key) for task in self.members or ()]
+
+    @property
+    def bare(self) -> bool:
+        """Are only names and numbers told?"""
+        return self.annotations is None
 
 
-class DocQueue(msgspec.Struct):
+class DocQueue(msgspec.Struct, dict=True, kw_only=True):
     """A queue as documented."""
 
-    name: str
-    weight: int | float = 0
-    capability: DocNumbers | None = None
-    deserved: DocNumbers | None = None
-    guarantee: DocNumbers | None = None
-    allocated: DocNumbers | None = None
+    name: Name
+    weight: Whole = 0
+    capability: Amounts | None = None
+    deserved: Amounts | None = None
+    guarantee: Amounts | None = None
+    allocated: Amounts | None = None
     state: str | None = None
 
-    def told(self) -> ToldQueue:
-        """The queue that is told.
+    @cached_property
+    def queue(self) -> api.QueueObject:
+        """The queue.
 
-        :raises InvalidInput: no name, or an amount that is none.
+        :raises InvalidInput: more of something than a cluster has.
         """
         spec = api.QueueSpec(
-            weight=whole("weight", self.weight),
+            weight=self.weight,
             capability=quantities(self.capability),
             deserved=quantities(self.deserved),
             guarantee=api.Guarantee(resource=quantities(self.guarantee)),
         )
-        queue = api.QueueObject(
+        return api.QueueObject(
             metadata=api.Metadata(name=self.name), spec=spec, status=api.QueueStatus(state=self.state or "")
         )
-        checked(queue)
-        return ToldQueue(queue, _ledger(self.allocated) if self.allocated is not None else None)
+
+    @cached_property
+    def held(self) -> Ledger | None:
+        """What it holds."""
+        return _ledger(self.allocated) if self.allocated is not None else None
 
 
 class DocSnapshot(msgspec.Struct):
@@ -200,23 +242,13 @@ class DocSnapshot(msgspec.Struct):
     nodes: list[DocNode] | None = None
     queues: list[DocQueue] | None = None
 
-    def told(self) -> ToldSnapshot:
-        """The cluster that is told.
-
-        :raises InvalidInput: a value that breaks a rule.
-        """
-        return ToldSnapshot(
-            tuple(job.told() for job in self.jobs or ()),
-            tuple(node.told() for node in self.nodes or ()),
-            tuple(queue.told() for queue in self.queues or ()),
-        )
-
 
 class _Opening(msgspec.Struct):
     snapshot: DocSnapshot | None = None
 
-    def told(self) -> ToldSnapshot:
-        return (self.snapshot or DocSnapshot()).told()
+    def cluster(self) -> Cluster:
+        told = self.snapshot or DocSnapshot()
+        return Cluster(told.jobs or (), told.nodes or (), told.queues or ())
 
 
 class DocGpu(msgspec.Struct):
@@ -224,39 +256,26 @@ class DocGpu(msgspec.Struct):
 
     index: str
     used: float = 0.0
-    memory: int | float = 0
-
-    def told(self) -> str:
-        """Its index."""
-        return self.index
+    memory: float = 0.0
 
 
-def quantities(documented: Mapping[str, int | float] | None) -> dict[str, api.Quantity]:
-    """Documented amounts as a manifest would write them.
+def quantities(documented: Mapping[str, float] | None, least: int = -1) -> dict[str, api.Quantity]:
+    """Documented amounts as a manifest would write them; *least* is 0 or -1 (may be negative).
 
     :raises InvalidInput: more, or less, than a cluster has.
     """
     found: dict[str, api.Quantity] = {}
     for name, amount in (documented or {}).items():
         most = MOST_MEMORY if name == "memory" else MOST
-        if not -most <= amount <= most:
-            raise InvalidInput(f"amount of {name}: must be below {most}, got {amount}")
+        if not least * most <= amount <= most:
+            rule = f"must be below {most}" if amount > 0 or least else "must not be negative"
+            raise InvalidInput(f"amount of {name}: {rule}, got {amount}")
         found[name] = round(amount * _MIB if name == "memory" else amount, 9)
     return found
 
 
-def whole(name: str, number: int | float) -> int:
-    """A whole number of 32 bits; 3.0 is one.
-
-    :raises InvalidInput: it is none.
-    """
-    if number != int(number) or not -(2**31) <= number < 2**31:
-        raise InvalidInput(f"{name}: must be a whole number of 32 bits, got {number}")
-    return int(number)
-
-
-def _ledger(documented: Mapping[str, int | float] | None) -> Ledger:
-    return ledger(cast("dict[str, int | float]", quantities(documented)), {}, 1)
+def _ledger(documented: Mapping[str, float] | None) -> Ledger:
+    return ledger(cast("dict[str, float]", quantities(documented)), {}, 1)
 
 
 def _phase(status: TaskStatus) -> str:

@@ -8,6 +8,7 @@ without regard to case. Scores are whole numbers, 0 to 10 by convention.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import floor
 from typing import Any, ClassVar, Final, TypeVar, cast
 
@@ -18,24 +19,20 @@ from pumice.extender import answers as a
 from pumice.extender import gojson
 from pumice.extender.answers import Answer, Json
 from pumice.extender.dialects.dialect import Dialect, Known, Written, decoder, listed
-from pumice.extender.dialects.told import (
-    DEFAULT_NAMESPACE,
-    ToldNode,
-    ToldTask,
-    ToldVictims,
-    checked,
-    named_pod,
-)
+from pumice.extender.dialects.messages import DEFAULT_NAMESPACE, VictimMessages, checked
+from pumice.extender.dialects.volcano import GoNode, GoTask
 from pumice.extender.dialects.volcano_writing import pod_of
 from pumice.extender.fields import Fields, WireError, read_answer
 from pumice.extender.protocol import BIND, KUBE_PATHS, PREEMPT, PartKind, Verb
 from pumice.model import api
 from pumice.model.intents import Bind
 from pumice.model.node import Node
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.state.pods import pod_status
 
 A = TypeVar("A", bound=Answer)
+_NULL: Final = msgspec.Raw(b"null")
 _NAMES: Final[msgspec.json.Decoder[list[str] | None]] = msgspec.json.Decoder(list[str] | None)
 
 
@@ -52,38 +49,55 @@ class _Victims(msgspec.Struct):
     numPDBViolations: int = 0  # noqa: N815
 
 
-class KubeTask(msgspec.Struct):
+class KubeTask(msgspec.Struct, dict=True):
     """A pod, as the API server has it."""
 
     metadata: api.Metadata = msgspec.field(default_factory=api.Metadata)
     spec: api.PodSpec = msgspec.field(default_factory=api.PodSpec)
-    status: api.PodStatus = msgspec.field(default_factory=api.PodStatus)
+    phase: api.PodStatus = msgspec.field(default_factory=api.PodStatus, name="status")
+    queue: ClassVar[str] = ""
+    bare: ClassVar[bool] = False
 
-    def told(self) -> ToldTask:
-        """The task that the pod stands for.
+    @cached_property
+    def pod(self) -> api.Pod:
+        """The pod.
 
         :raises InvalidInput: no name.
         """
-        pod = api.with_namespace(api.Pod(metadata=self.metadata, spec=self.spec, status=self.status), DEFAULT_NAMESPACE)
+        pod = api.with_namespace(api.Pod(metadata=self.metadata, spec=self.spec, status=self.phase), DEFAULT_NAMESPACE)
         checked(pod)
-        return ToldTask(pod, pod_status(pod), pod.spec.node_name)
+        return pod
+
+    @property
+    def status(self) -> TaskStatus:
+        """Its status."""
+        return pod_status(self.pod)
+
+    @property
+    def node(self) -> str:
+        """Where it is."""
+        return self.spec.node_name
 
 
-class KubeNode(msgspec.Struct):
+class KubeNode(msgspec.Struct, dict=True):
     """A node, as the API server has it; what is taken on it is not told."""
 
     metadata: api.Metadata = msgspec.field(default_factory=api.Metadata)
     spec: api.NodeSpec = msgspec.field(default_factory=api.NodeSpec)
     status: api.NodeStatus = msgspec.field(default_factory=api.NodeStatus)
+    ledgers: ClassVar[None] = None
+    tasks: ClassVar[None] = None
+    bare: ClassVar[bool] = False
 
-    def told(self) -> ToldNode:
-        """The node that is told.
+    @cached_property
+    def node(self) -> api.NodeObject:
+        """The node.
 
         :raises InvalidInput: no name.
         """
         node = api.NodeObject(metadata=self.metadata, spec=self.spec, status=self.status)
         checked(node)
-        return ToldNode(node)
+        return node
 
 
 class Kube(Dialect):
@@ -146,17 +160,19 @@ class Kube(Dialect):
             task = known(self, PartKind.TASK, pod)
             if verb is PREEMPT:
                 return {"task": task, "candidates": self._candidates(verb, fields, known)}
-            names = _NAMES.decode(fields.get("nodenames", msgspec.Raw(b"null")))
+            names = _NAMES.decode(fields.get("nodenames", _NULL))
             if names is not None:
-                named = [ToldNode(api.NodeObject(metadata=api.Metadata(name=name)), bare=True) for name in names]
-                return {"task": task, "nodes": named, "names_only": True}
-            listed = decoder(_Nodes | None).decode(fields.get("nodes", msgspec.Raw(b"null")))
-            items = (listed.items if listed is not None else None) or ()
-            return {"task": task, "nodes": [known(self, PartKind.NODE, item) for item in items]}
+                return {"task": task, "nodes": [GoNode(Name=name) for name in names]}
+            return {"task": task, "nodes": [known(self, PartKind.NODE, item) for item in _items(fields)]}
         except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WireError(verb.name, f"request: {error}") from error
 
-    def _candidates(self, verb: Verb[Any], fields: dict[str, msgspec.Raw], known: Known) -> dict[str, ToldVictims]:
+    def echo(self, verb: Verb[Any], message: Mapping[str, msgspec.Raw]) -> list[msgspec.Raw] | None:
+        """The nodes of a question as they came, if they came whole: kube-scheduler wants those that fit back."""
+        fields = {name.casefold(): raw for name, raw in message.items()}
+        return None if _NAMES.decode(fields.get("nodenames", _NULL)) is not None else _items(fields)
+
+    def _candidates(self, verb: Verb[Any], fields: dict[str, msgspec.Raw], known: Known) -> dict[str, VictimMessages]:
         """Victims by node, told by UID only or whole."""
         told = fields.get("nodenametometavictims")
         meta = a.meta_victims(
@@ -164,14 +180,13 @@ class Kube(Dialect):
         )
         if meta:
             return {
-                node: ToldVictims(tuple(ToldTask(named_pod("", "", uid), bare=True) for uid in uids), broken)
-                for node, (uids, broken) in meta.items()
+                node: VictimMessages([GoTask(UID=uid) for uid in uids], broken) for node, (uids, broken) in meta.items()
             }
         raw = fields.get("nodenametovictims") or fields.get("nodetovictims")  # before v1
         whole: dict[str, _Victims] = decoder(dict[str, _Victims] | None).decode(raw or b"null") or {}
         return {
-            node: ToldVictims(
-                tuple(known(self, PartKind.TASK, pod) for pod in one.Pods or one.pods or ()),
+            node: VictimMessages(
+                [known(self, PartKind.TASK, pod) for pod in one.Pods or one.pods or ()],
                 one.NumPDBViolations or one.numPDBViolations,
             )
             for node, one in whole.items()
@@ -203,10 +218,15 @@ class Kube(Dialect):
         return answer
 
 
+def _items(fields: Mapping[str, msgspec.Raw]) -> list[msgspec.Raw]:
+    """Whole nodes, as they came."""
+    nodes: _Nodes | None = decoder(_Nodes | None).decode(fields.get("nodes", _NULL))
+    return (nodes.items if nodes is not None else None) or []
+
+
 def _bind(fields: Fields) -> dict[str, Any]:
-    pod = named_pod(fields.text("podNamespace"), fields.identity("podName"), fields.text("podUID"))
-    node = api.NodeObject(metadata=api.Metadata(name=fields.identity("node")))
-    return {"task": ToldTask(pod, bare=True), "node": ToldNode(node, bare=True)}
+    pod, namespace, uid = fields.identity("podName"), fields.text("podNamespace"), fields.text("podUID")
+    return {"task": GoTask(UID=uid, Name=pod, Namespace=namespace), "node": GoNode(Name=fields.identity("node"))}
 
 
 def _filtered(answer: a.NodeRefusals) -> Json:

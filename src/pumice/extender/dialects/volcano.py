@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -9,14 +10,10 @@ from msgspec.structs import replace
 
 from pumice.errors import InvalidInput
 from pumice.extender.dialects.documented import DocGpu
-from pumice.extender.dialects.told import (
+from pumice.extender.dialects.messages import (
+    Cluster,
     Ledger,
     Ledgers,
-    ToldJob,
-    ToldNode,
-    ToldQueue,
-    ToldSnapshot,
-    ToldTask,
     checked,
     complete_pod,
     ledger,
@@ -54,7 +51,7 @@ class GoResource(msgspec.Struct):
         return {name: amount / _PER_UNIT.get(name, _USUAL) for name, amount in self.named().items()}
 
 
-class GoTask(msgspec.Struct, kw_only=True):
+class GoTask(msgspec.Struct, dict=True, kw_only=True):
     """What is read of TaskInfo; ``queue`` is said in both forms only."""
 
     UID: str = ""
@@ -63,7 +60,7 @@ class GoTask(msgspec.Struct, kw_only=True):
     Namespace: str = ""
     TaskRole: str = ""
     Resreq: GoResource | None = None
-    NodeName: str = ""
+    node: str = msgspec.field(default="", name="NodeName")
     Status: int = 1
     Priority: int = 1
     Preemptable: bool = True
@@ -71,19 +68,31 @@ class GoTask(msgspec.Struct, kw_only=True):
     PodAnnotations: dict[str, str] | None = None
     queue: str | None = None
 
-    def told(self, queue: str = "") -> ToldTask:
-        """The task that is told.
+    @property
+    def status(self) -> TaskStatus:
+        """Its status.
 
-        :raises InvalidInput: a status that there is not, or no name.
+        :raises InvalidInput: there is no such status.
         """
         status = _STATUSES.get(self.Status)
         if status is None:
             raise InvalidInput(f"Status of task {self.UID!r}: must be one of {list(_STATUSES)}, got {self.Status}")
-        queue = self.queue or queue
-        group = self.Job.partition("/")[2]
-        if self.Pod is None and self.Resreq is None:
-            pod = named_pod(self.Namespace, self.Name, self.UID, group)
-            return ToldTask(pod, status, self.NodeName, queue, bare=True)
+        return status
+
+    @property
+    def bare(self) -> bool:
+        """Is only its name told?"""
+        return self.Pod is None and self.Resreq is None
+
+    @cached_property
+    def pod(self) -> api.Pod:
+        """The pod.
+
+        :raises InvalidInput: no name, or a status that there is not.
+        """
+        status = self.status
+        if self.bare:
+            return named_pod(self.Namespace, self.Name, self.UID, self.Job.partition("/")[2])
         pod = complete_pod(
             self.Pod or _pod_of(self.Resreq or GoResource()),
             namespace=self.Namespace,
@@ -94,11 +103,11 @@ class GoTask(msgspec.Struct, kw_only=True):
             annotations=self.PodAnnotations or {},
             preemptable=self.Preemptable,
             priority=self.Priority,
-            node=self.NodeName,
+            node=self.node,
             status=status,
         )
         checked(pod)
-        return ToldTask(pod, status, self.NodeName, queue)
+        return pod
 
 
 def _pod_of(requests: GoResource) -> api.Pod:
@@ -107,7 +116,7 @@ def _pod_of(requests: GoResource) -> api.Pod:
     return api.Pod(spec=api.PodSpec(containers=(container,)), status=api.PodStatus(phase="Pending"))
 
 
-class GoNode(msgspec.Struct, kw_only=True):
+class GoNode(msgspec.Struct, dict=True, kw_only=True):
     """What is read of NodeInfo."""
 
     Name: str
@@ -119,23 +128,37 @@ class GoNode(msgspec.Struct, kw_only=True):
     Allocatable: GoResource | None = None
     Tasks: dict[str, GoTask] | None = None
 
-    def told(self) -> ToldNode:
-        """The node that is told.
+    @cached_property
+    def node(self) -> api.NodeObject:
+        """The node.
 
-        :raises InvalidInput: no name, or an amount that breaks a rule.
+        :raises InvalidInput: no name.
         """
-        if self.Node is None and self.Allocatable is None:
-            return ToldNode(api.NodeObject(metadata=api.Metadata(name=self.Name)), bare=True)
         node = self.Node
         if node is None:
-            listed = (self.Allocatable or GoResource()).quantities()
+            listed = self.Allocatable.quantities() if self.Allocatable is not None else None
             node = api.NodeObject(status=api.NodeStatus(allocatable=listed, capacity=listed))
         if node.metadata.name != self.Name:
             node = replace(node, metadata=replace(node.metadata, name=self.Name))
         checked(node)
-        return ToldNode(node, self._ledgers(), tuple(task.told() for task in (self.Tasks or {}).values()))
+        return node
 
-    def _ledgers(self) -> Ledgers | None:
+    @property
+    def bare(self) -> bool:
+        """Is only its name told?"""
+        return self.Node is None and self.Allocatable is None
+
+    @property
+    def tasks(self) -> list[GoTask] | None:
+        """What stands on it."""
+        return None if self.bare else list((self.Tasks or {}).values())
+
+    @cached_property
+    def ledgers(self) -> Ledgers | None:
+        """What is free and taken.
+
+        :raises InvalidInput: more of something than a cluster has.
+        """
         idle, used = self.Idle, self.Used
         if idle is None and used is None:
             return None
@@ -148,45 +171,53 @@ class GoNode(msgspec.Struct, kw_only=True):
         )
 
 
-class GoJob(msgspec.Struct, kw_only=True):
+class GoJob(msgspec.Struct, dict=True, kw_only=True):
     """What is read of JobInfo; of a job's tasks, which stand there four times, only one set."""
 
     UID: str = ""
     Name: str = ""
     Namespace: str = ""
     Queue: str = ""
-    Priority: int = 0
-    MinAvailable: int = 0
+    priority: int = msgspec.field(default=0, name="Priority")
+    min_available: int = msgspec.field(default=0, name="MinAvailable")
     Tasks: dict[str, GoTask] | None = None
     TaskMinAvailable: dict[str, int] | None = None
     PodGroup: api.PodGroup | None = None
 
-    def told(self) -> ToldJob:
-        """The job that is told; its tasks are in its queue.
+    @cached_property
+    def group(self) -> api.PodGroup:
+        """Its pod group.
 
-        :raises InvalidInput: no name, or a value that breaks a rule.
+        :raises InvalidInput: no name.
         """
         group = self.PodGroup or api.PodGroup(
-            spec=api.PodGroupSpec(min_member=self.MinAvailable, min_task_member=self.TaskMinAvailable)
+            spec=api.PodGroupSpec(min_member=self.min_available, min_task_member=self.TaskMinAvailable)
         )
         namespace, name = (self.Namespace, self.Name) if self.Name else self.UID.partition("/")[::2]
-        tasks = tuple(
-            (task if task.Job else replace(task, Job=f"{namespace}/{name}")).told(self.Queue)
-            for task in (self.Tasks or {}).values()
-        )
-        group = named_group(group, namespace, name, self.Queue)
-        return ToldJob(group, self.Priority, self.MinAvailable, tasks, bare=self.PodGroup is None)
+        return named_group(group, namespace, name, self.Queue)
+
+    @cached_property
+    def tasks(self) -> list[GoTask]:
+        """Its tasks."""
+        tasks = (self.Tasks or {}).values()
+        return [task if task.Job else replace(task, Job=self.group.key) for task in tasks]
+
+    @property
+    def bare(self) -> bool:
+        """Are only names and numbers told?"""
+        return self.PodGroup is None
 
 
-class GoQueue(msgspec.Struct, kw_only=True):
+class GoQueue(msgspec.Struct, dict=True, kw_only=True):
     """What is read of QueueInfo."""
 
     Name: str
     Weight: int = 0
     Queue: api.QueueObject | None = None
 
-    def told(self) -> ToldQueue:
-        """The queue that is told, but for what it holds.
+    @cached_property
+    def queue(self) -> api.QueueObject:
+        """The queue.
 
         :raises InvalidInput: no name.
         """
@@ -194,7 +225,12 @@ class GoQueue(msgspec.Struct, kw_only=True):
         if queue.metadata.name != self.Name:
             queue = replace(queue, metadata=replace(queue.metadata, name=self.Name))
         checked(queue)
-        return ToldQueue(queue)
+        return queue
+
+    @property
+    def held(self) -> Ledger | None:
+        """What it holds is not told."""
+        return None
 
 
 class _Quotas(msgspec.Struct):
@@ -209,24 +245,17 @@ class GoSnapshot(msgspec.Struct, kw_only=True):
     Queues: dict[str, GoQueue] | None = None
     NamespaceInfo: dict[str, _Quotas] | None = None
 
-    def told(self) -> ToldSnapshot:
-        """The cluster that is told.
-
-        :raises InvalidInput: a value that breaks a rule.
-        """
-        quotas = (
+    def cluster(self) -> Cluster:
+        """The cluster that is told."""
+        quotas = [
             api.ResourceQuota(
                 metadata=api.Metadata(namespace=namespace, name=name), spec=api.QuotaStatus(hard=one.hard), status=one
             )
             for namespace, info in (self.NamespaceInfo or {}).items()
             for name, one in (info.QuotaStatus or {}).items()
-        )
-        return ToldSnapshot(
-            tuple(job.told() for job in (self.Jobs or {}).values()),
-            tuple(node.told() for node in (self.Nodes or {}).values()),
-            tuple(queue.told() for queue in (self.Queues or {}).values()),
-            tuple(quotas),
-        )
+        ]
+        jobs, nodes, queues = self.Jobs or {}, self.Nodes or {}, self.Queues or {}
+        return Cluster(list(jobs.values()), list(nodes.values()), list(queues.values()), quotas)
 
 
 class Volcano(VolcanoWriting):

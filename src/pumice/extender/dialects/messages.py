@@ -1,11 +1,14 @@
-"""What a question tells: API objects, and what the caller says beyond them (status, place, ledgers, sums)."""
+"""What a question tells: API objects, and what the caller says beyond them (status, place, ledgers, sums).
+
+Every dialect has structs of its own, as its JSON is; they show what they tell under the names that stand here, and
+nothing else stands between them and what plugins see.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
-import msgspec
 from msgspec.structs import replace
 
 from pumice.errors import InvalidInput
@@ -20,33 +23,7 @@ Ledger = Mapping[int, int]
 
 DEFAULT_NAMESPACE: Final = "default"
 STATUSES: Final = {status.title: status for status in TaskStatus}
-NO_RAW: Final = msgspec.Raw(b"null")
 _UNPLACED: Final = frozenset({TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED})
-
-
-class ToldTask(NamedTuple):
-    """A task of a question."""
-
-    pod: api.Pod
-    status: TaskStatus = TaskStatus.PENDING
-    node: str = ""
-    queue: str = ""
-    """Of its job, where the caller says so."""
-    bare: bool = False
-    """Only names, status and place are told."""
-    raw: msgspec.Raw = NO_RAW
-    """As it came, to be sent back."""
-
-    @property
-    def uid(self) -> str:
-        """Its UID, or ``namespace/name``."""
-        return self.pod.metadata.uid or self.pod.key
-
-    @property
-    def job(self) -> str:
-        """The UID of its job, or nothing."""
-        group = (self.pod.metadata.annotations or {}).get(GROUP_ANNOTATION, "")
-        return f"{self.pod.metadata.namespace}/{group}" if group else ""
 
 
 class Ledgers(NamedTuple):
@@ -58,58 +35,86 @@ class Ledgers(NamedTuple):
     pipelined: Ledger = {}
 
 
-class ToldNode(NamedTuple):
-    """A node of a question."""
+class TaskMessage(Protocol):
+    """A task of a question: its pod with what is said of the task beside it, its status, its node, its job's queue.
 
-    node: api.NodeObject
-    ledgers: Ledgers | None = None
-    """``None``: not told."""
-    tasks: tuple[ToldTask, ...] | None = None
-    """What stands on it; ``None``: not told."""
-    bare: bool = False
-    """Only its name is told."""
-    raw: msgspec.Raw = NO_RAW
-    """As it came, to be sent back."""
+    *bare*: only its names, status and node are told.
+    """
 
     @property
-    def name(self) -> str:
-        """Its name."""
-        return self.node.metadata.name
+    def pod(self) -> api.Pod: ...
+    @property
+    def status(self) -> TaskStatus: ...
+    @property
+    def node(self) -> str: ...
+    @property
+    def queue(self) -> str | None: ...
+    @property
+    def bare(self) -> bool: ...
 
 
-class ToldJob(NamedTuple):
-    """A job of a question, with its tasks."""
+class NodeMessage(Protocol):
+    """A node of a question; ledgers, and the tasks that stand on it, where they are told. *bare*: only its name is."""
 
-    group: api.PodGroup
-    priority: int = 0
-    min_available: int = 0
-    tasks: tuple[ToldTask, ...] = ()
-    bare: bool = False
-    """Only names and what stands above are told."""
-
-
-class ToldQueue(NamedTuple):
-    """A queue of a question."""
-
-    queue: api.QueueObject
-    allocated: Ledger | None = None
-    """What it holds; ``None``: not told."""
+    @property
+    def node(self) -> api.NodeObject: ...
+    @property
+    def ledgers(self) -> Ledgers | None: ...
+    @property
+    def tasks(self) -> Sequence[TaskMessage] | None: ...
+    @property
+    def bare(self) -> bool: ...
 
 
-class ToldSnapshot(NamedTuple):
-    """The cluster when a session opens."""
+class JobMessage(Protocol):
+    """A job of a question with its tasks. *bare*: its names, queue, priority and least number are told, and they."""
 
-    jobs: tuple[ToldJob, ...] = ()
-    nodes: tuple[ToldNode, ...] = ()
-    queues: tuple[ToldQueue, ...] = ()
-    others: tuple[api.AnyObject, ...] = ()
+    @property
+    def group(self) -> api.PodGroup: ...
+    @property
+    def priority(self) -> int: ...
+    @property
+    def min_available(self) -> int: ...
+    @property
+    def tasks(self) -> Sequence[TaskMessage]: ...
+    @property
+    def bare(self) -> bool: ...
 
 
-class ToldVictims(NamedTuple):
+class QueueMessage(Protocol):
+    """A queue of a question, and what it holds where that is told."""
+
+    @property
+    def queue(self) -> api.QueueObject: ...
+    @property
+    def held(self) -> Ledger | None: ...
+
+
+class Cluster(NamedTuple):
+    """What is told when a session opens."""
+
+    jobs: Sequence[JobMessage]
+    nodes: Sequence[NodeMessage]
+    queues: Sequence[QueueMessage]
+    others: Sequence[api.AnyObject] = ()
+
+
+class VictimMessages(NamedTuple):
     """Who would have to go from one node."""
 
-    tasks: tuple[ToldTask, ...]
+    tasks: Sequence[TaskMessage]
     violations: int = 0
+
+
+def uid_of(pod: api.Pod) -> str:
+    """The UID of a pod's task: its own, or ``namespace/name``."""
+    return pod.metadata.uid or pod.key
+
+
+def group_of(pod: api.Pod) -> str:
+    """The UID of the job of a pod's task, or nothing."""
+    group = (pod.metadata.annotations or {}).get(GROUP_ANNOTATION, "")
+    return f"{pod.metadata.namespace}/{group}" if group else ""
 
 
 def named_pod(namespace: str, name: str, uid: str, group: str = "") -> api.Pod:
