@@ -8,7 +8,7 @@ DEMO := examples/demo
 
 .DEFAULT_GOAL := help
 UV ?= uv
-.PHONY: help setup demo demo-cycle test browser test-web screenshots check format conformance test-oracle test-laws test-more kube test-kube test-kube-smoke test-kube-faults soak manifests lock bench bench-kube clean
+.PHONY: help setup demo demo-cycle test coverage browser test-web screenshots check format conformance test-oracle test-laws test-more kube test-kube test-kube-smoke test-kube-faults soak manifests lock bench bench-kube clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,10 @@ demo-cycle: $(STAMP)  ## Run one scheduling cycle over an example cluster: who g
 
 test: $(STAMP)  ## Run the tests
 	$(BIN)/pytest -n auto --dist worksteal -q
+
+coverage: $(STAMP)  ## Run the tests with their coverage; no package may fall below tests/coverage-floors
+	$(BIN)/pytest -n auto --dist worksteal -q --cov=pumice --cov-report=json:out/coverage.json
+	$(BIN)/python tools/coverage_floors.py out/coverage.json
 
 browser: $(STAMP)
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium; }
