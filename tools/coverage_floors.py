@@ -1,7 +1,7 @@
 """Is any package tested less than it was? The whole per cents of each top package may only rise.
 
-    python tools/coverage_floors.py out/coverage.json          compares with tests/coverage-floors
-    python tools/coverage_floors.py out/coverage.json --write  ... and writes what rose
+python tools/coverage_floors.py out/coverage.json          compares with tests/coverage-floors
+python tools/coverage_floors.py out/coverage.json --write  ... and writes what rose
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FLOORS = Path(__file__).parents[1] / "tests" / "coverage-floors"
 
 
 def per_package(report: Mapping[str, Any]) -> dict[str, int]:
-    """Covered lines in whole per cents by top package, from a JSON report of coverage; a module of the root counts as one."""
+    """Covered lines in whole per cents by top package, from a JSON report of coverage."""
     lines: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for name, file in report["files"].items():
         parts = Path(name).parts

@@ -166,6 +166,7 @@ def test_every_command_that_prints_a_result_takes_o_json(name: str) -> None:
     assert {"output", "json"} <= {parameter.name for parameter in COMMANDS[name].params}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_a_command_prints_json_and_nothing_else(printed: dict[str, Ran], name: str) -> None:
     ran = printed[name]
@@ -242,6 +243,7 @@ def server(*words: object, cwd: Path) -> Iterator[str]:
     assert running.returncode in (0, 130, -signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_an_extender_is_served_checked_recorded_and_replayed(tmp_path: Path) -> None:
     with server("extender", "serve", ROOT / "examples" / "plugins" / "tidy_gpus.py", cwd=tmp_path) as extender:
         with server("extender", "record", extender, "tape.jsonl", cwd=tmp_path) as between:

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 STEP = re.compile(
     r"^```python (?P<what>insert|new|test)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
@@ -16,6 +18,7 @@ STEP = re.compile(
 HEADINGS = ("A point", "A plugin", "An action", "A field of a queue", "A metric", "A lint rule")
 
 
+@pytest.mark.slow
 def test_the_recipes_work_on_a_copy(tmp_path: Path) -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text()
     copy = tmp_path / "copy"

@@ -87,7 +87,7 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 @pytest.mark.filterwarnings("ignore:::distributed")
 @pytest.mark.parametrize(
     "code",
-    [pytest.param(SNIPPETS[0], marks=pytest.mark.slow), *SNIPPETS[1:]],
+    [pytest.param(code, marks=pytest.mark.slow if n in (0, 2) else ()) for n, code in enumerate(SNIPPETS)],
     ids=["dask", "study", "plots", "parts"],
 )
 def test_the_python_of_the_page_runs(code: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -101,6 +101,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunRecord, Told, Path
     return record, read_history(home / "history"), home
 
 
+@pytest.mark.slow
 def test_a_history_played_again_starts_every_job_at_the_same_second(day: tuple[RunRecord, Told, Path]) -> None:
     record, told, home = day
     again = play(read(write(recorded(told), home / "again.csv.gz")))

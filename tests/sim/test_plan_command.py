@@ -49,6 +49,7 @@ def plan(*words: str, code: int = 0) -> Any:
     return result
 
 
+@pytest.mark.slow
 def test_the_answer_is_within_one_node_of_looking_everywhere(home: Path) -> None:
     scenario = read_scenario(home / "day.yaml", catalogue_of(default_registry()))
     player = VariantPlayer(StudyWorld(scenario), "default", range(1, 4))
@@ -117,6 +118,7 @@ def agrees(tmp_path: Path, jobs: int, seeds: int) -> None:
     assert abs(waits.mean - found.estimate) <= half
 
 
+@pytest.mark.slow
 def test_four_servers_wait_as_erlang_says(tmp_path: Path) -> None:
     agrees(tmp_path, 150, 6)
 

@@ -115,7 +115,7 @@ def test_an_executor_that_is_ended_ends_what_runs_and_leaves_no_process() -> Non
     assert all(future.done() for future in futures)
 
 
-@pytest.fixture(params=["here", "threads", "processes", "dask"])
+@pytest.fixture(params=["here", "threads", "processes", pytest.param("dask", marks=pytest.mark.slow)])
 def executor(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
     match request.param:
         case "here":
@@ -406,6 +406,7 @@ def test_a_study_that_is_ended_keeps_what_is_done_and_leaves_no_process(
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_loses_one_run_of_the_study(scenario: Path, tmp_path: Path) -> None:
     process = started(scenario, tmp_path, seeds="1..12")
     try:

@@ -52,6 +52,7 @@ def test_what_is_recommended_is_a_conf_with_its_difference_and_a_page(home: Path
     assert again.exit_code == 0, again.stderr
 
 
+@pytest.mark.slow
 def test_a_tuning_goes_on_where_it_stopped_and_gives_the_same(home: Path) -> None:
     whole = json.loads(tune(*OVER, "--study", "runs.jsonl", "-o", "json").stdout)
     lines = (home / "runs.jsonl").read_bytes().splitlines(keepends=True)

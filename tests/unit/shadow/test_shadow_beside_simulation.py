@@ -44,7 +44,7 @@ def play(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-d
     return run
 
 
-@pytest.mark.parametrize("conf", ["plain", "fair", "closed", "evicting"])
+@pytest.mark.parametrize("conf", ["plain", pytest.param("fair", marks=pytest.mark.slow), "closed", "evicting"])
 def test_the_conf_that_runs_agrees_with_itself_in_everything(play, conf: str) -> None:  # type: ignore[no-untyped-def]
     report = play(conf, conf)
     assert report.total.jobs["same"] > 100
@@ -70,6 +70,7 @@ def test_who_would_start_sooner_and_who_would_go_for_it(play) -> None:  # type: 
     assert all(e.beneficiary.startswith("default/urgent-") for e in report.days[0].evictions)
 
 
+@pytest.mark.slow
 def test_who_would_wait_and_why(play) -> None:  # type: ignore[no-untyped-def]
     report = play("plain", "fair")
     later = report.days[0].later

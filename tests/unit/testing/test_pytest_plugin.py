@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROJECT = """
 from pumice import Plugin
 
@@ -43,6 +45,7 @@ def test_broken(scenario):
 """
 
 
+@pytest.mark.slow
 def test_a_users_project_has_the_fixture_and_hears_of_broken_laws_and_of_plugins_that_failed(tmp_path: Path) -> None:
     (tmp_path / "test_policy.py").write_text(PROJECT)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]

@@ -33,6 +33,7 @@ def pool() -> Floats:
     return np.array([waits(rng) for _ in range(2000)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", [0, 1], ids=["mean wait", "95th percentile"])
 def test_of_comparisons_without_a_difference_about_one_in_twenty_is_called_different(pool: Floats, figure: int) -> None:
     """Four hundred comparisons of thirty pairs, the second arm on other seeds: only chance differs."""

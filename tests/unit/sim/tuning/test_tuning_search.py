@@ -104,6 +104,7 @@ def by_chance(salt: int, one: Any, on: Any) -> tuple[float, float]:
     return 600 * noise(one, on, salt, 0.3), 600.0
 
 
+@pytest.mark.slow
 def test_where_only_chance_differs_nothing_is_recommended() -> None:
     """Forty spaces that do nothing: every value gives other runs, and none is better."""
     silent = sum(not tuned(partial(by_chance, salt), seed=salt).recommended for salt in range(40))
