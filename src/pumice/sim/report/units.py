@@ -115,13 +115,16 @@ def _step(change: Change, unit: Unit, amounts: bool) -> str:
 
 
 def signed(value: float, unit: Unit) -> str:
-    """Return a difference with its sign: ``+3 min``, ``−2.9 points``."""
-    sign = "+" if value > 0 else "−" if value < 0 else "±"
+    """Return a difference with its sign: ``+3 min``, ``−2.9 points``; ``±`` before what rounds to nothing."""
     size = abs(value)
-    return sign + (f"{100 * size:.1f} points" if unit == "share" else amount(size, unit))
+    return _with_sign(value, f"{100 * size:.1f} points" if unit == "share" else amount(size, unit))
 
 
 def signed_percent(part: float) -> str:
-    """Return a relative difference with its sign: ``−40.2 %``."""
-    sign = "+" if part > 0 else "−" if part < 0 else "±"
-    return f"{sign}{100 * abs(part):.{0 if abs(part) >= 2 else 1}f} %"
+    """Return a relative difference with its sign: ``−40.2 %``; ``±0.0 %`` for what rounds to nothing."""
+    return _with_sign(part, f"{100 * abs(part):.{0 if abs(part) >= 2 else 1}f} %")
+
+
+def _with_sign(value: float, said: str) -> str:
+    nothing = not any(digit in said for digit in "123456789")
+    return ("±" if nothing else "+" if value > 0 else "−") + said

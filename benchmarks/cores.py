@@ -1,0 +1,68 @@
+"""What does a study lose by being played on several processes?
+
+    python benchmarks/cores.py [--scenario examples/scenarios/three-teams.yaml] [--seeds 8] [--processes 2] [--rounds 3]
+
+The same runs are played in one process and on several, by turns. Two figures come of it:
+
+- *efficiency*: the time of one process, divided by the number of processes times their time. It needs a machine with so
+  many idle cores. The last run always leaves somebody waiting, so a study of few runs has less of it.
+- *CPU*: what one process uses, divided by what parent and workers use together. It holds on a busy machine too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+from pumice.scheduler.assembly import catalogue_of
+from pumice.sim.scenario import plugin_directory, read_scenario
+from pumice.sim.study.playing import StudyWorld, registry_of
+from pumice.sim.study.running import run_all
+from pumice.sim.study.workers import LocalExecutor
+
+ROOT = Path(__file__).parents[1]
+
+
+def main() -> None:
+    """Print both figures of each round."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenario", type=Path, default=ROOT / "examples" / "scenarios" / "three-teams.yaml")
+    for name, number in (("seeds", 8), ("processes", 2), ("rounds", 3)):
+        parser.add_argument(f"--{name}", type=int, default=number)
+    options = parser.parse_args()
+    plugins = plugin_directory(options.scenario)
+    plugins = plugins.resolve() if plugins else None
+    world = StudyWorld(read_scenario(options.scenario, catalogue_of(registry_of(plugins))), plugins)
+    seeds = range(1, options.seeds + 1)
+    runs = len(world.scenario.configurations) * options.seeds
+    run_all(world, [1])  # what is loaded at first use
+    print(f"{runs} runs of {world.scenario.name}; load of the machine {os.getloadavg()[0]:.1f}")
+    for number in range(1, options.rounds + 1):
+        alone = _measured(world, seeds, 1)
+        shared = _measured(world, seeds, options.processes)
+        efficiency = alone[0] / (options.processes * shared[0])
+        used = alone[1] / (shared[1] + shared[2])
+        print(
+            f"round {number}: one process {alone[0]:.1f} s ({alone[1]:.1f} s of CPU); "
+            f"{options.processes} processes {shared[0]:.1f} s "
+            f"(parent {shared[1]:.2f}, workers {shared[2]:.1f} s of CPU); efficiency {100 * efficiency:.0f} %, CPU {100 * used:.0f} %"
+        )
+
+
+def _measured(world: StudyWorld, seeds: range, processes: int) -> tuple[float, float, float]:
+    """Seconds that passed, of CPU here, of CPU in workers."""
+    began, before = time.perf_counter(), os.times()
+    executor = LocalExecutor(processes) if processes > 1 else None
+    run_all(world, seeds, executor=executor)
+    if executor is not None:
+        executor.shutdown()
+    after = os.times()
+    here = after.user + after.system - before.user - before.system
+    workers = after.children_user + after.children_system - before.children_user - before.children_system
+    return time.perf_counter() - began, here, workers
+
+
+if __name__ == "__main__":
+    main()
