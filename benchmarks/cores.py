@@ -47,7 +47,8 @@ def main() -> None:
         print(
             f"round {number}: one process {alone[0]:.1f} s ({alone[1]:.1f} s of CPU); "
             f"{options.processes} processes {shared[0]:.1f} s "
-            f"(parent {shared[1]:.2f}, workers {shared[2]:.1f} s of CPU); efficiency {100 * efficiency:.0f} %, CPU {100 * used:.0f} %"
+            f"(parent {shared[1]:.2f}, workers {shared[2]:.1f} s of CPU); "
+            f"efficiency {100 * efficiency:.0f} %, CPU {100 * used:.0f} %"
         )
 
 

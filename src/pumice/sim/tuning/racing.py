@@ -48,10 +48,14 @@ class Race:
     """Runs of candidates, without those of the base."""
 
     def best(self, most: int, occasions: int) -> list[TriedConf]:
-        """Return those that saw all occasions, gained, and let no queue lose; the best first."""
+        """Return those that saw all occasions, gained, and let no queue lose; the best first.
+
+        Of several that did the same everywhere, one: values without an effect must not crowd out others.
+        """
         whole = [one for one in self.tried.values() if one.occasions == occasions]
         good = [one for one in whole if one.score.feasible and one.score.steps[0] < 0]
-        return ranked(good)[:most]
+        distinct = {one.score.by_occasion: one for one in reversed(ranked(good))}
+        return ranked(list(distinct.values()))[:most]
 
 
 def ranked(tried: Sequence[TriedConf]) -> list[TriedConf]:

@@ -224,6 +224,13 @@ def test_values_without_effect_are_left_out_of_the_winner() -> None:
     assert dict(found.winner.point)["w"] > 5
 
 
+def test_finalists_do_not_all_do_the_same() -> None:
+    """Of two knobs one does nothing: the choice is between values of the other."""
+    found = tuned(lambda one, on: (6000 - 100.0 * dict(one.point).get("w", 1) + on.number, 600.0), runs=200)
+    weights = [dict(one.tried.candidate.point)["w"] for one in found.finalists]
+    assert len(weights) > 1 and len(set(weights)) == len(weights)
+
+
 def test_a_split_keeps_the_order_and_enough_for_a_verdict() -> None:
     split = by_seed(range(1, 41))
     assert [len(part) for part in (split.search, split.choose, split.held_out)] == [14, 6, 20]
