@@ -3,7 +3,8 @@
     python benchmarks/null_tuning.py [--times 40] [--runs 24]
 
 What is searched is the seed of the plugin `random`: every value gives other runs, and none is better. Each tuning has
-days and a search of its own. One in forty may be fooled by chance on the days held out; at least 36 of 40 should be silent.
+days and a search of its own. One in forty may be fooled by chance on the days held out; at least 36 of 40 should be
+silent.
 """
 
 from __future__ import annotations
