@@ -13,7 +13,7 @@ from pathlib import Path
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.planning import Variant, VariantPlayer, size
 from pumice.sim.results.gates import parse_gate
-from pumice.sim.results.pairs import typical
+from pumice.sim.results.pairs import Scale, typical
 from pumice.sim.scenario import plugin_directory, read_scenario
 from pumice.sim.study.playing import StudyWorld, registry_of
 from pumice.sim.study.workers import LocalExecutor
@@ -40,7 +40,7 @@ def main() -> None:
     summaries = {count: [done.summary for done in player(Variant(GROUP, count)).values()] for count in counts}
     for text in GOALS:
         goal = parse_gate(text)
-        scale = "ratio" if goal.metric.as_ratio else "difference"
+        scale: Scale = "ratio" if goal.metric.as_ratio else "difference"
         figures = {}
         for count, runs in summaries.items():
             values = [value for run in runs if (value := goal.metric.of(run)) is not None]

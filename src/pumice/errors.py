@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 _SHOWN: Final = 80
 
@@ -19,6 +19,16 @@ class PumiceError(Exception):
 
     retryable = False
     """May the same call succeed later, with nothing changed by a human?"""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it is, and not made anew from its message: what happens in another process arrives here unchanged."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[PumiceError], args: tuple[Any, ...], fields: dict[str, Any]) -> PumiceError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 class InvalidInput(PumiceError):

@@ -140,6 +140,7 @@ def test_four_servers_wait_as_erlang_says_over_many_jobs(tmp_path: Path) -> None
         (("--load", "0"), "above 0"),
         (("--fail", "n"), "must be N@GROUP"),
         (("--fail", "2@m"), "no nodes of that name"),
+        (("--fail", "99@n"), "so 99 cannot fail"),
         (("--load", "2", "--at", "1h"), "is about --fail"),
     ],
 )

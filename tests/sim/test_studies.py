@@ -283,6 +283,12 @@ def test_options_that_make_no_sense_are_wrong_usage(
     assert (code, out) == (2, "")
 
 
+def test_a_value_that_a_plugin_refuses_is_told_before_anything_is_played(scenario: Path) -> None:
+    code, out, err = run("sweep", scenario, "--conf", "default", "--vary", "nodeorder.leastrequested.weight=1,soon")
+    assert (code, out) == (2, "")
+    assert "must be a whole number, got 'soon'" in " ".join(err.split())
+
+
 def test_many_seeds_are_told_pair_by_pair_recorded_and_reported(scenario: Path, eight: Study, tmp_path: Path) -> None:
     record, page = tmp_path / "runs.jsonl", tmp_path / "r.html"
     code, out, err = run("simulate", scenario, "--seeds", "1..8", "--jobs", 2, "--record", record, "--report", page)

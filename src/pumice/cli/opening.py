@@ -13,7 +13,7 @@ from pumice.config import Catalogue, SchedulerConf, load
 from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
-from pumice.scheduler.assembly import catalogue_of
+from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.sim.scenario import BUILT_IN, SimScenario, load_conf_file, plugin_directory, read_scenario
 from pumice.sim.study.playing import StudyWorld
 
@@ -33,7 +33,12 @@ class OpenedScenario:
         return catalogue_of(self.registry)
 
     def world(self, confs: dict[str, SchedulerConf]) -> StudyWorld:
-        """The scenario under these configurations, ready for a study."""
+        """The scenario under these configurations, ready for a study.
+
+        :raises ConfigError: a plugin refuses its arguments; better now than in every run.
+        """
+        for conf in confs.values():
+            assemble(conf, self.registry)
         return StudyWorld(self.scenario.under(confs), self.plugins)
 
 

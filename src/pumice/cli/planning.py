@@ -91,9 +91,13 @@ class PlanOptions:
         if found is None or int(found[1]) < 1:
             raise typer.BadParameter(f"must be N@GROUP, such as 4@a100, got {self.fail!r}", param_hint="--fail")
         try:
-            nodes_of(scenario, found[2])
+            there = len(nodes_of(scenario, found[2]))
         except InvalidInput as exc:
             raise typer.BadParameter(str(exc), param_hint="--fail") from exc
+        if int(found[1]) > there and self.vary != found[2]:
+            raise typer.BadParameter(
+                f"group {found[2]!r} has {there} nodes, so {found[1]} cannot fail", param_hint="--fail"
+            )
         at = amid(with_load(scenario, self.load) if self.load != 1 else scenario) if self.at is None else 0.0
         at = _seconds(self.at, "--at", at)
         return Variant(
@@ -177,11 +181,11 @@ def _say_goal(goal: Gate, comparison: Any) -> None:
     """Say whether the goal is met under the change, and fail if it surely is not."""
     ruling = judge_seeds(goal, comparison)
     if ruling.broken is True:
-        render.line(f"{goal.text}: met. {ruling.why}")
+        render.line(f"{goal.text}: met. {effects.ruling(ruling)}")
     elif ruling.broken is None or not ruling.sound:
-        render.warning(f"{goal.text}: cannot tell. {ruling.why}")
+        render.warning(f"{goal.text}: cannot tell. {effects.ruling(ruling)}")
     else:
-        render.error(f"{goal.text}: not met. {ruling.why}")
+        render.error(f"{goal.text}: not met. {effects.ruling(ruling)}")
         raise typer.Exit(1)
 
 

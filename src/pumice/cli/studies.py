@@ -14,8 +14,7 @@ import typer
 from pumice.cli import render
 from pumice.cli.progress import study_bar
 from pumice.errors import InvalidInput
-from pumice.sim.report import html_seeds, render_seeds, units
-from pumice.sim.report.effects import seeds as seeds_in_words
+from pumice.sim.report import effects, html_seeds, render_seeds, units
 from pumice.sim.results import SeedComparison, Summary, compare_seeds
 from pumice.sim.results.gates import Gate, Ruling, judge_seeds, parse_gate
 from pumice.sim.scenario import SimScenario
@@ -110,7 +109,7 @@ def say_warnings(scenario: SimScenario) -> None:
 
 def say_gate(ruling: Ruling) -> bool:
     """Say what became of a rule; whether the command fails by it."""
-    text = f"--fail-if {ruling.gate.text!r}: {ruling.why}"
+    text = f"--fail-if {ruling.gate.text!r}: {effects.ruling(ruling)}"
     if ruling.broken:
         render.error(text)
     elif not ruling.sound:
@@ -167,7 +166,7 @@ def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: b
     if files.report is not None:
         render.note(f"The report is in {files.report}")
     if runs.interrupted:
-        render.error(f"interrupted; {seeds_in_words(comparison.seeds)} went to the end under all configurations")
+        render.error(f"interrupted; {effects.seeds(comparison.seeds)} went to the end under all configurations")
     if sure is not None and not sure(runs.summaries()):
         render.warning(f"--until-sure: still not sure after {len(comparison.seeds)} seeds")
     failed = [say_gate(judge_seeds(gate, comparison)) for gate in gates]
@@ -184,7 +183,7 @@ def show_seeds(title: str, comparison: SeedComparison, first: Mapping[int, Summa
     runs = (
         f"{jobs} jobs in {len(comparison.seeds)} run{'' if len(comparison.seeds) == 1 else 's'} of each configuration"
     )
-    render.heading(title, f"{units.number(one.nodes)} nodes, {gpus}{runs} ({seeds_in_words(comparison.seeds)})")
+    render.heading(title, f"{units.number(one.nodes)} nodes, {gpus}{runs} ({effects.seeds(comparison.seeds)})")
     render.show(render_seeds(comparison))
 
 

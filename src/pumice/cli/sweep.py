@@ -20,7 +20,7 @@ from pumice.cli.play_options import (
     StartConfOption,
     UntilSureOption,
 )
-from pumice.errors import InvalidInput
+from pumice.errors import ConfigError, InvalidInput
 
 MOST_CONFS = 200
 
@@ -60,6 +60,10 @@ def sweep(
         raise typer.BadParameter(str(exc), param_hint="--vary") from exc
     if len(confs) > MOST_CONFS:
         raise typer.BadParameter(f"gives {len(confs):,} configurations, at most {MOST_CONFS}", param_hint="--vary")
+    try:
+        world = opened.world(confs)
+    except ConfigError as exc:
+        raise typer.BadParameter(str(exc), param_hint="--vary") from exc
     wanted = StudyOptions(None, seeds, until_sure, jobs, tuple(fail_if or ()))
     with terminable():
-        play_study(opened.world(confs), Files(report, record), wanted, as_json(output, json))
+        play_study(world, Files(report, record), wanted, as_json(output, json))

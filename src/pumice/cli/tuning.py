@@ -17,10 +17,10 @@ from pumice.cli.release import number
 from pumice.cli.studies import Files, executor_of, say_warnings
 from pumice.config import SchedulerConf
 from pumice.config.durations import SECOND, parse_duration
-from pumice.errors import InvalidInput
+from pumice.errors import ConfigError, InvalidInput
 from pumice.framework.registry import Registry
 from pumice.model.api import QueueObject
-from pumice.scheduler.assembly import catalogue_of
+from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.sim.report import render_seeds
 from pumice.sim.report.tuned import html_tuning
 from pumice.sim.results.metrics import metric
@@ -152,7 +152,10 @@ def _knobs(over: tuple[str, ...], base: SchedulerConf, queues: dict[str, int], r
         twice = next((k.name for at, k in enumerate(knobs) if k.name in {o.name for o in knobs[:at]}), None)
         if twice is not None:
             raise InvalidInput(f"{twice} is there twice")
-    except InvalidInput as exc:
+        for knob in knobs:
+            for value in knob.ends():
+                assemble(made_of(base, knobs, {knob.name: value}, queues, catalogue_of(registry)).conf, registry)
+    except (InvalidInput, ConfigError) as exc:
         raise typer.BadParameter(str(exc), param_hint="--over") from exc
     return knobs
 

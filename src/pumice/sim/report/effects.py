@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from pumice.sim.report import units
+from pumice.sim.results.gates import Gate, Ruling
 from pumice.sim.results.metrics import Unit
 from pumice.sim.results.pairs import FEWEST, Effect, Interval
 from pumice.sim.results.seeds import Driver, SeedComparison, SeedRow
@@ -53,6 +55,28 @@ def verdict(effect: Effect) -> str:
 def won(effect: Effect) -> str:
     """Return on how many seeds it was better: ``5 of 7``."""
     return f"{effect.better} of {effect.pairs}"
+
+
+def ruling(found: Ruling) -> str:
+    """Return what a rule for CI was judged by: ``mine: +12.0 … +31.5 %``, ``mine: ≥ 5 h 1 min``."""
+    who = f"{found.run}: " if found.run else ""
+    if found.why:
+        return who + found.why
+    low, high = found.limits
+    if math.isinf(low) and math.isinf(high):
+        return f"{who}there are too few seeds for an interval, at least {FEWEST} are needed"
+    first, last = _of_kind(found.gate, low), _of_kind(found.gate, high)
+    return f"{who}{units.AT_LEAST if found.at_least else ''}{first if low == high else _between(first, last)}"
+
+
+def _of_kind(gate: Gate, value: float) -> str:
+    match gate.kind:
+        case "relative":
+            return units.signed_percent(value)
+        case "difference":
+            return units.signed(value, gate.metric.unit)
+        case "value":
+            return units.amount(value, gate.metric.unit)
 
 
 def says_something(row: SeedRow) -> bool:

@@ -90,7 +90,13 @@ class Ruling:
 
     gate: Gate
     broken: bool | None
-    why: str
+    run: str
+    """The one that decides it."""
+    why: str = ""
+    """What stands in the way of a judgement; nothing where there are figures."""
+    limits: tuple[float, float] = (math.nan, math.nan)
+    """Where the figure lies, or its change as the rule wants it: in its unit, or as a part."""
+    at_least: bool = False
     sound: bool = True
     """False where the figures do not allow a judgement at all: that is as bad as a broken rule."""
 
@@ -103,16 +109,16 @@ def judge(gate: Gate, comparison: Comparison) -> Ruling:
         if at == 0 and len(comparison.runs) > 1:
             continue
         if row is None or (value := row.values[at]) is None:
-            rulings.append(Ruling(gate, None, f"{run} has no such figure", sound=False))
+            rulings.append(Ruling(gate, None, run, "has no such figure", sound=False))
         elif gate.kind == "value":
             rulings.append(_value(gate, run, value, value, row.at_least[at]))
         else:
             change = row.changes[at]
             step = None if change is None else change.relative if gate.kind == "relative" else change.absolute
             if change is None or step is None:
-                rulings.append(Ruling(gate, None, f"{run}: there is nothing to compare it with", sound=False))
+                rulings.append(Ruling(gate, None, run, "there is nothing to compare it with", sound=False))
             elif not change.comparable:
-                rulings.append(Ruling(gate, None, f"{run}: not comparable, for jobs were not finished", sound=False))
+                rulings.append(Ruling(gate, None, run, "not comparable, for jobs were not finished", sound=False))
             else:
                 rulings.append(_step(gate, run, step, step))
     return worst(gate, rulings)
@@ -126,15 +132,15 @@ def judge_seeds(gate: Gate, comparison: SeedComparison) -> Ruling:
         if at == 0 and len(comparison.configurations) > 1:
             continue
         if row is None or (value := row.values[at]) is None:
-            rulings.append(Ruling(gate, None, f"{name} has no such figure", sound=False))
+            rulings.append(Ruling(gate, None, name, "has no such figure", sound=False))
         elif gate.kind == "value":
             rulings.append(_value(gate, name, *_ends(value), row.at_least[at]))
         else:
             effect = row.effects[at]
             if effect is None or (gate.kind == "relative" and effect.scale == "difference" and not row.values[0]):
-                rulings.append(Ruling(gate, None, f"{name}: there is nothing to compare it with", sound=False))
+                rulings.append(Ruling(gate, None, name, "there is nothing to compare it with", sound=False))
             elif effect.verdict == "not comparable":
-                rulings.append(Ruling(gate, None, f"{name}: not comparable, for jobs were not finished", sound=False))
+                rulings.append(Ruling(gate, None, name, "not comparable, for jobs were not finished", sound=False))
             else:
                 rulings.append(_step(gate, name, *_in_kind(gate, row, at, *_ends(effect.change))))
     return worst(gate, rulings)
@@ -158,24 +164,14 @@ def _ends(found: Interval) -> tuple[float, float]:
 
 def _value(gate: Gate, run: str, low: float, high: float, at_least: bool) -> Ruling:
     broken = gate.holds(low, math.inf if at_least else high)
-    return Ruling(
-        gate, broken, f"{run}: {_words(low, high)}{' or more' if at_least else ''}", sound=not at_least or bool(broken)
-    )
+    return Ruling(gate, broken, run, limits=(low, high), at_least=at_least, sound=not at_least or bool(broken))
 
 
 def _step(gate: Gate, run: str, low: float, high: float) -> Ruling:
-    scale = 100 if gate.kind == "relative" else 1
-    unit = " %" if gate.kind == "relative" else ""
-    return Ruling(gate, gate.holds(low, high), f"{run}: {_words(scale * low, scale * high, '+')}{unit}")
-
-
-def _words(low: float, high: float, sign: str = "") -> str:
-    if low == high:
-        return f"{low:{sign}.4g}"
-    return f"{low:{sign}.4g} to {high:{sign}.4g}"
+    return Ruling(gate, gate.holds(low, high), run, limits=(low, high))
 
 
 def worst(gate: Gate, rulings: Sequence[Ruling]) -> Ruling:
     """Return the ruling that counts: broken before not to be judged before cannot tell before kept."""
     order = sorted(rulings, key=lambda ruling: (ruling.broken is not True, ruling.sound, ruling.broken is not None))
-    return order[0] if order else Ruling(gate, None, "there is nothing to compare", sound=False)
+    return order[0] if order else Ruling(gate, None, "", "there is nothing to compare", sound=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Final, Protocol
@@ -91,14 +91,14 @@ class Evaluations:
                 self._note(key, play_candidate(self._worlds[occasion.part], candidate, occasion))
         else:
             asked = {
-                key: self._executor.submit(play_candidate, self._bytes(occasion.part), candidate, occasion)
+                self._executor.submit(play_candidate, self._bytes(occasion.part), candidate, occasion): key
                 for key, (candidate, occasion) in missing.items()
             }
             try:
-                for key, future in asked.items():
-                    self._note(key, future.result())
+                for future in as_completed(asked):  # what is done is kept, whatever becomes of the others
+                    self._note(asked[future], future.result())
             finally:
-                for future in asked.values():
+                for future in asked:
                     future.cancel()
         return {key: self.known[key] for key in wanted}
 

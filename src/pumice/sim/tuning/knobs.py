@@ -46,6 +46,12 @@ class Knob:
     tier: int | None = None
     """Where a plugin comes in, counted from 1; the last one if nothing is said."""
 
+    def ends(self) -> tuple[Any, ...]:
+        """Return the values at which it would be seen that the conf refuses some."""
+        if self.choices:
+            return self.choices
+        return (int(self.low), int(self.high)) if self.whole else (self.low, self.high)
+
     def in_words(self) -> str:
         """Return the values that it takes: ``0..10``, ``on, off``."""
         if self.choices:

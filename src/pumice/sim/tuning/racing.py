@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pumice.errors import InvalidInput, MissingExtra
+from pumice.errors import ConfigError, InvalidInput, MissingExtra
 from pumice.sim.results.summary import Summary
 from pumice.sim.tuning.evaluations import Evaluate
 from pumice.sim.tuning.knobs import Candidate, Knob, Point
@@ -146,7 +146,7 @@ def _made(make: Callable[[Point], Candidate], point: Point) -> Candidate | None:
     """The candidate of a point; None where the conf refuses the values."""
     try:
         return make(point)
-    except InvalidInput:
+    except (InvalidInput, ConfigError):
         return None
 
 

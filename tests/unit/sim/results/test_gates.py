@@ -6,6 +6,7 @@ import pytest
 from test_seeds import study, summary
 
 from pumice.errors import InvalidInput
+from pumice.sim.report import effects
 from pumice.sim.results import JobRecord, RunRecord, compare, compare_seeds
 from pumice.sim.results.gates import judge, judge_seeds, parse_gate
 
@@ -70,7 +71,21 @@ def test_single_runs_are_judged_by_their_figures(
     rule: str, before: float, after: float | None, broken: bool | None, sound: bool
 ) -> None:
     ruling = judge(parse_gate(rule), compare(runs(before, after)))
-    assert (ruling.broken, ruling.sound) == (broken, sound), ruling.why
+    assert (ruling.broken, ruling.sound) == (broken, sound), ruling
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("wait.mean > 15m", "second: ≥ 16 min 40 s"),
+        ("wait.mean > +5m", "second: +15 min"),
+        ("wait.mean > +5%", "second: +900 %"),
+        ("unfinished > 0", "second: 1"),
+        ("fragmentation > 5%", "second: has no such figure"),
+    ],
+)
+def test_what_a_rule_was_judged_by_is_told_in_the_units_of_the_figure(rule: str, said: str) -> None:
+    assert effects.ruling(judge(parse_gate(rule), compare(runs(100, None)))) == said
 
 
 def test_seeds_are_judged_by_the_whole_interval() -> None:
