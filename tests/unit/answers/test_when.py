@@ -134,6 +134,17 @@ def test_a_range_holds_in_eight_of_ten_whatever_the_bias_of_the_predictions() ->
     assert [h / (1500 - ENOUGH) for h in held] == pytest.approx([0.06, 0.5, 0.91], abs=0.03)
 
 
+def test_predictions_that_are_not_biased_are_not_moved() -> None:
+    known = Calibration()
+    for n in range(200):
+        known.predicted(str(n), 0.0, 1000.0)
+        known.started(str(n), 1000.0 + 5 * (n - 80))
+    found = known.range_of(1000.0, 5000.0)
+    assert found is not None
+    assert found.likely == pytest.approx(1000.0)
+    assert found.low < found.likely < found.high
+
+
 def test_jobs_that_still_wait_make_the_range_wider() -> None:
     known = Calibration()
     for n in range(100):

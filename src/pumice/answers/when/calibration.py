@@ -16,9 +16,11 @@ SLACK = 300.0
 """Seconds that are added on both sides before they are compared: being wrong by a minute is not being wrong."""
 LOW, HIGH = 0.1, 0.9
 """What the ends of a range promise: it is earlier in one of ten, later in one of ten."""
-TAKEN = (0.06, 0.5, 0.91)
+ENDS = (0.06, 0.91)
 """The parts of past errors that are taken for it. Errors come in bursts, as all jobs of a bad hour share them; so the
 next ones spread further than those that were seen."""
+BIASED = (0.25, 0.75)
+"""If no error lies between these parts of them, predictions are biased, and the middle is corrected by the median."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,14 @@ class Calibration:
         seen = [(error, False) for error in self._errors]
         seen += [(_error(now - at, said), True) for at, said in self._open.values() if now > at]
         found = lifetimes(seen)
-        low, middle, high = (at if (at := found.at(part)) is not None else found.last for part in TAKEN)
-        return low, middle, high
+
+        def at(part: float) -> float:
+            error = found.at(part)
+            return error if error is not None else found.last
+
+        (low, high), (early, late) = map(at, ENDS), map(at, BIASED)
+        middle = 0.0 if early <= 0.0 <= late else at(0.5)
+        return low, min(max(middle, low), high), high
 
 
 def applied(seconds: float, errors: tuple[float, float, float], outcomes: int) -> StartRange:
