@@ -25,12 +25,14 @@ from pumice.answers.when.calibration import HIGH, LOW, Calibration, StartRange
 from pumice.answers.when.forward import Holder, Scene, Waiter
 from pumice.answers.when.learned import Learned
 from pumice.answers.when.past import Past, PastJob, StartForecast, size_of
+from pumice.answers.when.room import PodShape
 from pumice.answers.when.run_times import Kind, Outlook, RunTimes
 from pumice.sim.draws import uniform_of
 from pumice.sim.traces import read
 
 WINDOW = (2_294_959.0, 7_565_359.0)
 GPUS = 560
+ALL = "all of them"
 
 
 class Job(NamedTuple):
@@ -98,9 +100,9 @@ def walked(jobs: Sequence[Job], past: Past, until: float = math.inf) -> None:
         if what == 0:
             past.ended(job.name)
         elif what == 1:
-            past.came(PastJob(job.name, kind(job), (job.gpus,), at))
+            past.came(PastJob(job.name, kind(job), ((1, PodShape((job.gpus,))),), at))
         else:
-            past.began(job.name)
+            past.began(job.name, [(ALL, (job.gpus,))])
 
 
 class Known(RunTimes):
@@ -143,7 +145,7 @@ def predicted(jobs: Sequence[Job], wants: Callable[[str], bool], first: float) -
         if job.submitted >= first and waited > 60 and said.range is not None and corrected is not None:
             told.append(Outcome(said.said, said.range, rate, corrected, waited))
 
-    walked(jobs, Past(lambda job: wants(job.job), tell, room=(GPUS,)))
+    walked(jobs, Past(lambda job: wants(job.job), tell, room={ALL: (GPUS,)}))
     return told
 
 
@@ -156,7 +158,7 @@ def ceiling(jobs: Sequence[Job], wants: Callable[[str], bool], first: float) -> 
         if job.submitted >= first and job.started - said.now > 60:
             told.append((said.said, job.started - said.now))
 
-    walked(jobs, Past(lambda job: wants(job.job), tell, room=(GPUS,), times=Known(jobs)))
+    walked(jobs, Past(lambda job: wants(job.job), tell, room={ALL: (GPUS,)}, times=Known(jobs)))
     return told
 
 
@@ -216,13 +218,18 @@ def speed() -> None:
     for n in range(4000):
         run = learned.past.times.began(kinds[n % 4], float(n), 0.0)
         learned.past.times.ended(run, 60 + 20_000 * uniform_of(1, "speed", str(n)) ** 3)
-    holders = [Holder(kinds[n % 4], (0, 0, 1000 * kinds[n % 4].size), -100.0 * n, submitted=n) for n in range(500)]
+    nodes = {str(n): (10**6, 10**6, 0) for n in range(250)}
+    holders = [
+        Holder(kinds[n % 4], [(str(n // 2), (0, 0, 1000 * kinds[n % 4].size))], -100.0 * n, submitted=n)
+        for n in range(500)
+    ]
     for name, odd in (("of four sizes", 0), ("each of another size", 1)):
         waiters = [
-            Waiter(str(n), kinds[n % 4], (0, odd * n, 1000 * kinds[n % 4].size), submitted=n) for n in range(1000)
+            Waiter(str(n), kinds[n % 4], ((1, PodShape((1000, 1 + odd * n, 1000 * kinds[n % 4].size))),), submitted=n)
+            for n in range(1000)
         ]
         begun = time.process_time()
-        found = when_all(Scene(0.0, (0, 10**6, 0), holders, waiters), learned)
+        found = when_all(Scene(0.0, nodes, holders, waiters), learned)
         took = time.process_time() - begun
         print(f"1,000 waiting jobs {name} beside 500 that run: {len(found):,} answers in {took:.2f} s of CPU")
 

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 from answer_desks import EVICTS, desk
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from pumice.answers.when.asked import when_all
 from pumice.answers.when.calibration import ENOUGH, Calibration
-from pumice.answers.when.forward import Holder, Lane, Scene, Waiter, forecast, play
+from pumice.answers.when.forward import Holder, Lane, Playback, Scene, Waiter, forecast
 from pumice.answers.when.learned import Learned, LearningPaper, learn
 from pumice.answers.when.lifetimes import lifetimes
 from pumice.answers.when.past import Past, PastJob, StartForecast, size_of
+from pumice.answers.when.room import MOST_SHAPES, PodShape, few
 from pumice.answers.when.run_times import GUESS, REMEMBERED, Kind, RunTimes
 from pumice.cli.app import app
 from pumice.history.files import Folder
@@ -24,7 +26,7 @@ from pumice.history.historian import Historian
 from pumice.history.stories import read_history
 from pumice.model.events import Gone, Seen
 from pumice.scheduler.cycle import run_cycle
-from pumice.testing import job, node, queue
+from pumice.testing import job, node, pod, queue
 from pumice.testing.world import flat
 
 ONE = Kind("q", 1)
@@ -91,25 +93,64 @@ def test_a_distribution_with_nothing_open_is_the_plain_one() -> None:
 
 
 # -- playing forward --------------------------------------------------------------------------------------------------
+def held(kind: Kind, amount: int, since: float, node: str = "n") -> Holder:
+    return Holder(kind, [(node, (amount,))], since)
+
+
+def wants(job: str, kind: Kind, amount: int, count: int = 1, only: frozenset[str] | None = None) -> Waiter:
+    return Waiter(job, kind, ((count, PodShape((amount,), only)),))
+
+
+def played(scene: Scene, known: RunTimes, seed: int = 0) -> dict[str, float]:
+    return Playback(scene, known.outlook()).play(seed)
+
+
 def test_what_waits_takes_the_room_in_its_order_and_small_ones_slip_in() -> None:
-    holders = [Holder(ONE, (3,), -40.0), Holder(ONE, (1,), -90.0)]
-    waiters = [Waiter("big", ONE, (4,)), Waiter("small", ONE, (1,)), Waiter("huge", ONE, (9,))]
-    scene = Scene(0.0, (0,), holders, waiters)
-    assert play(scene, times(100.0).outlook(), 0) == {"small": 10.0, "big": 110.0}
+    holders = [held(ONE, 3, -40.0), held(ONE, 1, -90.0)]
+    waiters = [wants("big", ONE, 4), wants("small", ONE, 1), wants("huge", ONE, 9)]
+    scene = Scene(0.0, {"n": (0,)}, holders, waiters)
+    assert played(scene, times(100.0)) == {"small": 10.0, "big": 110.0}
     said = forecast(scene, times(100.0), draws=3)
     assert (said["small"], said["big"], said["huge"]) == (10.0, 110.0, math.inf)
     assert forecast(scene, times(100.0), draws=3, last="small") == {"small": 10.0}
 
 
+def test_a_pod_needs_its_room_on_one_node_that_it_may_be_on_and_a_gang_all_at_once() -> None:
+    holders = [held(ONE, 2, -90.0, "a"), held(ONE, 2, -50.0, "b"), held(ONE, 2, -20.0, "c"), held(ONE, 2, -10.0, "c")]
+
+    def start(waiter: Waiter) -> float | None:
+        free = {"a": (0,), "b": (0,), "c": (0,)}
+        return played(Scene(0.0, free, holders, [waiter]), times(100.0)).get("job")
+
+    assert start(wants("job", ONE, 2)) == 10.0
+    assert start(wants("job", ONE, 1, count=2)) == 10.0
+    assert start(wants("job", ONE, 2, count=2)) == 50.0  # on two nodes
+    assert start(wants("job", ONE, 4)) == 90.0  # 4 are free after 50 s, but not on one node
+    assert start(wants("job", ONE, 2, only=frozenset("b"))) == 50.0
+    assert start(wants("job", ONE, 2, only=frozenset("x"))) is None
+    assert start(Waiter("job", ONE, ((1, PodShape((2,))), (2, PodShape((1,), frozenset("c")))))) == 80.0
+    assert start(Waiter("job", ONE, ((1, PodShape((2,), frozenset("a"))), (1, PodShape((1,), frozenset("a")))))) is None
+
+
+def test_many_shapes_are_taken_for_few_and_devices_stay_exact() -> None:
+    shapes = [PodShape((1000 + n, 5 * n, 1000 * (1 + n % 8))) for n in range(2000)]
+    standing = few(shapes)
+    assert len(set(standing.values())) < 2 * MOST_SHAPES
+    for shape, stands in standing.items():
+        assert stands.each[2] == shape.each[2]
+        assert all(shape.each[d] / 2 <= stands.each[d] <= shape.each[d] for d in (0, 1))
+    assert all(shape == stands for shape, stands in few(shapes[:MOST_SHAPES]).items())
+
+
 def test_queues_take_turns_by_their_share_and_keep_to_their_limits() -> None:
     rich, poor = Kind("rich", 1), Kind("poor", 1)
     known = times(100.0, kind=rich)
-    holders = [Holder(rich, (1,), float(-n), submitted=0.0) for n in range(4)]
-    waiters = [Waiter("rich-1", rich, (1,)), Waiter("poor-1", poor, (1,)), Waiter("poor-2", poor, (1,))]
+    holders = [held(rich, 1, float(-n)) for n in range(4)]
+    waiters = [wants("rich-1", rich, 1), wants("poor-1", poor, 1), wants("poor-2", poor, 1)]
     lanes = {"rich": Lane((2,)), "poor": Lane((2,))}
 
     def order(lanes: dict[str, Lane]) -> list[str]:
-        starts = play(Scene(0.0, (0,), holders, waiters, lanes), known.outlook(), 1)
+        starts = played(Scene(0.0, {"n": (0,)}, holders, waiters, lanes), known, 1)
         return sorted(starts, key=lambda name: (starts[name], name))
 
     assert order({}) == ["rich-1", "poor-1", "poor-2"]
@@ -163,7 +204,7 @@ def test_jobs_that_still_wait_make_the_range_wider() -> None:
 
 def test_the_past_is_walked_with_what_was_known_then() -> None:
     told: list[StartForecast] = []
-    past = Past(lambda job: True, told.append, room=(1,))
+    past = Past(lambda job: True, told.append, room={"n": (1,)})
     events = []
     for n in range(60):
         events += [(10.0 * n, 1, n), (100.0 * n, 2, n), (100.0 * n + 100, 0, n)]
@@ -172,9 +213,9 @@ def test_the_past_is_walked_with_what_was_known_then() -> None:
         if what == 0:
             past.ended(str(n))
         elif what == 1:
-            past.came(PastJob(str(n), ONE, (1,), at))
+            past.came(PastJob(str(n), ONE, ((1, PodShape((1,))),), at))
         else:
-            past.began(str(n))
+            past.began(str(n), [("n", (1,))])
     assert [said.job for said in told] == [str(n) for n in range(1, 60)]  # the first one did not wait
     assert past.times.learned == 60
     assert told[40].said == pytest.approx(90.0 * 41, rel=0.35)
@@ -192,10 +233,12 @@ def test_ranges_are_monotone_and_the_same_for_the_same_seed(seed: int) -> None:
         if rng.random() < 0.9:
             learned.past.calibration.started(str(n), rng.expovariate(1e-3))
     learned.past.now = 5000.0
-    holders = [Holder(rng.choice(kinds), (rng.choice([1, 2, 4]),), -rng.random() * 1000) for _ in range(20)]
-    waiters = [Waiter(str(n), kind, (kind.size,)) for n in range(30) for kind in [rng.choice(kinds)]]
+    holders = [
+        held(rng.choice(kinds), rng.choice([1, 2, 4]), 5000 - rng.random() * 1000, rng.choice("xyz")) for _ in range(20)
+    ]
+    waiters = [wants(str(n), kind, kind.size, rng.choice([1, 1, 3])) for n in range(30) for kind in [rng.choice(kinds)]]
     lanes = {"a": Lane((20,), (30,)), "b": Lane((10,))} if rng.random() < 0.5 else {}
-    scene = Scene(5000.0, (3,), holders, waiters, lanes)
+    scene = Scene(5000.0, {"x": (1,), "y": (3,), "z": (0,)}, holders, waiters, lanes)
     answers = when_all(scene, learned)
     assert answers == when_all(scene, learned)
     assert [*answers] == [waiter.job for waiter in waiters]
@@ -244,12 +287,16 @@ def test_a_job_that_waits_is_given_a_range_with_its_place_and_what_stops_it() ->
     assert any("nothing is known" in text for text in answer.assumes)
 
 
-def test_nobody_starts_before_something_ends_if_the_cycle_refused_it() -> None:
-    """Room in all nodes together is not room on one."""
+def test_room_on_two_nodes_is_no_room_on_one_and_taints_and_selectors_count() -> None:
     at = desk(node("n1", cpu=4), node("n2", cpu=4), *(job(f"r{n}", tasks=1, cpu=3, on=f"n{n}") for n in (1, 2)))
     at.state.apply_all(Seen(obj) for obj in job("waits", tasks=1, cpu=2))
     (said,) = forecast(at.when("waits").scene, RunTimes(), draws=3).values()
-    assert said > 0
+    assert 0 < said < math.inf
+    picky = replace(pod("picky-0").spec, node_selector={"disk": "fast"})
+    at.state.apply_all(Seen(obj) for obj in job("picky", tasks=1, cpu=1, spec=picky))
+    (shape,) = [shape for waiter in at.when("picky").scene.waiters if "picky" in waiter.job for _, shape in waiter.pods]
+    assert shape.only == frozenset()
+    assert at.when("picky").answer().verdict == "never"
 
 
 def test_asking_when_changes_nothing() -> None:
@@ -326,7 +373,7 @@ def test_what_a_scheduler_sees_is_learned_beside_what_is_written(tmp_path: Path)
     read = learn(tmp_path / "past")
     assert read.past.times.learned == 29
     assert read.past.room == learned.past.room
-    assert read.past.room[0] == 2000
+    assert read.past.room["n1"][0] == 2000
     assert read.past.lanes == learned.past.lanes != {}
     known = learned.past.times.outlook()
     alike = Kind("default", size_of((2000, 0, 0)))

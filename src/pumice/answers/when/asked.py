@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
-from operator import add, le
+from operator import le
 
 import msgspec
 
 from pumice.answers.standing import Gauges
 from pumice.answers.when.answer import Verdict, WhenAnswer
 from pumice.answers.when.calibration import SLACK, StartRange, applied
-from pumice.answers.when.forward import NO_LANE, Amounts, Holder, Lane, Scene, Waiter, forecast
+from pumice.answers.when.forward import NO_LANE, Holder, Lane, Scene, Waiter, forecast
 from pumice.answers.when.learned import Learned
 from pumice.answers.when.past import DRAWS, size_of
+from pumice.answers.when.room import Amounts, Pods, PodShape, total
 from pumice.answers.when.run_times import Kind, RunTimes
 from pumice.answers.why import WhyAnswer
+from pumice.engine.views import Bools
 from pumice.framework.explaining.explain import Explanation, Stage, waits
 from pumice.framework.quota import published
 from pumice.framework.run_times import declared_run_time, started_at
@@ -29,14 +31,14 @@ from pumice.model.queue import Queue
 from pumice.model.resources import CPU, MEMORY, Resources, dim
 from pumice.model.status import IS_ALLOCATED, TaskStatus
 from pumice.model.task import GPU_RESOURCES, Task
+from pumice.state.cluster import ClusterState
 
 NO_LIMIT = 2**62
+RUNNING = TaskStatus.RUNNING
 _GPU_DIMS = [dim(name) for name in GPU_RESOURCES]
 FACTOR = 4.0
 """How wide a range is, either way, while no earlier prediction has come out."""
-ORDER = (
-    "queues take turns by their share, jobs in them in the conf's order, as soon as there is room in all nodes together"
-)
+ORDER = "queues take turns by their share, jobs in them in the conf's order, as soon as nodes have room for them"
 ALONE = "nobody comes who goes first, no node comes or goes, nobody is evicted"
 KNOWN = "jobs run as long as those of the same queue and size submitted next to them, at most as declared"
 UNKNOWN = "nothing is known of run times but what is declared: ten minutes to ten hours"
@@ -124,15 +126,13 @@ def _never(scene: Scene, waiter: Waiter | None) -> str:
     """Why a job does not start, however long it waits."""
     if waiter is None:
         return "it is in no queue's order"
-    most = scene.lanes.get(waiter.kind.queue, NO_LANE).most
-    if most is not None and not all(map(le, waiter.asks, most)):
+    most, asks = scene.lanes.get(waiter.kind.queue, NO_LANE).most, total(waiter.pods)
+    if most is not None and not all(map(le, asks, most)):
         return f"it asks for more than queue {waiter.kind.queue} may ever have"
-    room = list(scene.free)
-    for holder in scene.holders:
-        room = list(map(add, room, holder.asks))
-    if not all(map(le, waiter.asks, room)):
+    room = _sum([*scene.free.values(), *(held for holder in scene.holders for _, held in holder.places)])
+    if not all(map(le, asks, room)):
         return "it asks for more than there is, also when all that runs has ended"
-    return "nothing that runs would make room for it when it ends"
+    return "no node will have room for it when what runs has ended"
 
 
 def _guess(said: float) -> StartRange:
@@ -141,29 +141,75 @@ def _guess(said: float) -> StartRange:
 
 # -- the scene --------------------------------------------------------------------------------------------------------
 def scene_of(ssn: Session) -> Scene:
-    """What runs, what waits in which order, what is free, when the actions of a session have run."""
+    """What runs where, what waits in which order, what is free, when the actions of a session have run."""
     state = ssn.state
-    free, shared = [0, 0, 0], 0
-    for node in state.nodes.values():
-        if not node.unschedulable:
-            free = [sum(amounts) for amounts in zip(free, _amounts(node.idle), strict=True)]
+    free = _free(state)
+    sizes: dict[int, Amounts] = {}
     holders, waiting = [], []
     for job in state.session_jobs.values():
         if job.ready_count:
-            asks, gpus = _held(job)
-            shared += gpus
-            since = next((at for at in map(started_at, job.with_status(TaskStatus.RUNNING).values()) if at), state.now)
-            kind = Kind(job.queue, size_of(asks))
-            holders.append(Holder(kind, asks, since, declared_run_time(job), job.creation or since))
+            places = []
+            for task in job.tasks.values():
+                if IS_ALLOCATED[task.status] and task.node is not None:
+                    each = sizes.get(task.klass.id)
+                    if each is None:
+                        each = sizes[task.klass.id] = _each(task)
+                    places.append((task.node.name, each))
+                    if task.klass.gpu is not None and not task.klass.gpu.whole and task.node.name in free:
+                        has = free[task.node.name]  # no ledger of a node counts shares of GPUs
+                        free[task.node.name] = (has[0], has[1], has[2] - each[2])
+            if places:
+                since = next((at for at in map(started_at, job.with_status(RUNNING).values()) if at), state.now)
+                kind = Kind(job.queue, size_of(_sum(each for _, each in places)))
+                holders.append(Holder(kind, places, since, declared_run_time(job), job.creation or since))
         if waits(job) and not job.is_ready:
             waiting.append(job)
+    allowed: dict[int, frozenset[str] | None] = {}
     queue = []
     for job in ssn.orders.sorted_jobs(waiting):
-        asks, needs = _asked(job)
+        asks, pods = _asked(ssn, job, allowed)
         kind = Kind(job.queue, size_of(asks))
-        queue.append(Waiter(job.uid, kind, needs, declared_run_time(job), job.creation or state.now))
-    free[2] -= shared
-    return Scene(state.now, tuple(max(amount, 0) for amount in free), holders, queue)
+        queue.append(Waiter(job.uid, kind, pods, declared_run_time(job), job.creation or state.now))
+    return Scene(state.now, free, holders, queue)
+
+
+def _free(state: ClusterState) -> dict[str, Amounts]:
+    """What is free on the nodes that take pods."""
+    table = state.table
+    gpus = [d for d in _GPU_DIMS if d < len(table.idle)]
+    amounts = zip(
+        table.idle[CPU].tolist(), table.idle[MEMORY].tolist(), table.idle[gpus].sum(axis=0).tolist(), strict=True
+    )
+    rows = [(int(cpu), int(memory), int(gpu)) for cpu, memory, gpu in amounts]
+    return {name: rows[node.row] for name, node in state.nodes.items() if not node.unschedulable}
+
+
+def _asked(ssn: Session, job: Job, allowed: dict[int, frozenset[str] | None]) -> tuple[Amounts, Pods]:
+    """What a job asks for in all, and the pods that it needs to start."""
+    if not job.tasks:  # not let in, so there are no pods of it yet
+        least = _amounts(job.min_resources or Resources())
+        many = max(job.min_available, 1)
+        return least, ((many, PodShape(tuple(-(-amount // many) for amount in least))),)
+    missing = [task for task in job.tasks.values() if not IS_ALLOCATED[task.status]]
+    needed = Counter(task.klass.id for task in missing[: max(job.min_available - job.ready_count, 1)])
+    of = {task.klass.id: task for task in missing}
+    for number in needed:
+        if number not in allowed:
+            allowed[number] = _nodes_for(ssn, of[number])
+    pods = tuple((count, PodShape(_each(of[number]), allowed[number])) for number, count in needed.items())
+    return _sum(_each(task) for task in job.tasks.values()), pods
+
+
+def _nodes_for(ssn: Session, task: Task) -> frozenset[str] | None:
+    """The nodes that a task may be on, however full they are; None: all."""
+    if not ssn.nodes:
+        return None
+    view = ssn.search.evaluator.view(task)
+    good: Bools = ssn.state.table.valid[: view.size].copy()
+    for code in view.static_code:
+        good &= code[: view.size] == 0
+    names = [name for name, node in ssn.nodes.items() if good[node.row]]
+    return None if len(names) == len(ssn.nodes) else frozenset(names)
 
 
 def lanes_of(queues: Mapping[str, Queue], gauges: Gauges) -> dict[str, Lane]:
@@ -181,32 +227,15 @@ def lanes_of(queues: Mapping[str, Queue], gauges: Gauges) -> dict[str, Lane]:
     return found
 
 
-def _held(job: Job) -> tuple[Amounts, int]:
-    """What a job holds; and how much of it are shares of GPUs, which no ledger of a node counts."""
-    held = _amounts(job.allocated)
-    if all(task.klass.gpu is None or task.klass.gpu.whole for task in islice(job.tasks.values(), 1)):
-        return held, 0
-    gpus = _gpus(task for task in job.tasks.values() if IS_ALLOCATED[task.status])
-    return (held[0], held[1], gpus), gpus - held[2]
+def _each(task: Task) -> Amounts:
+    """What one pod asks for; GPUs in thousandths, shares of one counted as such."""
+    requests, gpu = task.klass.requests, task.klass.gpu
+    gpus = gpu.devices * (gpu.milli or WHOLE) if gpu is not None else 0
+    return int(requests.get(CPU)), int(requests.get(MEMORY)), gpus
 
 
-def _asked(job: Job) -> tuple[Amounts, Amounts]:
-    """What a job asks for in all, and what must be free for it to start."""
-    if not job.tasks:  # not let in, so there are no pods of it yet
-        least = _amounts(job.min_resources or Resources())
-        return least, least
-    missing = [task for task in job.tasks.values() if not IS_ALLOCATED[task.status]]
-    return _sum(job.tasks.values()), _sum(missing[: max(job.min_available - job.ready_count, 1)])
-
-
-def _sum(tasks: Collection[Task]) -> Amounts:
-    cpu = sum(int(task.klass.requests.get(CPU)) for task in tasks)
-    return cpu, sum(int(task.klass.requests.get(MEMORY)) for task in tasks), _gpus(tasks)
-
-
-def _gpus(tasks: Iterable[Task]) -> int:
-    """In thousandths, shares of one counted as such."""
-    return sum(gpu.devices * (gpu.milli or WHOLE) for task in tasks if (gpu := task.klass.gpu) is not None)
+def _sum(amounts: Iterable[Amounts]) -> Amounts:
+    return tuple(map(sum, zip(*amounts, strict=True)))
 
 
 def _amounts(found: Resources) -> Amounts:

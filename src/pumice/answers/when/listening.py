@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pumice.answers.when.forward import Amounts, Lane
+from pumice.answers.when.forward import Lane
 from pumice.answers.when.past import Past, PastJob, size_of
+from pumice.answers.when.room import Amounts, Place, PodShape
+from pumice.answers.when.room import Pods as Needed
 from pumice.answers.when.run_times import Kind
 from pumice.history import lines
 from pumice.history.lines import Begins, Conf, JobLine, Line, Over, Pods, PodsLeft, PodsPlaced
@@ -24,13 +26,18 @@ class Listener:
     def __init__(self, past: Past) -> None:
         self._past = past
         self._nodes: dict[str, Amounts] = {}
+        self._models: dict[str, str] = {}
+        self._only: dict[tuple[str, ...], frozenset[str]] = {}
+        """Models of GPUs -> the nodes that have them."""
         self._queues: dict[str, dict[str, Any]] = {}
-        self._holds: dict[str, set[str]] = {}
-        """Job -> its pods that have a place."""
+        self._holds: dict[str, dict[str, str]] = {}
+        """Job -> its pods that have a place, and where."""
         self._lines: dict[str, JobLine] = {}
         self._stopped: set[str] = set()
         """Jobs that lost pods at this instant, perhaps because they are over."""
         self._shares = False
+        self._stale = False
+        """Nodes or queues are not as they were."""
         self._unseen: set[str] | None = None
         """Jobs that a new file has not named yet."""
 
@@ -42,26 +49,32 @@ class Listener:
                 self._close_unseen()
             self._unseen = None
             self._interrupt()
+            if self._stale:
+                self._weigh()
             past.advance(line.at)
         match line:
             case Begins():
                 self._unseen = set(past.names())
             case Conf():
                 self._shares = bool(SHARING & set(_plugins(line.data)))
-                self._weigh()
+                self._stale = True
             case lines.NodeLine():
                 size = (line.cpu, line.memory, line.gpus * 1000)
-                self._nodes[line.name] = (0, 0, 0) if line.closed else size
+                self._nodes.pop(line.name, None)
+                if not line.closed:
+                    self._nodes[line.name] = size
+                self._models[line.name] = line.model
                 self._measure()
             case lines.NodeGone():
                 self._nodes.pop(line.name, None)
+                self._models.pop(line.name, None)
                 self._measure()
             case lines.QueueLine():
                 self._queues[line.name] = line.spec
-                self._weigh()
+                self._stale = True
             case lines.QueueGone():
                 self._queues.pop(line.name, None)
-                self._weigh()
+                self._stale = True
             case JobLine():
                 self._job(line)
             case PodsPlaced() if line.job in self._lines:
@@ -82,25 +95,52 @@ class Listener:
             self._over(line.job)
             known = None
         self._lines[line.job] = line
-        asks = _asks(line.pods)
         if known is None:
-            self._holds[line.job] = set()
+            self._holds[line.job] = {}
             came = min(line.created or line.at, line.at)
             declared = line.declared or math.inf
-            kind = Kind(line.queue, size_of(asks))
-            self._past.came(PastJob(line.job, kind, asks, came, -line.priority, declared))
+            kind = Kind(line.queue, size_of(_asks(line.pods)))
+            self._past.came(PastJob(line.job, kind, self._needed(line), came, -line.priority, declared))
         elif (job := self._past.knows(line.job)) is not None:
-            job.asks = asks
+            job.pods = self._needed(line)
+
+    def _needed(self, line: JobLine) -> Needed:
+        """The pods that it needs to start."""
+        left, needed = _needs(line), []
+        for pods in line.pods:
+            count = min(pods.count, left)
+            left -= count
+            if count:
+                each = (pods.cpu, pods.memory, pods.gpus * pods.share)
+                needed.append((count, PodShape(each, self._nodes_with(pods.models))))
+        return tuple(needed) or ((1, PodShape((0, 0, 0))),)
+
+    def _nodes_with(self, models: tuple[str, ...]) -> frozenset[str] | None:
+        if not models:
+            return None
+        if models not in self._only:
+            self._only[models] = frozenset(node for node, model in self._models.items() if model in models)
+        return self._only[models]
 
     def _placed(self, line: PodsPlaced) -> None:
         holds = self._holds[line.job]
         holds.update(line.pods)
         job = self._past.knows(line.job)
         if job is not None and job.since is None and len(holds) >= _needs(self._lines[line.job]):
-            self._past.began(line.job, known=not line.found)
+            self._past.began(line.job, self._places(line.job), known=not line.found)
+        elif job is not None and job.since is not None:
+            job.places = self._places(line.job)
+
+    def _places(self, name: str) -> list[Place]:
+        """Where a job's pods are; pods of several shapes are taken for equal, as nobody says which is which."""
+        pods = self._lines[name].pods
+        many = max(sum(p.count for p in pods), 1)
+        each = tuple(amount // many for amount in _asks(pods))
+        return [(node, each) for node in self._holds[name].values()]
 
     def _left(self, line: PodsLeft) -> None:
-        self._holds[line.job].difference_update(line.pods)
+        for pod in line.pods:
+            self._holds[line.job].pop(pod, None)
         if line.how in _STOPPED:
             self._stopped.add(line.job)
 
@@ -128,15 +168,15 @@ class Listener:
 
     # -- room -------------------------------------------------------------------------------------------------------
     def _measure(self) -> None:
-        self._past.room = tuple(map(sum, zip(*self._nodes.values(), strict=True))) or (0, 0, 0)
-        self._weigh()
+        self._only.clear()
+        self._stale = True
 
     def _weigh(self) -> None:
-        self._past.lanes = {
-            name: lane
-            for name, spec in self._queues.items()
-            if (lane := lane_of(spec, self._past.room, self._shares)) != Lane()
-        }
+        self._stale = False
+        self._past.room = self._nodes
+        room: Amounts = tuple(map(sum, zip(*self._nodes.values(), strict=True))) or (0, 0, 0)
+        found = {name: lane_of(spec, room, self._shares) for name, spec in self._queues.items()}
+        self._past.lanes = {name: lane for name, lane in found.items() if lane != Lane()}
 
 
 def lane_of(spec: dict[str, Any], room: Amounts, shares: bool) -> Lane:

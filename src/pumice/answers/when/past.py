@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import sub
 from typing import NamedTuple
 
 from pumice.answers.when.calibration import Calibration, StartRange
-from pumice.answers.when.forward import Amounts, Holder, Lane, Scene, Waiter, forecast
+from pumice.answers.when.forward import Holder, Lane, Scene, Waiter, forecast
+from pumice.answers.when.room import Amounts, Place, Pods
 from pumice.answers.when.run_times import Kind, Run, RunTimes
 
 DRAWS = 3
@@ -33,13 +35,15 @@ class PastJob:
 
     job: str
     kind: Kind
-    asks: Amounts
+    pods: Pods
+    """What it needs to start."""
     submitted: float
     rank: float = 0.0
     """Who goes first: the lower, then the older."""
     declared: float = math.inf
     since: float | None = None
     """When it got its places; None while it waits."""
+    places: Sequence[Place] = ()
     run: Run | None = None
     number: int = 0
 
@@ -53,7 +57,8 @@ class Past:
 
     wants: Callable[[PastJob], bool]
     told: Callable[[StartForecast], None] | None = None
-    room: Amounts = ()
+    room: Mapping[str, Amounts] = field(default_factory=dict)
+    """What each node has that takes pods."""
     lanes: Mapping[str, Lane] = field(default_factory=dict)
     times: RunTimes = field(default_factory=RunTimes)
     calibration: Calibration = field(default_factory=Calibration)
@@ -82,11 +87,11 @@ class Past:
         self._wait(job)
         self._fresh.append(job)
 
-    def began(self, name: str, *, known: bool = True) -> None:
+    def began(self, name: str, places: Sequence[Place], *, known: bool = True) -> None:
         """A job has its places; *known*: since just now."""
         job = self._jobs[name]
         self._wait_no_more(job)
-        job.since = self.now
+        job.since, job.places = self.now, places
         job.run = self.times.began(job.kind, job.submitted, self.now) if known else None
         self._running[name] = job
         self.calibration.started(name, self.now)
@@ -96,7 +101,7 @@ class Past:
         job = self._running.pop(name)
         if job.run is not None:
             self.times.dropped(job.run)
-        job.since = job.run = None
+        job.since, job.run, job.places = None, None, ()
         self._wait(job)
 
     def ended(self, name: str) -> None:
@@ -120,10 +125,13 @@ class Past:
 
     def scene(self) -> Scene:
         """What runs, what waits, what is free."""
-        holders = [Holder(j.kind, j.asks, j.since or 0.0, j.declared, j.submitted) for j in self._running.values()]
-        queue = [Waiter(j.job, j.kind, j.asks, j.declared, j.submitted) for _, _, _, j in self._waiting]
-        held = [sum(amounts) for amounts in zip(*(h.asks for h in holders), strict=True)] or [0] * len(self.room)
-        free = tuple(max(has - taken, 0) for has, taken in zip(self.room, held, strict=True))
+        holders = [Holder(j.kind, j.places, j.since or 0.0, j.declared, j.submitted) for j in self._running.values()]
+        queue = [Waiter(j.job, j.kind, j.pods, j.declared, j.submitted) for _, _, _, j in self._waiting]
+        free = dict(self.room)
+        for job in self._running.values():
+            for node, held in job.places:
+                if node in free:
+                    free[node] = tuple(map(sub, free[node], held))
         return Scene(self.now, free, holders, queue, self.lanes)
 
     def _predict(self, job: PastJob) -> None:
