@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SHARED ?= ../shared
 DEMO := examples/demo
+# One worker more than cores: many tests start a process and wait for it.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 1)
 
 .DEFAULT_GOAL := help
 UV ?= uv
@@ -29,10 +31,10 @@ demo-cycle: $(STAMP)  ## Run one scheduling cycle over an example cluster: who g
 	@$(BIN)/pumice cycle $(DEMO) --conf $(DEMO)/scheduler.conf
 
 test: $(STAMP)  ## Run the tests
-	$(BIN)/pytest -n auto --dist worksteal -q
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q
 
 coverage: $(STAMP)  ## Run the tests with their coverage; no package may fall below tests/coverage-floors
-	$(BIN)/pytest -n auto --dist worksteal -q --cov=pumice --cov-report=json:out/coverage.json
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --cov=pumice --cov-report=json:out/coverage.json
 	$(BIN)/python tools/coverage_floors.py out/coverage.json
 
 browser: $(STAMP)
@@ -65,7 +67,7 @@ test-laws: $(STAMP)  ## Try the laws of scheduling on STORIES (default 20000) ra
 	$(BIN)/python tools/laws.py --stories $(or $(STORIES),20000) --seed $(or $(SEED),1)
 
 test-more: $(STAMP)  ## What CI runs beside the tests: what takes long, the wheel, and the laws on all their examples
-	PUMICE_TEST_MORE=1 $(BIN)/pytest -n auto --dist worksteal -q -m "(slow or law) and not oracle"
+	PUMICE_TEST_MORE=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m "(slow or law) and not oracle"
 
 kube:  ## Build kube-apiserver, kube-scheduler, etcd, kwok and helm for the tests against a real API server (once)
 	@tools/kube/build.sh
