@@ -189,3 +189,21 @@ def test_a_changed_budget_counts_in_the_next_cycle(scenario: Scenario) -> None:
     assert scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"]).evictions == []
     scenario.add(budget("web", 1))
     assert len(scenario.run().evictions) == 1
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+@pytest.mark.parametrize("sizes", [(1, 3), (3, 1), (1, 1, 3), (3, 1, 1)], ids=str)
+@pytest.mark.parametrize("wants", [3, 1])
+def test_a_budget_that_is_nearly_spent_is_for_the_victims_that_suffice(
+    scenario: Scenario, action: str, sizes: tuple[int, ...], wants: int
+) -> None:
+    """One more may go, and only the large one makes enough room, wherever it stands in the order of victims."""
+    scenario.queue("low").queue("high", weight=9).node("n1", cpu=sum(sizes)).add(budget("web", 1))
+    for n, cpu in enumerate(sizes):
+        scenario.job(f"web{n}", queue="low", tasks=1, min_available=0, on="n1", cpu=cpu, task_labels={"app": "web"})
+    wanting(scenario, action, tasks=1, cpu=wants)
+    cycle = scenario.run(actions=["allocate", action], plugins=EVICTING[action])
+    if wants == 3:
+        assert cycle.evictions == [f"default/web{sizes.index(3)}-0"]
+    else:
+        assert len(cycle.evictions) == 1

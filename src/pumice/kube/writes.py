@@ -229,9 +229,14 @@ class ApiWriter:
         return str(no)
 
     async def nominate(self, intent: Nominate) -> None:
-        """Write the node whose room is being freed into the pod's status."""
+        """Write the node whose room is being freed into the pod's status; one that has its node needs it no more."""
         body = {"metadata": {"uid": intent.uid}, "status": {"nominatedNodeName": intent.node}}
-        await self.patch_status(self._pods, intent.pod, body, STRATEGIC)
+        answer = await self.send_status(self._pods, intent.pod, body, STRATEGIC)
+        if isinstance(answer, ApiRefused) and answer.code == 422:  # the server takes none of a pod that is bound
+            pod = await self.read_pod(intent.pod)
+            if pod is None or pod.metadata.uid != intent.uid or pod.spec.node_name:
+                return
+        _is_done(answer)
 
     async def read_pod(self, key: str) -> Pod | None:
         """The pod as it is now; None if there is none."""

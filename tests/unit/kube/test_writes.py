@@ -229,3 +229,21 @@ def test_a_bind_without_an_answer_is_given_up_when_it_cannot_come_true_any_more(
         assert "not found" in await writer.bind(Bind("ns/p", "u", "n"))
 
     talking(tmp_path, body)
+
+
+@pytest.mark.parametrize(
+    ("pod", "told"), [(pod_on("n"), 0), (GONE, 0), (pod_on(""), 1)], ids=["bound meanwhile", "gone", "still waiting"]
+)
+def test_a_nomination_that_the_server_refuses_is_told_only_of_a_pod_that_still_waits(
+    tmp_path: Path, pod: Any, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A pod with a node takes no nomination any more: a server says 422 to it."""
+
+    async def body(api: ScriptedApi, writer: ApiWriter) -> None:
+        api.answers["PATCH", f"{POD}/status"] = [(422, {"message": "may not be changed"})]
+        api.answers["GET", POD] = [pod]
+        await writer.nominate(Nominate("ns/p", "u", "n"))
+
+    with caplog.at_level(logging.WARNING, "pumice.kube"):
+        talking(tmp_path, body)
+    assert len(caplog.records) == told

@@ -8,6 +8,7 @@ until the task fits, and let those stay that turn out not to be needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -245,13 +246,15 @@ class RoomMaker:
             found = [v for v in found if v.job_key in allowed]
         return victim_order(self._ssn, found, task)
 
-    def allowed(self, task: Task, candidates: Sequence[Task]) -> list[Task]:
-        """Those of the candidates that the plugins let go."""
+    def allowed(
+        self, task: Task, candidates: Sequence[Task], worth: Callable[[Task], float] | None = None
+    ) -> list[Task]:
+        """Those of the candidates that the plugins let go; a budget for fewer of them is for those of most *worth*."""
         if not candidates:
             return []
         ssn = self._ssn
         on_node = {t.uid for t in candidates}
-        return [t for t in ssn.evictable(self._point, task, candidates) or () if t.uid in on_node]
+        return [t for t in ssn.evictable(self._point, task, candidates, worth) or () if t.uid in on_node]
 
     def on_node(self, task: Task, node: Node, queue: Queue, statement: Statement, permits: Permits) -> bool:
         """Evict on one node until the task fits, and pipeline it there; False with nothing changed if it does not."""
@@ -295,7 +298,11 @@ class RoomMaker:
             return None
         victims = self.allowed(task, candidates)
         if not _enough(ssn, task, node, victims):
-            return None
+            if not ssn.budgets.watched:
+                return None
+            victims = self.allowed(task, candidates, partial(_help, _shortage(ssn, task, node)))
+            if not _enough(ssn, task, node, victims):
+                return None
         mark = statement.checkpoint()
         waiting = victim_queue(ssn, victims, task) if victims else None
         evicted: list[Task] = []
@@ -382,6 +389,22 @@ def _enough(ssn: Session, task: Task, node: Node, victims: Sequence[Task]) -> bo
         if free < v and free + sum(int(t.klass.requests.get(d)) for t in victims) < v:
             return False
     return True
+
+
+def _shortage(ssn: Session, task: Task, node: Node) -> list[tuple[int, int]]:
+    """What the node has too little of for the task, once what is leaving is gone."""
+    table, row = ssn.state.table, node.row
+    short = []
+    for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
+        free = int(table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row])
+        if free < v:
+            short.append((d, v - free))
+    return short
+
+
+def _help(short: Sequence[tuple[int, int]], victim: Task) -> float:
+    """How much of what is short a victim would leave, as parts of each resource."""
+    return sum(min(int(victim.klass.requests.get(d)) / missing, 1.0) for d, missing in short)
 
 
 def _roomy(ssn: Session, task: Task, node: Node, less: Task | None = None) -> bool:

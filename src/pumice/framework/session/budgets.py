@@ -8,7 +8,7 @@ not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -44,20 +44,20 @@ class Budgets:
         """Budget -> how many evictions that can be taken back draw on it at the moment."""
 
     @cached_property
-    def _watched(self) -> bool:
+    def watched(self) -> bool:
         """Is there a budget at all? Looked up when a plan asks: a served policy knows no cluster, and plans nothing."""
         return not self._as_volcano and bool(self._state.objects.get(KIND))
 
     # -- what plans do ----------------------------------------------------------------------------------------------
     def count(self, task: Task, sign: int) -> None:
         """A task is being evicted (1), or is not after all (-1)."""
-        if self._watched:
+        if self.watched:
             for budget in self._drawn(task):
                 self._tried[budget.key] = self._tried.get(budget.key, 0) + sign
 
     def commit(self, task: Task) -> None:
         """The eviction of a task cannot be taken back any more."""
-        for budget in self._drawn(task) if self._watched else ():
+        for budget in self._drawn(task) if self.watched else ():
             standing = self._standing()
             self._tried[budget.key] -= 1
             standing[budget.key] = standing.get(budget.key, 0) + 1
@@ -69,7 +69,7 @@ class Budgets:
         """Can the task not be evicted in this session, whatever else is or is not?"""
         if task.uid in self._refused:
             return True
-        if not self._watched:
+        if not self.watched:
             return False
         needed = self.needed(task)
         return bool(needed) and (len(needed) > 1 or self._left_before(needed[0]) <= 0)
@@ -78,14 +78,16 @@ class Budgets:
         """Those whose budget has something left now, each for itself."""
         if self._refused:
             tasks = [t for t in tasks if t.uid not in self._refused]
-        return [t for t in tasks if self._allows(t, {})] if self._watched else tasks
+        return [t for t in tasks if self._allows(t, {})] if self.watched else tasks
 
-    def together(self, tasks: Sequence[Task]) -> list[Task]:
-        """Those who may go together: the first ones, as long as their budgets last."""
-        if not self._watched:
+    def together(self, tasks: Sequence[Task], worth: Callable[[Task], float] | None = None) -> list[Task]:
+        """Those who may go together: the first ones, as long as their budgets last, or those of most *worth*."""
+        if not self.watched:
             return list(tasks)
         taken: dict[str, int] = {}
-        return [t for t in tasks if self._spend(t, taken)]
+        order = tasks if worth is None else sorted(tasks, key=lambda t: -worth(t))
+        going = {t.uid for t in order if self._spend(t, taken)}
+        return [t for t in tasks if t.uid in going]
 
     def _spend(self, task: Task, taken: dict[str, int]) -> bool:
         if not self._allows(task, taken):
@@ -154,7 +156,7 @@ class Budgets:
 
     def spent(self, task: Task) -> str:
         """Which budget keeps the task from being evicted now, in words; nothing if none does."""
-        needed = self.needed(task) if self._watched else ()
+        needed = self.needed(task) if self.watched else ()
         if len(needed) > 1:
             return f"disruption budgets {', '.join(b.key for b in needed)} together (a pod may have one)"
         if not needed or self._left_now(needed[0]) > 0:

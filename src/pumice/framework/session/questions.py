@@ -211,11 +211,15 @@ class Questions(Asking):
         return self.evictable(t.UNIFIED_EVICTABLE, context, candidates)
 
     def evictable(
-        self, point: Point[[Any, Sequence[Task]], Any, list[Task] | None], evictor: Any, candidates: Sequence[Task]
+        self,
+        point: Point[[Any, Sequence[Task]], Any, list[Task] | None],
+        evictor: Any,
+        candidates: Sequence[Task],
+        worth: Callable[[Task], float] | None = None,
     ) -> list[Task] | None:
-        """Whom the plugins let go at a point, as far as disruption budgets last."""
+        """Whom the plugins let go at a point, as far as budgets last: the first, or those of most *worth*."""
         chosen = self.ask(point, evictor, self.budgets.open(candidates))
-        return chosen and self.budgets.together(chosen)
+        return chosen and self.budgets.together(chosen, worth)
 
     def victim_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """Running tasks that should go although nobody waits for their room."""
