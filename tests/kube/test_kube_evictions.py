@@ -108,3 +108,44 @@ def test_what_was_freed_before_a_refusal_is_kept_and_the_refusal_is_told(world: 
 
     until(step, 60, "the gang has its places")
     assert "quick-0" not in world.bound()
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 8])
+def test_room_held_for_many_never_keeps_a_gang_above_them_from_starting(
+    world: World, tmp_path: Path, at_a_time: int
+) -> None:
+    """Eight pods wait for room that was freed for them and whose holders take their time; then a gang of the highest
+    priority comes. Whatever becomes free, it goes to the gang until that is whole."""
+    conf = tmp_path / "scheduler.conf"
+    conf.write_text(CONF)
+    for name, value in (("low", 10), ("mid", 100), ("top", 1000)):
+        meta = {"name": f"{world.namespace}-{name}"}
+        world.bed.create(
+            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
+        )
+    for n in range(8):
+        world.node(f"n{n}", cpu="1")
+    world.scheduler("--no-leader-elect", f"--scheduler-conf={conf}")
+    world.gang("low", 8, minimum=0, priority=f"{world.namespace}-low")
+    all_bound(world, *(f"low-{n}" for n in range(8)))
+    world.kubelet()
+    for n in range(8):
+        world.gang(f"mid{n}", 1, priority=f"{world.namespace}-mid")
+    until(lambda: len(terminating(world)) == 8, 60, "everybody of low is on the way out")
+    world.gang("top", 4, priority=f"{world.namespace}-top")
+    until(lambda: bool(unschedulable(world, "top")), 60, "the gang waits")
+    gone = 0
+    while gone < 8 and not any(name.startswith("top") for name in world.bound()):
+        for name in sorted(terminating(world))[:at_a_time]:
+            world.delete(name)
+            gone += 1
+        if gone >= 4:
+            until(lambda: any(n.startswith("top") for n in world.bound()), 60, "the gang starts")
+        else:
+            time.sleep(2)
+        assert not any(name.startswith("mid") for name in world.bound()) or gone > 4
+    all_bound(world, *(f"top-{n}" for n in range(4)))
+    assert gone <= max(4, at_a_time) + at_a_time
+    for name in terminating(world):
+        world.delete(name)
+    until(lambda: sum(n.startswith("mid") for n in world.bound()) == 4, 60, "the rest is for those below")

@@ -18,8 +18,9 @@ from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
 from pumice.model.job import Job
 from pumice.model.queue import Queue
-from pumice.model.status import JobPhase
+from pumice.model.status import JobPhase, TaskStatus
 
+S = TaskStatus
 ASKS = (
     *(points.OVERUSED, points.PRE_JOB_ALLOCATION, points.QUEUE_ORDER, points.JOB_ORDER, *PLACING_ASKS, *TOPOLOGY_ASKS),
 )
@@ -90,7 +91,11 @@ class Turns:
         return served
 
     def _beside_holds(self, queue: Queue, job: Job, place: Callable[[Worksheet], bool], sheet: Worksheet) -> bool:
-        """Place a job in free room; where it cannot start there, in room held for those after it."""
+        """Place a job in free room; where it cannot start there, in room held for those after it.
+
+        Where it cannot start there either, it waits with as many tasks as possible on room that is free by now: else
+        those after it would take one such room after the other, and it would never be whole.
+        """
         ssn, kept = self._ssn, len(self._ssn.outcome.kept)
         whole = sheet.copy()
 
@@ -105,13 +110,15 @@ class Turns:
         weaker = that_give_way(ssn, queue, job)
         if not weaker:
             return False
-        waits = len(ssn.outcome.kept) > kept
+        waits, at_once = len(ssn.outcome.kept) > kept, len(job.with_status(S.ALLOCATED))
         if waits:
             ssn.outcome.kept.pop().discard()
         with giving_way(ssn, weaker):
             if placed():
                 return True
             if waits and len(ssn.outcome.kept) > kept:
+                if len(job.with_status(S.ALLOCATED)) > at_once:
+                    return False
                 ssn.outcome.kept.pop().discard()
         return placed() if waits else False
 

@@ -109,10 +109,14 @@ def that_give_way(ssn: Session, queue: Queue, job: Job) -> list[Task]:
 
 
 def _finds_idle_room(ssn: Session, job: Job) -> bool:
-    """Has any node idle room for one of the job's waiting tasks, whoever it is held for? Filters aside."""
+    """Has any node idle room for one of the job's waiting tasks, whoever it is held for? Filters aside.
+
+    A task that is promised room which is still being released waits too.
+    """
     table = ssn.state.table
     idle = table.idle[:, : table.size]
-    for klass in {t.klass.id: t.klass for t in job.with_status(TaskStatus.PENDING).values()}.values():
+    waiting = (*job.with_status(TaskStatus.PENDING).values(), *job.with_status(TaskStatus.PIPELINED).values())
+    for klass in {t.klass.id: t.klass for t in waiting}.values():
         found = table.valid[: table.size]
         for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
             found = found & (idle[d] >= v)
