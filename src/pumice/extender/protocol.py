@@ -72,6 +72,10 @@ class Verb(Generic[A_co]):
     """``failed`` and ``ignored`` under ``compat: volcano``, where they differ."""
     once: bool = False
     """It changes something: not sent again after a lost connection, and asked twice it may be answered otherwise."""
+    often: str = ""
+    """How often a real Volcano asks it; empty: it does not."""
+    kube: str = ""
+    """Its name in kube-scheduler's protocol; empty: not there."""
 
     def __post_init__(self) -> None:
         if self.points == ("",):
@@ -94,79 +98,129 @@ _EMPTY = (NO, YES)
 """To Volcano an error leaves nobody in this tier, and an ignored one permits."""
 
 ON_SESSION_OPEN: Final = Verb(
-    "onSessionOpen", "A session opens here.", (SNAPSHOT,), a.Acknowledged, (), NO, YES, (NEUTRAL, YES), once=True
+    "onSessionOpen",
+    "A session opens here.",
+    (SNAPSHOT,),
+    a.Acknowledged,
+    (),
+    ignored=YES,
+    as_volcano=(NEUTRAL, YES),
+    once=True,
+    often="once a cycle, with the whole cluster",
 )
-ON_SESSION_CLOSE: Final = Verb("onSessionClose", "The session is over.", (), a.Acknowledged, (), NEUTRAL, once=True)
-PREDICATE: Final = Verb("predicate", "May the task go to the node?", (TASK, NODE), a.NodeRefusal, _FILTER)
-PRIORITIZE: Final = Verb("prioritize", "How good are the nodes for the task?", (TASK, NODES), a.Scores, _SCORE)
-PREEMPTABLE: Final = Verb(
-    "preemptable", "Which of the evictees may be preempted for the evictor?", VICTIMS, a.Victims, as_volcano=_EMPTY
-)
-RECLAIMABLE: Final = Verb(
-    "reclaimable", "Which of the evictees may be reclaimed for the evictor?", VICTIMS, a.Victims, as_volcano=_EMPTY
-)
-QUEUE_OVERUSED: Final = Verb("queueOverused", "Is the queue above its share?", (QUEUE,), a.Overused, ("overused",))
-JOB_ENQUEUEABLE: Final = Verb("jobEnqueueable", "May the job be let into its queue?", (JOB,), a.Vote, as_volcano=_EMPTY)
-JOB_ENQUEUED: Final = Verb(
-    "jobEnqueued", "The job was let into its queue.", (JOB,), a.Acknowledged, failed=NEUTRAL, once=True
-)
-JOB_READY: Final = Verb(
-    "jobReady", "May the job's placements be committed?", (JOB,), a.VerdictAnswer, as_volcano=(YES, NO)
-)
-ALLOCATE_FUNC: Final = Verb("allocateFunc", "The task was placed, for now.", (TASK,), a.Error, _EVENTS, once=True)
-DEALLOCATE_FUNC: Final = Verb(
-    "deallocateFunc", "The task's placement was taken back, for now.", (TASK,), a.Error, _EVENTS, once=True
+PREDICATE: Final = Verb(
+    "predicate", "May the task go to the node?", (TASK, NODE), a.NodeRefusal, _FILTER, often="once per task and node"
 )
 BATCH_PREDICATE: Final = Verb(
-    "batchPredicate", "On which nodes may the task go?", (TASK, NODES), a.NodeRefusals, _FILTER
+    "batchPredicate", "On which nodes may the task go?", (TASK, NODES), a.NodeRefusals, _FILTER, kube="filter"
 )
-BIND: Final = Verb("bind", "Bind the task to the node.", (TASK, NODE), a.Error, (), once=True)
-JOB_PIPELINED: Final = Verb("jobPipelined", "May the job's promised places be kept?", (JOB,), a.Vote)
-JOB_VALID: Final = Verb("jobValid", "Is the job worth trying?", (JOB,), a.VerdictAnswer)
-ALLOCATABLE: Final = Verb("allocatable", "May the queue take the task?", (QUEUE, TASK), a.VerdictAnswer)
+PRIORITIZE: Final = Verb(
+    "prioritize",
+    "How good are the nodes for the task?",
+    (TASK, NODES),
+    a.Scores,
+    _SCORE,
+    often="once per task, with its candidate nodes",
+    kube="prioritize",
+)
 BEST_NODE: Final = Verb(
     "bestNode", "Which of the scored nodes is it to be?", (TASK, SCORES), a.BestNode, failed=NEUTRAL
-)
-VICTIM_TASKS: Final = Verb(
-    "victimTasks", "Which tasks should go though nobody waits for their room?", (TASKS,), a.Victims, failed=NEUTRAL
 )
 GPU_ORDER: Final = Verb(
     "gpuOrder", "How good are the devices of the node for the task?", (TASK, NODE, GPUS), a.GpuScores
 )
+PREEMPTABLE: Final = Verb(
+    "preemptable",
+    "Which of the evictees may be preempted for the evictor?",
+    VICTIMS,
+    a.Victims,
+    as_volcano=_EMPTY,
+    often="once per preemptor and node",
+)
+RECLAIMABLE: Final = Verb(
+    "reclaimable",
+    "Which of the evictees may be reclaimed for the evictor?",
+    VICTIMS,
+    a.Victims,
+    as_volcano=_EMPTY,
+    often="once per reclaimer and node",
+)
+VICTIM_TASKS: Final = Verb(
+    "victimTasks", "Which tasks should go though nobody waits for their room?", (TASKS,), a.Victims, failed=NEUTRAL
+)
+PREEMPT: Final = Verb(
+    "preempt",
+    "Is anything against these victims, by node?",
+    (TASK, CANDIDATES),
+    a.Candidates,
+    ("preemptable",),
+    kube="preempt",
+)
+JOB_ENQUEUEABLE: Final = Verb(
+    "jobEnqueueable",
+    "May the job be let into its queue?",
+    (JOB,),
+    a.Vote,
+    as_volcano=_EMPTY,
+    often="once per waiting job, with its tasks four times over",
+)
+JOB_ENQUEUED: Final = Verb(
+    "jobEnqueued",
+    "The job was let into its queue.",
+    (JOB,),
+    a.Acknowledged,
+    failed=NEUTRAL,
+    once=True,
+    often="once per job that is let in",
+)
+JOB_PIPELINED: Final = Verb("jobPipelined", "May the job's promised places be kept?", (JOB,), a.Vote)
+JOB_READY: Final = Verb(
+    "jobReady",
+    "May the job's placements be committed?",
+    (JOB,),
+    a.VerdictAnswer,
+    as_volcano=(YES, NO),
+    often="several times per job, with its tasks four times over",
+)
+JOB_VALID: Final = Verb("jobValid", "Is the job worth trying?", (JOB,), a.VerdictAnswer)
+QUEUE_OVERUSED: Final = Verb(
+    "queueOverused",
+    "Is the queue above its share?",
+    (QUEUE,),
+    a.Overused,
+    ("overused",),
+    often="several times per queue and action",
+)
+ALLOCATABLE: Final = Verb("allocatable", "May the queue take the task?", (QUEUE, TASK), a.VerdictAnswer)
 JOB_ORDER: Final = Verb("jobOrder", "In which order do the jobs come?", (JOBS,), a.Ranks, failed=NEUTRAL)
 TASK_ORDER: Final = Verb("taskOrder", "In which order do the tasks come?", (TASKS,), a.Ranks, failed=NEUTRAL)
 QUEUE_ORDER: Final = Verb("queueOrder", "In which order do the queues come?", (QUEUES,), a.Ranks, failed=NEUTRAL)
-PREEMPT: Final = Verb(
-    "preempt", "Is anything against these victims, by node?", (TASK, CANDIDATES), a.Candidates, ("preemptable",)
+ALLOCATE_FUNC: Final = Verb(
+    "allocateFunc", "The task was placed, for now.", (TASK,), a.Error, _EVENTS, once=True, often="once per placement"
+)
+DEALLOCATE_FUNC: Final = Verb(
+    "deallocateFunc",
+    "The task's placement was taken back, for now.",
+    (TASK,),
+    a.Error,
+    _EVENTS,
+    once=True,
+    often="once per placement undone or eviction",
+)
+BIND: Final = Verb("bind", "Bind the task to the node.", (TASK, NODE), a.Error, (), once=True, kube="bind")
+ON_SESSION_CLOSE: Final = Verb(
+    "onSessionClose", "The session is over.", (), a.Acknowledged, (), NEUTRAL, once=True, often="once a cycle"
 )
 
-VERBS: Final[dict[str, Verb[Any]]] = dict(
-    sorted((thing.name, thing) for key, thing in list(globals().items()) if key.isupper() and isinstance(thing, Verb))
-)
-"""Every verb by its name."""
-ASKED: Final = tuple(name for name in VERBS if name != PREEMPT.name)
+VERBS: Final[dict[str, Verb[Any]]] = {
+    thing.name: thing for key, thing in list(globals().items()) if key.isupper() and isinstance(thing, Verb)
+}
+"""Every verb by its name, in the order of a session."""
+ASKED: Final = tuple(sorted(name for name in VERBS if name != PREEMPT.name))
 """Those that have an argument of their own: ``extender.<verb>Verb``. The other is kube-scheduler's."""
-VOLCANO_VERBS: Final = {
-    "onSessionOpen": "once a cycle, with the whole cluster",
-    "onSessionClose": "once a cycle",
-    "predicate": "once per task and node",
-    "prioritize": "once per task, with its candidate nodes",
-    "preemptable": "once per preemptor and node",
-    "reclaimable": "once per reclaimer and node",
-    "queueOverused": "several times per queue and action",
-    "jobEnqueueable": "once per waiting job, with its tasks four times over",
-    "jobEnqueued": "once per job that is let in",
-    "jobReady": "several times per job, with its tasks four times over",
-    "allocateFunc": "once per placement",
-    "deallocateFunc": "once per placement undone or eviction",
-}
+VOLCANO_VERBS: Final = {name: verb.often for name, verb in VERBS.items() if verb.often}
 """The twelve that a real Volcano asks, and how often."""
-KUBE_PATHS: Final[dict[str, Verb[Any]]] = {
-    "filter": BATCH_PREDICATE,
-    "prioritize": PRIORITIZE,
-    "preempt": PREEMPT,
-    "bind": BIND,
-}
+KUBE_PATHS: Final = {verb.kube: verb for verb in VERBS.values() if verb.kube}
 """kube-scheduler's verbs under the names that its documentation gives them."""
 
 

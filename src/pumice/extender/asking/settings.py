@@ -12,7 +12,7 @@ from pumice.config.durations import SECOND, parse_duration
 from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.protocol import ASKED, VERBS
+from pumice.extender.protocol import ASKED, KUBE_PATHS, VERBS
 from pumice.framework.arguments import Arguments
 from pumice.model.api import LabelSelector, Requirement
 from pumice.model.job import Job
@@ -172,12 +172,12 @@ def read_settings(arguments: Arguments) -> ExtenderSettings:
 
 
 _KUBE: Final = {
-    "predicate": "batchPredicate",
-    "batchPredicate": "batchPredicate",
-    "prioritize": "prioritize",
-    "preemptable": "preempt",
-    "bind": "bind",
+    verb: kube.name
+    for verb in ASKED
+    for kube in KUBE_PATHS.values()
+    if VERBS[verb] is kube or (kube.points and VERBS[verb].points[:1] == kube.points[:1])
 }
+"""Our verb -> the one of kube-scheduler's protocol that is asked at the same point."""
 
 
 def _kube_verbs(verbs: Mapping[str, str]) -> dict[str, str]:

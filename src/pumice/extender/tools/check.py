@@ -26,12 +26,7 @@ from pumice.state.cluster import ClusterState
 
 _CREATED: Final = "2024-01-01T00:00:00Z"
 _ROOM: Final = {"cpu": "8", "memory": "32Gi", "pods": "110"}
-QUESTIONS: Final[tuple[str, ...]] = (
-    *("onSessionOpen", "predicate", "batchPredicate", "prioritize", "bestNode", "gpuOrder", "preemptable"),
-    *("reclaimable", "victimTasks", "preempt", "jobEnqueueable", "jobEnqueued", "jobPipelined", "jobReady", "jobValid"),
-    *("queueOverused", "allocatable", "jobOrder", "taskOrder", "queueOrder", "allocateFunc", "deallocateFunc"),
-    "onSessionClose",
-)
+QUESTIONS: Final = tuple(name for name in p.VERBS if name != p.BIND.name)
 """What is asked, in the order of a session. ``bind`` is left out: it would bind."""
 
 
@@ -51,16 +46,12 @@ def check(
     """Ask a running extender every verb of *dialect* (or only *verbs*); a verdict for each, in a session's order."""
     talks = DIALECTS[dialect]
     asked = [name for name in QUESTIONS if name in talks.carries and (not verbs or name in verbs)]
-    where = {name: (paths or {}).get(name, "filter" if _is_filter(name, dialect) else name) for name in asked}
+    where = {name: (paths or {}).get(name, p.VERBS[name].kube if dialect == "kube" else name) for name in asked}
     client = Client(replace(transport, breaker_failures=0), where, talks)
     try:
         return [_check(client, p.VERBS[name], dialect) for name in asked]
     finally:
         client.close()
-
-
-def _is_filter(verb: str, dialect: str) -> bool:
-    return dialect == "kube" and verb == p.BATCH_PREDICATE.name
 
 
 def _check(client: Client, verb: Verb[Any], dialect: str) -> VerbCheck:
