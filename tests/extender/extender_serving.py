@@ -11,7 +11,7 @@ from typing import Any
 
 import uvicorn
 
-from pumice.extender.answering.serving import settings as serving_settings
+from pumice.extender.answering.intake import settings as serving_settings
 
 
 class Serving:

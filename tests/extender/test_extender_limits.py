@@ -21,8 +21,8 @@ from extender_world import Opened, arguments, cluster, group, node, pod, queue, 
 
 from pumice.clock import SystemClock
 from pumice.extender import protocol as p
+from pumice.extender.answering.intake import HEADER_BYTES, BoundedProtocol
 from pumice.extender.answering.policies import MOST_CALLERS, PolicyServer
-from pumice.extender.answering.serving import HEADER_BYTES, BoundedProtocol
 from pumice.extender.answering.untold import NotTold
 from pumice.extender.plugin import Extender
 from pumice.extender.server import Options, app

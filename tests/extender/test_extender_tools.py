@@ -16,8 +16,8 @@ from pumice.cli.app import app as command
 from pumice.cli.policies import policy_builders
 from pumice.config import from_data
 from pumice.errors import InvalidInput
+from pumice.extender.asking.caller import ReplayCallers
 from pumice.extender.asking.calls import EXCHANGES
-from pumice.extender.asking.exchanges import ReplayCallers
 from pumice.extender.asking.settings import Transport
 from pumice.extender.plugin import CALLERS, close_clients
 from pumice.extender.server import app

@@ -22,9 +22,9 @@ PAGES = ("pumice.dashboard",)
 AGENTS = ("pumice.mcp.knowledge", "pumice.mcp.stdio", "pumice.mcp.tools")
 HTTP = (
     "pumice.extender.asking.client",
-    "pumice.extender.answering.app",
-    "pumice.extender.answering.serving",
+    "pumice.extender.asking.connections",
     "pumice.extender.server",
+    "pumice.extender.answering.intake",
     "pumice.extender.tools",
 )
 WALK = """

@@ -38,9 +38,9 @@ TALKS = (
     "pumice.mcp.tools",
     "pumice.shadow.live",
     "pumice.extender.asking.client",
-    "pumice.extender.answering.app",
-    "pumice.extender.answering.serving",
+    "pumice.extender.asking.connections",
     "pumice.extender.server",
+    "pumice.extender.answering.intake",
     "pumice.extender.tools",
 )
 """What an extra is for."""

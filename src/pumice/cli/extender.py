@@ -82,7 +82,7 @@ def serve(
     from pumice.extender.answering.intake import Options
     from pumice.extender.answering.policies import PolicyServer
 
-    import_module("pumice.extender.answering.app")  # where the extra is missing that is said before anything else
+    import_module("pumice.extender.server")  # where the extra is missing that is said before anything else
     if dialect:
         _known_dialect(dialect)
     tls = _tls(tls_cert, tls_key, client_ca)

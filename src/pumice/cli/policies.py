@@ -69,8 +69,8 @@ def answer(
     sockets: list[socket.socket],
 ) -> None:
     """Answer until told to stop; follow the cluster that *whom* leads to."""
-    from pumice.extender.answering.app import app as make_app
-    from pumice.extender.answering.serving import settings as serving
+    from pumice.extender.answering.intake import settings as serving
+    from pumice.extender.server import app as make_app
 
     cluster = None
     if whom is not None:

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from pumice.errors import MissingExtra
 from pumice.extender.asking.binder import ExtenderBinder, RefusedBinds
-from pumice.extender.asking.caller import Caller, CallFailed, close
+from pumice.extender.asking.caller import Caller, CallFailed, ReplayCallers, close
 from pumice.extender.asking.calls import ExtenderSession
-from pumice.extender.asking.exchanges import ReplayCallers
 from pumice.extender.asking.hooks import register
 from pumice.extender.asking.settings import ARGUMENTS, ExtenderSettings, Transport, read_settings
 from pumice.extender.asking.writer import QuestionWriter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pumice.extender.asking.breaker import Breaker
+from pumice.extender.asking.client import Breaker
 
 
 class Clock:

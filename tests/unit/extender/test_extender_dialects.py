@@ -168,11 +168,11 @@ def test_a_bad_question_is_refused_with_verb_and_rule(verb: p.Verb[Any], fields:
 @pytest.mark.parametrize("field", ["NodeNameToVictims", "nodeToVictims"])
 def test_kube_schedulers_victims_are_read_whole_or_by_uid(field: str) -> None:
     whole = read(p.PREEMPT, Pod=POD, **cast("Any", {field: {"n1": {"Pods": [POD], "NumPDBViolations": 1}}}))
-    (victims,) = whole["candidates"].values()
-    assert (victims.tasks[0].pod.metadata.uid, victims.violations) == ("uid-0", 1)
+    ((victims, violations),) = whole["candidates"].values()
+    assert (victims[0].pod.metadata.uid, violations) == ("uid-0", 1)
     by_uid = {"n1": {"Pods": [{"UID": "u"}], "NumPDBViolations": 0}}
     named = read(p.PREEMPT, pod=POD, nodenametometavictims=by_uid)
-    assert [(task.pod.metadata.uid, task.bare) for task in named["candidates"]["n1"].tasks] == [("u", True)]
+    assert [(task.pod.metadata.uid, task.bare) for task in named["candidates"]["n1"][0]] == [("u", True)]
 
 
 @pytest.mark.parametrize("fields", [{"pod": POD, "nodenames": ["a"]}, {"Pod": POD, "Nodes": None, "NodeNames": ["a"]}])

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from pumice.errors import InvalidInput
 from pumice.extender.answers import NodeRefusal, Victims
-from pumice.extender.asking.caller import CallFailed, call
-from pumice.extender.asking.exchanges import ReplayCaller, ReplayCallers, exchange
+from pumice.extender.asking.caller import CallFailed, ReplayCaller, ReplayCallers, call, exchange
 from pumice.extender.protocol import PREDICATE, PREEMPTABLE
 from pumice.extender.tools import cassette
 

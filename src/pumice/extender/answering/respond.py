@@ -13,9 +13,9 @@ from pumice.extender import answers as a
 from pumice.extender import protocol as p
 from pumice.extender.answering.reader import Question
 from pumice.extender.answering.served_session import ServedSession
-from pumice.extender.answering.told_state import ToldState
+from pumice.extender.answering.told_state import TaskMessage, ToldState
 from pumice.extender.answers import Answer
-from pumice.extender.dialects.messages import TaskMessage, VictimMessages, uid_of
+from pumice.extender.dialects.messages import uid_of
 from pumice.extender.protocol import PartKind, Verb
 from pumice.framework.points import Point
 from pumice.framework.points import table as t
@@ -165,14 +165,14 @@ class Responder:
     def _preempt(self, asked: Question) -> a.Candidates:
         task = self._task(asked)
         kept: dict[str, tuple[list[str], int]] = {}
-        candidates: dict[str, VictimMessages] = asked.parts["candidates"]
-        for node, victims in candidates.items():
+        candidates: dict[str, tuple[list[TaskMessage], int]] = asked.parts["candidates"]
+        for node, (victims, violations) in candidates.items():
             if self._ssn.anybody(t.PREEMPTABLE):
-                tasks = self._tasks(victims.tasks)
+                tasks = self._tasks(victims)
                 allowed = self._ssn.preemptable(task, tasks)
                 if allowed is not None and len(allowed) < len(tasks):
                     continue
-            kept[node] = ([uid_of(one.pod) for one in victims.tasks], victims.violations)
+            kept[node] = ([uid_of(one.pod) for one in victims], violations)
         return a.Candidates(candidates=kept)
 
     # -- events ---------------------------------------------------------------------------------------------------

@@ -1,15 +1,20 @@
-"""What the plugin needs of the network, and nothing more: ask, and be told what went wrong."""
+"""What the plugin needs of the network, and nothing more: ask, and be told what went wrong; or ask a recording."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from pumice.errors import PumiceError
-from pumice.extender.answers import Answer
-from pumice.extender.protocol import Verb
+from pumice.extender.answers import Answer, of_value
+from pumice.extender.dialects import DIALECTS
+from pumice.extender.protocol import PREEMPT, Verb
 
 A = TypeVar("A", bound=Answer)
+X = TypeVar("X")
 
 
 class CallFailed(PumiceError):
@@ -71,3 +76,96 @@ def close(caller: Any) -> None:
     closing = getattr(caller, "close", None)
     if closing is not None:
         closing()
+
+
+# -- exchanges as data: kept with a saved cycle, and answered from when it is run again ------------------------------
+def exchange(extender: str, verb: Verb[Any], body: bytes, answer: Answer | CallFailed) -> dict[str, Any]:
+    """One exchange as plain data: the question as it was sent, the answer in the documented dialect."""
+    said: dict[str, Any] = {"extender": extender, "verb": verb.name, "request": msgspec.json.decode(body)}
+    if isinstance(answer, CallFailed):
+        return {**said, "failure": {"kind": answer.kind, "text": answer.text}}
+    dialect = DIALECTS["kube" if verb is PREEMPT else "documented"]
+    return {**said, "response": msgspec.json.decode(dialect.write_answer(verb, answer))}
+
+
+class Recording(Generic[X]):
+    """Exchanges by what was asked: the same question gets the answers that it got, in order, the last again and again.
+
+    *loose*: one that was not asked then (another order of tasks, say) gets the next answer to the same verb or path.
+    *once*: but only one that was not given yet.
+    """
+
+    def __init__(self, *, loose: bool, once: bool = False) -> None:
+        self._loose, self._once = loose, once
+        self._exact: dict[tuple[str, bytes], deque[X]] = {}
+        self._left: dict[str, list[X]] = {}
+
+    def add(self, what: str, question: bytes, exchange: X) -> None:
+        """One more exchange, after those that are there."""
+        self._exact.setdefault((what, canonical(question)), deque()).append(exchange)
+        self._left.setdefault(what, []).append(exchange)
+
+    def answer(self, what: str, question: bytes) -> X | None:
+        """What was answered, or None."""
+        left = self._left.get(what, [])
+        known = self._exact.get((what, canonical(question)))
+        if known:
+            one = known.popleft() if len(known) > 1 else known[0]
+            if self._once:
+                left[:] = [other for other in left if other is not one]
+            return one
+        if not (self._loose and left):
+            return None
+        return left.pop(0) if self._once or len(left) > 1 else left[0]
+
+
+class ReplayCaller:
+    """Answers from the exchanges of a saved cycle."""
+
+    spent = 0.0
+    circuit = "closed"
+
+    def __init__(self, exchanges: Iterable[dict[str, Any]]) -> None:
+        self._known: Recording[dict[str, Any]] = Recording(loose=True, once=True)
+        for one in exchanges:
+            self._known.add(one["verb"], msgspec.json.encode(one["request"]), one)
+
+    def observed(self) -> list[Observation]:
+        """Nothing is measured."""
+        return []
+
+    def call_many(self, verb: Verb[A], bodies: Sequence[bytes], deadline: float | None = None) -> list[A | CallFailed]:
+        """See `Caller.call_many`."""
+        return [self._one(verb, body) for body in bodies]
+
+    def _one(self, verb: Verb[A], body: bytes) -> A | CallFailed:
+        one = self._known.answer(verb.name, body)
+        if one is None:
+            return CallFailed(verb.name, "replay", "this question was not asked when the exchanges were recorded")
+        if "failure" in one:
+            return CallFailed(verb.name, one["failure"]["kind"], one["failure"]["text"])
+        return of_value(verb.name, verb.answer, one["response"])
+
+
+class ReplayCallers:
+    """Extender name -> what answers for it; for ``plugin.CALLERS`` in a session's environment.
+
+    Every name has one: an extender of which nothing was recorded gets no connection, its calls fail.
+    """
+
+    def __init__(self, exchanges: Iterable[dict[str, Any]]) -> None:
+        self._by_name: dict[str, list[dict[str, Any]]] = {}
+        for one in exchanges:
+            self._by_name.setdefault(one["extender"], []).append(one)
+
+    def get(self, name: str) -> ReplayCaller:
+        """What answers for an extender."""
+        return ReplayCaller(self._by_name.get(name, ()))
+
+
+def canonical(body: bytes) -> bytes:
+    """JSON in which the order of keys does not count; what is no JSON as it is."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(body), order="sorted")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body

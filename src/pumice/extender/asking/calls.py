@@ -8,8 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeVar
 
 from pumice.extender.answers import Answer
-from pumice.extender.asking.caller import Caller, CallFailed
-from pumice.extender.asking.exchanges import exchange
+from pumice.extender.asking.caller import Caller, CallFailed, exchange
 from pumice.extender.asking.settings import ExtenderSettings, TaskFilter
 from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.protocol import Verb, VerbOutcome

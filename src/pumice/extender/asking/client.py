@@ -8,19 +8,16 @@ import time
 import uuid
 import weakref
 import zlib
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import aiohttp
 import msgspec
-from aiohttp.client_proto import ResponseHandler
 
 from pumice.extender.answers import Answer
-from pumice.extender.asking.breaker import Breaker
 from pumice.extender.asking.caller import CallFailed, Observation
-from pumice.extender.asking.loop import LOOP
+from pumice.extender.asking.connections import LOOP, bound, tls
 from pumice.extender.asking.settings import Transport
 from pumice.extender.dialects import Dialect
 from pumice.extender.fields import MAX_BODY, WireError
@@ -37,10 +34,50 @@ _MOST_HELD: Final = 3 * MAX_BODY
 _GZIP_FROM: Final = 1024
 _GRACE: Final = 0.1
 """Seconds that calls are given to end by themselves when the time for all of them is over."""
-_HEAD: Final = 256 * 1024
-"""Bytes that an answer may have beside its body."""
 SESSION_HEADER: Final = "X-Pumice-Session"
 """Says which scheduler asks, so that a service can keep the sessions of two apart."""
+
+
+class Breaker:
+    """Closed: every call goes out. Open: none does. Half open: one does, and its outcome decides."""
+
+    def __init__(self, failures: int, reset: float, clock: Callable[[], float]) -> None:
+        """*failures* in a row open it (0: never), for *reset* seconds of *clock*."""
+        self._most, self._reset, self._clock = failures, reset, clock
+        self._failed = 0
+        self._opened_at: float | None = None
+        self._probing = False
+        self.opened = 0
+        """How often it has opened."""
+
+    @property
+    def state(self) -> str:
+        """``closed``, ``open`` or ``half-open``."""
+        if self._opened_at is None:
+            return "closed"
+        return "open" if self._clock() - self._opened_at < self._reset else "half-open"
+
+    def admits(self) -> bool:
+        """May a call go out now? A yes while half open is for this one call."""
+        state = self.state
+        if state == "closed":
+            return True
+        if state == "open" or self._probing:
+            return False
+        self._probing = True
+        return True
+
+    def succeeded(self) -> None:
+        """A call was answered."""
+        self._failed, self._opened_at, self._probing = 0, None, False
+
+    def failed(self) -> None:
+        """A call was not answered."""
+        self._failed += 1
+        if self._most and (self._probing or (self._failed >= self._most and self._opened_at is None)):
+            self._opened_at = self._clock()
+            self.opened += 1
+        self._probing = False
 
 
 class Client:
@@ -206,27 +243,14 @@ class Client:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                limit=self._transport.concurrency, ssl=self._tls(), ttl_dns_cache=30, keepalive_timeout=60
+                limit=self._transport.concurrency, ssl=tls(self._transport), ttl_dns_cache=30, keepalive_timeout=60
             )
-            connector._factory = partial(_Bounded, loop=asyncio.get_running_loop())  # type: ignore[assignment]  # no public way
+            bound(connector)
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=aiohttp.ClientTimeout(total=None), cookie_jar=aiohttp.DummyCookieJar()
             )
             self._finalizer = weakref.finalize(self, _close_later, self._session)
         return self._session
-
-    def _tls(self) -> ssl.SSLContext | bool:
-        transport = self._transport
-        if not transport.url.startswith("https:"):
-            return True
-        try:
-            context = ssl.create_default_context(cafile=transport.ca_file or None)
-            if transport.cert_file:
-                context.load_cert_chain(transport.cert_file, transport.key_file)
-        except (OSError, ssl.SSLError) as error:
-            files = ", ".join(file for file in (transport.ca_file, transport.cert_file, transport.key_file) if file)
-            raise CallFailed("connect", "tls", f"certificate files {files}: {error}") from error
-        return context
 
     def _headers(self, verb: Verb[A]) -> dict[str, str]:
         headers = {"Content-Type": "application/json", SESSION_HEADER: self._name}
@@ -244,26 +268,6 @@ class Client:
         except OSError as error:
             raise CallFailed(verb.name, "request", f"token file {str(path)!r}: {error.strerror}") from error
         return self._token[1]
-
-
-class _Bounded(ResponseHandler):
-    """A connection that takes so many bytes for one answer and no more, headers and ``100 Continue`` among them."""
-
-    _received = 0
-
-    def set_response_params(self, **given: Any) -> None:
-        """A question goes out."""
-        self._received = 0
-        super().set_response_params(**given)
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes of the answer."""
-        self._received += len(data)
-        if self._received > MAX_BODY + _HEAD:
-            self.set_exception(aiohttp.ClientPayloadError(f"more than {MAX_BODY} bytes"))
-            self.close()
-            return
-        super().data_received(data)
 
 
 def _close_later(session: aiohttp.ClientSession) -> None:

@@ -8,19 +8,13 @@ Volcano's with another type. One service does not understand it: one written in 
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar, Final
-
-import msgspec
-from msgspec.structs import replace
 
 from pumice.extender.answers import Answer, Json
 from pumice.extender.dialects.dialect import Dialect, Written
-from pumice.extender.dialects.documented import Amounts, DocQueue, Documented
-from pumice.extender.dialects.messages import Cluster, Ledger
-from pumice.extender.dialects.volcano import GoQueue, GoSnapshot, Volcano
+from pumice.extender.dialects.documented import Documented
+from pumice.extender.dialects.volcano import Volcano
 from pumice.extender.protocol import PartKind
-from pumice.model import api
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -31,79 +25,11 @@ _DOCUMENTED: Final = Documented()
 _VOLCANO: Final = Volcano()
 
 
-class BothQueue(GoQueue, kw_only=True):
-    """What is read of a queue: Volcano's fields, and the documented amounts, which are those of this moment."""
-
-    capability: Amounts | None = None
-    deserved: Amounts | None = None
-    guarantee: Amounts | None = None
-    allocated: Amounts | None = None
-
-    @cached_property
-    def _documented(self) -> DocQueue:
-        return DocQueue(
-            name=self.Name,
-            capability=self.capability,
-            deserved=self.deserved,
-            guarantee=self.guarantee,
-            allocated=self.allocated,
-        )
-
-    @cached_property
-    def queue(self) -> api.QueueObject:
-        """The queue."""
-        queue = GoQueue(Name=self.Name, Weight=self.Weight, Queue=self.Queue).queue
-        said = self._documented.queue.spec
-        spec = replace(queue.spec, capability=said.capability, deserved=said.deserved, guarantee=said.guarantee)
-        return replace(queue, spec=spec)
-
-    @property
-    def held(self) -> Ledger | None:
-        """What it holds."""
-        return self._documented.held
-
-
-class _Queues(msgspec.Struct):
-    queues: list[DocQueue] | None = None
-
-
-class BothSnapshot(GoSnapshot, kw_only=True):
-    """What is read of a cluster: Volcano's fields, and the documented queues."""
-
-    snapshot: _Queues = msgspec.field(default_factory=_Queues)
-
-    def cluster(self) -> Cluster:
-        """The cluster that is told."""
-        cluster = super().cluster()
-        said = {queue.name: queue for queue in self.snapshot.queues or ()}
-        queues = [_with_amounts(queue, said.get(queue.Name)) for queue in (self.Queues or {}).values()]
-        return cluster._replace(queues=queues)
-
-
-def _with_amounts(queue: GoQueue, said: DocQueue | None) -> GoQueue:
-    """The queue, with the amounts that the documented form says."""
-    if said is None:
-        return queue
-    return BothQueue(
-        Name=queue.Name,
-        Weight=queue.Weight,
-        Queue=queue.Queue,
-        capability=said.capability,
-        deserved=said.deserved,
-        guarantee=said.guarantee,
-        allocated=said.allocated,
-    )
-
-
 class Both(Dialect):
     """Read as Volcano's, with the queue of a task and the amounts of a queue, which only the documentation has."""
 
     name: ClassVar[str] = "both"
-    shapes: ClassVar[dict[PartKind, Any]] = {
-        **Volcano.shapes,
-        PartKind.QUEUE: BothQueue,
-        PartKind.SNAPSHOT: BothSnapshot,
-    }
+    shapes: ClassVar[dict[PartKind, Any]] = Volcano.shapes
 
     def task(self, task: Task) -> Json:
         return {**_DOCUMENTED.task(task), **_VOLCANO.task(task)}

@@ -11,7 +11,6 @@ import msgspec
 from pumice.errors import InvalidInput
 from pumice.extender import answers, gojson
 from pumice.extender.answers import Answer, NodeRefusal
-from pumice.extender.dialects.messages import Cluster
 from pumice.extender.fields import WireError, read
 from pumice.extender.protocol import ASKED, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.intents import Bind
@@ -133,21 +132,26 @@ class Dialect:
         :raises msgspec.DecodeError: not JSON, or a field of the wrong type.
         :raises InvalidInput: a value that breaks a rule.
         """
-        message = decoder(self.shapes[kind]).decode(raw)
+        return self.derived(kind, decoder(self.shapes[kind]).decode(raw))
+
+    def derived(self, kind: PartKind, message: Any) -> Any:
+        """A message, after everything was derived from its fields.
+
+        :raises InvalidInput: a value that breaks a rule.
+        """
         for name in _DERIVED.get(kind, ()):  # so that a rule that is broken is found now
             getattr(message, name, None)
         for task in getattr(message, "tasks", None) or ():
             _ = task.pod
         return message
 
-    def read_snapshot(self, body: bytes) -> Cluster:
-        """The cluster of an onSessionOpen.
+    def read_snapshot(self, body: bytes) -> Any:
+        """The ``Cluster`` of an onSessionOpen.
 
         :raises WireError: as ``read``.
         """
         self._carried(ON_SESSION_OPEN)
-        told: Cluster = read("onSessionOpen", "request", body, decoder(self.shapes[PartKind.SNAPSHOT])).cluster()
-        return told
+        return read("onSessionOpen", "request", body, decoder(self.shapes[PartKind.SNAPSHOT])).cluster()
 
     # -- answers --------------------------------------------------------------------------------------------------
     def write_answer(self, verb: Verb[Any], answer: Answer) -> bytes:

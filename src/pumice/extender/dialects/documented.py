@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Final, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -14,7 +14,6 @@ from pumice.errors import InvalidInput
 from pumice.extender.dialects.documented_writing import DocumentedWriting
 from pumice.extender.dialects.messages import (
     STATUSES,
-    Cluster,
     Ledger,
     Ledgers,
     complete_pod,
@@ -162,9 +161,9 @@ class DocNode(msgspec.Struct, dict=True, kw_only=True):
         idle, used = self.idle, self.used
         if idle is None and used is None:
             return None
-        whole = _ledger(self.allocatable)
-        taken = _ledger(used) if used is not None else less(whole, _ledger(idle))
-        return Ledgers(_ledger(idle) if idle is not None else less(whole, taken), taken)
+        whole = documented_ledger(self.allocatable)
+        taken = documented_ledger(used) if used is not None else less(whole, documented_ledger(idle))
+        return Ledgers(documented_ledger(idle) if idle is not None else less(whole, taken), taken)
 
 
 class DocJob(msgspec.Struct, dict=True, kw_only=True):
@@ -219,20 +218,25 @@ class DocQueue(msgspec.Struct, dict=True, kw_only=True):
 
         :raises InvalidInput: more of something than a cluster has.
         """
-        spec = api.QueueSpec(
-            weight=self.weight,
-            capability=quantities(self.capability),
-            deserved=quantities(self.deserved),
-            guarantee=api.Guarantee(resource=quantities(self.guarantee)),
-        )
         return api.QueueObject(
-            metadata=api.Metadata(name=self.name), spec=spec, status=api.QueueStatus(state=self.state or "")
+            metadata=api.Metadata(name=self.name),
+            spec=api.QueueSpec(weight=self.weight, **amounts_of(self)),
+            status=api.QueueStatus(state=self.state or ""),
         )
 
     @cached_property
     def held(self) -> Ledger | None:
         """What it holds."""
-        return _ledger(self.allocated) if self.allocated is not None else None
+        return documented_ledger(self.allocated) if self.allocated is not None else None
+
+
+class Cluster(NamedTuple):
+    """What is told when a session opens: messages, and objects that are only kept."""
+
+    jobs: Sequence[Any]
+    nodes: Sequence[Any]
+    queues: Sequence[Any]
+    others: Sequence[api.AnyObject] = ()
 
 
 class DocSnapshot(msgspec.Struct):
@@ -274,7 +278,24 @@ def quantities(documented: Mapping[str, float] | None, least: int = -1) -> dict[
     return found
 
 
-def _ledger(documented: Mapping[str, float] | None) -> Ledger:
+def amounts_of(queue: Any) -> dict[str, Any]:
+    """What the spec of a queue says where the documented amounts are these.
+
+    :raises InvalidInput: more, or less, than a cluster has.
+    """
+    guarantee = api.Guarantee(resource=quantities(queue.guarantee))
+    return {
+        "capability": quantities(queue.capability),
+        "deserved": quantities(queue.deserved),
+        "guarantee": guarantee,
+    }
+
+
+def documented_ledger(documented: Mapping[str, float] | None) -> Ledger:
+    """Documented amounts in the units of the ledgers.
+
+    :raises InvalidInput: more, or less, than a cluster has.
+    """
     return ledger(cast("dict[str, float]", quantities(documented)), {}, 1)
 
 

@@ -8,7 +8,6 @@ without regard to case. Scores are whole numbers, 0 to 10 by convention.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from math import floor
 from typing import Any, ClassVar, Final, TypeVar, cast
 
@@ -19,7 +18,7 @@ from pumice.extender import answers as a
 from pumice.extender import gojson
 from pumice.extender.answers import Answer, Json
 from pumice.extender.dialects.dialect import Dialect, Known, Written, decoder, listed
-from pumice.extender.dialects.messages import DEFAULT_NAMESPACE, VictimMessages, checked
+from pumice.extender.dialects.messages import DEFAULT_NAMESPACE
 from pumice.extender.dialects.volcano import GoNode, GoTask
 from pumice.extender.dialects.volcano_writing import pod_of
 from pumice.extender.fields import Fields, WireError, read_answer
@@ -27,11 +26,12 @@ from pumice.extender.protocol import BIND, KUBE_PATHS, PREEMPT, PartKind, Verb
 from pumice.model import api
 from pumice.model.intents import Bind
 from pumice.model.node import Node
-from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.state.pods import pod_status
 
 A = TypeVar("A", bound=Answer)
+_Named = tuple[list[GoTask], int]
+"""Victims, and how many disruption budgets they break."""
 _NULL: Final = msgspec.Raw(b"null")
 _NAMES: Final[msgspec.json.Decoder[list[str] | None]] = msgspec.json.Decoder(list[str] | None)
 
@@ -49,63 +49,12 @@ class _Victims(msgspec.Struct):
     numPDBViolations: int = 0  # noqa: N815
 
 
-class KubeTask(msgspec.Struct, dict=True):
-    """A pod, as the API server has it."""
-
-    metadata: api.Metadata = msgspec.field(default_factory=api.Metadata)
-    spec: api.PodSpec = msgspec.field(default_factory=api.PodSpec)
-    phase: api.PodStatus = msgspec.field(default_factory=api.PodStatus, name="status")
-    queue: ClassVar[str] = ""
-    bare: ClassVar[bool] = False
-
-    @cached_property
-    def pod(self) -> api.Pod:
-        """The pod.
-
-        :raises InvalidInput: no name.
-        """
-        pod = api.with_namespace(api.Pod(metadata=self.metadata, spec=self.spec, status=self.phase), DEFAULT_NAMESPACE)
-        checked(pod)
-        return pod
-
-    @property
-    def status(self) -> TaskStatus:
-        """Its status."""
-        return pod_status(self.pod)
-
-    @property
-    def node(self) -> str:
-        """Where it is."""
-        return self.spec.node_name
-
-
-class KubeNode(msgspec.Struct, dict=True):
-    """A node, as the API server has it; what is taken on it is not told."""
-
-    metadata: api.Metadata = msgspec.field(default_factory=api.Metadata)
-    spec: api.NodeSpec = msgspec.field(default_factory=api.NodeSpec)
-    status: api.NodeStatus = msgspec.field(default_factory=api.NodeStatus)
-    ledgers: ClassVar[None] = None
-    tasks: ClassVar[None] = None
-    bare: ClassVar[bool] = False
-
-    @cached_property
-    def node(self) -> api.NodeObject:
-        """The node.
-
-        :raises InvalidInput: no name.
-        """
-        node = api.NodeObject(metadata=self.metadata, spec=self.spec, status=self.status)
-        checked(node)
-        return node
-
-
 class Kube(Dialect):
     """What kube-scheduler sends to an extender, and what it reads."""
 
     name: ClassVar[str] = "kube"
     carries: ClassVar[frozenset[str]] = frozenset(verb.name for verb in KUBE_PATHS.values())
-    shapes: ClassVar[dict[PartKind, Any]] = {PartKind.TASK: KubeTask, PartKind.NODE: KubeNode}
+    shapes: ClassVar[dict[PartKind, Any]] = {PartKind.TASK: api.Pod, PartKind.NODE: api.NodeObject}
 
     # -- questions ------------------------------------------------------------------------------------------------
     def task(self, task: Task) -> api.Pod:
@@ -172,25 +121,37 @@ class Kube(Dialect):
         fields = {name.casefold(): raw for name, raw in message.items()}
         return None if _NAMES.decode(fields.get("nodenames", _NULL)) is not None else _items(fields)
 
-    def _candidates(self, verb: Verb[Any], fields: dict[str, msgspec.Raw], known: Known) -> dict[str, VictimMessages]:
+    def _candidates(
+        self, verb: Verb[Any], fields: dict[str, msgspec.Raw], known: Known
+    ) -> dict[str, tuple[list[GoTask], int]]:
         """Victims by node, told by UID only or whole."""
         told = fields.get("nodenametometavictims")
         meta = a.meta_victims(
             Fields(verb.name, "request", {"nodeNameToMetaVictims": msgspec.json.decode(told) if told else None})
         )
         if meta:
-            return {
-                node: VictimMessages([GoTask(UID=uid) for uid in uids], broken) for node, (uids, broken) in meta.items()
-            }
+            return {node: ([GoTask(UID=uid) for uid in uids], broken) for node, (uids, broken) in meta.items()}
         raw = fields.get("nodenametovictims") or fields.get("nodetovictims")  # before v1
         whole: dict[str, _Victims] = decoder(dict[str, _Victims] | None).decode(raw or b"null") or {}
         return {
-            node: VictimMessages(
+            node: (
                 [known(self, PartKind.TASK, pod) for pod in one.Pods or one.pods or ()],
                 one.NumPDBViolations or one.numPDBViolations,
             )
             for node, one in whole.items()
         }
+
+    def read_object(self, kind: PartKind, raw: msgspec.Raw | bytes) -> Any:
+        """A pod or a node, as Volcano would tell of it; what is taken on a node is not told."""
+        thing = decoder(self.shapes[kind]).decode(raw)
+        if isinstance(thing, api.NodeObject):
+            return self.derived(kind, GoNode(Name=thing.metadata.name, Node=thing))
+        pod = api.with_namespace(thing, DEFAULT_NAMESPACE)
+        meta, spec = pod.metadata, pod.spec
+        names = {"UID": meta.uid, "Name": meta.name, "Namespace": meta.namespace}
+        priority = 1 if spec.priority is None else spec.priority
+        status = pod_status(pod).bit
+        return self.derived(kind, GoTask(**names, Pod=pod, Status=status, node=spec.node_name, Priority=priority))
 
     # -- answers --------------------------------------------------------------------------------------------------
     def _said(self, answer: Answer) -> object:

@@ -1,13 +1,14 @@
-"""What a question tells: API objects, and what the caller says beyond them (status, place, ledgers, sums).
+"""What the messages of all dialects share: names, ledgers, and pods with what is said of their tasks beside them.
 
-Every dialect has structs of its own, as its JSON is; they show what they tell under the names that stand here, and
-nothing else stands between them and what plugins see.
+Every dialect has structs of its own, as its JSON is. What they derive from their fields is under the same names
+everywhere (``pod``, ``status``, ``node``, ``ledgers``, ``tasks``, ``group``, ``queue``, ``held``); *bare* is what
+tells no more than names, and what stands beside them. Nothing else stands between them and what plugins see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -33,77 +34,6 @@ class Ledgers(NamedTuple):
     used: Ledger
     releasing: Ledger = {}
     pipelined: Ledger = {}
-
-
-class TaskMessage(Protocol):
-    """A task of a question: its pod with what is said of the task beside it, its status, its node, its job's queue.
-
-    *bare*: only its names, status and node are told.
-    """
-
-    @property
-    def pod(self) -> api.Pod: ...
-    @property
-    def status(self) -> TaskStatus: ...
-    @property
-    def node(self) -> str: ...
-    @property
-    def queue(self) -> str | None: ...
-    @property
-    def bare(self) -> bool: ...
-
-
-class NodeMessage(Protocol):
-    """A node of a question; ledgers, and the tasks that stand on it, where they are told. *bare*: only its name is."""
-
-    @property
-    def node(self) -> api.NodeObject: ...
-    @property
-    def ledgers(self) -> Ledgers | None: ...
-    @property
-    def tasks(self) -> Sequence[TaskMessage] | None: ...
-    @property
-    def bare(self) -> bool: ...
-
-
-class JobMessage(Protocol):
-    """A job of a question with its tasks. *bare*: its names, queue, priority and least number are told, and they."""
-
-    @property
-    def group(self) -> api.PodGroup: ...
-    @property
-    def priority(self) -> int: ...
-    @property
-    def min_available(self) -> int: ...
-    @property
-    def tasks(self) -> Sequence[TaskMessage]: ...
-    @property
-    def bare(self) -> bool: ...
-
-
-class QueueMessage(Protocol):
-    """A queue of a question, and what it holds where that is told."""
-
-    @property
-    def queue(self) -> api.QueueObject: ...
-    @property
-    def held(self) -> Ledger | None: ...
-
-
-class Cluster(NamedTuple):
-    """What is told when a session opens."""
-
-    jobs: Sequence[JobMessage]
-    nodes: Sequence[NodeMessage]
-    queues: Sequence[QueueMessage]
-    others: Sequence[api.AnyObject] = ()
-
-
-class VictimMessages(NamedTuple):
-    """Who would have to go from one node."""
-
-    tasks: Sequence[TaskMessage]
-    violations: int = 0
 
 
 def uid_of(pod: api.Pod) -> str:

@@ -9,9 +9,15 @@ import msgspec
 from msgspec.structs import replace
 
 from pumice.errors import InvalidInput
-from pumice.extender.dialects.documented import DocGpu
-from pumice.extender.dialects.messages import (
+from pumice.extender.dialects.documented import (
+    Amounts,
     Cluster,
+    DocGpu,
+    DocSnapshot,
+    amounts_of,
+    documented_ledger,
+)
+from pumice.extender.dialects.messages import (
     Ledger,
     Ledgers,
     checked,
@@ -150,8 +156,8 @@ class GoNode(msgspec.Struct, dict=True, kw_only=True):
 
     @property
     def tasks(self) -> list[GoTask] | None:
-        """What stands on it."""
-        return None if self.bare else list((self.Tasks or {}).values())
+        """What stands on it, where that is told."""
+        return None if self.Tasks is None else list(self.Tasks.values())
 
     @cached_property
     def ledgers(self) -> Ledgers | None:
@@ -209,28 +215,35 @@ class GoJob(msgspec.Struct, dict=True, kw_only=True):
 
 
 class GoQueue(msgspec.Struct, dict=True, kw_only=True):
-    """What is read of QueueInfo."""
+    """What is read of QueueInfo; amounts are said in both forms only, and are those of this moment."""
 
     Name: str
     Weight: int = 0
     Queue: api.QueueObject | None = None
+    capability: Amounts | None = None
+    deserved: Amounts | None = None
+    guarantee: Amounts | None = None
+    allocated: Amounts | None = None
 
     @cached_property
     def queue(self) -> api.QueueObject:
         """The queue.
 
-        :raises InvalidInput: no name.
+        :raises InvalidInput: no name, or more of something than a cluster has.
         """
         queue = self.Queue or api.QueueObject(spec=api.QueueSpec(weight=self.Weight))
         if queue.metadata.name != self.Name:
             queue = replace(queue, metadata=replace(queue.metadata, name=self.Name))
+        if self.allocated is not None:
+            said = amounts_of(self)
+            queue = replace(queue, spec=replace(queue.spec, **said))
         checked(queue)
         return queue
 
-    @property
+    @cached_property
     def held(self) -> Ledger | None:
-        """What it holds is not told."""
-        return None
+        """What it holds, where that is said."""
+        return documented_ledger(self.allocated) if self.allocated is not None else None
 
 
 class _Quotas(msgspec.Struct):
@@ -238,12 +251,13 @@ class _Quotas(msgspec.Struct):
 
 
 class GoSnapshot(msgspec.Struct, kw_only=True):
-    """What is read of the body of onSessionOpen."""
+    """What is read of the body of onSessionOpen; in both forms the amounts of queues are the documented ones."""
 
     Jobs: dict[str, GoJob] | None = None
     Nodes: dict[str, GoNode] | None = None
     Queues: dict[str, GoQueue] | None = None
     NamespaceInfo: dict[str, _Quotas] | None = None
+    snapshot: DocSnapshot | None = None
 
     def cluster(self) -> Cluster:
         """The cluster that is told."""
@@ -255,6 +269,10 @@ class GoSnapshot(msgspec.Struct, kw_only=True):
             for name, one in (info.QuotaStatus or {}).items()
         ]
         jobs, nodes, queues = self.Jobs or {}, self.Nodes or {}, self.Queues or {}
+        for said in (self.snapshot.queues if self.snapshot is not None else None) or ():
+            if (own := queues.get(said.name)) is not None:
+                own.capability, own.deserved, own.guarantee = said.capability, said.deserved, said.guarantee
+                own.allocated = said.allocated
         return Cluster(list(jobs.values()), list(nodes.values()), list(queues.values()), quotas)
 
 

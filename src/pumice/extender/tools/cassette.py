@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pumice.errors import InvalidInput
-from pumice.extender.asking.exchanges import Recording, canonical
-from pumice.extender.asking.loop import LOOP
+from pumice.extender.asking.caller import Recording, canonical
+from pumice.extender.asking.connections import LOOP
 
 _DROPPED: Final = frozenset(
     {"host", "content-length", "connection", "accept-encoding", "transfer-encoding", "content-encoding"}

@@ -1,0 +1,106 @@
+"""What all clients of the process share: an event loop in a thread of its own, TLS, connections that take so much."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+
+from pumice.extender.asking.caller import CallFailed
+from pumice.extender.asking.settings import Transport
+from pumice.extender.fields import MAX_BODY
+
+T = TypeVar("T")
+_HEAD: Final = 256 * 1024
+"""Bytes that an answer may have beside its body."""
+
+
+class LoopThread:
+    """An event loop that runs until the process ends. Started when first used."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                self._loop = _new_loop()
+                threading.Thread(target=self._loop.run_forever, name="pumice-extender", daemon=True).start()
+            return self._loop
+
+    def run(self, work: Coroutine[Any, Any, T], within: float | None = None) -> T:
+        """What *work* gives; the calling thread waits for it, but not longer than *within* seconds.
+
+        :raises TimeoutError: it is not done by then, however busy the loop is; it is given up.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        try:
+            return future.result(within)
+        except TimeoutError:
+            future.cancel()
+            raise
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Begin *work* and do not wait for it."""
+        asyncio.run_coroutine_threadsafe(work, self._running())
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed: it sends large questions without copying them."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+LOOP = LoopThread()
+
+
+def tls(transport: Transport) -> ssl.SSLContext | bool:
+    """How a service is to be trusted.
+
+    :raises CallFailed: a certificate file cannot be used.
+    """
+    if not transport.url.startswith("https:"):
+        return True
+    try:
+        context = ssl.create_default_context(cafile=transport.ca_file or None)
+        if transport.cert_file:
+            context.load_cert_chain(transport.cert_file, transport.key_file)
+    except (OSError, ssl.SSLError) as error:
+        files = ", ".join(file for file in (transport.ca_file, transport.cert_file, transport.key_file) if file)
+        raise CallFailed("connect", "tls", f"certificate files {files}: {error}") from error
+    return context
+
+
+def bound(connector: aiohttp.TCPConnector) -> None:
+    """Let the connections of *connector* take so many bytes for one answer and no more."""
+    connector._factory = partial(_Bounded, loop=asyncio.get_running_loop())  # type: ignore[assignment]  # no public way
+
+
+class _Bounded(ResponseHandler):
+    """A connection that takes so many bytes for one answer and no more, headers and ``100 Continue`` among them."""
+
+    _received = 0
+
+    def set_response_params(self, **given: Any) -> None:
+        """A question goes out."""
+        self._received = 0
+        super().set_response_params(**given)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the answer."""
+        self._received += len(data)
+        if self._received > MAX_BODY + _HEAD:
+            self.set_exception(aiohttp.ClientPayloadError(f"more than {MAX_BODY} bytes"))
+            self.close()
+            return
+        super().data_received(data)
