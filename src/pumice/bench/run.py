@@ -41,6 +41,9 @@ class OwnPolicy(Plugin):
 
 def conf_of(shape: Shape, registry: Registry) -> dict[str, Any]:
     """The configuration of a shape; plugins that are not there are left out only if nothing asks for them."""
+    if shape.dialect == "kai":  # with KAI's own plugins; consolidation looks at every job
+        given = {"maxNumberConsolidationPreemptees": -1}
+        return {"dialect": "kai", "actions": shape.actions, "schedulerParams": given}
     tiers: list[dict[str, list[dict[str, Any]]]] = []
     for tier in shape.tiers:
         plugins: list[dict[str, Any]] = [{"name": name, **shape.flags.get(name, {})} for name in tier.split()]

@@ -34,6 +34,8 @@ class Shape:
     warm: int = 0
     """Cycles at the beginning that are not measured."""
     user_plugin: bool = False
+    dialect: str = ""
+    """Whose conf it is; Volcano's, where nothing is said."""
     events_only: bool = False
     """Are the events what is measured, and no cycle?"""
 
@@ -198,6 +200,42 @@ def reclaim(nodes: int = 1000) -> Shape:
     )
 
 
+KAI_ACTIONS = "allocate, consolidation, reclaim, preempt, stalegangeviction"
+
+
+def _kai(shape: Shape, name: str) -> Shape:
+    """The same cluster under KAI's own conf; its jobs are those of its queues."""
+    shape.name, shape.dialect, shape.actions, shape.tiers = name, "kai", KAI_ACTIONS, ("", "")
+    return shape
+
+
+def kai_reclaim(nodes: int = 1000) -> Shape:
+    """KAI's benchmark: a gang of full nodes over a cluster full of jobs with one GPU each, by scenario search."""
+    shape = _kai(reclaim(nodes), "kai reclaim")
+    shape.pipelined = 100
+    return shape
+
+
+def kai_idle(nodes: int = 1000) -> Shape:
+    """The same cluster, and a gang that asks for more than its queue may have: nobody is to be evicted for it."""
+    shape = _kai(reclaim(nodes), "kai reclaim in vain")
+    shape.cycles = [(list(_gang("need", 950, requests(1000, GIB, 8), nodes * 8, queue="b")), [])]
+    shape.tasks, shape.evictions, shape.pipelined = 950, 0, 0
+    return shape
+
+
+def kai_consolidation(nodes: int = 100) -> Shape:
+    """Two GPUs are free on every node, and a gang of ten pods with six each needs them together."""
+    objects: Objects = [queue("default", deserved={"nvidia.com/gpu": str(nodes * 8)}), *(node(i) for i in range(nodes))]
+    wants = requests(1000, GIB, 1)
+    for j in range(nodes * 6):
+        objects.append(group(f"r{j}", 1, order=j, minimum=total(wants, 1), phase="Running"))
+        objects.append(pod(f"r{j}", 0, wants, order=j, node=f"node-{j // 6:05d}"))
+    arriving = list(_gang("need", 10, requests(1000, GIB, 6), nodes * 8))
+    shape = Shape("consolidation", objects, [(arriving, [])], 10, binds=0, pipelined=None, per_cycle=True)
+    return _kai(shape, "kai consolidation")
+
+
 def preempt(nodes: int = 5000, preemptors: int = 500) -> Shape:
     """Full nodes, and jobs of higher priority that each need one."""
     objects: Objects = [
@@ -293,6 +331,9 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "fragmented-singles": fragmented_singles,
     "reclaim": reclaim,
     "preempt": preempt,
+    "kai-reclaim": kai_reclaim,
+    "kai-reclaim-in-vain": kai_idle,
+    "kai-consolidation": kai_consolidation,
     "own-policy": own_policy,
     "backlog": backlog,
     "small-cycle": small_cycle,

@@ -135,8 +135,9 @@ class WorkOrder:
             leaf = self._best(leaf.branches)
         job = heapq.heappop(leaf.jobs)[2]
         if self._victims:
-            gone, held = self._gone.get(leaf.queue.name, ([], NOTHING))
-            self._gone[leaf.queue.name] = ([*gone, job], plus(held, held_by(job)))
+            gone, held = self._gone.get(leaf.queue.name) or ([], NOTHING)
+            gone.append(job)
+            self._gone[leaf.queue.name] = (gone, plus(held, held_by(job)))
         branch: _Branch | None = leaf
         while branch is not None and not branch.jobs and not branch.branches:
             heap = branch.parent.branches if branch.parent is not None else self._top
