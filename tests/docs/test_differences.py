@@ -24,6 +24,7 @@ EXAMPLE = re.compile(r"^```yaml\n(?P<cluster>.*?)^```\n+```text\n(?P<outcome>.*?
 SECTIONS = {m["name"]: m["body"] for m in SECTION.finditer(TEXT)}
 SWITCHES = [field.name for field in fields(Compat)]
 ELSEWHERE = {
+    "kai_forgotten_promises",
     "kai_gpu_counts",
     "kai_narrow_topology",
     "kai_promise_kept",

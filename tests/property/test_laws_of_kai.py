@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import random
 from collections import Counter
@@ -12,13 +13,14 @@ import pytest
 from kai_worlds import MEMORY, random_case
 
 from pumice.conformance.cases import Case
-from pumice.conformance.kai import one_round, prepare, state_of, write_back
+from pumice.conformance.kai import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.view.amounts import exceeds
 from pumice.kai.view.stage import ACTIVE, TaskStage
 from pumice.kai.view.tasks import TaskView, gpu_groups
 from pumice.kai.view.world import KaiWorld, world_of
+from pumice.model.intents import Bind
 from pumice.model.status import TaskStatus
 from pumice.scheduler.assembly import Assembly, assemble
 from pumice.scheduler.cycle import run_cycle
@@ -149,14 +151,38 @@ def test_a_cycle_that_is_replayed_decides_the_same(seed: int) -> None:
     assert replay(saved, REGISTRY).decisions == saved.decisions
 
 
-@pytest.mark.parametrize("seed", range(0, SEEDS, 4))
-def test_a_cluster_settles(seed: int) -> None:
-    """Who was evicted waits again, who was promised room gets it; after some rounds nobody is evicted any more."""
+RESTLESS = (83, 97, 110, 127, 174)
+"""Clusters in which KAI evicts the same jobs again and again."""
+
+
+def evictions(seed: int, compat: str | None, cycles: int = 10) -> list[int]:
+    """How many pods each cycle evicts, of a cluster in which who was evicted waits again."""
     case = random_case(seed)
-    assembly, objects, minted = conf_of(case), case.data["objects"], 0
-    evicted = []
-    for _ in range(8):
-        seen = one_round(case, assembly, objects, minted)
-        evicted.append(seen.calls["evict"])
-        objects, minted = write_back(case, objects, seen), seen.minted
-    assert evicted[-2:] == [[], []]
+    assembly, objects, runtime = conf_of(case, compat), copy.deepcopy(case.data["objects"]), Runtime()
+    found = []
+    for n in range(cycles):
+        state = state_of(case, objects)
+        state.now = case.now + n
+        report = run_cycle(state, assembly, runtime)
+        found.append(len(report.evictions))
+        notes = {i.pod: i.annotations for i in report.intents if isinstance(i, Bind)}
+        for pod in objects["pods"]:
+            meta, key = pod["metadata"], f"default/{pod['metadata']['name']}"
+            if key in report.binds:
+                pod["spec"]["nodeName"], pod["status"] = report.binds[key], {"phase": "Running"}
+                meta["annotations"].update(notes[key])
+            elif key in report.evictions:
+                del pod["spec"]["nodeName"]
+                pod["status"] = {"phase": "Pending"}
+                for part in (meta["labels"], meta["annotations"]):
+                    part.pop("runai-gpu-group", None)
+    return found
+
+
+@pytest.mark.parametrize("seed", [*range(0, SEEDS, 10), *RESTLESS])
+def test_a_cluster_settles(seed: int) -> None:
+    assert evictions(seed, None)[-3:] == [0, 0, 0]
+
+
+def test_in_kai_who_was_evicted_takes_the_room_again_that_he_was_evicted_for() -> None:
+    assert sum(evictions(110, "kai")[-3:]) > 0

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pumice.config.catalogue import Catalogue
-from pumice.config.durations import parse_duration
+from pumice.config.durations import SECOND, parse_duration
 from pumice.config.reading import Reading
 from pumice.config.schema import ActionConf, PluginConf, Tier
 from pumice.config.tree import ConfEntry, ConfTable, Scalar, Sequence, Tree, join, plain
@@ -22,6 +22,18 @@ _VOLCANO: Final = "volcano/"
 OWN_KEYS: Final = ("queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets")
 """Keys that only a conf of KAI has."""
 PARAMETERS_KEY: Final = "schedulerParams"
+BUDGETS_KEY: Final = "scenarioSearchBudgets"
+USAGE_KEY: Final = "usageDBConfig"
+BUDGETS: Final[dict[str, tuple[str, ...]]] = {
+    "maxActionSearchDuration": ("default", "reclaim", "preempt", "consolidation"),
+    "maxJobSearchDuration": (),
+    "minJobSearchDuration": (),
+    "maxGeneratorSearchDuration": ("default", "NodeLocalGreedy", "MultiNodeGang"),
+}
+"""Budget -> the names that it may be given for; none: one for all."""
+WINDOWS: Final = ("sliding", "tumbling")
+USAGE_UNUSED: Final = ("fetchInterval", "stalenessPeriod", "waitTimeout", "extraParams", "cronString")
+USAGE_PARAMETERS: Final = ("windowSize", "windowType", "halfLifePeriod", "tumblingWindowStartTime", *USAGE_UNUSED)
 KEYS: Final = (*OWN_KEYS, PARAMETERS_KEY)
 SETTINGS: Final = "kai"
 """The entry of ``configurations`` that holds what is set for all of KAI's actions."""
@@ -118,22 +130,18 @@ def warn_of_switch(reading: Reading, key: str, entry: ConfEntry, path: str) -> b
 def settings(reading: Reading, top: ConfTable) -> ActionConf | None:
     """What a conf of KAI sets for all its actions, or None if it sets nothing."""
     found: dict[str, object] = {}
-    for key in (PARAMETERS_KEY, "queueDepthPerAction"):
+    checks = {
+        PARAMETERS_KEY: _check_parameters,
+        "queueDepthPerAction": _check_depths,
+        BUDGETS_KEY: _check_budgets,
+        USAGE_KEY: _check_usage,
+    }
+    for key, check in checks.items():
         entry = top.entries.get(key)
         if entry is not None:
             table = reading.table(entry.value, key)
             found[key] = {k: plain(e.value) for k, e in table.entries.items()}
-            if key == PARAMETERS_KEY:
-                _check_parameters(reading, table)
-            else:
-                _check_depths(reading, table)
-    for key, why in (
-        ("usageDBConfig", "past use is not read from a database; every queue counts as having used nothing"),
-        ("scenarioSearchBudgets", "the search for victims is not cut off by time, so that it can be replayed"),
-    ):
-        if key in top.entries:
-            reading.table(top.entries[key].value, key)
-            reading.warn("unused-key", f"{key!r} is read and not used: {why}", key, top.entries[key].key_position)
+            check(reading, table)
     return ActionConf(SETTINGS, found) if found else None
 
 
@@ -154,6 +162,60 @@ def _check_parameters(reading: Reading, table: ConfTable) -> None:
                 parse_duration(reading.text(entry.value, path), days=True)
             except InvalidInput as exc:
                 reading.error("wrong-value", str(exc), path, entry.value.position)
+
+
+def _check_budgets(reading: Reading, table: ConfTable) -> None:
+    reading.warn_of_unknown_keys(table, BUDGETS_KEY, BUDGETS)
+    times: dict[str, int] = {}
+    for key, entry in table.entries.items():
+        path, names = join(BUDGETS_KEY, key), BUDGETS.get(key)
+        if names is None or not names:
+            times[key] = _duration(reading, entry.value, path, least=0) if names is not None else 0
+            continue
+        for name, each in reading.table(entry.value, path).entries.items():
+            if name not in names:  # KAI skips every cycle then
+                message = f"unknown name {name!r} (known: {', '.join(names)})"
+                reading.error("unknown-key", message, join(path, name), each.key_position, name, names)
+            _duration(reading, each.value, join(path, name), least=0)
+    most = times.get("maxJobSearchDuration", 240 * SECOND)
+    if most > 0 and times.get("minJobSearchDuration", 0) >= most:
+        entry = table.entries["minJobSearchDuration"]
+        message = "must be below maxJobSearchDuration, or KAI's actions do nothing"
+        reading.error("wrong-value", message, join(BUDGETS_KEY, "minJobSearchDuration"), entry.value.position)
+
+
+def _check_usage(reading: Reading, table: ConfTable) -> None:
+    reading.warn_of_unknown_keys(
+        table, USAGE_KEY, ("clientType", "connectionString", "connectionStringEnvVar", "usageParams")
+    )
+    for key in ("clientType", "connectionString", "connectionStringEnvVar"):
+        if key in table.entries:
+            message = f"{key!r} is read and not used: the scheduler keeps its own account of past use"
+            reading.warn("unused-key", message, join(USAGE_KEY, key), table.entries[key].key_position)
+    entry = table.entries.get("usageParams")
+    path = join(USAGE_KEY, "usageParams")
+    params = reading.table(entry.value if entry is not None else None, path)
+    reading.warn_of_unknown_keys(params, path, USAGE_PARAMETERS)
+    for key, each in params.entries.items():
+        at = join(path, key)
+        if key in ("windowSize", "halfLifePeriod"):
+            _duration(reading, each.value, at, least=1)
+        elif key == "windowType" and (text := reading.text(each.value, at)) not in WINDOWS:
+            message = f"must be one of {', '.join(WINDOWS)}, got {text!r}"
+            reading.error("wrong-value", message, at, each.value.position, text, WINDOWS)
+        elif key in USAGE_UNUSED:
+            reading.warn("unused-key", f"{key!r} is read and not used: no database is asked", at, each.key_position)
+
+
+def _duration(reading: Reading, tree: Tree, path: str, least: int) -> int:
+    try:
+        found = parse_duration(reading.text(tree, path), days=True)
+    except InvalidInput as exc:
+        reading.error("wrong-value", str(exc), path, tree.position)
+        return 0
+    if found < least:
+        reading.error("wrong-value", f"must {'not be negative' if not least else 'be above 0'}", path, tree.position)
+    return found
 
 
 def _check_depths(reading: Reading, table: ConfTable) -> None:

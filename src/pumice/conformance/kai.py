@@ -99,8 +99,13 @@ def state_of(case: Case, objects: Mapping[str, Any]) -> ClusterState:
     return state
 
 
-def one_round(case: Case, assembly: Assembly, objects: Mapping[str, Any], minted: int = 0) -> Round:
-    """One cycle on the objects; *minted*: how many shared GPUs got names in the rounds before."""
+def one_round(
+    case: Case, assembly: Assembly, objects: Mapping[str, Any], minted: int = 0, runtime: Runtime | None = None
+) -> Round:
+    """One cycle on the objects; *minted*: how many shared GPUs got names in the rounds before.
+
+    *runtime*: what is kept between rounds; nothing is, where none is given.
+    """
     state = state_of(case, objects)
     seen = Round()
 
@@ -108,7 +113,7 @@ def one_round(case: Case, assembly: Assembly, objects: Mapping[str, Any], minted
         _look(world_of(ssn), seen)
 
     report = run_cycle(
-        state, assembly, Runtime(), environment=_environment(case, minted), details=True, inspect=inspect
+        state, assembly, runtime or Runtime(), environment=_environment(case, minted), details=True, inspect=inspect
     )
     seen.problems = [f"plugin error: {e}" for e in report.errors] + [f"invariant: {v}" for v in violations(state)]
     return seen

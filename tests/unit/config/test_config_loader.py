@@ -483,7 +483,7 @@ def test_a_misspelt_flag_is_told_with_the_right_spelling(catalogue: Catalogue) -
             "queueDepthPerAction",
             None,
         ),
-        ("actions: allocate\nusageDBConfig: {clientType: prometheus}", "unused-key", "usageDBConfig", None),
+        ("actions: allocate\nusageDBConfig: {clientType: prometheus}", "unused-key", "usageDBConfig.clientType", None),
         ("actions: allocate\ntiers: [{name: one, plugins: []}]", "unknown-key", "tiers[0].name", None),
         (one_plugin("{name: gang, argument: {}}"), "unknown-key", "tiers[0].plugins[0].argument", "arguments"),
         (

@@ -57,7 +57,9 @@ def test_a_conf_reads_back_as_it_was_written() -> None:
     ("text", "code"),
     [
         ("usageDBConfig: {clientType: prometheus}", "unused-key"),
-        ("scenarioSearchBudgets: {maxJobSearchDuration: 1m}", "unused-key"),
+        ("usageDBConfig: {usageParams: {fetchInterval: 1m}}", "unused-key"),
+        ("usageDBConfig: {usageParams: {windowsize: 1m}}", "unknown-key"),
+        ("scenarioSearchBudgets: {maxSearch: 1m}", "unknown-key"),
         ("schedulerParams: {noSuchThing: 1}", "unknown-key"),
         ("tiers: [{plugins: [{name: priority, disableJobOrder: true}]}]", "ignored-switch"),
         ("tiers: [{plugins: [{name: snapshot}]}]", "missing-plugin"),
@@ -89,3 +91,29 @@ def test_the_depth_of_queues_bounds_what_an_action_looks_at() -> None:
     parts = (node("n1", gpu=4), queue("q"), *(job(f"j{n}", "q", minute=n) for n in range(3)))
     got = decided(cluster(*parts, actions="allocate", conf={"queueDepthPerAction": {"allocate": 2}}))
     assert got == {"j0-0": "Binding n1", "j1-0": "Binding n1", "j2-0": "Pending"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "scenarioSearchBudgets: {maxJobSearchDuration: -1s}",
+        "scenarioSearchBudgets: {minJobSearchDuration: 5m}",
+        "scenarioSearchBudgets: {maxGeneratorSearchDuration: {sg-multinodegang: 1m}}",
+        "scenarioSearchBudgets: {maxActionSearchDuration: 1m}",
+        "usageDBConfig: {usageParams: {windowSize: 0s}}",
+        "usageDBConfig: {usageParams: {windowType: cron}}",
+        "usageDBConfig: {usageParams: {halfLifePeriod: often}}",
+    ],
+)
+def test_what_kai_would_stumble_over_is_refused(text: str) -> None:
+    with pytest.raises(InvalidConf, match=r"scenarioSearchBudgets|usageDBConfig"):
+        loaded(f"dialect: kai\nactions: allocate\n{text}\n")
+
+
+def test_budgets_and_windows_that_are_right_are_taken_without_a_word() -> None:
+    found = loaded(
+        "dialect: kai\nactions: allocate\n"
+        "scenarioSearchBudgets: {maxActionSearchDuration: {default: 1m, reclaim: 0s}, minJobSearchDuration: 1s}\n"
+        "usageDBConfig: {usageParams: {windowSize: 1w, halfLifePeriod: 1d, windowType: tumbling}}\n"
+    )
+    assert not found.warnings

@@ -93,4 +93,7 @@ def help_in_turn(
             plan.commit()
         elif result is Solved.NO:
             signatures.failed(job)
+        elif result is Solved.OVER:
+            world.refuse(job, f"{action}: {result.value}; who waits behind it is looked at in another cycle")
+            break
     ssn.metrics.counter("pumice_kai_scenarios_total", finder.simulated, action=action)

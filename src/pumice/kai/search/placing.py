@@ -57,9 +57,11 @@ class Placer:
                 world.refuse(job, said.text)
             return False
         mark = plan.checkpoint()
-        if self._member(plan, nodes, job, job.root, chunk, promises):
-            return True
-        plan.rollback(mark)
+        held = world.held_against(job) if not promises and world.state.rooms else ()
+        with world.nodes.promised(held):
+            if self._member(plan, nodes, job, job.root, chunk, promises):
+                return True
+            plan.rollback(mark)
         return False
 
     def _fits_nowhere(self, task: TaskView) -> bool:

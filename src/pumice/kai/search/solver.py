@@ -13,6 +13,7 @@ from pumice.framework.points import table as t
 from pumice.framework.points.guard import FAILS
 from pumice.framework.session.session import Session
 from pumice.kai.search.accumulating import SearchContext
+from pumice.kai.search.budgets import SearchBudget
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
 from pumice.kai.search.scenario import VictimScenario
@@ -34,6 +35,7 @@ class Solved(Enum):
     NO = "nobody's leaving helps"
     NOTHING = "nothing to place"
     UNASKED = "no plugin gives scenarios"
+    OVER = "the budget of the search is spent"
 
 
 class Solver:
@@ -51,6 +53,7 @@ class Solver:
         self._placer = Placer(ssn)
         self._victims, self._valid = victims, valid
         self._waiting: list[JobView] = []
+        self.budget = SearchBudget(reason, self._world.settings.budgets)
         self.simulated = 0
 
     def solve(self, job: JobView) -> tuple[Solved, ChangePlan | None]:
@@ -61,6 +64,8 @@ class Solver:
             return Solved.NOTHING, None
         if not self._ssn.anybody(t.SCENARIO_GENERATOR):
             return Solved.UNASKED, None
+        if not self.budget.begin_job():
+            return Solved.OVER, None
         before = job.active_count
         candidates = WorkOrder(world, self._victims(job), victims=True)
         self._waiting = [j for j in world.jobs.values() if j.pending]
@@ -74,13 +79,15 @@ class Solver:
                 if job.gang_satisfied and job.active_count > before:
                     return Solved.YES, plan
                 plan.discard()
+            if self.budget.over:
+                return Solved.OVER, None
             number, known = number + 1, search.generators
         return Solved.NO, None
 
-    def scenarios(self, context: SearchContext) -> list[Iterator[VictimScenario]]:
+    def scenarios(self, context: SearchContext) -> list[tuple[str, Iterator[VictimScenario]]]:
         """Every generator's scenarios; nothing of them is made until it is asked for."""
         given = self._ssn.each(t.SCENARIO_GENERATOR, context)
-        return [self._contained(plugin, scenarios) for plugin, scenarios in given if scenarios is not None]
+        return [(plugin, self._contained(plugin, scenarios)) for plugin, scenarios in given if scenarios is not None]
 
     def _contained(self, plugin: str, scenarios: Iterator[VictimScenario]) -> Iterator[VictimScenario]:
         """The scenarios of a plugin, as far as it gives any."""
@@ -159,6 +166,7 @@ class _Search:
         self._candidates, self._failed, self._taken, self._number = candidates, failed, taken, number
         self.generators = number + 1
         """How many generators there are, as far as they have been asked."""
+        self._begun = False
         self._recorded: list[Sequence[TaskView]] = []
         self._world = solver._world
         self._feasible = solver.feasible(job)
@@ -218,10 +226,20 @@ class _Search:
         )
         given = self._solver.scenarios(context)
         self.generators = len(given)
-        for scenario in given[self._number] if self._number < len(given) else ():
+        if self._number >= len(given):
+            return None
+        plugin, scenarios = given[self._number]
+        budget = self._solver.budget
+        if not self._begun:
+            self._begun = True
+            budget.begin_generator(plugin)
+        for scenario in scenarios:
+            if budget.over or budget.generator_over:
+                return None
             mark = scenario.mark
             if mark in self._failed:
                 continue
+            budget.spend()
             plan = self._solver.simulate(scenario, feasible)
             if plan is not None:
                 self._recorded = scenario.moved()

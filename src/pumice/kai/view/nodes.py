@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -68,6 +69,24 @@ class NodeLedger:
                 self._number[node.row] = int(count)
         self.order = np.array([n.row for n in self.nodes], dtype=np.intp)
         """Rows by the names of their nodes."""
+
+    def lift(self, task: TaskView, node: Node) -> None:
+        """What the state holds for a task does not count here; who must leave it alone is told (`promised`)."""
+        self._amounts(node.row, task.request.items, 0, 1)
+        if task.request.gpus:
+            self._amounts(node.row, ((self.gpu, task.request.gpus),), 0, 1)
+
+    @contextmanager
+    def promised(self, rooms: Sequence[tuple[TaskView, Node]]) -> Iterator[None]:
+        """Within the block these tasks have a promise of room on these nodes."""
+        booked = [(task, node, tuple(self.mint(node) for _ in range(_devices(task)))) for task, node in rooms]
+        for task, node, groups in booked:
+            self.book(task, node, TaskStage.PIPELINED, groups, 1)
+        try:
+            yield
+        finally:
+            for task, node, groups in reversed(booked):
+                self.book(task, node, TaskStage.PIPELINED, groups, -1)
 
     # -- asking -----------------------------------------------------------------------------------------------------
     def fits(self, request: TaskRequest, *, now: bool) -> Bools:
@@ -245,6 +264,11 @@ class NodeLedger:
             name = f"gpu-{zlib.crc32(node.name.encode()):08x}-{self.minted}"  # a label's value, and of one node only
             if name not in taken:
                 return name
+
+
+def _devices(task: TaskView) -> int:
+    """Of how many GPUs it wants a share."""
+    return task.request.devices if task.request.shared is not None else 0
 
 
 def gpu_memory(node: Node) -> int | None:

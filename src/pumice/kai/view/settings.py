@@ -8,6 +8,7 @@ from typing import Any
 
 from pumice.config.durations import parse_duration
 from pumice.kai.view.stage import TaskStage
+from pumice.kai.view.usage import UsageSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,10 @@ class KaiSettings:
     """Action -> how many jobs of a queue it looks at."""
     gpu_memory: tuple[int | None, int | None] | None = None
     """The smallest and the largest GPU memory in MiB; None: as the nodes tell."""
+    budgets: Mapping[str, Any] = field(default_factory=dict)
+    """What a search for victims may cost, in seconds."""
+    usage: UsageSettings | None = None
+    """How past use is counted; None: not at all."""
     minted: int = 0
     """How many shared GPUs got names before; those of this session get others."""
     initial: Mapping[str, tuple[TaskStage, str]] = field(default_factory=dict)
@@ -49,7 +54,17 @@ def settings_of(conf: Mapping[str, Any], environment: Mapping[str, Any]) -> KaiS
     if "globalDefaultStalenessGracePeriod" in given:
         found["staleness_grace"] = parse_duration(str(given["globalDefaultStalenessGracePeriod"]), days=True) / 1e9
     found["depth"] = conf.get("queueDepthPerAction") or {}
+    found["budgets"] = {key: _seconds(value) for key, value in (conf.get("scenarioSearchBudgets") or {}).items()}
+    if "usageDBConfig" in conf:
+        found["usage"] = UsageSettings.of((conf["usageDBConfig"] or {}).get("usageParams") or {})
     return KaiSettings(**(found | (environment.get("kai") or {})))
+
+
+def _seconds(value: Any) -> Any:
+    """A duration, or a table of them, in seconds."""
+    if isinstance(value, Mapping):
+        return {key: _seconds(each) for key, each in value.items()}
+    return parse_duration(str(value), days=True) / 1e9
 
 
 _FLAGS = {

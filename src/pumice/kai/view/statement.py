@@ -207,7 +207,7 @@ class ChangePlan:
             elif op.kind is ChangeKind.PIPELINE and task.status is TaskStatus.PENDING:
                 real.pipeline(task, op.node, evicted=any(o.kind is ChangeKind.EVICT for o in done))
         known = len(ssn.outcome.intents)
-        if not real.commit(holds=False):  # in KAI's order who was helped comes before who had to go
+        if not real.commit(holds=not ssn.compat.kai_forgotten_promises):
             self.discard()
             return False
         shared = {op.task.uid: op.task.groups for op in done if op.kind is ChangeKind.ALLOCATE and op.task.groups}

@@ -89,6 +89,9 @@ class KaiWorld:
         self.queueless: list[Job] = []
         self._take_in(state)
         self._sum_up()
+        for uid, (_, node) in state.rooms.items():
+            if uid in self.tasks:
+                self.nodes.lift(self.tasks[uid], node)
 
     # -- building ---------------------------------------------------------------------------------------------------
     def _take_in(self, state: ClusterState) -> None:
@@ -256,6 +259,17 @@ class KaiWorld:
         """The tasks of a job that go next, and whether others stay."""
         tasks = piece_to_evict(job.root, self.sort_members, self.sort_tasks)
         return tasks, len(tasks) < job.active_count
+
+    def held_against(self, job: JobView) -> list[tuple[TaskView, Node]]:
+        """Room that a job must leave alone: it was evicted for who waits for it there."""
+        found: list[tuple[TaskView, Node]] = []
+        for uid, (_, node) in self.state.rooms.items():
+            task, nomination = self.tasks.get(uid), self.ssn.runtime.nominations.get(uid)
+            if task is None or nomination is None or job.job.uid not in nomination.evicted:
+                continue
+            if task.stage is TaskStage.PENDING and task.job.whole is not job.whole:
+                found.append((task, node))
+        return found
 
     # -- changes ----------------------------------------------------------------------------------------------------
     def count(self, task: TaskView, sign: int) -> None:

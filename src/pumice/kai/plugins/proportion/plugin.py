@@ -17,6 +17,7 @@ from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.usage import UsageAccount
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.codes import ReasonCode
 from pumice.model.node import Node
@@ -44,6 +45,7 @@ class KaiProportion(Plugin):
         """Divide, and answer by the result."""
         self._world: KaiWorld = world_of(ssn)
         offered = self._world.total()
+        self._count_past_use(ssn, offered)
         roots = [q for q in self._world.queues.values() if q.parent is None]
         share_out(offered, roots, self._k)
         standing = ClaimOrder(self._world, offered)
@@ -55,6 +57,16 @@ class KaiProportion(Plugin):
         ssn.add_job_within_capacity_fn(self.name, self._job_within_capacity)
         ssn.add_job_within_quota_fn(self.name, self._job_within_quota)
         ssn.add_task_within_capacity_fn(self.name, self._task_within_capacity)
+
+    def _count_past_use(self, ssn: Session, offered: Amounts) -> None:
+        settings, queues = self._world.settings.usage, self._world.queues
+        if settings is None:
+            return
+        account = UsageAccount(ssn.memory_of("kai/usage"), settings)
+        held = {name: queue.allocated for name, queue in queues.items()}
+        for name, share in account.update(self._world.now, held, offered).items():
+            if name in queues:
+                queues[name].usage = share
 
     # -- capacity ---------------------------------------------------------------------------------------------------
     def _job_within_capacity(self, job: JobView, tasks: Sequence[TaskView]) -> Verdict:

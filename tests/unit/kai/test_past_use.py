@@ -1,0 +1,82 @@
+"""Past use of queues: how it is counted, and what it does to their shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kai_cases import cluster, job, node, queue
+
+from pumice.conformance.kai import prepare, state_of
+from pumice.framework.registry import default_registry
+from pumice.framework.session.runtime import Runtime
+from pumice.kai.view.usage import UsageAccount, UsageSettings
+from pumice.scheduler.cycle import run_cycle
+
+FULL = (8.0, 64.0, 4.0)
+HALF = (4.0, 32.0, 2.0)
+
+
+def shares(settings: UsageSettings, *steps: tuple[float, dict[str, tuple[float, float, float]]]) -> dict[str, float]:
+    """Parts of the GPUs after looks at these times, of what was held from then on."""
+    memory: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    for now, held in steps:
+        found = UsageAccount(memory, settings).update(now, held, FULL)
+    return {name: round(amounts[2], 3) for name, amounts in found.items()}
+
+
+def test_a_queue_used_its_part_of_what_there_was() -> None:
+    slides = UsageSettings(window=1000.0)
+    assert shares(slides, (0, {"a": FULL}), (100, {"b": HALF}), (200, {})) == {"a": 0.5, "b": 0.25}
+
+
+def test_what_is_older_than_the_window_is_forgotten() -> None:
+    slides = UsageSettings(window=1000.0)
+    steps = [(float(t), {"a": FULL} if t < 500 else {"b": FULL}) for t in range(0, 1700, 100)]
+    assert shares(slides, *steps) == {"b": 1.0}
+
+
+def test_a_tumbling_window_begins_with_nothing() -> None:
+    tumbles = UsageSettings(window=1000.0, tumbling=True, start=-300.0)
+    assert shares(tumbles, (0, {"a": FULL}), (600, {"b": FULL}), (900, {})) == {"b": 1.0}
+
+
+def test_use_counts_half_after_its_half_life() -> None:
+    fades = UsageSettings(window=100000.0, half_life=1000.0)
+    got = shares(fades, (0, {"a": FULL}), (500, {"b": FULL}), (1000, {"c": FULL}), (1500, {}))
+    assert got["c"] == pytest.approx(2**0.5 * got["b"], rel=0.01)
+    assert got["b"] == pytest.approx(2**0.5 * got["a"], rel=0.01)
+
+
+def played(conf: dict[str, Any], cycles: int) -> list[str]:
+    """Two queues without quota want the one node that there is, for ever: who has it, cycle by cycle."""
+    case = cluster(
+        *(node("n1", gpu=16), queue("a"), queue("b")),
+        *(job("first", "a", gpu="16"), job("second", "b", gpu="16", minute=1)),
+        conf=conf,
+    )
+    objects = case.data["objects"]
+    for pod in objects["pods"]:
+        pod["metadata"]["uid"] = pod["metadata"]["name"]
+    assembly, runtime = prepare(case, default_registry()), Runtime()
+    has = []
+    for n in range(cycles):
+        state = state_of(case, objects)
+        state.now = case.now + 60.0 * n
+        report = run_cycle(state, assembly, runtime)
+        for pod in objects["pods"]:
+            key = f"default/{pod['metadata']['name']}"
+            if key in report.binds:
+                pod["spec"]["nodeName"], pod["status"] = "n1", {"phase": "Running"}
+            elif key in report.evictions:
+                pod["spec"].pop("nodeName")
+                pod["status"] = {"phase": "Pending"}
+        has += [pod["metadata"]["name"][:-2] for pod in objects["pods"] if pod["status"]["phase"] == "Running"]
+    return has
+
+
+def test_with_past_use_two_queues_have_a_node_in_turn_and_without_one_has_it_for_ever() -> None:
+    assert set(played({}, 20)) == {"first"}
+    in_turn = played({"usageDBConfig": {"usageParams": {"windowSize": "20m"}}}, 40)
+    assert 0.35 < in_turn.count("second") / len(in_turn) < 0.65

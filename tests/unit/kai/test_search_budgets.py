@@ -1,0 +1,50 @@
+"""What a search for victims may cost, and what becomes of one that costs more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kai_cases import cluster, decided, job, node, queue
+
+from pumice.kai.search.budgets import COST, SearchBudget
+
+
+def reclaims(**budgets: Any) -> dict[str, str]:
+    """Two jobs of one queue ask for what another holds."""
+    return decided(
+        cluster(
+            *(node("n1", gpu=2), queue("a"), queue("b", quota=2)),
+            *(job(f"held{n}", "a", on=("n1",), minute=n) for n in range(2)),
+            *(job(f"asks{n}", "b", minute=n + 5) for n in range(2)),
+            actions="reclaim",
+            conf={"scenarioSearchBudgets": budgets},
+        )
+    )
+
+
+def test_a_job_that_spends_the_budget_of_its_action_is_the_last_of_the_cycle() -> None:
+    everybody, first = reclaims(), reclaims(maxActionSearchDuration={"reclaim": "10ms"})
+    assert [everybody["asks0-0"], everybody["asks1-0"]] == ["Pipelined n1"] * 2
+    assert [first["asks0-0"], first["asks1-0"]] == ["Pipelined n1", "Pending"]
+
+
+def test_a_job_has_its_least_budget_also_when_the_action_has_none_left() -> None:
+    got = reclaims(maxActionSearchDuration={"reclaim": "10ms"}, minJobSearchDuration="1s")
+    assert got["asks1-0"] == "Pipelined n1"
+
+
+def test_other_actions_have_their_own_budgets_and_nothing_is_without_end() -> None:
+    assert reclaims(maxActionSearchDuration={"preempt": "1ms"}) == reclaims()
+    assert reclaims(maxActionSearchDuration={"default": "1ms"})["asks0-0"] == "Pending"
+    assert reclaims(maxActionSearchDuration={"default": "0s"}) == reclaims()
+
+
+def test_a_generator_that_spent_its_budget_gives_way_to_the_next() -> None:
+    budget = SearchBudget("reclaim", {"maxGeneratorSearchDuration": {"NodeLocalGreedy": 2 * COST}})
+    assert budget.begin_job()
+    budget.begin_generator("kai/sg-nodelocalgreedy")
+    budget.spend()
+    budget.spend()
+    assert (budget.generator_over, budget.over) == (True, False)
+    budget.begin_generator("kai/sg-multinodegang")
+    assert not budget.generator_over
