@@ -98,6 +98,13 @@ def test_a_user_is_told_of_his_own_jobs_and_nothing_of_others(world: World, riva
     assert whole["unseen"] == []
     assert {s["resource"]: s["allocated"] for s in whole["standing"]["shares"]}["cpu"] == 3
 
+    when = answer("when", mine, door, user=alice)
+    assert (when["job"], when["verdict"], when["place"]) == (mine, "range", 1)
+    assert 0 <= when["low"] <= when["high"]
+    assert "likely starts in" in pumice("when", mine, door, user=alice).stdout
+    assert rival.namespace not in json.dumps(when)
+    assert "bob may not get podgroups" in pumice("when", mine, door, user=bob).stderr
+
     denied = pumice("why", mine, door, user=bob)
     assert (denied.returncode, denied.stdout) == (1, "")
     assert "bob may not get podgroups.scheduling.volcano.sh" in denied.stderr

@@ -15,9 +15,10 @@ from pumice.answers.sight import VisibleNames
 from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.tried import Evicted, QueueEffect, TriedJob, TryAnswer
 from pumice.answers.waiting import JobRow, WaitingAnswer, job_rows
-from pumice.answers.when.asked import WhenQuestion, lanes_of, scene_of
+from pumice.answers.when.asked import TryQuestion, WhenQuestion
 from pumice.answers.when.forward import Scene
 from pumice.answers.when.learned import Learned
+from pumice.answers.when.scene import NO_SCENE, lanes_of, scene_of
 from pumice.answers.why import Source, WhyAnswer
 from pumice.errors import InvalidInput
 from pumice.framework.explaining.explain import Explanation, Stage, explain
@@ -147,12 +148,20 @@ class Desk:
 
         :raises InvalidInput: objects that cannot be tried; names the object, and the rule.
         """
+        return self.attempt_and_wait(objects).tried
+
+    def attempt_and_wait(self, objects: Sequence[AnyObject]) -> TryQuestion:
+        """The same; and when they would start, as a question that any thread may answer.
+
+        :raises InvalidInput: as above.
+        """
         begun = time.perf_counter()
         added = candidates(self.state, objects)
         keys = [obj.key for obj in added if obj.kind_name == "PodGroup"]
         found: dict[str, TriedJob] = {}
         taken: dict[str, Snapshot] = {}
         by_them: dict[str, dict[str, float]] = {}
+        scenes: list[Scene] = []
 
         def inspect(ssn: Session) -> None:
             problems = [
@@ -170,6 +179,7 @@ class Desk:
                     mine = by_them.setdefault(name, {})
                     for resource, amount in ssn.state.jobs[key].allocated.as_written().items():
                         mine[resource] = mine.get(resource, 0) + amount
+            scenes.append(scene_of(ssn) if not all(job.starts for job in found.values()) else NO_SCENE)
 
         report = self._dry(added=added, inspect=inspect)
         for intent in report.intents:
@@ -177,7 +187,7 @@ class Desk:
                 found[intent.job].placed[intent.pod] = intent.node
         for key in keys:
             found[key].promised.update(report.pipelined.get(key, {}))
-        return TryAnswer(
+        tried = TryAnswer(
             jobs=[found[key] for key in keys],
             evicted=[
                 Evicted(
@@ -198,6 +208,8 @@ class Desk:
             source=self.source,
             milliseconds=round((time.perf_counter() - begun) * 1000, 1),
         )
+        scene = replace(scenes[0], lanes=lanes_of(self.state.queues, report.gauges))
+        return TryQuestion(tried, scene, self.learned)
 
     def look(self, inspect: Callable[[Session], None]) -> CycleReport:
         """What the next cycle would decide; *inspect* is shown its session, and must only read."""

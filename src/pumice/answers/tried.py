@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pumice.answers.standing import Standing
+from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.why import Source
 from pumice.framework.explaining.explain import Explanation
 
@@ -24,6 +25,8 @@ class TriedJob(msgspec.Struct, frozen=True, kw_only=True):
     """Pod -> the node on which room is being released, or made, for it."""
     why: Explanation | None = None
     """Why it would not start; None if it would."""
+    when: WhenAnswer | None = None
+    """When it would likely start; None if it would now, or nobody was asked."""
 
 
 class Evicted(msgspec.Struct, frozen=True, kw_only=True):

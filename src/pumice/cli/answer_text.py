@@ -123,6 +123,8 @@ def _tried(job: TriedJob) -> None:
             render.paragraph(f"{what} {nodes}", indent=2)
     if job.why is not None:
         _reasons(job.why)
+    if job.when is not None:
+        render.paragraph(likely_start(job.when), indent=2)
 
 
 def _reasons(why: Explanation) -> None:

@@ -19,6 +19,7 @@ from pumice.cli.options import (
     PluginsDirOption,
     as_json,
 )
+from pumice.cli.when import PastOption
 
 
 def attempt(
@@ -26,6 +27,7 @@ def attempt(
         list[Path], typer.Option("-f", "--filename", metavar="FILE", help="The job: a manifest (repeatable).")
     ],
     paths: MaybePaths = None,
+    history: PastOption = None,
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
     compat: CompatOption = None,
@@ -36,7 +38,7 @@ def attempt(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Say whether a job would start now, where, who would be evicted for it, and what it does to its queue.
+    """Say whether a job would start now, or likely when, where, who would be evicted, what it does to its queue.
 
     It is what the next cycle decides if nothing else happens. Nothing is written. Without PATH the running scheduler is
     asked.
@@ -49,9 +51,9 @@ def attempt(
     if unread:
         render.warning(f"objects of kind {', '.join(unread)} are not tried")
     if paths:
-        tried = desk_of(paths, conf, plugins_dir, compat).attempt(objects)
+        tried = desk_of(paths, conf, plugins_dir, compat, history).attempt_and_wait(objects).answer()
     else:
-        only_with_paths(conf=conf, plugins_dir=plugins_dir, compat=compat)
+        only_with_paths(conf=conf, plugins_dir=plugins_dir, compat=compat, history=history)
         tried = run(asker_of(server, server_ca, kubeconfig, context).attempt(objects))
     if as_json(output, json):
         render.data(tried)

@@ -25,7 +25,7 @@ from starlette.routing import BaseRoute, Route
 from pumice.answers.desk import MOST_ROWS, Desk
 from pumice.answers.finding import NoSuchThing
 from pumice.answers.sight import Sight, VisibleNames, seen
-from pumice.answers.when.asked import WhenQuestion
+from pumice.answers.when.asked import TryQuestion, WhenQuestion
 from pumice.errors import InvalidInput, PumiceError
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
@@ -168,7 +168,7 @@ class Door:
             for right in trial_rights(namespace):
                 await self._must(user, right)
         sight = await sight_of(self._reviews, user, namespaces)
-        return await self._told(lambda desk: desk.attempt(objects), sight)
+        return await self._told(lambda desk: desk.attempt_and_wait(objects), sight, TryQuestion.answer)
 
 
 def _number(request: Request, name: str, default: int, most: int) -> int:

@@ -12,6 +12,8 @@ from answer_desks import EVICTS, desk
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
+from pumice.answers.candidates import candidates
+from pumice.answers.finding import NoSuchThing
 from pumice.answers.when.asked import when_all
 from pumice.answers.when.calibration import ENOUGH, Calibration
 from pumice.answers.when.forward import Holder, Lane, Playback, Scene, Waiter, forecast
@@ -299,6 +301,39 @@ def test_room_on_two_nodes_is_no_room_on_one_and_taints_and_selectors_count() ->
     assert at.when("picky").answer().verdict == "never"
 
 
+def test_a_job_that_is_not_there_yet_is_told_when_it_would_start() -> None:
+    at = desk(node("n1", cpu=8), job("runs", tasks=4, cpu=2, on="n1"))
+    new = flat([job("new", tasks=2, cpu=1)])
+    question = at.attempt_and_wait(new)
+    (tried,) = question.answer().jobs
+    assert tried.when is not None and tried.when.verdict == "range"
+    assert question.tried == replace(at.attempt(new), milliseconds=question.tried.milliseconds)
+    at.state.apply_all(Seen(obj) for obj in candidates(at.state, new))
+    there = at.when("new").answer()
+    assert (tried.when.low, tried.when.high) == (there.low, there.high)
+    (fits,) = desk(node("n1", cpu=8)).attempt_and_wait(new).answer().jobs
+    assert fits.starts and fits.when is None
+
+
+def test_more_nodes_of_a_kind_let_a_job_start_sooner() -> None:
+    fast = replace(pod("x").spec, node_selector={"disk": "fast"})
+    at = desk(
+        node("n1", cpu=4, labels={"disk": "fast"}),
+        node("n2", cpu=4),
+        job("runs", tasks=2, cpu=4, on=["n1", "n2"]),
+        job("gang", tasks=2, cpu=4, spec=fast),
+    )
+    question = at.when("gang")
+    assert question.answer().verdict == "never"
+    (said,) = forecast(question.with_more("n1", 2).scene, RunTimes(), draws=3).values()
+    assert said == 0.0
+    assert question.with_more("n2", 2).answer().verdict == "never"
+    (said,) = forecast(question.with_more("n1", 1).scene, RunTimes(), draws=3).values()
+    assert 0 < said < math.inf
+    with pytest.raises(NoSuchThing, match="did you mean 'n1'"):
+        question.with_more("n11", 1)
+
+
 def test_asking_when_changes_nothing() -> None:
     at = desk(node("n1", cpu=4), job("a", tasks=2, cpu=1), job("b", tasks=4, cpu=1), actions=EVICTS)
     phases = {uid: j.phase for uid, j in at.state.jobs.items()}
@@ -344,6 +379,10 @@ def test_the_command_gives_a_range_with_what_it_rests_on(tmp_path: Path, monkeyp
     assert "likely start " in pumice("why", waits, "now.cycle", "--history", "past")
     none = CliRunner().invoke(app, ["when", "nobody", "now.cycle"])
     assert none.exit_code == 1 and "nobody" in none.stderr
+    now = json.loads(pumice("when", waits, "now.cycle", "--history", "past", "--more", "9xn-0", "--json"))
+    assert now["high"] < said["high"]
+    wrong = CliRunner().invoke(app, ["when", waits, "now.cycle", "--more", "many"])
+    assert wrong.exit_code == 2 and "--more 'many': must be COUNTxNODE" in wrong.stderr
     live = CliRunner().invoke(app, ["when", "a/b", "--history", "past"])
     assert live.exit_code == 2 and "--history: only with PATH" in live.stderr
 

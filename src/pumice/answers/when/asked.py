@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import le
 
 import msgspec
 
-from pumice.answers.standing import Gauges
+from pumice.answers.finding import NoSuchThing
+from pumice.answers.tried import TryAnswer
 from pumice.answers.when.answer import Verdict, WhenAnswer
 from pumice.answers.when.calibration import SLACK, StartRange, applied
-from pumice.answers.when.forward import NO_LANE, Holder, Lane, Scene, Waiter, forecast
+from pumice.answers.when.forward import NO_LANE, Scene, Waiter, forecast
 from pumice.answers.when.learned import Learned
-from pumice.answers.when.past import DRAWS, size_of
-from pumice.answers.when.room import Amounts, Pods, PodShape, total
-from pumice.answers.when.run_times import Kind, RunTimes
+from pumice.answers.when.past import DRAWS
+from pumice.answers.when.room import PodShape, amounts_sum, total
+from pumice.answers.when.run_times import RunTimes
 from pumice.answers.why import WhyAnswer
-from pumice.engine.views import Bools
-from pumice.framework.explaining.explain import Explanation, Stage, waits
-from pumice.framework.quota import published
-from pumice.framework.run_times import declared_run_time, started_at
-from pumice.framework.session.session import Session
+from pumice.config.problems import nearest
+from pumice.framework.explaining.explain import Explanation, Stage
 from pumice.model.codes import ReasonCode
-from pumice.model.gpu import WHOLE
-from pumice.model.job import Job
-from pumice.model.queue import Queue
-from pumice.model.resources import CPU, MEMORY, Resources, dim
-from pumice.model.status import IS_ALLOCATED, TaskStatus
-from pumice.model.task import GPU_RESOURCES, Task
-from pumice.state.cluster import ClusterState
+from pumice.model.status import TaskStatus
 
-NO_LIMIT = 2**62
-RUNNING = TaskStatus.RUNNING
-_GPU_DIMS = [dim(name) for name in GPU_RESOURCES]
 FACTOR = 4.0
 """How wide a range is, either way, while no earlier prediction has come out."""
 ORDER = "queues take turns by their share, jobs in them in the conf's order, as soon as nodes have room for them"
@@ -58,18 +46,65 @@ class WhenQuestion:
 
     def answer(self) -> WhenAnswer:
         """When the job will likely start."""
-        why = self.why.explanation
-        verdict = _verdict(why)
-        if verdict == "range":
-            (answer,) = when_all(self.scene, self.learned, why.job).values()
-        else:
-            answer = WhenAnswer(job=why.job, queue=why.queue, now=self.scene.now, verdict=verdict)
-        return msgspec.structs.replace(
-            answer,
-            why="" if answer.verdict in ("runs", "now") else "; ".join(filter(None, (why.text, answer.why))),
-            place=why.position,
-            waiting=why.waiting if answer.verdict not in ("runs", "now") else 0,
-        )
+        return when_of(self.why.explanation, self.scene, self.learned)
+
+    def with_more(self, like: str, many: int) -> WhenQuestion:
+        """The same question, if there were so many more nodes like one that there is.
+
+        :raises NoSuchThing: there is no such node that takes pods.
+        """
+        scene = self.scene
+        if like not in scene.free:
+            near = nearest(like, scene.free)
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise NoSuchThing(f"node {like!r}: there is none of that name that takes pods{hint}")
+        held = [amounts for holder in scene.holders for node, amounts in holder.places if node == like]
+        size = amounts_sum([scene.free[like], *held])
+        names = [f"{like}+{n}" for n in range(1, many + 1)]
+        waiters = [
+            replace(w, pods=tuple((n, _allowed(shape, like, names)) for n, shape in w.pods)) for w in scene.waiters
+        ]
+        free = {**scene.free, **dict.fromkeys(names, tuple(0 for _ in size))}
+        scene = replace(scene, free=free, waiters=waiters, arrives=[(name, size) for name in names])
+        return replace(self, scene=scene)
+
+
+@dataclass(frozen=True, slots=True)
+class TryQuestion:
+    """What would become of jobs, with all that is needed to say when those would start that would have to wait."""
+
+    tried: TryAnswer
+    scene: Scene
+    learned: Learned | None = None
+
+    def answer(self) -> TryAnswer:
+        """What would become of the jobs, and when."""
+        jobs = [
+            msgspec.structs.replace(job, when=when_of(job.why, self.scene, self.learned)) if job.why else job
+            for job in self.tried.jobs
+        ]
+        return msgspec.structs.replace(self.tried, jobs=jobs)
+
+
+def _allowed(shape: PodShape, like: str, names: Sequence[str]) -> PodShape:
+    """A shape that may be on these nodes too, if it may be on the one that they are like."""
+    return shape if shape.only is None or like not in shape.only else PodShape(shape.each, shape.only.union(names))
+
+
+def when_of(why: Explanation, scene: Scene, learned: Learned | None) -> WhenAnswer:
+    """When a job will likely start, of which it is known why it does not now."""
+    verdict = _verdict(why)
+    if verdict == "range":
+        (answer,) = when_all(scene, learned, why.job).values()
+    else:
+        answer = WhenAnswer(job=why.job, queue=why.queue, now=scene.now, verdict=verdict)
+    waits = answer.verdict not in ("runs", "now")
+    return msgspec.structs.replace(
+        answer,
+        why="; ".join(filter(None, (why.text, answer.why))) if waits else "",
+        place=why.position,
+        waiting=why.waiting if waits else 0,
+    )
 
 
 def _verdict(why: Explanation) -> Verdict:
@@ -129,7 +164,8 @@ def _never(scene: Scene, waiter: Waiter | None) -> str:
     most, asks = scene.lanes.get(waiter.kind.queue, NO_LANE).most, total(waiter.pods)
     if most is not None and not all(map(le, asks, most)):
         return f"it asks for more than queue {waiter.kind.queue} may ever have"
-    room = _sum([*scene.free.values(), *(held for holder in scene.holders for _, held in holder.places)])
+    here = [*scene.free.values(), *(amounts for _, amounts in scene.arrives)]
+    room = amounts_sum([*here, *(held for holder in scene.holders for _, held in holder.places)])
     if not all(map(le, asks, room)):
         return "it asks for more than there is, also when all that runs has ended"
     return "no node will have room for it when what runs has ended"
@@ -137,117 +173,3 @@ def _never(scene: Scene, waiter: Waiter | None) -> str:
 
 def _guess(said: float) -> StartRange:
     return StartRange(max((said + SLACK) / FACTOR - SLACK, 0.0), said, (said + SLACK) * FACTOR - SLACK, 0)
-
-
-# -- the scene --------------------------------------------------------------------------------------------------------
-def scene_of(ssn: Session) -> Scene:
-    """What runs where, what waits in which order, what is free, when the actions of a session have run."""
-    state = ssn.state
-    free = _free(state)
-    sizes: dict[int, Amounts] = {}
-    holders, waiting = [], []
-    for job in state.session_jobs.values():
-        if job.ready_count:
-            places = []
-            for task in job.tasks.values():
-                if IS_ALLOCATED[task.status] and task.node is not None:
-                    each = sizes.get(task.klass.id)
-                    if each is None:
-                        each = sizes[task.klass.id] = _each(task)
-                    places.append((task.node.name, each))
-                    if task.klass.gpu is not None and not task.klass.gpu.whole and task.node.name in free:
-                        has = free[task.node.name]  # no ledger of a node counts shares of GPUs
-                        free[task.node.name] = (has[0], has[1], has[2] - each[2])
-            if places:
-                since = next((at for at in map(started_at, job.with_status(RUNNING).values()) if at), state.now)
-                kind = Kind(job.queue, size_of(_sum(each for _, each in places)))
-                holders.append(Holder(kind, places, since, declared_run_time(job), job.creation or since))
-        if waits(job) and not job.is_ready:
-            waiting.append(job)
-    allowed: dict[int, frozenset[str] | None] = {}
-    queue = []
-    for job in ssn.orders.sorted_jobs(waiting):
-        asks, pods = _asked(ssn, job, allowed)
-        kind = Kind(job.queue, size_of(asks))
-        queue.append(Waiter(job.uid, kind, pods, declared_run_time(job), job.creation or state.now))
-    return Scene(state.now, free, holders, queue)
-
-
-def _free(state: ClusterState) -> dict[str, Amounts]:
-    """What is free on the nodes that take pods."""
-    table = state.table
-    gpus = [d for d in _GPU_DIMS if d < len(table.idle)]
-    amounts = zip(
-        table.idle[CPU].tolist(), table.idle[MEMORY].tolist(), table.idle[gpus].sum(axis=0).tolist(), strict=True
-    )
-    rows = [(int(cpu), int(memory), int(gpu)) for cpu, memory, gpu in amounts]
-    return {name: rows[node.row] for name, node in state.nodes.items() if not node.unschedulable}
-
-
-def _asked(ssn: Session, job: Job, allowed: dict[int, frozenset[str] | None]) -> tuple[Amounts, Pods]:
-    """What a job asks for in all, and the pods that it needs to start."""
-    if not job.tasks:  # not let in, so there are no pods of it yet
-        least = _amounts(job.min_resources or Resources())
-        many = max(job.min_available, 1)
-        return least, ((many, PodShape(tuple(-(-amount // many) for amount in least))),)
-    missing = [task for task in job.tasks.values() if not IS_ALLOCATED[task.status]]
-    needed = Counter(task.klass.id for task in missing[: max(job.min_available - job.ready_count, 1)])
-    of = {task.klass.id: task for task in missing}
-    for number in needed:
-        if number not in allowed:
-            allowed[number] = _nodes_for(ssn, of[number])
-    pods = tuple((count, PodShape(_each(of[number]), allowed[number])) for number, count in needed.items())
-    return _sum(_each(task) for task in job.tasks.values()), pods
-
-
-def _nodes_for(ssn: Session, task: Task) -> frozenset[str] | None:
-    """The nodes that a task may be on, however full they are; None: all."""
-    if not ssn.nodes:
-        return None
-    view = ssn.search.evaluator.view(task)
-    good: Bools = ssn.state.table.valid[: view.size].copy()
-    for code in view.static_code:
-        good &= code[: view.size] == 0
-    names = [name for name, node in ssn.nodes.items() if good[node.row]]
-    return None if len(names) == len(ssn.nodes) else frozenset(names)
-
-
-def lanes_of(queues: Mapping[str, Queue], gauges: Gauges) -> dict[str, Lane]:
-    """What queues may have: their limits, and their parts as the plugins of a cycle published them."""
-    deserved = {name: published(gauges, name, "deserved") for name in queues}
-    shared = any(deserved.values())
-    found = {}
-    for name, queue in queues.items():
-        most = None
-        if queue.capability.dims():
-            most = tuple(NO_LIMIT if at is None else at for at in _named(queue.capability))
-        part = _amounts(Resources.parse(deserved[name])) if shared else None
-        if part is not None or most is not None:
-            found[name] = Lane(part, most)
-    return found
-
-
-def _each(task: Task) -> Amounts:
-    """What one pod asks for; GPUs in thousandths, shares of one counted as such."""
-    requests, gpu = task.klass.requests, task.klass.gpu
-    gpus = gpu.devices * (gpu.milli or WHOLE) if gpu is not None else 0
-    return int(requests.get(CPU)), int(requests.get(MEMORY)), gpus
-
-
-def _sum(amounts: Iterable[Amounts]) -> Amounts:
-    return tuple(map(sum, zip(*amounts, strict=True)))
-
-
-def _amounts(found: Resources) -> Amounts:
-    return tuple(at or 0 for at in _named(found))
-
-
-def _named(found: Resources) -> tuple[int | None, int | None, int | None]:
-    """CPU, memory and GPUs; None for what it does not name."""
-    known = found.amounts
-    gpus = [int(known[d]) for d in _GPU_DIMS if d in known]
-    return (
-        int(known[CPU]) if CPU in known else None,
-        int(known[MEMORY]) if MEMORY in known else None,
-        sum(gpus) if gpus else None,
-    )

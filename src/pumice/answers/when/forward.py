@@ -62,6 +62,8 @@ class Scene:
     waiters: Sequence[Waiter]
     lanes: Mapping[str, Lane] = field(default_factory=dict)
     """Of queues that have limits, or a share."""
+    arrives: Sequence[Place] = ()
+    """Room that is there as soon as the play begins."""
 
 
 class _Queue:
@@ -141,6 +143,8 @@ class Playback:
             queue = of(holder.kind)
             queue.held = tuple(map(add, queue.held, held))
             ends.append((max(left, 0.0), number, holder.places, held, queue))
+        if scene.arrives:
+            ends.append((0.0, -1, scene.arrives, self._nothing, of(Kind("", 0))))
         heapq.heapify(ends)
         number = len(ends)
         for place, (waiter, row) in enumerate(zip(scene.waiters, self._of, strict=True)):

@@ -45,6 +45,11 @@ Pods = tuple[tuple[int, PodShape], ...]
 """How many pods of each shape a job needs together."""
 
 
+def amounts_sum(amounts: Iterable[Amounts]) -> Amounts:
+    """All of them together."""
+    return tuple(map(sum, zip(*amounts, strict=True)))
+
+
 def total(pods: Pods) -> Amounts:
     """What they ask for together."""
     return tuple(map(sum, zip(*([count * asks for asks in shape.each] for count, shape in pods), strict=True)))

@@ -1,0 +1,138 @@
+"""A session as a scene that can be played forward: what runs where, what waits, what is free, what queues may have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from pumice.answers.standing import Gauges
+from pumice.answers.when.forward import Holder, Lane, Scene, Waiter
+from pumice.answers.when.past import size_of
+from pumice.answers.when.room import Amounts, Pods, PodShape, amounts_sum
+from pumice.answers.when.run_times import Kind
+from pumice.engine.views import Bools
+from pumice.framework.explaining.explain import waits
+from pumice.framework.quota import published
+from pumice.framework.run_times import declared_run_time, started_at
+from pumice.framework.session.session import Session
+from pumice.model.gpu import WHOLE
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.resources import CPU, MEMORY, Resources, dim
+from pumice.model.status import IS_ALLOCATED, TaskStatus
+from pumice.model.task import GPU_RESOURCES, Task
+from pumice.state.cluster import ClusterState
+
+NO_LIMIT = 2**62
+NO_SCENE = Scene(0.0, {}, (), ())
+RUNNING = TaskStatus.RUNNING
+_GPU_DIMS = [dim(name) for name in GPU_RESOURCES]
+
+
+def scene_of(ssn: Session) -> Scene:
+    """What runs where, what waits in which order, what is free, when the actions of a session have run."""
+    state = ssn.state
+    free = _free(state)
+    sizes: dict[int, Amounts] = {}
+    holders, waiting = [], []
+    for job in state.session_jobs.values():
+        if job.ready_count:
+            places = []
+            for task in job.tasks.values():
+                if IS_ALLOCATED[task.status] and task.node is not None:
+                    each = sizes.get(task.klass.id)
+                    if each is None:
+                        each = sizes[task.klass.id] = _each(task)
+                    places.append((task.node.name, each))
+                    if task.klass.gpu is not None and not task.klass.gpu.whole and task.node.name in free:
+                        has = free[task.node.name]  # no ledger of a node counts shares of GPUs
+                        free[task.node.name] = (has[0], has[1], has[2] - each[2])
+            if places:
+                since = next((at for at in map(started_at, job.with_status(RUNNING).values()) if at), state.now)
+                kind = Kind(job.queue, size_of(amounts_sum(each for _, each in places)))
+                holders.append(Holder(kind, places, since, declared_run_time(job), job.creation or since))
+        if waits(job) and not job.is_ready:
+            waiting.append(job)
+    allowed: dict[int, frozenset[str] | None] = {}
+    queue = []
+    for job in ssn.orders.sorted_jobs(waiting):
+        asks, pods = _asked(ssn, job, allowed)
+        kind = Kind(job.queue, size_of(asks))
+        queue.append(Waiter(job.uid, kind, pods, declared_run_time(job), job.creation or state.now))
+    return Scene(state.now, free, holders, queue)
+
+
+def _free(state: ClusterState) -> dict[str, Amounts]:
+    """What is free on the nodes that take pods."""
+    table = state.table
+    gpus = [d for d in _GPU_DIMS if d < len(table.idle)]
+    amounts = zip(
+        table.idle[CPU].tolist(), table.idle[MEMORY].tolist(), table.idle[gpus].sum(axis=0).tolist(), strict=True
+    )
+    rows = [(int(cpu), int(memory), int(gpu)) for cpu, memory, gpu in amounts]
+    return {name: rows[node.row] for name, node in state.nodes.items() if not node.unschedulable}
+
+
+def _asked(ssn: Session, job: Job, allowed: dict[int, frozenset[str] | None]) -> tuple[Amounts, Pods]:
+    """What a job asks for in all, and the pods that it needs to start."""
+    if not job.tasks:  # not let in, so there are no pods of it yet
+        least = _amounts(job.min_resources or Resources())
+        many = max(job.min_available, 1)
+        return least, ((many, PodShape(tuple(-(-amount // many) for amount in least))),)
+    missing = [task for task in job.tasks.values() if not IS_ALLOCATED[task.status]]
+    needed = Counter(task.klass.id for task in missing[: max(job.min_available - job.ready_count, 1)])
+    of = {task.klass.id: task for task in missing}
+    for number in needed:
+        if number not in allowed:
+            allowed[number] = _nodes_for(ssn, of[number])
+    pods = tuple((count, PodShape(_each(of[number]), allowed[number])) for number, count in needed.items())
+    return amounts_sum(_each(task) for task in job.tasks.values()), pods
+
+
+def _nodes_for(ssn: Session, task: Task) -> frozenset[str] | None:
+    """The nodes that a task may be on, however full they are; None: all."""
+    if not ssn.nodes:
+        return None
+    view = ssn.search.evaluator.view(task)
+    good: Bools = ssn.state.table.valid[: view.size].copy()
+    for code in view.static_code:
+        good &= code[: view.size] == 0
+    names = [name for name, node in ssn.nodes.items() if good[node.row]]
+    return None if len(names) == len(ssn.nodes) else frozenset(names)
+
+
+def lanes_of(queues: Mapping[str, Queue], gauges: Gauges) -> dict[str, Lane]:
+    """What queues may have: their limits, and their parts as the plugins of a cycle published them."""
+    deserved = {name: published(gauges, name, "deserved") for name in queues}
+    shared = any(deserved.values())
+    found = {}
+    for name, queue in queues.items():
+        most = None
+        if queue.capability.dims():
+            most = tuple(NO_LIMIT if at is None else at for at in _named(queue.capability))
+        part = _amounts(Resources.parse(deserved[name])) if shared else None
+        if part is not None or most is not None:
+            found[name] = Lane(part, most)
+    return found
+
+
+def _each(task: Task) -> Amounts:
+    """What one pod asks for; GPUs in thousandths, shares of one counted as such."""
+    requests, gpu = task.klass.requests, task.klass.gpu
+    gpus = gpu.devices * (gpu.milli or WHOLE) if gpu is not None else 0
+    return int(requests.get(CPU)), int(requests.get(MEMORY)), gpus
+
+
+def _amounts(found: Resources) -> Amounts:
+    return tuple(at or 0 for at in _named(found))
+
+
+def _named(found: Resources) -> tuple[int | None, int | None, int | None]:
+    """CPU, memory and GPUs; None for what it does not name."""
+    known = found.amounts
+    gpus = [int(known[d]) for d in _GPU_DIMS if d in known]
+    return (
+        int(known[CPU]) if CPU in known else None,
+        int(known[MEMORY]) if MEMORY in known else None,
+        sum(gpus) if gpus else None,
+    )
