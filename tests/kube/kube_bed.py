@@ -90,8 +90,8 @@ class Bed:
         )
         self.start_server()
 
-    def start_server(self) -> None:
-        """Start the API server on the data that is there, and wait until it is ready."""
+    def start_server(self, *flags: str) -> None:
+        """Start the API server on the data that is there, with more flags, and wait until it is ready."""
         f = self.folder
         self._server = self._spawn(
             "kube-apiserver",
@@ -111,6 +111,7 @@ class Bed:
             "--service-cluster-ip-range=10.0.0.0/24",
             "--allow-privileged=true",
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            *flags,
         )
         until(self._ready, 90, "the API server is ready")
 

@@ -22,7 +22,7 @@ from pumice.engine.rows import Columns, LabelColumns, NodeRows
 from pumice.engine.trace import traced
 from pumice.extender.answering import untold  # so that its classes are among the sealed ones
 from pumice.framework.plugin import Plugin
-from pumice.model import api, kai
+from pumice.model import api, kai, native
 from pumice.model.mapping import ReadOnlyMap
 from pumice.model.node import Node
 from pumice.model.resources import Resources
@@ -257,7 +257,7 @@ def test_every_sealed_class_has_slots_alone_and_the_seal(cls: type) -> None:
 @pytest.mark.parametrize("cls", by_name(structs()), ids=lambda c: c.__name__)
 def test_every_kubernetes_object_is_frozen_to_the_bottom(cls: type[msgspec.Struct]) -> None:
     assert cls.__struct_config__.frozen
-    hints = typing.get_type_hints(cls, vars(api) | vars(kai) | vars(typing))
+    hints = typing.get_type_hints(cls, vars(api) | vars(kai) | vars(native) | vars(typing))
     for name in cls.__struct_fields__:
         said = str(hints[name])
         assert "list[" not in said, f"{cls.__name__}.{name}: {said}"

@@ -22,7 +22,10 @@ class Shuffle(Action):
             return
         running = [t for job in ssn.jobs.values() for t in job.with_status(TaskStatus.RUNNING).values()]
         statement = ssn.statement()
-        for task in ssn.victim_tasks(sorted(running, key=lambda t: t.uid)):
-            if task.status is TaskStatus.RUNNING:
+        victims = ssn.victim_tasks(sorted(running, key=lambda t: t.uid))
+        named = {task.uid for task in victims}
+        for task in victims:
+            whole = task.job.with_status(TaskStatus.RUNNING) if task.job is not None and task.job.together else {}
+            if task.status is TaskStatus.RUNNING and named.issuperset(whole):
                 statement.evict(task, self.name)
         statement.commit()

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from pumice.errors import InvalidInput
 from pumice.model.api import AnyObject, Pod, PodGroup, with_namespace
-from pumice.model.task import GROUP_ANNOTATION
+from pumice.model.task import GROUP_ANNOTATION, group_named
 from pumice.state.cluster import ClusterState
-from pumice.state.groups import priority_of
+from pumice.state.saying import priority_of
 
 MOST_PODS: Final = 10_000
 """Pods that are tried at once, at most."""
@@ -25,7 +25,7 @@ def candidates(state: ClusterState, objects: Iterable[AnyObject]) -> list[AnyObj
     """
     stamp = datetime.fromtimestamp(state.now, UTC)
     groups: dict[str, AnyObject] = {}
-    pods: dict[str, AnyObject] = {}
+    pods: dict[str, Pod] = {}
     for given in objects:
         if not isinstance(given, (PodGroup, Pod)):
             raise InvalidInput(
@@ -33,12 +33,15 @@ def candidates(state: ClusterState, objects: Iterable[AnyObject]) -> list[AnyObj
             )
         obj = with_namespace(given, "default")
         name = f"{obj.kind_name} {obj.key}"
-        into = groups if isinstance(obj, PodGroup) else pods
+        into: Mapping[str, AnyObject] = groups if isinstance(obj, PodGroup) else pods
         there = state.jobs[obj.key].group if isinstance(obj, PodGroup) and obj.key in state.jobs else None
         if there is not None or obj.key in into or (isinstance(obj, Pod) and obj.key in state.task_by_key):
             raise InvalidInput(f"{name}: is there already; `pumice why` says how it stands")
         meta = replace(obj.metadata, uid=f"try:{obj.key}", creation_timestamp=stamp, deletion_timestamp=None)
-        into[obj.key] = _group(obj, meta) if isinstance(obj, PodGroup) else _pod(state, obj, meta)
+        if isinstance(obj, PodGroup):
+            groups[obj.key] = _group(obj, meta)
+        else:
+            pods[obj.key] = _pod(state, obj, meta)
     if len(pods) > MOST_PODS:
         raise InvalidInput(f"{len(pods)} pods: at most {MOST_PODS} can be tried at once")
     _complete(groups, pods.values())
@@ -60,11 +63,11 @@ def _pod(state: ClusterState, obj: Pod, meta: object) -> Pod:
     return replace(obj, metadata=meta, spec=replace(spec, node_name=""), status=type(obj.status)(phase="Pending"))
 
 
-def _complete(groups: Mapping[str, AnyObject], pods: Iterable[AnyObject]) -> None:
+def _complete(groups: Mapping[str, AnyObject], pods: Iterable[Pod]) -> None:
     if not groups:
         raise InvalidInput("there is no PodGroup among what is to be tried, and no Job that one is made of")
     for pod in pods:
-        group = (pod.metadata.annotations or {}).get(GROUP_ANNOTATION, "")
+        group = group_named(pod.metadata.annotations, pod.spec)
         if f"{pod.metadata.namespace}/{group}" not in groups:
             said = f"PodGroup {group!r}, which is not among what is to be tried" if group else "no PodGroup"
             raise InvalidInput(f"Pod {pod.key}: names {said}, in the annotation {GROUP_ANNOTATION}")

@@ -25,7 +25,7 @@ from pumice.framework.explaining.explain import Explanation, Stage, explain
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
-from pumice.model.api import AnyObject
+from pumice.model.api import AnyObject, PodGroup
 from pumice.model.intents import Bind, Evict
 from pumice.saved.cycle import SavedCycle
 from pumice.scheduler.assembly import Assembly
@@ -157,7 +157,7 @@ class Desk:
         """
         begun = time.perf_counter()
         added = candidates(self.state, objects)
-        keys = [obj.key for obj in added if obj.kind_name == "PodGroup"]
+        keys = [obj.key for obj in added if isinstance(obj, PodGroup)]
         found: dict[str, TriedJob] = {}
         taken: dict[str, Snapshot] = {}
         by_them: dict[str, dict[str, float]] = {}

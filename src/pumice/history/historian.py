@@ -15,7 +15,7 @@ from pumice.framework.run_times import declared_run_time
 from pumice.history import lines
 from pumice.history.asked import picky, pods_of
 from pumice.history.lines import Admitted, Begins, Conf, Evicting, JobRuns, Line, Over, Pods, PodsLeft, PodsPlaced
-from pumice.model import keys
+from pumice.model import keys, native
 from pumice.model.api import PodGroup
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.intents import Bind, Evict, Intent, StatusUpdate
@@ -179,7 +179,7 @@ class Historian:
                         task = self._state.task_by_key.get(obj.key)
                         if task is not None and task.job_key:
                             self._pod_seen(task)
-                    case "PodGroup":
+                    case "PodGroup" | native.POD_GROUP:
                         self._group_seen(obj)
                     case "Node":
                         self._new_nodes[obj.key] = None
@@ -187,7 +187,7 @@ class Historian:
                         self._queue_changed(obj.key)
             case Gone(kind="Pod", key=key):
                 self._pod_gone(key)
-            case Gone(kind="PodGroup", key=key):
+            case Gone(kind="PodGroup" | native.POD_GROUP, key=key):
                 self._changed[key] = None
             case Gone(kind="Node", key=key):
                 self._node_gone(key)
@@ -371,6 +371,7 @@ class Historian:
                     stay = self._stays.get(pod)
                     if stay is not None and stay.uid == uid and not stay.node:
                         self._place(stay, node)
+                        self._admit(stay.job)  # groups of Kubernetes' own have no phase that would say so
                         placed.setdefault(stay.job.key, {})[stay.name] = node
                 case Evict(pod=pod, node=node, action=action, beneficiary=beneficiary):
                     stay = self._stays.get(pod)
@@ -378,12 +379,14 @@ class Historian:
                         stay.evicting = True
                         self._lines.append(Evicting(now, stay.job.key, stay.name, node, action, beneficiary))
                 case StatusUpdate(kind="PodGroup", key=key, status={"phase": JobPhase.INQUEUE}):
-                    known = self._of(key)
-                    if not known.admitted:
-                        known.admitted = True
-                        self._lines.append(Admitted(now, key))
+                    self._admit(self._of(key))
         self._lines += [PodsPlaced(now, job, pods) for job, pods in placed.items()]
         self._write()
+
+    def _admit(self, known: _Known) -> None:
+        if not known.admitted:
+            known.admitted = True
+            self._lines.append(Admitted(self._state.now, known.key))
 
     def _write(self) -> None:
         if self._lines:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pumice.model import native
 from pumice.model.api import Pod
 from pumice.model.codes import ReasonCode
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Intent, Note, StatusUpdate
 from pumice.model.job import Job
 from pumice.model.status import JobPhase, TaskStatus
-from pumice.model.task import GROUP_ANNOTATION
+from pumice.model.task import GROUP_ANNOTATION, group_named
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 
@@ -54,8 +55,8 @@ class Admissions:
                 continue
             self._told[uid] = (text, state.now)
             if not _says(job, "False", text):
-                found.append(_condition(uid, "False", ReasonCode.NOT_LET_IN, text))
-                found.append(Note("PodGroup", uid, "Warning", ReasonCode.UNSCHEDULABLE, text))
+                found += _condition(job, "False", ReasonCode.NOT_LET_IN, text)
+                found.append(Note(job.kind, uid, "Warning", ReasonCode.UNSCHEDULABLE, text))
                 told += 1
             if told >= MANY:
                 break
@@ -71,19 +72,24 @@ class Admissions:
             job = state.jobs.get(intent.key)
             if intent.key in self._told or (job is not None and _says(job, "False")):
                 self._told.pop(intent.key, None)
-                yield _condition(intent.key, "True", ReasonCode.LET_IN, "let into its queue")
+                if job is not None:
+                    yield from _condition(job, "True", ReasonCode.LET_IN, "let into its queue")
 
 
 def _says(job: Job, status: str, message: str | None = None) -> bool:
     conditions = (job.group.status.conditions if job.group is not None else None) or ()
     return any(
-        c.type == ADMITTED and c.status == status and (message is None or c.message == message) for c in conditions
+        c.type in (ADMITTED, *native.SCHEDULED) and c.status == status and (message is None or c.message == message)
+        for c in conditions
     )
 
 
-def _condition(key: str, status: str, reason: ReasonCode, text: str) -> StatusUpdate:
-    condition = {"type": ADMITTED, "status": status, "reason": reason, "message": text}
-    return StatusUpdate("PodGroup", key, {"conditions": [condition]})
+def _condition(job: Job, status: str, reason: ReasonCode, text: str) -> list[StatusUpdate]:
+    """What is to be written; a group of Kubernetes' own says it in the one condition that it has."""
+    condition: dict[str, str] | None = {"type": ADMITTED, "status": status, "reason": reason, "message": text}
+    if job.group is not None and job.kind == native.POD_GROUP:
+        condition = native.condition(job.group.status.conditions, status, reason, text)
+    return [StatusUpdate(job.kind, job.uid, {"conditions": [condition]})] if condition else []
 
 
 class Ungrouped:
@@ -149,4 +155,4 @@ class Ungrouped:
 
 def _is_nameless(pod: Pod) -> bool:
     waits = not pod.spec.node_name and pod.status.phase in ("", "Pending") and pod.metadata.deletion_timestamp is None
-    return waits and not (pod.metadata.annotations or {}).get(GROUP_ANNOTATION)
+    return waits and not group_named(pod.metadata.annotations, pod.spec)

@@ -25,7 +25,7 @@ from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.errors import ApiRefused, Unreachable
 from pumice.kube.kinds import RESOURCES
-from pumice.model import api
+from pumice.model import api, native
 from pumice.model.events import Seen
 from pumice.state.cluster import ClusterState
 
@@ -253,7 +253,22 @@ async def _listed(client: KubeClient, namespace: str, kinds: Sequence[str]) -> t
             continue
         for item in msgspec.json.decode(content)["items"]:
             state.apply(Seen(api.decode(kind, item)))
+        if kind == "PodGroup":
+            await _list_native(client, within, state)
     return state, unseen
+
+
+async def _list_native(client: KubeClient, within: str, state: ClusterState) -> None:
+    """PodGroups of Kubernetes' own, where the server has them and they may be listed."""
+    resource = RESOURCES[native.POD_GROUP]
+    for prefix in resource.versions:
+        try:
+            content = await client.request("GET", f"{prefix}{within}/{resource.plural}")
+        except ApiRefused:
+            continue
+        for item in msgspec.json.decode(content)["items"]:
+            state.apply(Seen(api.decode(native.POD_GROUP, item)))
+        return
 
 
 def _error(content: bytes, status: int) -> str:

@@ -26,6 +26,7 @@ from pumice.kube.statuses import StatusWriter
 from pumice.kube.volumes import VolumeClaims
 from pumice.kube.watching import Connection
 from pumice.kube.writes import ApiWriter
+from pumice.model import native
 from pumice.model.api import AnyObject
 from pumice.model.events import ClusterEvent
 from pumice.model.intents import Bind, Intent
@@ -34,7 +35,7 @@ from pumice.ports import Binder
 log = logging.getLogger("pumice.kube")
 T = TypeVar("T")
 
-WRITTEN = ("Pod", "PodGroup", "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim")
+WRITTEN = ("Pod", "PodGroup", native.POD_GROUP, "PersistentVolume", "PersistentVolumeClaim", "ResourceClaim")
 """Kinds that a leader writes, and that its successor decides by."""
 
 
@@ -177,9 +178,15 @@ class KubeBackend(Connection):
             if conf is not None:
                 conf.changed = self.inbox.wake
                 self.reflectors["ConfigMap"] = Reflector(client, conf.resource, conf, query=conf.query, outage=outage)
-            groups = self.reflectors["PodGroup"].objects if "PodGroup" in self.reflectors else {}
+            groups = {k: self.reflectors[k] for k in ("PodGroup", native.POD_GROUP) if k in self.reflectors}
             versions = self.reflectors["Pod"].versions if "Pod" in self.reflectors else {}
-            statuses = StatusWriter(self._writer, groups, self._clock, versions, self._resources)
+            statuses = StatusWriter(
+                self._writer,
+                {kind: reflector.objects for kind, reflector in groups.items()},
+                self._clock,
+                versions,
+                where=lambda kind: groups[kind].resource if kind in groups else self._resources[kind],
+            )
             notes = NoteWriter(self._writer, self._clock, self.settings.component, list(self._resources.values()))
             self._outbox = Outbox(
                 self._writer,

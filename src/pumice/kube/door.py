@@ -32,7 +32,7 @@ from pumice.kube.credentials import Credentials
 from pumice.kube.reviews import KnownUser, Reviews, Right
 from pumice.kube.rights import QUEUES, job_right, readable, sight_of, trial_rights
 from pumice.kube.serving import serve
-from pumice.model import api
+from pumice.model import api, native
 
 T = TypeVar("T")
 VERSION: Final = "v1"
@@ -195,7 +195,7 @@ async def _objects(request: Request) -> list[api.AnyObject]:
     found = []
     for number, data in enumerate(listed):
         kind = data.get("kind") if isinstance(data, dict) else None
-        if kind not in ("PodGroup", "Pod"):
+        if kind not in ("PodGroup", native.POD_GROUP, "Pod"):
             raise DoorRefusal(422, f"objects[{number}]: must be a PodGroup or a Pod; `pumice try` makes them of a Job")
         try:
             found.append(api.decode(kind, data))

@@ -90,7 +90,7 @@ def _released(state: ClusterState, job: Job, grace: float) -> Iterator[Intent]:
         "their room is given back"
     )
     log.warning("gang %s: %s", job.uid, text)
-    yield Note("PodGroup", job.uid, "Warning", ReasonCode.HALF_GANG_RELEASED, text)
+    yield Note(job.kind, job.uid, "Warning", ReasonCode.HALF_GANG_RELEASED, text)
     for task in holding:
         node = task.node
         state.set_status(task, S.RELEASING, node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 
+from pumice.model import native
 from pumice.model.api import Pod, PodGroup
 from pumice.model.events import ClusterEvent, Gone, Seen
 
@@ -19,7 +20,7 @@ class Inbox:
         self._lock = threading.Lock()
         self._events: list[ClusterEvent] = []
         self._first: dict[str, Sequence[ClusterEvent] | None] = dict.fromkeys(kinds)
-        self._groups: dict[str, PodGroup] = {}
+        self._groups: dict[tuple[str, str], PodGroup] = {}
         """PodGroups as last seen: most of their changes are our own statuses coming back."""
         self._woken = threading.Event()
         self.synced = threading.Event()
@@ -34,7 +35,7 @@ class Inbox:
     def first(self, kind: str, events: Sequence[ClusterEvent]) -> None:
         """The first list of a kind."""
         with self._lock:
-            for event in events if kind == "PodGroup" else ():
+            for event in events if kind in ("PodGroup", native.POD_GROUP) else ():
                 self._is_news(event)
             self._first[kind] = events
             if any(found is None for found in self._first.values()):
@@ -59,11 +60,11 @@ class Inbox:
         """Whether more changed than a PodGroup's status, which the next period is early enough for."""
         match event:
             case Seen(object=PodGroup() as group):
-                known = self._groups.get(group.key)
-                self._groups[group.key] = group
+                known = self._groups.get((group.kind_name, group.key))
+                self._groups[group.kind_name, group.key] = group
                 return known is None or _wishes(known) != _wishes(group)
-            case Gone(kind="PodGroup", key=key):
-                self._groups.pop(key, None)
+            case Gone(kind="PodGroup" | native.POD_GROUP as kind, key=key):
+                self._groups.pop((kind, key), None)
         return True
 
     def drain(self) -> list[ClusterEvent]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pumice.model import kai
+from pumice.model import kai, native
 from pumice.model.api import KINDS, AnyObject
 
 
@@ -16,6 +16,7 @@ class Resource:
     """One kind on the API server."""
 
     kind: str
+    """As we call it: the kind on the server, before the first dot."""
     prefix: str
     """``/api/v1`` or ``/apis/GROUP/VERSION``."""
     plural: str
@@ -48,6 +49,7 @@ class Resource:
 _CORE, _STORAGE = "/api/v1", "/apis/storage.k8s.io/v1"
 _DRA = tuple(f"/apis/resource.k8s.io/{version}" for version in ("v1", "v1beta2", "v1beta1"))
 _VOLCANO = "/apis/scheduling.volcano.sh/v1beta1"
+_NATIVE = tuple(f"/apis/{native.GROUP}/{version}" for version in ("v1beta1", "v1alpha2"))
 
 RESOURCES: dict[str, Resource] = {
     r.kind: r
@@ -70,6 +72,8 @@ RESOURCES: dict[str, Resource] = {
         Resource("ResourceSlice", _DRA[0], "resourceslices", needed=False, versions=_DRA),
         Resource("ResourceClaim", _DRA[0], "resourceclaims", needed=False, versions=_DRA),
         Resource("PodDisruptionBudget", "/apis/policy/v1", "poddisruptionbudgets", needed=False),
+        Resource(native.WORKLOAD, _NATIVE[0], "workloads", needed=False, versions=_NATIVE),
+        Resource(native.POD_GROUP, _NATIVE[0], "podgroups", needed=False, versions=_NATIVE),
         Resource("PodGroup", _VOLCANO, "podgroups"),
         Resource("Pod", _CORE, "pods"),
     )

@@ -90,7 +90,7 @@ class NoteWriter:
     def _body(self, note: Note, uid: str, said: _Said, namespace: str, now: str) -> dict[str, Any]:
         resource = self._about[note.kind]
         about = {
-            "kind": note.kind,
+            "kind": note.kind.partition(".")[0],
             "apiVersion": resource.prefix.removeprefix("/apis/").removeprefix("/api/"),
             "name": note.key.rpartition("/")[2],
         }

@@ -14,11 +14,14 @@ from pumice.clock import Clock
 from pumice.kube.client import MERGE, STRATEGIC
 from pumice.kube.kinds import RESOURCES, Resource
 from pumice.kube.writes import ApiWriter
+from pumice.model import native
 from pumice.model.api import AnyObject, Condition, PodGroup
 from pumice.model.intents import StatusUpdate
 
 log = logging.getLogger("pumice.kube")
 
+_BUILT_IN = ("Pod", native.POD_GROUP)
+"""Kinds of Kubernetes' own: of these a patch names only the conditions that it changes."""
 LINGER = 0.1
 """Seconds for which a status waits for the next change of the same object."""
 ECHO = 10.0
@@ -36,12 +39,13 @@ class StatusWriter:
     def __init__(
         self,
         writer: ApiWriter,
-        groups: Mapping[str, AnyObject],
+        groups: Mapping[str, Mapping[str, AnyObject]],
         clock: Clock,
         versions: Mapping[str, str] | None = None,
-        resources: Mapping[str, Resource] = RESOURCES,
+        where: Callable[[str], Resource] = RESOURCES.__getitem__,
     ) -> None:
-        self._resources = resources
+        """*groups*: PodGroups by kind and key, as they were last seen. *where*: where a kind is kept."""
+        self._where = where
         self._writer, self._groups, self._clock = writer, groups, clock
         self._versions = versions if versions is not None else {}
         self._pending: dict[tuple[str, str], dict[str, Any]] = {}
@@ -61,7 +65,7 @@ class StatusWriter:
 
         An urgent one never gives way, unless its phase waits already and was not urgent.
         """
-        if update.kind not in self._resources:
+        if update.kind not in RESOURCES:
             log.warning("status of %s %s: a kind that is not written", update.kind, update.key)
             return
         if not self._pending:
@@ -106,20 +110,21 @@ class StatusWriter:
 
     async def _write(self, kind: str, key: str, status: dict[str, Any], gate: asyncio.Semaphore) -> None:
         last = self._written.get((kind, key))
-        uid = self._groups[key].metadata.uid if kind == "PodGroup" and key in self._groups else ""
+        group = self._groups.get(kind, {}).get(key)
+        uid = group.metadata.uid if group is not None else ""
         if last is not None and (last[0], last[2]) == (status, uid) and time.monotonic() - last[1] < ECHO:
             return
         body = dict(status)
         if "conditions" in body:
             body["conditions"] = self._conditions(kind, key, body["conditions"])
-        content = STRATEGIC if kind == "Pod" else MERGE
+        content = STRATEGIC if kind in _BUILT_IN else MERGE
         patch: dict[str, Any] = {"status": body}
         if kind == "Pod" and key in self._versions:
             # a pod that changed since, for it was bound perhaps, is not told that it cannot be
             patch["metadata"] = {"resourceVersion": self._versions[key]}
         async with gate:
             try:
-                done = await self._writer.patch_status(self._resources[kind], key, patch, content)
+                done = await self._writer.patch_status(self._where(kind), key, patch, content)
             except Exception:
                 log.exception("status of %s %s", kind, key)
                 return
@@ -129,10 +134,13 @@ class StatusWriter:
     def _conditions(self, kind: str, key: str, fresh: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The whole list to write: a merge patch replaces lists, so conditions of other types go along."""
         now = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        group = self._groups.get(key) if kind == "PodGroup" else None
+        group = self._groups.get(kind, {}).get(key)
         old = {c.type: c for c in group.status.conditions or ()} if isinstance(group, PodGroup) else {}
+        if kind == native.POD_GROUP:
+            called = native.SCHEDULED[0 if self._where(kind).prefix.endswith("v1alpha2") else 1]
+            fresh = [{**c, "type": called} for c in fresh]
         types = {c["type"] for c in fresh}
-        found = [_data(c) for c in old.values() if c.type not in types]
+        found = [_data(c) for c in old.values() if c.type not in types and kind not in _BUILT_IN]
         for c in fresh:
             before = old.get(c["type"])
             same = before is not None and before.status == c.get("status") and before.last_transition_time is not None

@@ -18,11 +18,12 @@ from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES, Resource, resources_of
 from pumice.kube.outage import Outage
 from pumice.kube.reflector import Reflector
+from pumice.model import native
 from pumice.model.api import AnyObject
 from pumice.model.events import ClusterEvent
 
 log = logging.getLogger("pumice.kube")
-KEPT: Final = ("PodGroup", "Node", "PersistentVolume", "PersistentVolumeClaim")
+KEPT: Final = ("PodGroup", native.POD_GROUP, "Node", "PersistentVolume", "PersistentVolumeClaim")
 """Kinds whose objects are kept, so that changes of what nobody reads are no news."""
 
 

@@ -56,7 +56,7 @@ def _read(listed: Iterable[ManifestDocument]) -> Manifests:
         kind = document.kind
         if kind == JOB:
             found.jobs.append(document)
-        elif kind in api.KINDS:
+        elif api.class_of(kind, document.data) is not None:
             try:
                 found.objects.append(Placed(completed(api.decode(kind, document.data)), document.place))
             except (InvalidInput, RecursionError) as exc:

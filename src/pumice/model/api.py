@@ -202,6 +202,12 @@ class PodResourceClaim(_Struct, frozen=True):
     resource_claim_template_name: str | None = None
 
 
+class SchedulingGroup(_Struct, frozen=True):
+    """The PodGroup of Kubernetes' own that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(_Maps, frozen=True):
     maps = ("node_selector", "overhead")
     containers: tuple[Container, ...] | None = None
@@ -215,6 +221,7 @@ class PodSpec(_Maps, frozen=True):
     preemption_policy: str | None = None
     scheduler_name: str = ""
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
+    scheduling_group: SchedulingGroup | None = None
     topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
     overhead: ResourceList | None = None
     resources: ResourceRequirements | None = None
@@ -336,6 +343,11 @@ class PodGroup(_Object, frozen=True):
     namespaced = True
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
     status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
+
+    @property
+    def fault(self) -> str:
+        """The rule that it breaks, or nothing."""
+        return f"minMember must not be negative, got {self.spec.min_member}" if self.spec.min_member < 0 else ""
 
 
 class Guarantee(_Maps, frozen=True):
@@ -533,14 +545,19 @@ KINDS: dict[str, type[_Object]] = {
 }
 
 
+def class_of(kind: str, data: Mapping[str, Any]) -> type[_Object] | None:
+    """What data of a kind are read as, by the API group that they name; None where nothing here reads them."""
+    from pumice.model import kai, native  # which are made of what stands here
+
+    return kai.kind_of(kind, data) or KINDS.get(native.kind_of(kind, data))
+
+
 def decode(kind: str, data: Mapping[str, Any]) -> AnyObject:
     """One object from JSON-like data (an API server's answer, a manifest, a test case).
 
     :raises InvalidInput: an unknown kind, or a field of the wrong type; names kind, object and field.
     """
-    from pumice.model import kai  # which is made of what stands here
-
-    cls = kai.kind_of(kind, data) or KINDS.get(kind)
+    cls = class_of(kind, data)
     if cls is None:
         raise InvalidInput(f"kind {kind!r}: not one of {', '.join(sorted(KINDS))}")
     try:
@@ -566,3 +583,6 @@ def to_data(obj: AnyObject) -> dict[str, Any]:
     """The object as JSON-like data, defaults left out."""
     data: dict[str, Any] = _read(_write(obj))
     return data
+
+
+from pumice.model import native as _native  # noqa: E402, F401  it adds its kinds to KINDS

@@ -58,6 +58,8 @@ class ReasonCode(StrEnum):
     """A job that cannot be evicted would take its queue, or one above it, beyond its quota."""
 
     # -- of conditions and events -----------------------------------------------------------------------------------
+    SCHEDULED = "Scheduled"
+    """Condition PodGroupScheduled of a PodGroup of Kubernetes' own: so many of its pods as must be are on their way."""
     LET_IN = "LetIn"
     """Condition Admitted of a PodGroup that was refused before: it is in its queue now."""
     UNSCHEDULABLE = "Unschedulable"

@@ -135,7 +135,8 @@ class Job(TaskGroup):
     __slots__ = (
         *("_allocated", "_contribution", "_held", "_pending", "_sub_jobs", "_total", "allocated", "annotations"),
         *("creation", "group", "held", "in_session", "labels", "min_resources", "name", "namespace", "pending"),
-        *("phase", "priority", "problem", "queue", "role_minimums", "role_total", "sub_jobs", "total_request", "uid"),
+        *("phase", "priority", "problem", "queue", "role_minimums", "role_total", "sub_jobs", "together"),
+        *("total_request", "uid"),
     )
 
     uid: str
@@ -159,6 +160,8 @@ class Job(TaskGroup):
     """Can it be scheduled: has it a PodGroup and a queue?"""
     role_minimums: ReadOnlyMap[str, int]
     role_total: int
+    together: bool
+    """Is it evicted as a whole or not at all?"""
     allocated: Resources
     """Held by its tasks now."""
     held: Resources
@@ -190,6 +193,7 @@ class Job(TaskGroup):
         self._contribution: tuple[str, Resources, Resources, Resources] = ("", EMPTY, EMPTY, EMPTY)
         self.role_minimums = ReadOnlyMap()
         self.role_total = 0
+        self.together = False
         self.in_session = False
 
     # -- what it is -----------------------------------------------------------------------------------------------
@@ -215,6 +219,11 @@ class Job(TaskGroup):
         return (
             own if own is not None else next((t.labels[label] for t in self.tasks.values() if label in t.labels), None)
         )
+
+    @property
+    def kind(self) -> str:
+        """The kind of its PodGroup: Volcano's (and KAI's), or Kubernetes' own under its full name."""
+        return self.group.kind_name if self.group is not None else PodGroup.kind_name
 
     @property
     def is_pending(self) -> bool:

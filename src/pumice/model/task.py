@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,14 @@ PREEMPTABLE_KEY = keys.PREEMPTABLE_KEY
 QUEUE_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 GPU_ANNOTATIONS = (keys.GPU_FRACTION, keys.GPU_MEMORY, keys.GPU_DEVICES)
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+
+
+def group_named(notes: Mapping[str, str] | None, spec: PodSpec) -> str:
+    """The name of the PodGroup that a pod belongs to: by its annotation (Volcano's, else KAI's), else by its spec."""
+    said = notes.get(GROUP_ANNOTATION) or notes.get(keys.POD_GROUP_ANNOTATION) if notes else None
+    if said:
+        return said
+    return spec.scheduling_group.pod_group_name if spec.scheduling_group is not None else ""
 
 
 class TaskClass(Sealed):

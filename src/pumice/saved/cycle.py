@@ -118,7 +118,7 @@ def objects_of(state: ClusterState) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[api.AnyObject]] = {
         "Node": [node.object for node in state.nodes.values()],
         "Queue": [queue.object for queue in state.queues.values()],
-        "PodGroup": [job.group for job in state.jobs.values() if job.group is not None],
+        "PodGroup": [job.group for job in state.jobs.values() if job.group is not None and job.kind == "PodGroup"],
         "Pod": [task.pod for task in state.tasks.values()],
     }
     for kind, objects in state.objects.items():

@@ -16,11 +16,11 @@ from typing import Any, Final
 import msgspec
 
 from pumice.errors import InvalidInput
-from pumice.model import api, keys
+from pumice.model import api, keys, native
 from pumice.model.patterns import matcher
 from pumice.model.task import GROUP_ANNOTATION
 from pumice.saved.cycle import SavedCycle
-from pumice.saved.renaming import MACHINERY, WELL_KNOWN, NewNames, collect, ranked
+from pumice.saved.renaming import MACHINERY, WELL_KNOWN, NewNames, collect, ranked, references_to_workloads
 from pumice.saved.staying import WORDS, attribute_names, each_text, plain, said_in
 
 _QUEUE_KEYS: Final = (keys.QUEUE_NAME, keys.QUEUE_ANNOTATION, keys.KAI_QUEUE_LABEL)
@@ -37,7 +37,10 @@ def _keys(saved: SavedCycle, names: NewNames) -> dict[str, str]:
 
     out: dict[str, str] = {}
     claims = (("PersistentVolumeClaim", claim_key), ("ResourceClaim", claim_key))
-    for kind, renamed in (("Pod", names.pod_key), ("PodGroup", names.job_key), *claims):
+    for kind, renamed in (
+        *(("Pod", names.pod_key), ("PodGroup", names.job_key), (native.POD_GROUP, names.job_key)),
+        *claims,
+    ):
         for obj in saved.objects.get(kind, ()):
             meta = obj.get("metadata", {})
             key = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
@@ -191,7 +194,13 @@ def _object(kind: str, obj: dict[str, Any], names: NewNames) -> None:
     meta = obj.setdefault("metadata", {})
     spec = obj.get("spec") or {}
     _values(obj, names)
-    own = {"Pod": names.pods, "PodGroup": names.jobs, "Queue": names.queues, "Namespace": names.namespaces}
+    own = {
+        "Pod": names.pods,
+        "PodGroup": names.jobs,
+        native.POD_GROUP: names.jobs,
+        "Queue": names.queues,
+        "Namespace": names.namespaces,
+    }
     if kind not in MACHINERY:
         _rename(meta, "name", own.get(kind, names.others))
     _rename(meta, "namespace", names.namespaces)
@@ -199,7 +208,9 @@ def _object(kind: str, obj: dict[str, Any], names: NewNames) -> None:
         owner["name"] = {**names.pods, **names.jobs}.get(owner.get("name", ""), "owner")
     if kind == "Queue":
         _rename(spec, "parent", names.queues)
-    elif kind == "PodGroup":
+    elif kind in ("PodGroup", native.POD_GROUP):
+        for reference in references_to_workloads(spec):
+            _rename(reference, "workloadName", names.others)
         _rename(spec, "queue", names.queues)
         _rename(spec, "priorityClassName", names.others)
         for condition in (obj.get("status") or {}).get("conditions") or ():
@@ -220,6 +231,8 @@ def _object(kind: str, obj: dict[str, Any], names: NewNames) -> None:
 
 
 def _pod(obj: dict[str, Any], spec: dict[str, Any], names: NewNames) -> None:
+    if isinstance(spec.get("schedulingGroup"), dict):
+        _rename(spec["schedulingGroup"], "podGroupName", names.jobs)
     _rename(spec, "priorityClassName", names.others)
     for containers in ("containers", "initContainers"):
         for number, container in enumerate(spec.get(containers) or ()):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pumice.model import native
 from pumice.model.task import GROUP_ANNOTATION, pod_index
 from pumice.saved.cycle import SavedCycle
 
@@ -102,13 +103,13 @@ def collect(saved: SavedCycle) -> NewNames:
                     namespaces.add(meta.get("name", ""))
                 case "Queue":
                     queues |= {meta.get("name", ""), spec.get("parent", "")}
-                case "PodGroup":
+                case "PodGroup" | native.POD_GROUP:
                     jobs.add(meta.get("name", ""))
                     queues.add(spec.get("queue", ""))
-                    others.add(spec.get("priorityClassName", ""))
+                    others |= {spec.get("priorityClassName", ""), *_workload(spec)}
                 case "Pod":
                     pods.add(meta.get("name", ""))
-                    jobs.add((meta.get("annotations") or {}).get(GROUP_ANNOTATION, ""))
+                    jobs |= {(meta.get("annotations") or {}).get(GROUP_ANNOTATION, ""), *_native_group(spec)}
                     others |= {spec.get("priorityClassName", ""), *_claims(spec)}
                 case _ if kind not in MACHINERY:
                     others.add(meta.get("name", ""))
@@ -147,6 +148,24 @@ def _pod_names(pods: set[str]) -> dict[str, str]:
         if index is not None:
             out[old] += f"-{index}"
     return out
+
+
+def references_to_workloads(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Where the spec of a PodGroup of Kubernetes' own names its Workload: in one of two places, by version."""
+    old = spec.get("podGroupTemplateRef")
+    for found in (spec.get("workloadRef"), old.get("workload") if isinstance(old, dict) else None):
+        if isinstance(found, dict):
+            yield found
+
+
+def _workload(spec: Mapping[str, Any]) -> Iterator[str]:
+    yield from (found.get("workloadName", "") for found in references_to_workloads(spec))
+
+
+def _native_group(spec: Mapping[str, Any]) -> Iterator[str]:
+    group = spec.get("schedulingGroup")
+    if isinstance(group, dict):
+        yield group.get("podGroupName", "")
 
 
 def _claims(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind, Evict
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
-from pumice.model.task import GROUP_ANNOTATION
+from pumice.model.task import GROUP_ANNOTATION, group_named
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.dry import dry_cycle
 from pumice.scheduler.report import CycleReport
@@ -139,7 +139,7 @@ class Shadow:
     def _grouped(self, pod: Pod) -> Pod:
         """The pod in a group of its own, where nobody else makes one."""
         notes = pod.metadata.annotations or {}
-        if pod.spec.scheduler_name != UNGROUPED or GROUP_ANNOTATION in notes:
+        if pod.spec.scheduler_name != UNGROUPED or group_named(notes, pod.spec):
             return pod
         names = self.state.scheduler_names
         if names is None or UNGROUPED not in names:

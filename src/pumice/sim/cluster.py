@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from pumice.errors import PumiceError
+from pumice.model import native
 from pumice.model.api import AnyObject, Condition, Metadata, NodeObject, Pod, PodGroup, PodGroupStatus, PodStatus
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.intents import Bind, Evict, Intent, Nominate, StatusUpdate
@@ -170,7 +171,7 @@ class SimCluster:
 
     def remove(self, kind: str, key: str) -> None:
         """Delete an object that is neither a node nor a pod of a job."""
-        if kind == "PodGroup":
+        if kind in ("PodGroup", native.POD_GROUP):
             self.groups.pop(key, None)
         self._events.append(Gone(kind, key))
         self.wake = True
@@ -419,7 +420,7 @@ class SimCluster:
             succeeded=update.get("succeeded", old.succeeded),
             failed=update.get("failed", old.failed),
         )
-        self.groups[key] = group = PodGroup(metadata=group.metadata, spec=group.spec, status=status)
+        self.groups[key] = group = replace(group, status=status)
         self._events.append(Seen(group))
 
 

@@ -7,6 +7,8 @@ from collections import Counter, deque
 from datetime import UTC, datetime
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from pumice.model.api import Metadata, PodGroup
 from pumice.sim.cluster import SimCluster, SimPod
 from pumice.sim.draws import stream
@@ -263,7 +265,7 @@ class JobController:
             self._cluster.remove_pod(pod)
         for pod in job.finished.values():
             self._cluster.remove_pod(pod)
-        self._cluster.remove("PodGroup", spec.key)
+        self._cluster.remove(spec.group.kind_name if spec.group is not None else "PodGroup", spec.key)
         del self.jobs[spec.key]
         self.over += 1
         self._log.write(now, f"end {spec.key} {outcome}")
@@ -280,7 +282,7 @@ def _kept(worked: float, every: float) -> float:
 
 def group_of(spec: JobSpec, now: float) -> PodGroup:
     """The PodGroup of a job that was submitted *now*."""
-    return job_group(
+    made = job_group(
         Metadata(
             name=spec.name,
             namespace=spec.namespace,
@@ -295,3 +297,11 @@ def group_of(spec: JobSpec, now: float) -> PodGroup:
         queue=spec.queue,
         priority_class=spec.priority_class,
     )
+    if spec.group is None:
+        return made
+    asked = replace(
+        spec.group.spec,
+        **{name: getattr(made.spec, name) for name in ("min_member", "min_task_member", "min_resources", "queue")},
+        priority_class_name=made.spec.priority_class_name,
+    )
+    return replace(spec.group, metadata=made.metadata, spec=asked, status=made.status)

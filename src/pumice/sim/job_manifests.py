@@ -18,9 +18,10 @@ from pumice.errors import InvalidInput
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model import api, keys
 from pumice.model.gpu import gpu_request
+from pumice.model.native import NativePodGroup
 from pumice.model.request import pod_request
 from pumice.model.resources import Resources
-from pumice.model.task import GPU_ANNOTATIONS, GROUP_ANNOTATION, ROLE_KEY
+from pumice.model.task import GPU_ANNOTATIONS, GROUP_ANNOTATION, ROLE_KEY, group_named
 from pumice.sim.jobs import (
     SIM_CHECKPOINT_ANNOTATION,
     SIM_FAILS_ANNOTATION,
@@ -30,7 +31,7 @@ from pumice.sim.jobs import (
     Work,
     demand_of,
 )
-from pumice.workloads.grouping import EqualPods, least_members, least_resources, pod_queue
+from pumice.workloads.grouping import EqualPods, group_topology, least_members, least_resources, pod_queue
 from pumice.workloads.pods import identity_labels
 from pumice.workloads.policies import Answers, answers_of
 from pumice.workloads.vcjob import Template, VcJobSpec, minimum_of, pod_name, roles_of, template_of
@@ -72,6 +73,8 @@ def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None
     pods: dict[str, list[tuple[api.Pod, str]]] = {}
     for obj, place in there.objects:
         match obj:
+            case NativePodGroup():
+                groups.setdefault(obj.key, obj)
             case api.PodGroup():
                 groups[obj.key] = obj
             case api.Pod():
@@ -140,6 +143,7 @@ def _vcjob(document: Mapping[str, Any], origin: str, submit_s: float, run_s: flo
         roles={role.name: role.minimum for role in roles},
         reactions=answers_of(spec.policies),
         retries=spec.max_retry,
+        group=_asking(msgspec.convert(spec.network_topology, api.NetworkTopology) if spec.network_topology else None),
     )
 
 
@@ -163,6 +167,7 @@ def _batch_job(document: Mapping[str, Any], origin: str, submit_s: float, run_s:
         reactions={},
         retries=spec.backoff_limit,
         parallelism=spec.parallelism,
+        group=_asking(group_topology({**notes, **(spec.template.metadata.annotations or {})})),
     )
 
 
@@ -190,13 +195,25 @@ def _pods(
         origin,
         submit_s,
         min_available=spec.min_member if spec is not None else 1,
-        queue=(spec.queue if spec is not None else pod_queue(notes)) or "default",
+        queue=_queue_of(group, notes) or "default",
         priority_class=spec.priority_class_name if spec is not None else first.spec.priority_class_name,
         roles=spec.min_task_member if spec is not None else None,
         reactions={},
         retries=3,
         placed=placed,
+        group=group if group is not None else _asking(group_topology(notes)),
     )
+
+
+def _queue_of(group: api.PodGroup | None, pod: Mapping[str, str]) -> str:
+    """Named by the group; one of Kubernetes' own cannot in its spec, and pods may where there is none."""
+    if group is not None and not isinstance(group, NativePodGroup):
+        return group.spec.queue
+    return pod_queue(group.metadata.annotations if group is not None else None, pod)
+
+
+def _asking(topology: api.NetworkTopology | None) -> api.PodGroup | None:
+    return api.PodGroup(spec=api.PodGroupSpec(network_topology=topology)) if topology is not None else None
 
 
 def _spec(
@@ -213,6 +230,7 @@ def _spec(
     retries: int,
     parallelism: int = 0,
     placed: Mapping[str, str] | None = None,
+    group: api.PodGroup | None = None,
 ) -> JobSpec:
     if not meta.name:
         raise InvalidInput("metadata.name must not be empty")
@@ -242,6 +260,7 @@ def _spec(
         parallelism=parallelism,
         placed=placed or {},
         origin=origin,
+        group=group,
     )
 
 
@@ -313,5 +332,5 @@ def _failure(text: str) -> tuple[float, int]:
 
 
 def _group_key(pod: api.Pod) -> str:
-    group = (pod.metadata.annotations or {}).get(GROUP_ANNOTATION)
+    group = group_named(pod.metadata.annotations, pod.spec)
     return f"{pod.metadata.namespace}/{group or pod.metadata.name}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from pumice.model import keys
-from pumice.model.api import PodSpec, ResourceList
+from pumice.model.api import PodGroup, PodSpec, ResourceList
 from pumice.model.request import pod_request
 from pumice.model.resources import CPU, MEMORY, dim
 from pumice.model.task import GPU_RESOURCES
@@ -109,6 +109,8 @@ class JobSpec:
     """Pods that run from the start, and on which node."""
     origin: str = ""
     """Where it was written, for messages: ``jobs.yaml:12``."""
+    group: PodGroup | None = None
+    """What else its PodGroup says: topology, sub-groups, and of which kind it is."""
 
     @property
     def key(self) -> str:

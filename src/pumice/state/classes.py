@@ -18,7 +18,8 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Feature(Enum):
-    """A part of a pod's spec that some filter or score is there for. Nobody is asked where no pod uses it."""
+    """A part of a pod's spec, or of its group's, that some filter or score is there for. Where nobody uses it, nobody
+    is asked."""
 
     NODE_SELECTION = "node selector or required node affinity"
     PREFERRED_NODES = "preferred node affinity"
@@ -26,6 +27,7 @@ class Feature(Enum):
     HOST_PORTS = "host ports"
     VOLUME_CLAIMS = "persistent volume claims"
     DEVICE_CLAIMS = "device claims"
+    GROUP_DOMAIN = "a topology key of a group"
 
 
 class ClassTable:

@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final
 
 from pumice.errors import InvalidInput
-from pumice.model.api import PodGroup, PriorityClass, QueueObject
+from pumice.model import native
+from pumice.model.api import Pod, PodGroup, QueueObject
 from pumice.model.job import Job
 from pumice.model.mapping import frozen, labels_of
+from pumice.model.native import NativePodGroup
 from pumice.model.queue import Queue
 from pumice.model.resources import Resources, TooManyNames
 from pumice.state import ledger
 from pumice.state import writing as w
+from pumice.state.classes import Feature
 from pumice.state.pods import join_sub_job
+from pumice.state.saying import speaks_for, told
 from pumice.state.writing import empty, put, take, unsealed
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
+
+_HIDDEN: Final = f"{native.POD_GROUP} {{}}: a PodGroup of Volcano's has this name, and counts"
 
 
 def group_seen(state: ClusterState, obj: PodGroup) -> None:
     """A PodGroup was added or changed."""
     key = obj.key
     job = state.jobs.get(key)
+    if isinstance(obj, NativePodGroup):
+        state.kind(native.POD_GROUP)[key] = obj
+        if job is not None and job.group is not None and job.kind != native.POD_GROUP:
+            raise InvalidInput(_HIDDEN.format(key))
+    elif key in state.kind(native.POD_GROUP):
+        state.problems[native.POD_GROUP, key] = _HIDDEN.format(key)
     if job is None:
         job = Job(obj.metadata.namespace, obj.metadata.name)
         put(state.jobs, key, job)
     elif job.in_session and _only_status_differs(job, obj):
         _status_seen(state, job, obj)
         return
+    _retake(state, job, obj)
+
+
+def _retake(state: ClusterState, job: Job, obj: PodGroup) -> None:
+    """Make a job what its PodGroup says, with everything that counts it."""
     _leave_queue(state, job)
     old_policies = job.policies
     _take_over(state, job, obj)
@@ -46,7 +63,8 @@ def group_seen(state: ClusterState, obj: PodGroup) -> None:
 def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
     """Make a job what its PodGroup says."""
     meta, spec = obj.metadata, obj.spec
-    problem = ""
+    problem = f"{obj.kind_name} {obj.key}: {obj.fault}" if obj.fault else ""
+    said = told(state, job, obj)
     minimum: Resources | None = None
     try:
         minimum = Resources.parse(spec.min_resources) if spec.min_resources is not None else None
@@ -54,27 +72,28 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
         problem = f"PodGroup {obj.key}: minResources: {exc}"
         if isinstance(exc, TooManyNames):
             state.unnamed["PodGroup", obj.key] = obj
-    if spec.min_member < 0:
-        problem = f"PodGroup {obj.key}: minMember must not be negative, got {spec.min_member}"
     with unsealed(job):
         job.group = obj
         job.problem = problem
-        job.queue = spec.queue or state.default_queue
+        job.queue = said.queue or state.default_queue
+        job.together = said.together
         job.min_available = max(spec.min_member, 0)
         job.role_minimums = frozen(spec.min_task_member or {})
         job.role_total = sum(job.role_minimums.values())
         job.creation = meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
-        job.labels, job.annotations = labels_of(meta.labels), labels_of(meta.annotations)
-        job.phase = obj.status.phase
+        job.labels, job.annotations = labels_of(said.labels), labels_of(said.annotations)
+        job.phase = said.phase
         job.min_resources = minimum
-        job.priority = priority_of(state, spec.priority_class_name)
+        job.priority = said.priority
         job.version += 1
+    if isinstance(obj, NativePodGroup) and obj.spec.topology_key:
+        state.classes.features.add(Feature.GROUP_DOMAIN)
 
 
 def _only_status_differs(job: Job, obj: PodGroup) -> bool:
     """Is the PodGroup the one we know but for its status? Most often that is our own writing, coming back."""
     old = job.group
-    if old is None or job.problem or obj.spec != old.spec:
+    if old is None or job.problem or obj.spec != old.spec or obj.kind_name != old.kind_name:
         return False
     new, known = obj.metadata, old.metadata
     return (
@@ -87,22 +106,27 @@ def _only_status_differs(job: Job, obj: PodGroup) -> bool:
 
 def _status_seen(state: ClusterState, job: Job, obj: PodGroup) -> None:
     w.set_pod_group(job, obj)
-    if obj.status.phase != job.phase:
+    if obj.status.phase != job.phase and job.kind != native.POD_GROUP:
         queue = state.queues[job.queue]
         w.set_queue_version(queue, queue.version + 1)
         state.set_phase(job, obj.status.phase)
 
 
-def priority_of(state: ClusterState, class_name: str) -> int:
-    """The value of a priority class; of none: the global default, else 0."""
-    classes = state.kind("PriorityClass")
-    named = classes.get(class_name) if class_name else None
-    if named is not None:
-        return cast(PriorityClass, named).value
-    for other in classes.values():
-        if cast(PriorityClass, other).global_default:
-            return cast(PriorityClass, other).value
-    return 0
+def member_seen(state: ClusterState, pod: Pod) -> None:
+    """A pod of a group of Kubernetes' own was added or changed: it may say what its group does not."""
+    task = state.task_by_key.get(pod.key)
+    job = task.job if task is not None and task.job_key else None
+    if task is not None and job is not None and isinstance(job.group, NativePodGroup) and speaks_for(job, task):
+        _retake(state, job, job.group)
+
+
+def workload_seen(state: ClusterState, key: str) -> None:
+    """A Workload was added, changed or removed: what it says of its groups is another."""
+    for group in list(state.kind(native.POD_GROUP).values()):
+        if isinstance(group, NativePodGroup) and group.workload_key == key:
+            job = state.jobs.get(group.key)
+            if job is not None and job.group is group:
+                _retake(state, job, group)
 
 
 def _leave_queue(state: ClusterState, job: Job) -> None:
@@ -134,17 +158,23 @@ def _enter_queue(state: ClusterState, job: Job) -> None:
     ledger.tally_job(queue, job, 1)
 
 
-def group_gone(state: ClusterState, key: str) -> None:
-    """A PodGroup left; its pods, if any, wait for a new one."""
+def group_gone(state: ClusterState, key: str, kind: str = PodGroup.kind_name) -> None:
+    """A PodGroup left; its pods, if any, wait for a new one. One of another kind that it hid takes its place."""
     job = state.jobs.get(key)
-    if job is None:
+    state.kind(native.POD_GROUP).pop(key, None) if kind == native.POD_GROUP else None
+    if job is None or job.kind != kind:
         return
     _leave_queue(state, job)
     with unsealed(job):
         job.group = None
         job.phase = ""
         job.min_resources = None
-    if not job._tasks:
+        job.together = False
+    hidden = state.kind(native.POD_GROUP).get(key)
+    if isinstance(hidden, NativePodGroup):
+        state.problems.pop((native.POD_GROUP, key), None)
+        group_seen(state, hidden)
+    elif not job._tasks:
         take(state.jobs, key)
 
 
@@ -179,6 +209,6 @@ def queue_gone(state: ClusterState, name: str) -> None:
 def reprioritise(state: ClusterState) -> None:
     for job in state.jobs.values():
         if job.group is not None:
-            w.set_priority(job, priority_of(state, job.group.spec.priority_class_name))
+            w.set_priority(job, told(state, job, job.group).priority)
             w.set_group_version(job, job.version + 1)
             state.mark(job)

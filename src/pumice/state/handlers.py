@@ -6,9 +6,18 @@ import logging
 from typing import TYPE_CHECKING
 
 from pumice.errors import InvalidInput, shown
+from pumice.model import native
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup, PriorityClass, QueueObject, ResourceQuota
 from pumice.model.resources import EMPTY, Resources, TooManyNames
-from pumice.state.groups import group_gone, group_seen, queue_gone, queue_seen, reprioritise
+from pumice.state.groups import (
+    group_gone,
+    group_seen,
+    member_seen,
+    queue_gone,
+    queue_seen,
+    reprioritise,
+    workload_seen,
+)
 from pumice.state.nodes import node_gone, node_seen
 from pumice.state.pods import bind_failed, evict_failed, pod_gone, pod_seen, unassume
 from pumice.state.writing import replace, take
@@ -30,6 +39,8 @@ def seen(state: ClusterState, obj: AnyObject) -> None:
         match obj:
             case Pod():
                 pod_seen(state, obj)
+                if obj.spec.scheduling_group is not None:
+                    member_seen(state, obj)
             case NodeObject():
                 node_seen(state, obj)
             case PodGroup():
@@ -55,8 +66,8 @@ def gone(state: ClusterState, kind: str, key: str) -> None:
             pod_gone(state, key)
         case "Node":
             node_gone(state, key)
-        case "PodGroup":
-            group_gone(state, key)
+        case "PodGroup" | native.POD_GROUP:
+            group_gone(state, key, kind)
         case "Queue":
             queue_gone(state, key)
         case _:
@@ -71,6 +82,8 @@ def other_seen(state: ClusterState, obj: AnyObject) -> None:
     state.kind(obj.kind_name)[obj.key] = obj
     if isinstance(obj, PriorityClass):
         reprioritise(state)
+    elif obj.kind_name == native.WORKLOAD:
+        workload_seen(state, obj.key)
     elif isinstance(obj, ResourceQuota):
         for what in (obj.spec.hard, obj.status.hard, obj.status.used):
             Resources.parse(what) if what else EMPTY
@@ -82,6 +95,8 @@ def other_gone(state: ClusterState, kind: str, key: str) -> None:
     state.kind(kind).pop(key, None)
     if kind == "PriorityClass":
         reprioritise(state)
+    elif kind == native.WORKLOAD:
+        workload_seen(state, key)
     elif kind == "ResourceQuota":
         namespace, _, name = key.partition("/")
         take(state.namespace(namespace).quotas, name, None)

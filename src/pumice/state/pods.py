@@ -8,12 +8,11 @@ from pumice.errors import InvalidInput
 from pumice.model.api import Metadata, Pod, PodSpec
 from pumice.model.events import EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
-from pumice.model.keys import POD_GROUP_ANNOTATION
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.resources import TooManyNames
 from pumice.model.status import TaskStatus
-from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task
+from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task, group_named
 from pumice.state import ledger
 from pumice.state import writing as w
 from pumice.state.refused import WAITS, RefusedEviction
@@ -58,7 +57,7 @@ def _new_task(state: ClusterState, pod: Pod) -> Task:
         if isinstance(exc, TooManyNames):
             state.unnamed["Pod", pod.key] = pod
     ours = state.scheduler_names is None or pod.spec.scheduler_name in state.scheduler_names
-    group = (notes.get(GROUP_ANNOTATION) or notes.get(POD_GROUP_ANNOTATION, "")) if ours else ""
+    group = group_named(notes, pod.spec) if ours else ""
     priority = 1 if pod.spec.priority is None else pod.spec.priority
     override = notes.get(TASK_PRIORITY_ANNOTATION)
     if override is not None and override.lstrip("+-").isdigit() and -(2**31) <= int(override) < 2**31:

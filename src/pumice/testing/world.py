@@ -12,6 +12,7 @@ from pumice.errors import InvalidInput
 from pumice.model.api import AnyObject, Condition, Metadata, Pod, PodGroup, PodSpec, PodStatus, QueueObject
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind, Evict, Intent, StatusUpdate
+from pumice.model.native import NativePodGroup
 from pumice.testing.builders import queue
 
 O = TypeVar("O", bound=AnyObject)  # noqa: E741 - an object
@@ -122,8 +123,10 @@ class World:
                     events += self.pod_changed(key, phase="Running", node=node)
                 case Evict(pod=key):
                     events += self.pod_deleted(key, cycles=0)
-                case StatusUpdate(kind="PodGroup", key=key, status=status):
-                    events += self._status(key, status)
+                case StatusUpdate(kind=PodGroup.kind_name, key=key, status=status):
+                    events += self._status(PodGroup, key, status)
+                case StatusUpdate(kind=NativePodGroup.kind_name, key=key, status=status):
+                    events += self._status(NativePodGroup, key, status)
                 case _:
                     pass
         return events
@@ -134,8 +137,8 @@ class World:
             _changed(pod, metadata=_changed(pod.metadata, annotations={**(pod.metadata.annotations or {}), **notes}))
         )
 
-    def _status(self, key: str, status: dict[str, Any]) -> list[ClusterEvent]:
-        group = self.get(PodGroup, key)
+    def _status(self, kind: type[PodGroup], key: str, status: dict[str, Any]) -> list[ClusterEvent]:
+        group = self.get(kind, key)
         plain = {k: v for k, v in status.items() if k in ("phase", "running", "failed", "succeeded")}
         fresh = [
             Condition(**{k: c[k] for k in ("type", "status", "reason", "message")})

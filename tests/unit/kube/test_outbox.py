@@ -47,7 +47,7 @@ async def sending(tmp_path: Path) -> AsyncIterator[tuple[ScriptedApi, Outbox, Ou
         clock = ManualClock(1_700_000_000)
         box = Outbox(
             writer,
-            StatusWriter(writer, out.groups, clock),
+            StatusWriter(writer, {"PodGroup": out.groups}, clock),
             NoteWriter(writer, clock, "pumice"),
             out.events.extend,
             in_flight=4,

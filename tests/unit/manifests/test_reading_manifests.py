@@ -69,7 +69,7 @@ def test_only_one_module_loads_yaml() -> None:
 def test_a_kind_has_a_namespace_exactly_if_an_api_server_gives_it_one(tmp_path: Path, kind: str) -> None:
     namespaced = {
         *("Pod", "PodGroup", "ResourceQuota", "PodDisruptionBudget", "PersistentVolumeClaim"),
-        *("CSIStorageCapacity", "ResourceClaim"),
+        *("CSIStorageCapacity", "ResourceClaim", "PodGroup.scheduling.k8s.io", "Workload.scheduling.k8s.io"),
     }
     for given in ("", "team"):
         text = f"kind: {kind}\nmetadata: {{name: a, namespace: '{given}'}}\n"
@@ -77,7 +77,7 @@ def test_a_kind_has_a_namespace_exactly_if_an_api_server_gives_it_one(tmp_path: 
         assert obj.metadata.namespace == ((given or "default") if kind in namespaced else "")
 
 
-@pytest.mark.parametrize("kind", sorted(set(api.KINDS) - {"Pod", "PodGroup"}))
+@pytest.mark.parametrize("kind", sorted(set(api.KINDS) - {"Pod", "PodGroup", "PodGroup.scheduling.k8s.io"}))
 def test_commands_and_simulator_read_the_same_objects(tmp_path: Path, kind: str) -> None:
     path = file(tmp_path, f"kind: {kind}\nmetadata: {{name: a}}\n")
     assert read_objects([path])[0] == read_manifests(path).objects

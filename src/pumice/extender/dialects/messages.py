@@ -17,7 +17,7 @@ from pumice.model import api
 from pumice.model.dimensions import offered_dim, unit_of
 from pumice.model.resources import LIMIT, is_counted
 from pumice.model.status import TaskStatus
-from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY
+from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, group_named
 
 Ledger = Mapping[int, int]
 """Amounts in the units of the ledgers, by dimension."""
@@ -43,7 +43,7 @@ def uid_of(pod: api.Pod) -> str:
 
 def group_of(pod: api.Pod) -> str:
     """The UID of the job of a pod's task, or nothing."""
-    group = (pod.metadata.annotations or {}).get(GROUP_ANNOTATION, "")
+    group = group_named(pod.metadata.annotations, pod.spec)
     return f"{pod.metadata.namespace}/{group}" if group else ""
 
 

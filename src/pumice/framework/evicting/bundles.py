@@ -10,7 +10,10 @@ from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.resources import Resources
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
+
+S = TaskStatus
 
 
 @dataclass(slots=True)
@@ -39,6 +42,10 @@ def bundles_of(tasks: Iterable[Task]) -> list[Bundle]:
 
 def _split(job: Job, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
     """(what can go without breaking the gang, the rest)."""
+    if job.together:  # wherever they are
+        return [], sorted(
+            (t for s in (S.BOUND, S.RUNNING) for t in job.with_status(s).values()), key=lambda t: (t.priority, t.uid)
+        )
     surplus = job.ready_count - job.min_available
     if surplus < 0:
         return list(tasks), []

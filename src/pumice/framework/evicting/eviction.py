@@ -177,6 +177,8 @@ class RoomMaker:
         job = task.job
         if job is None or not task.preemptable or task.status not in (S.RUNNING, S.BOUND) or not job.in_session:
             return None
+        if job.together:
+            return None
         if self._ssn.budgets.closed(task):
             return None
         return job.queue, tuple([profile(job) for profile, _ in self._profiles])
@@ -238,7 +240,7 @@ class RoomMaker:
     # -- one node ---------------------------------------------------------------------------------------------------
     def candidates(self, task: Task, node: Node, permits: Permits) -> list[Task]:
         """Tasks on the node that may be victims, before plugins are asked, first to go first."""
-        found = [v for v in node.tasks.values() if v.preemptable and permits(v)]
+        found = [v for v in node.tasks.values() if v.preemptable and permits(v) and not v.job.together]
         if self._filters and found:
             job = task.job
             jobs = {v.job_key: v.job for v in found}

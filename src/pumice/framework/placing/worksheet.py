@@ -17,12 +17,14 @@ from pumice.framework.session.session import Session
 from pumice.framework.session.statement import ASKS as STATEMENT_ASKS
 from pumice.framework.session.statement import Statement
 from pumice.model.job import Job, SubJob
+from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.reason import Reason, Verdict
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 S = TaskStatus
+_NODES = "nodes by name"
 ASKS = (
     *(t.ALLOCATABLE, t.PRE_PREDICATE, t.JOB_READY, t.SUB_JOB_READY, t.JOB_PIPELINED, t.SUB_JOB_PIPELINED),
     *(t.TASK_ORDER, t.SUBSET_NODES, *SEARCH_ASKS, *STATEMENT_ASKS),
@@ -171,8 +173,10 @@ def place_in_sets(
     """As `place_tasks`, in the first that will do of the sets into which plugins split the nodes."""
     if not ssn.anybody(t.SUBSET_NODES):
         return place_tasks(ssn, queue, job, sub_job, tasks, remember, domain)
-    nodes = [n for n in ssn.nodes.values() if domain is None or domain[n.row]]
-    sets = ssn.subset_nodes(job, sub_job, list(tasks), sorted(nodes, key=lambda n: n.name))
+    nodes = _by_name(ssn) if domain is None else [n for n in _by_name(ssn) if domain[n.row]]
+    sets = ssn.subset_nodes(job, sub_job, list(tasks), nodes)
+    if sets is not None and len(sets) == 1 and len(sets[0]) == len(nodes):
+        return place_tasks(ssn, queue, job, sub_job, tasks, remember, domain)
     whole = list(tasks)
     for one in [nodes] if sets is None else sets:
         for task in whole:  # what failed in the set before says nothing about this one
@@ -183,9 +187,19 @@ def place_in_sets(
         placed = place_tasks(ssn, queue, job, sub_job, tasks, remember, within if domain is None else within & domain)
         if placed is not None:
             return placed
-    if not sets:
+    if not sets and not ssn.outcome.refusals.tells(job):
         ssn.outcome.refuse(job, Stage.NODES, "no set of nodes is left to try it on")
     return None
+
+
+def _by_name(ssn: Session) -> list[Node]:
+    """Every node, in the order of their names; kept while no node comes, goes or changes."""
+    at = ssn.state.table.changed.position
+    known = ssn.runtime.kept.get(_NODES)
+    if known is None or known[0] != at:
+        known = ssn.runtime.kept[_NODES] = (at, sorted(ssn.nodes.values(), key=lambda n: n.name))
+    found: list[Node] = known[1]
+    return found
 
 
 def nowhere(ssn: Session, said: Verdict) -> FitError:

@@ -10,15 +10,20 @@ from pumice.framework.session.fit_errors import FitErrors
 from pumice.framework.session.phases import status_of
 from pumice.framework.session.refusals import Refusal, Refusals, Stage
 from pumice.framework.session.runtime import Runtime
+from pumice.model import native
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, StatusUpdate
 from pumice.model.job import Job
 from pumice.model.reason import Verdict
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
 if TYPE_CHECKING:
     from pumice.framework.session.statement import Operation, Statement
+
+
+_SENT = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED)
 
 
 class Outcome:
@@ -66,6 +71,11 @@ class Outcome:
                 continue
             conditions = self.conditions.get(job.uid, [])
             status = status_of(job, any(c["type"] == "Unschedulable" for c in conditions))
+            if job.kind == native.POD_GROUP:
+                self._settle_natively(job, conditions)
+                if status["phase"] != job.phase:
+                    self._state.set_phase(job, status["phase"])
+                continue
             counters = (before.phase, before.running, before.failed, before.succeeded)
             new = (status["phase"], status["running"], status["failed"], status["succeeded"])
             fresh = [c for c in conditions if not _has_condition(before.conditions or [], c)]
@@ -75,6 +85,20 @@ class Outcome:
                 self.intents.append(StatusUpdate("PodGroup", job.uid, status))
             if status["phase"] != job.phase:
                 self._state.set_phase(job, status["phase"])
+
+    def _settle_natively(self, job: Job, conditions: Sequence[Mapping[str, str]]) -> None:
+        """Say in a group of Kubernetes' own whether it was scheduled; phases and counters it does not have."""
+        assert job.group is not None
+        known = job.group.status.conditions
+        if job.count(*_SENT) >= job.min_available:
+            fresh = native.condition(known, "True", ReasonCode.SCHEDULED, "")
+        else:
+            said = next((c["message"] for c in conditions if c["type"] == "Unschedulable"), "")
+            refusal = self.refusal_of(job) if not said else None
+            said = said or (str(refusal.error or refusal.told) if refusal is not None else "")
+            fresh = native.condition(known, "False", ReasonCode.UNSCHEDULABLE, said) if said else None
+        if fresh is not None:
+            self.intents.append(StatusUpdate(job.kind, job.uid, {"conditions": [fresh]}))
 
     def undo(self) -> None:
         """Take back everything that was kept, newest first."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.config.problems import nearest
 from pumice.framework.session.refusals import Refusal, Stage
+from pumice.model import native
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note, StatusUpdate
 
@@ -27,8 +28,12 @@ def tell_problems(ssn: Session) -> None:
         text = said.get(job.queue) or said.setdefault(job.queue, queue_problem(state, job.queue)[0])
         ssn.outcome.refusals.add(job, Refusal(Stage.ABSENT, text, reason=ReasonCode.UNKNOWN_QUEUE))
         status = job.group.status if job.group is not None else None
-        written = (status.conditions if status is not None else None) or ()
+        written = tuple((status.conditions if status is not None else None) or ())
         if not any(c.type == "Unschedulable" and c.message == text for c in written):
+            if job.kind == native.POD_GROUP:
+                fresh = native.condition(written, "False", ReasonCode.UNKNOWN_QUEUE, text)
+                ssn.outcome.intents += [StatusUpdate(job.kind, uid, {"conditions": [fresh]})] if fresh else []
+                continue
             condition = {"type": "Unschedulable", "status": "True", "reason": ReasonCode.UNKNOWN_QUEUE, "message": text}
             phase = (status.phase if status is not None else "") or "Pending"
             ssn.outcome.intents.append(StatusUpdate("PodGroup", uid, {"phase": phase, "conditions": [condition]}))

@@ -31,7 +31,7 @@ def learn_refusals(ssn: Session) -> None:
             del refused[uid]
         elif uid in fresh and no.beneficiary in ssn.jobs:
             ssn.outcome.intents.append(
-                Note("PodGroup", no.beneficiary, "Warning", ReasonCode.EVICTION_REFUSED, _text(no))
+                Note(ssn.jobs[no.beneficiary].kind, no.beneficiary, "Warning", ReasonCode.EVICTION_REFUSED, _text(no))
             )
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from pumice.kube.kinds import RESOURCES, AnyObject, Resource, declare
 from pumice.model.api import Metadata, OwnerReference, PodSpec, QueueSpec
-from pumice.model.task import GROUP_ANNOTATION
+from pumice.model.task import GROUP_ANNOTATION, group_named
 from pumice.workloads.lifecycle import PodSeen
 from pumice.workloads.pods import JOB_VERSION, TASK_INDEX
 from pumice.workloads.vcjob import VcJobSpec
@@ -72,7 +72,7 @@ class OwnedPod(AnyObject, frozen=True):
     @property
     def grouped(self) -> bool:
         """Whether it belongs to a PodGroup."""
-        return bool((self.metadata.annotations or {}).get(GROUP_ANNOTATION))
+        return bool(group_named(self.metadata.annotations, self.spec))
 
     @property
     def own_group(self) -> str:

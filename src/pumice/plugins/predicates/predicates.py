@@ -22,6 +22,7 @@ from pumice.model.task import Task
 from pumice.plugins.predicates import fixed_filters as fixed
 from pumice.plugins.predicates.affinity_filter import PodAffinityFilter
 from pumice.plugins.predicates.devices import Devices, wants_devices
+from pumice.plugins.predicates.one_domain import OneDomain, has_topology_key, job_confined
 from pumice.plugins.predicates.ports import HostPorts, has_ports
 from pumice.plugins.predicates.spread import HardSpread, has_hard_spread
 from pumice.plugins.predicates.task_claims import has_claims
@@ -78,13 +79,17 @@ class Predicates(Plugin):
             self._add_neighbours(ssn)
         if Feature.VOLUME_CLAIMS in used:
             self._add_volumes(ssn)
+        if Feature.GROUP_DOMAIN in used:
+            domain = OneDomain(ssn)
+            add(name, domain.filter, key=job_confined, applies=has_topology_key, course=domain.course, also=True)
+            ssn.add_subset_nodes_fn(name, domain.sets)
         if self._counts_devices and Feature.DEVICE_CLAIMS in used:
             self._add_devices(ssn)
 
     def on_session_reopen(self, ssn: Session) -> bool:
         """What is registered follows from what pods use; what knows about neighbours is made anew."""
         used = ssn.state.classes.features
-        return Feature.NEIGHBOURS not in used and used == self._made_for
+        return not used & {Feature.NEIGHBOURS, Feature.GROUP_DOMAIN} and used == self._made_for
 
     def _add_volumes(self, ssn: Session) -> None:
         """Limits, zones and binding, for clusters where pods use claims."""
