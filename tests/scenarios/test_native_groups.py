@@ -57,7 +57,7 @@ def racks(**cpus: list[int]) -> Scenario:
     return scenario
 
 
-RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+RACK: dict[str, Any] = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
 
 
 # -- what a gang is ---------------------------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ def test_a_group_that_breaks_a_rule_says_so_and_its_pods_wait(spec: dict[str, An
 # -- who says what ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("version", [V1ALPHA2, V1BETA1])
 def test_the_queue_is_named_by_group_workload_pods_or_namespace_in_this_order(version: str) -> None:
-    old = {"podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}}
-    new = {"workloadRef": {"workloadName": "w", "templateName": "t"}}
+    old: dict[str, Any] = {"podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}}
+    new: dict[str, Any] = {"workloadRef": {"workloadName": "w", "templateName": "t"}}
     spec = old if version == V1ALPHA2 else new
     said = {
         "namespace": api.decode("Namespace", {"metadata": {"name": "default", "annotations": {QUEUE: "of-namespace"}}}),
@@ -132,7 +132,7 @@ def test_the_queue_is_named_by_group_workload_pods_or_namespace_in_this_order(ve
 
 
 def test_what_a_workload_says_goes_with_it() -> None:
-    ref = {"podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}}
+    ref: dict[str, Any] = {"podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}}
     state = ClusterState()
     state.apply_all([Seen(group("gang", 1, **ref)), Seen(workload("w", **{QUEUE: "q", "acme.com/x": "y"}))])
     assert (state.jobs["default/gang"].queue, dict(state.jobs["default/gang"].annotations)) == ("q", {QUEUE: "q"})
@@ -207,7 +207,7 @@ def test_a_group_whose_queue_does_not_exist_is_told_so() -> None:
 # -- disruption -------------------------------------------------------------------------------------------------------
 def evicted_for_one(mode: object, *actions: str) -> set[str]:
     """Who goes for one urgent pod while four pods of a group, of which two must run, have all the room."""
-    spec = {"disruptionMode": mode} if mode is not None else {}
+    spec: dict[str, Any] = {"disruptionMode": mode} if mode is not None else {}
     scenario = racks(a=[2], b=[2]).add(group("whole", 2, **spec), *pods("whole", 4))
     tiers = [["priority", "gang"], ["predicates"]]
     assert len(scenario.run(actions=["allocate"], plugins=tiers).binds) == 4
@@ -275,9 +275,10 @@ def test_no_gang_is_ever_half_or_in_two_domains_whatever_comes(seed: int) -> Non
             name, count = f"g{step}{n}", draw.randint(1, 5)
             near = draw.random() < 0.6
             kept |= {name} if near else set()
-            own = {**(RACK if near else {}), "priority": draw.randint(0, 3)}
+            own: dict[str, Any] = {**(RACK if near else {}), "priority": draw.randint(0, 3)}
             mode = draw.choice([None, "Pod", "PodGroup"])
-            made = [group(name, draw.randint(1, count), **own, **({"disruptionMode": mode} if mode else {}))]
+            own |= {"disruptionMode": mode} if mode else {}
+            made = [group(name, draw.randint(1, count), **own)]
             members: list[api.AnyObject] = list(pods(name, count, cpu=draw.choice([1, 1, 2])))
             everything = [*made, *members] if draw.random() < 0.5 else [*members, *made]
             scenario.add(*everything)
@@ -291,8 +292,8 @@ def test_no_gang_is_ever_half_or_in_two_domains_whatever_comes(seed: int) -> Non
             if running and not any(t.status.title == "Releasing" for t in placed):
                 assert job.ready_count >= job.min_available, job
         if draw.random() < 0.3:
-            running = sorted(t.key for t in scenario.state.tasks.values() if t.status.title == "Running")
-            for key in draw.sample(running, min(len(running), 2)):
+            ending = sorted(t.key for t in scenario.state.tasks.values() if t.status.title == "Running")
+            for key in draw.sample(ending, min(len(ending), 2)):
                 scenario.finish(key.partition("/")[2])
 
 
