@@ -7,7 +7,7 @@ import gc
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -142,10 +142,10 @@ class Reflector:
         body = await self._client.request("GET", self._resource.collection, query=self._query, timeout=120.0)
         self._is_absent = False
         with _collector_at_rest(len(body) > _BIG * 1000, stays=not self._listed):
-            version, objects = self._decode_list(body)
+            present: set[str] = set()
+            version, objects = self._changed_in(body, present) if self._known else self._decode_list(body)
             self.lists += not (waiting and self._listed)
             events: list[ClusterEvent] = []
-            present: set[str] = set()
             for obj in objects:
                 present.add(obj.key)
                 self._take(obj, events)
@@ -162,7 +162,7 @@ class Reflector:
                 listed.set_result(None)
         del self._waiting[:count]
 
-    def _decode_list(self, body: bytes) -> tuple[str, Sequence[AnyObject]]:
+    def _decode_list(self, body: bytes) -> tuple[str, Iterable[AnyObject]]:
         try:
             found = LISTS[self._resource.form or self._resource.kind].decode(body)
             return found.metadata.resource_version, found.items or ()
@@ -170,6 +170,21 @@ class Reflector:
             raw = RAW_LIST.decode(body)
             decoded = (self._decode(item) for item in raw.items or ())
             return raw.metadata.resource_version, [obj for obj in decoded if obj is not None]
+
+    def _changed_in(self, body: bytes, present: set[str]) -> tuple[str, Iterator[AnyObject]]:
+        """What is not as it was, one by one: a second copy of the cluster, however short, is memory that stays."""
+        raw = RAW_LIST.decode(body)
+
+        def changed() -> Iterator[AnyObject]:
+            for item in raw.items or ():
+                meta = BOOKMARK.decode(item).metadata
+                key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+                if meta.resource_version and self._known.get(key) == meta.resource_version:
+                    present.add(key)
+                elif (obj := self._decode(item)) is not None:
+                    yield obj
+
+        return raw.metadata.resource_version, changed()
 
     def _deliver(self, events: Sequence[ClusterEvent]) -> None:
         if not self._listed:

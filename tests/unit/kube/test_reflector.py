@@ -347,3 +347,29 @@ def test_a_kind_that_the_cluster_lacks_is_renewed_at_once(tmp_path: Path) -> Non
             await asyncio.wait_for(reflector.renew(), 5)
 
     asyncio.run(story())
+
+
+def test_a_list_reads_only_what_is_not_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second copy of everything, at every outage of the server, would stay as memory of the process."""
+    decoded: list[str] = []
+
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            same = [node(f"n{i}", str(i + 1)) for i in range(7)]
+            api.list(NODES, "10", *same, node("n7", "8"), node("n8", "9"))
+            api.list(NODES, "20", *same, node("n7", "19"), node("new", "20"))
+            async with following(client) as (inbox, reflector):
+                assert len(await next_events(inbox)) == 9
+                decode = reflector._decode
+
+                def noted(raw: Any) -> Any:
+                    obj = decode(raw)
+                    decoded.append(obj.key if obj is not None else "")
+                    return obj
+
+                monkeypatch.setattr(reflector, "_decode", noted)
+                await asyncio.wait_for(reflector.renew(), 5)
+                assert said(inbox.drain()) == ["n7", "new", "-n8"]
+                assert decoded == ["n7", "new"]
+
+    asyncio.run(story())
