@@ -20,45 +20,52 @@ G = TypeVar("G", bound=Hashable)
 class EvictableRoom(Generic[G]):
     """Per node and group of tasks, the sum of what the group's evictable tasks hold there.
 
-    *group_of* puts a task into a group, or None where it can be nobody's victim. The sums follow the node table: rows
-    touched since the last question are added up again. They never fall short of what evictions could really free.
+    *victims* are all of them at the beginning, with their groups; *group_of* puts a task into its group later on, or
+    None where it can be nobody's victim. The sums follow the node table: rows touched since the last question are added
+    up again. They never fall short of what evictions could really free.
     """
 
-    def __init__(self, table: NodeTable, tasks: Iterable[Task], group_of: Callable[[Task], G | None]) -> None:
+    def __init__(
+        self, table: NodeTable, victims: Iterable[tuple[Task, G]], group_of: Callable[[Task], G | None]
+    ) -> None:
         self._table, self._group_of = table, group_of
         self._touched_at = table.touched.position
         self._size = table.size
         self._groups: dict[G, Ints] = {}
         self._sums: dict[frozenset[G], Ints] = {}
-        self._add_up(tasks)
+        self._add_up(victims)
 
-    def _add_up(self, tasks: Iterable[Task]) -> None:
-        rows: dict[G, list[int]] = {}
-        numbers: dict[G, list[int]] = {}
+    def _add_up(self, victims: Iterable[tuple[Task, G]]) -> None:
+        where: dict[G, tuple[list[int], list[int]]] = {}
         classes: dict[int, int] = {}
         items: list[tuple[tuple[int, int], ...]] = []
-        group_of = self._group_of
-        for task in tasks:
-            group = group_of(task)
-            if group is None or task.row < 0:
+        last: G | None = None
+        rows: list[int] = []
+        numbers: list[int] = []
+        for task, group in victims:
+            row = task.row
+            if row < 0:
                 continue
+            if group is not last:  # those of a job come one after the other
+                last = group
+                rows, numbers = where.setdefault(group, ([], []))
             klass = task.klass
             number = classes.get(klass.id)
             if number is None:
                 number = classes[klass.id] = len(items)
                 items.append(klass.items)
-            rows.setdefault(group, []).append(task.row)
-            numbers.setdefault(group, []).append(number)
+            rows.append(row)
+            numbers.append(number)
         dims = sorted({d for item in items for d, _ in item})
         amounts = np.zeros((len(dims), len(items)))
         place = {d: n for n, d in enumerate(dims)}
         for number, item in enumerate(items):
             for d, v in item:
                 amounts[place[d], number] = v
-        for group, where in rows.items():
+        for group, (rows, numbers) in where.items():
             matrix = self._matrix(group)
-            who = np.array(numbers[group], dtype=np.intp)
-            at = np.array(where, dtype=np.intp)
+            who = np.array(numbers, dtype=np.intp)
+            at = np.array(rows, dtype=np.intp)
             for n, d in enumerate(dims):
                 matrix[d] += np.bincount(at, weights=amounts[n, who], minlength=self._size).astype(np.int64)
 

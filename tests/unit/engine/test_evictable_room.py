@@ -29,6 +29,11 @@ def group_of(task: Task) -> str | None:
     return task.job.name if task.status is TaskStatus.RUNNING else None
 
 
+def room_of(ssn: Session) -> EvictableRoom[str]:
+    victims = ((task, group) for task in ssn.state.tasks.values() if (group := group_of(task)) is not None)
+    return EvictableRoom(ssn.state.table, victims, group_of)
+
+
 def by_hand(ssn: Session, task: Task, groups: frozenset[str]) -> list[bool]:
     out = []
     for item in ssn.nodes.values():
@@ -41,7 +46,7 @@ def by_hand(ssn: Session, task: Task, groups: frozenset[str]) -> list[bool]:
 @given(moves=st.lists(st.tuples(st.booleans(), st.integers(0, 20)), max_size=8))
 def test_the_bound_agrees_with_counting_by_hand(moves: Sequence[tuple[bool, int]]) -> None:
     ssn = world()
-    room = EvictableRoom(ssn.state.table, ssn.state.tasks.values(), group_of)
+    room = room_of(ssn)
     wanted = task_of(ssn, "new-0")
     statement = ssn.statement()
     for evict, number in moves:
@@ -56,7 +61,7 @@ def test_the_bound_agrees_with_counting_by_hand(moves: Sequence[tuple[bool, int]
 
 def test_a_group_that_holds_nothing_frees_nothing() -> None:
     ssn = world()
-    room = EvictableRoom(ssn.state.table, ssn.state.tasks.values(), group_of)
+    room = room_of(ssn)
     wanted = task_of(ssn, "new-0")
     none = room.could_fit(wanted.klass, frozenset())
     assert room.could_fit(wanted.klass, frozenset({"green"})).tolist() == none.tolist()

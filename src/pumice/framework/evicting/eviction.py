@@ -67,6 +67,8 @@ class RoomMaker:
         self._limits = _limits(ssn)
         self._worth: dict[tuple[str, tuple[Hashable, ...], int], bool] = {}
         self._worth_at = -1
+        self._possible_groups: set[Group] = set()
+        self._possible_at = -1
 
     # -- the search -------------------------------------------------------------------------------------------------
     def make(
@@ -148,29 +150,53 @@ class RoomMaker:
             key = (queue.name, profiles, task.klass.id)
             answer = known.get(key)
             if answer is None:
-                view = self._ssn.search.evaluator.view(task)
-                could = self.room.could_fit(task.klass, self._groups(task, from_queue))
-                answer = known[key] = bool(((view.severity <= 1) & could).any())
+                answer = known[key] = self._somewhere(task, from_queue)
             if answer or task.nominated_node:
                 return True
         return False
 
+    def _somewhere(self, task: Task, from_queue: FromQueue) -> bool:
+        """Could a node take it, were every possible victim gone? What is larger than every node needs no adding up."""
+        klass, table = task.klass, self._ssn.state.table
+        mask: Bools = self._ssn.search.evaluator.view(task).severity <= 1
+        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+            mask &= table.allocatable[d, : mask.size] >= v
+        return bool(mask.any()) and bool((mask & self._could_fit(task, from_queue)).any())
+
     def could_fit(self, task: Task, from_queue: FromQueue | None) -> Bools:
         """Per node: could the task ever fit, were every possible victim gone?"""
         if from_queue is not None:
-            return self.room.could_fit(task.klass, self._groups(task, from_queue))
-        own = [t for s in (S.RUNNING, S.BOUND) for t in task.job.with_status(s).values()]
+            return self._could_fit(task, from_queue)
+        own = [(t, "own") for s in (S.RUNNING, S.BOUND) for t in task.job.with_status(s).values() if t.preemptable]
         room = EvictableRoom(self._ssn.state.table, own, lambda t: "own" if t.preemptable else None)
         return room.could_fit(task.klass, frozenset(("own",)))
+
+    def _could_fit(self, task: Task, from_queue: FromQueue) -> Bools:
+        groups = self._groups(task, from_queue)
+        if self._room is None and not groups:  # nobody would go for it: nothing to add up
+            return EvictableRoom(self._ssn.state.table, (), self._group_of).could_fit(task.klass, groups)
+        return self.room.could_fit(task.klass, groups)
 
     @property
     def room(self) -> EvictableRoom[Group]:
         """What could be freed on each node; added up when first needed."""
         if self._room is None:
-            jobs = self._ssn.jobs.values()
-            tasks = (t for j in jobs for s in (S.RUNNING, S.BOUND) for t in j.with_status(s).values())
-            self._room = EvictableRoom(self._ssn.state.table, tasks, self._group_of)
+            self._room = EvictableRoom(self._ssn.state.table, self._victims(), self._group_of)
         return self._room
+
+    def _victims(self) -> Iterator[tuple[Task, Group]]:
+        """Everybody whom `_group_of` puts into a group: what it asks about a job is asked once for all its tasks."""
+        closed = self._ssn.budgets.closed
+        for job in self._ssn.jobs.values():
+            if not job.in_session:
+                continue
+            group: Group | None = None
+            for status in (S.RUNNING, S.BOUND):
+                for task in job.with_status(status).values():
+                    if task.preemptable and not closed(task):
+                        if group is None:
+                            group = self._group(job)
+                        yield task, group
 
     def _group_of(self, task: Task) -> Group | None:
         """The group that a possible victim is counted in: its queue and what plugins go by."""
@@ -181,16 +207,28 @@ class RoomMaker:
             return None
         if self._ssn.budgets.closed(task):
             return None
+        return self._group(job)
+
+    def _group(self, job: Job) -> Group:
         return job.queue, tuple([profile(job) for profile, _ in self._profiles])
 
     def _groups(self, task: Task, from_queue: FromQueue) -> frozenset[Group]:
         admitted = []
         own = [(profile(task.job), admits) for profile, admits in self._profiles]
-        for group in self.room.groups():
+        for group in self._room.groups() if self._room is not None else self._possible():
             name, kinds = group
             if from_queue(name) and all(admits(mine, kind) for (mine, admits), kind in zip(own, kinds, strict=True)):
                 admitted.append(group)
         return frozenset(admitted)
+
+    def _possible(self) -> Collection[Group]:
+        """Every group in which somebody may be, while nothing is added up yet."""
+        position = self._ssn.state.table.touched.position
+        if self._possible_at != position:
+            self._possible_at = position
+            running = (j for j in self._ssn.jobs.values() if j.with_status(S.RUNNING) or j.with_status(S.BOUND))
+            self._possible_groups = {self._group(job) for job in running}
+        return self._possible_groups
 
     def nodes(self, view: ClassView, task: Task, could: Bools, limit: Bools | None) -> Iterator[Node]:
         """Nodes worth a closer look, best score first, ties by name."""

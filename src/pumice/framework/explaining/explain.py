@@ -76,7 +76,7 @@ def explain(ssn: Session, job: Job) -> Explanation:
     refusal = ssn.outcome.refusals.get(job.uid)
     failed = _failed_task(ssn, job, refusal)
     stage = _stage(job, refusal, failed)
-    position, waiting = _position(ssn, job)
+    position, waiting = _position(ssn, job) if stage is not Stage.SERVED else (0, _waiting(ssn, job))
     out = Explanation(
         job=job.uid,
         queue=job.queue,
@@ -85,7 +85,7 @@ def explain(ssn: Session, job: Job) -> Explanation:
         code=stage.code,
         text="",
         plugin="",
-        position=position if stage is not Stage.SERVED else 0,
+        position=position,
         waiting=waiting,
         let_in=not job.is_pending,
         min_available=job.min_available,
@@ -164,6 +164,12 @@ def _position(ssn: Session, job: Job) -> tuple[int, int]:
     waiting = sorted(filter(waits, queue.jobs.values()), key=ssn.orders.job_key())
     place = next((n for n, j in enumerate(waiting, 1) if j is job), 0)
     return place, len(waiting)
+
+
+def _waiting(ssn: Session, job: Job) -> int:
+    """How many wait in its queue."""
+    queue = ssn.queues.get(job.queue)
+    return sum(map(waits, queue.jobs.values())) if queue is not None and job.in_session else 0
 
 
 def waits(job: Job) -> bool:
