@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
-from functools import partial
+from functools import cache, partial
 from importlib import resources
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import parse_qs
@@ -18,6 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import BaseRoute, Route
 
 from pumice.answers.desk import Desk
+from pumice.answers.finding import NoSuchThing
 from pumice.answers.sight import Sight, seen
 from pumice.dashboard.access import COOKIE, NotAllowed, PageDoor, Reader
 from pumice.dashboard.chronicle import Chronicle, changes_for
@@ -123,7 +125,7 @@ class Dashboard:
         except TimeoutError:
             template, values, status = "problem.html", {"problem": f"no answer within {WAIT:g} s"}, 503
         except PumiceError as exc:
-            status = 404 if type(exc).__name__ == "NoSuchThing" else 503
+            status = 404 if isinstance(exc, NoSuchThing) else 503
             template, values = "problem.html", {"problem": str(exc)}
         return self._made(template, reader, status, **values)
 
@@ -180,7 +182,8 @@ class Dashboard:
             for row in view.waiting
             if queue in ("", row.queue) and reason in ("", row.reason) and (not words or words in row.job.lower())
         ]
-        number = int(asked["page"]) if asked.get("page", "").isdigit() else 1
+        wanted = asked.get("page", "")
+        number = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else 1
         pages = max(1, -(-len(rows) // ROWS))
         number = min(max(number, 1), pages)
         return "waiting.html", {
@@ -321,9 +324,17 @@ class Dashboard:
         name = request.path_params["name"]
         if name not in _STATIC:
             return Response(status_code=404)
-        content = resources.files("pumice.dashboard").joinpath("static", name).read_bytes()
-        headers = {**_HEADERS, "Cache-Control": "max-age=3600"}
-        return Response(content, headers=headers, media_type=_STATIC[name])
+        headers = {**_HEADERS, "Cache-Control": "max-age=3600", "Vary": "Accept-Encoding"}
+        packed = "gzip" in request.headers.get("accept-encoding", "")
+        if packed:
+            headers["Content-Encoding"] = "gzip"
+        return Response(_static_file(name, packed=packed), headers=headers, media_type=_STATIC[name])
+
+
+@cache
+def _static_file(name: str, *, packed: bool) -> bytes:
+    content = resources.files("pumice.dashboard").joinpath("static", name).read_bytes()
+    return gzip.compress(content, mtime=0) if packed else content
 
 
 def _same_origin(request: Request) -> bool:

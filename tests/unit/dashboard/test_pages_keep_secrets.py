@@ -42,6 +42,14 @@ class Browser:
         self.host = urllib.parse.urlsplit(address).netloc
         self.cookie = ""
 
+    def raw(self, path: str, **headers: str) -> bytes:
+        """The bytes of a file, as they are sent."""
+        connection = http.client.HTTPConnection(self.host, timeout=20)
+        connection.request("GET", path, headers=headers)
+        content = connection.getresponse().read()
+        connection.close()
+        return content
+
     def open(self, path: str, form: dict[str, str] | None = None, **headers: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection(self.host, timeout=20)
         body = urllib.parse.urlencode(form) if form is not None else None
