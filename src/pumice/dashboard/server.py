@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import math
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,6 +15,8 @@ from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import parse_qs
 
 import jinja2
+import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
@@ -32,6 +35,10 @@ from pumice.sim.job_text import objects_in
 T = TypeVar("T")
 FRESH: Final = 2.0
 """Seconds for which a survey is shown to everybody who asks."""
+SHOWN: Final = 10.0
+"""Seconds for which it is shown to who opens a page, while a new one is taken: that is shown when it is there."""
+STILL: Final = 30.0
+"""Seconds for which it is true of a cluster in which nothing happens."""
 WAIT: Final = 15.0
 ROWS: Final = 100
 """Rows of a page."""
@@ -71,13 +78,24 @@ class Asks(Protocol):
     def __call__(self, question: Callable[[Desk], T], /) -> Future[T]: ...
 
 
+class _Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """A survey, when it was taken, and of which moment."""
+
+    at: float
+    survey: Survey
+    moment: int
+    number: int
+    """How often the chronicle had looked."""
+
+
 class Dashboard:
     """The routes. Belongs to one event loop."""
 
     def __init__(self, ask: Asks, chronicle: Chronicle, door: PageDoor, *, prefix: str = "", title: str = "") -> None:
         self._ask, self._chronicle, self._door = ask, chronicle, door
         self._prefix, self._title = prefix, title
-        self._taken: tuple[float, Survey] | None = None
+        self._taken: _Taken | None = None
+        self._taker: asyncio.Task[Survey] | None = None
         self._taking = asyncio.Lock()
         self._streams: Counter[str] = Counter()
         self._jinja = jinja2.Environment(
@@ -134,6 +152,7 @@ class Dashboard:
             "at": self._prefix,
             "title": self._title or "cluster",
             "reader": reader.name if reader is not None else "",
+            "looked": self._taken.number if self._taken is not None else 0,
             "signed_in": reader is not None and self._door.needs_token,
         }
         text = self._jinja.get_template(template).render(**known, **values)
@@ -145,21 +164,35 @@ class Dashboard:
         except PumiceError:
             return None
 
-    async def _seen(self, reader: Reader) -> tuple[Survey, Sight, View]:
-        survey = await self._survey()
+    async def _seen(self, request: Request, reader: Reader) -> tuple[Survey, Sight, View]:
+        known = self._taken
+        if known is not None and FRESH < time.monotonic() - known.at < SHOWN and "hx-request" not in request.headers:
+            survey = known.survey  # painted at once; what is new comes by the stream
+            if self._taker is None or self._taker.done():
+                self._taker = asyncio.create_task(self._survey())
+        else:
+            survey = await self._survey()
         sight = await reader.sight({row.namespace for row in survey.jobs})
         return survey, sight, seen_by(survey, sight)
 
     async def _survey(self) -> Survey:
         async with self._taking:
-            if self._taken is None or time.monotonic() - self._taken[0] > FRESH:
-                survey = await asyncio.wrap_future(self._ask(take_survey))
-                self._taken = time.monotonic(), survey
-            return self._taken[1]
+            known, age = self._taken, time.monotonic() - self._taken.at if self._taken is not None else math.inf
+            if known is not None and age <= FRESH:
+                return known.survey
+            number = self._chronicle.number
+            if known is not None and age < STILL:
+                moment, now = await asyncio.wrap_future(self._ask(lambda desk: (desk.state.moment, desk.state.now)))
+                if moment == known.moment:
+                    self._taken = replace(known, survey=replace(known.survey, now=now), number=number)
+                    return self._taken.survey
+            survey, moment = await asyncio.wrap_future(self._ask(lambda desk: (take_survey(desk), desk.state.moment)))
+            self._taken = _Taken(at=time.monotonic(), survey=survey, moment=moment, number=number)
+            return survey
 
     # -- pages ------------------------------------------------------------------------------------------------------
     async def _overview(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
-        survey, sight, view = await self._seen(reader)
+        survey, sight, view = await self._seen(request, reader)
         waiting = view.waiting
         return "overview.html", {
             "page": "overview",
@@ -174,7 +207,7 @@ class Dashboard:
         }
 
     async def _waiting(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
-        survey, sight, view = await self._seen(reader)
+        survey, sight, view = await self._seen(request, reader)
         asked = request.query_params
         queue, reason, words = asked.get("queue", ""), asked.get("reason", ""), asked.get("q", "").strip().lower()
         rows = [
@@ -201,7 +234,7 @@ class Dashboard:
         }
 
     async def _job(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
-        survey, sight, _ = await self._seen(reader)
+        survey, sight, _ = await self._seen(request, reader)
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         if sight.namespaces is not None and namespace not in sight.namespaces:
             raise NotAllowed(f"{reader.name} may not read jobs in namespace {namespace!r}")
@@ -213,7 +246,7 @@ class Dashboard:
         return "job.html", {"page": "waiting", "why": told, "now": survey.now, "events": events[:50]}
 
     async def _nodes(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
-        _, _, view = await self._seen(reader)
+        _, _, view = await self._seen(request, reader)
         only = request.query_params.get("q", "").strip().lower()
         nodes = [n for n in view.nodes or () if not only or only in n.name.lower()]
         return "nodes.html", {
@@ -225,7 +258,7 @@ class Dashboard:
         }
 
     async def _changes(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
-        _, sight, view = await self._seen(reader)
+        _, sight, view = await self._seen(request, reader)
         at = request.query_params.get("at", "").strip()
         found = changes_for(self._chronicle.changes, sight)
         minutes: dict[str, list[Any]] = {}
@@ -245,7 +278,7 @@ class Dashboard:
         }
 
     async def _conf(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
-        _, _, view = await self._seen(reader)
+        _, _, view = await self._seen(request, reader)
         return "conf.html", {"page": "conf", "view": view}
 
     async def _try(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
@@ -304,7 +337,7 @@ class Dashboard:
             self._streams[reader.name] += 1
             try:
                 yield "retry: 3000\n\n"
-                told, since = self._chronicle.number, time.monotonic()
+                told, since = -1, time.monotonic()  # a page that was painted with older figures is told at once
                 while not await request.is_disconnected():
                     if self._chronicle.number != told:
                         told = self._chronicle.number

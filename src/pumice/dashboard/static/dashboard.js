@@ -3,7 +3,7 @@
 (() => {
   const where = document.body.dataset.stream, live = document.getElementById("live");
   const channel = new BroadcastChannel("pumice:" + where);
-  let last = "";
+  let last = document.body.dataset.number;
   const fresh = (number) => {
     if (number === last || document.hidden) return;
     last = number;
