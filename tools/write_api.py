@@ -12,6 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from pumice.kube.door_document import door_document
+
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 PACKAGES = {
     "pumice": "What policies are written with, and what experiments are run with.",
@@ -131,8 +135,10 @@ def _flat(text: str) -> str:
 
 
 def main() -> None:
-    """Bring the page up to date."""
+    """Bring the page, and the OpenAPI document of the answers, up to date."""
     PAGE.write_text(page(), encoding="utf-8")
+    document = msgspec.json.format(msgspec.json.encode(door_document()), indent=1)
+    PAGE.with_name("answers-v1.json").write_bytes(document + b"\n")
 
 
 if __name__ == "__main__":

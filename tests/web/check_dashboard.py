@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -192,7 +193,7 @@ def big_cluster(path: Path) -> None:
     conf = load(DEFAULT_CONF, catalogue_of(default_registry()), "<default>").conf
     state, queues = ClusterState(), ("research", "vision", "platform")
     state.now = 1.8e9
-    objects = [queue("default"), *(queue(name, weight=2) for name in queues)]
+    objects: list[Any] = [queue("default"), *(queue(name, weight=2) for name in queues)]
     for n in range(1000):
         team, name, on = f"team-{n % 40}", queues[n % 3], f"a100-{n:04}"
         objects.append(node(on, cpu=64, gpu=8))

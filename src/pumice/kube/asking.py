@@ -23,6 +23,7 @@ from pumice.clock import SystemClock
 from pumice.errors import PumiceError
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
+from pumice.kube.door_document import QueuesAnswer
 from pumice.kube.errors import ApiRefused, Unreachable
 from pumice.kube.kinds import RESOURCES
 from pumice.model import api, native
@@ -52,10 +53,6 @@ class _Map(msgspec.Struct):
 
 class _Error(msgspec.Struct):
     error: str = ""
-
-
-class _Queues(msgspec.Struct):
-    queues: list[Standing]
 
 
 class _About(msgspec.Struct, rename="camel"):
@@ -117,7 +114,7 @@ class Asker:
 
         :raises PumiceError: no scheduler answers, or not this.
         """
-        return (await self._ask("GET", "/v1/queues", _Queues, query={"queue": queue})).queues[0]
+        return (await self._ask("GET", "/v1/queues", QueuesAnswer, query={"queue": queue})).queues[0]
 
     async def waiting(self, queue: str, namespace: str, most: int) -> WaitingAnswer:
         """Who waits, as far as the user may see it.

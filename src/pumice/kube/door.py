@@ -1,7 +1,6 @@
 """The scheduler's door: answers over HTTP for whoever shows a token, each as much as he may see.
 
-``/v1`` is the version of what is asked and answered: fields may be added to it, none is taken away or changes its
-meaning. Every failure is JSON with one field, ``error``.
+What can be asked is the table of `door_document.py`. Every failure is JSON with one field, ``error``.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from pumice.answers.when.asked import TryQuestion, WhenQuestion
 from pumice.errors import InvalidInput, PumiceError
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
+from pumice.kube.door_document import QUESTIONS, VERSION, QueuesAnswer, door_document
 from pumice.kube.reviews import KnownUser, Reviews, Right
 from pumice.kube.rights import QUEUES, job_right, readable, sight_of, trial_rights
 from pumice.kube.serving import serve
 from pumice.model import api, native
 
 T = TypeVar("T")
-VERSION: Final = "v1"
 WAIT: Final = 15.0
 """Seconds for which an answer is waited for."""
 AT_ONCE: Final = 4
@@ -67,17 +66,27 @@ class Door:
 
     def routes(self) -> list[Route]:
         """Everything that can be asked."""
+        answers = {
+            "why": self._why,
+            "when": self._when,
+            "waiting": self._waiting,
+            "queues": self._queues,
+            "try": self._try,
+        }
         return [
             Route(f"/{VERSION}", self._about),
-            Route(f"/{VERSION}/why", partial(self._guarded, self._why)),
-            Route(f"/{VERSION}/waiting", partial(self._guarded, self._waiting)),
-            Route(f"/{VERSION}/when", partial(self._guarded, self._when)),
-            Route(f"/{VERSION}/queues", partial(self._guarded, self._queues)),
-            Route(f"/{VERSION}/try", partial(self._guarded, self._try), methods=["POST"]),
+            Route(f"/{VERSION}/openapi.json", self._document),
+            *(
+                Route(f"/{VERSION}/{q.name}", partial(self._guarded, answers[q.name]), methods=[q.method])
+                for q in QUESTIONS
+            ),
         ]
 
     async def _about(self, _: Request) -> Response:
         return _json({"api": VERSION, "program": f"pumice {version('pumice')}"})
+
+    async def _document(self, _: Request) -> Response:
+        return _json(door_document())
 
     async def _guarded(self, answer: Callable[[Request, KnownUser], Awaitable[Any]], request: Request) -> Response:
         """An answer for whoever shows a good token; whatever goes wrong is told in one field."""
@@ -159,7 +168,7 @@ class Door:
         await self._must(user, QUEUES)
         names = request.query_params.getlist("queue") or None
         sight = await sight_of(self._reviews, user, [])
-        return {"queues": await self._told(lambda desk: desk.standings(names), sight)}
+        return await self._told(lambda desk: QueuesAnswer(queues=desk.standings(names)), sight)
 
     async def _try(self, request: Request, user: KnownUser) -> Any:
         objects = await _objects(request)

@@ -8,9 +8,11 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import aiohttp
+import jsonschema_rs
 import msgspec
 import pytest
 from starlette.requests import Request
@@ -24,6 +26,7 @@ from pumice.framework.session.runtime import Runtime
 from pumice.kube.asking import AnswerDenied, Asker, NoDoor
 from pumice.kube.credentials import Access, Credentials
 from pumice.kube.door import AT_ONCE, MOST_BYTES, serve_door
+from pumice.kube.door_document import QUESTIONS, door_document
 from pumice.kube.service import NoCycle
 from pumice.kube.serving import listening, serve
 from pumice.model.events import Seen
@@ -376,3 +379,52 @@ def test_who_waits_is_told_of_the_namespaces_that_one_may_read_and_counted_there
             assert (status, "from 1 to 1000" in said["error"]) == (422, True)
 
     talk(story)
+
+
+def _fits(schema: dict[str, Any], whole: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
+    """What checks data against a part of the document; a field that is not in it is a fault."""
+
+    def closed(part: Any) -> Any:
+        if isinstance(part, list):
+            return [closed(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        shut = {"additionalProperties": False} if "properties" in part and "additionalProperties" not in part else {}
+        return {**{key: closed(value) for key, value in part.items()}, **shut}
+
+    return jsonschema_rs.Draft202012Validator(closed({**schema, "components": whole["components"]}))
+
+
+def test_the_document_is_what_is_asked_and_answered() -> None:
+    body = {"objects": [{**msgspec.to_builtins(obj), "kind": obj.kind_name} for obj in flat([job("new", cpu=1)])]}
+    asked = {
+        "why": "?namespace=team-a&job=mine",
+        "when": "?namespace=team-a&job=mine",
+        "waiting": "?limit=5&queue=default&namespace=team-a",
+        "queues": "?queue=default",
+        "try": "",
+    }
+    assert set(asked) == {question.name for question in QUESTIONS}
+
+    async def story(ask: Asks, _: Api) -> None:
+        status, document, _headers = await ask("/v1/openapi.json")
+        assert (status, document) == (200, json.loads(msgspec.json.encode(door_document())))
+        for question in QUESTIONS:
+            path = f"/v1/{question.name}"
+            said = document["paths"][path][question.method.lower()]["responses"]
+            given = body if question.body is not None else None
+            for token, code in (("root-token", 200), ("", 401), ("bob-token", None)):
+                status, answer, _headers = await ask(path + asked[question.name], token, given)
+                assert code in (None, status), answer
+                schema = said[str(status)]["content"]["application/json"]["schema"]
+                _fits(schema, document).validate(answer)
+            names = {parameter["name"] for parameter in document["paths"][path][question.method.lower()]["parameters"]}
+            assert {word.partition("=")[0] for word in asked[question.name][1:].split("&") if word} == names
+
+    talk(story)
+
+
+def test_the_document_in_the_docs_is_the_one_that_is_served() -> None:
+    file = Path(__file__).parents[3] / "docs" / "reference" / "answers-v1.json"
+    written = msgspec.json.format(msgspec.json.encode(door_document()), indent=1) + b"\n"
+    assert file.read_bytes() == written, "write it anew: python tools/write_api.py"
