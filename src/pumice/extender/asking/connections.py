@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.streams import EMPTY_PAYLOAD
 
 from pumice.extender.asking.caller import CallFailed
 from pumice.extender.asking.settings import Transport
@@ -87,20 +88,26 @@ def bound(connector: aiohttp.TCPConnector) -> None:
 
 
 class _Bounded(ResponseHandler):
-    """A connection that takes so many bytes for one answer and no more, headers and ``100 Continue`` among them."""
+    """A connection that takes so many bytes for one answer and no more: less until its body begins, whatever comes.
+
+    What comes then may be ``100 Continue`` again and again, which costs far more than its bytes.
+    """
 
     _received = 0
+    _before: object = None
 
     def set_response_params(self, **given: Any) -> None:
         """A question goes out."""
-        self._received = 0
+        self._received, self._before = 0, self._payload
         super().set_response_params(**given)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the answer."""
-        self._received += len(data)
-        if self._received > MAX_BODY + _HEAD:
-            self.set_exception(aiohttp.ClientPayloadError(f"more than {MAX_BODY} bytes"))
+        begun = self._payload is not self._before and self._payload is not EMPTY_PAYLOAD
+        if self._received > (MAX_BODY + _HEAD if begun else _HEAD):
+            what = f"more than {MAX_BODY} bytes" if begun else f"{_HEAD} bytes and no answer yet"
+            self.set_exception(aiohttp.ClientPayloadError(what))
             self.close()
             return
+        self._received += len(data)
         super().data_received(data)
