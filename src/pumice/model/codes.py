@@ -72,6 +72,8 @@ class ReasonCode(StrEnum):
     """The cluster refused an eviction of a plan."""
     EVICT = "Evict"
     """The pod is evicted, and for whom."""
+    EVICTED_IN_TURN = "EvictedInTurn"
+    """Jobs are evicted for each other in turn, directly or round several."""
     FAILED_BINDING = "FailedBinding"
     """A bind did not succeed."""
     HALF_GANG_RELEASED = "HalfGangReleased"
