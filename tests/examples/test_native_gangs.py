@@ -27,3 +27,10 @@ def test_played_a_constraint_of_a_group_is_kept_too() -> None:
     assert done.exit_code == 0, done.output
     [run] = json.loads(done.stdout)["runs"]
     assert run["total"]["completed"] == 1
+
+
+def test_where_nobody_keeps_the_constraint_the_pods_wait() -> None:
+    kai = NATIVE.parent / "volcano-or-kai" / "kai.conf"
+    done = CliRunner().invoke(app, ["cycle", str(NATIVE), "--conf", str(kai), "--json"])
+    told = json.loads(done.stdout)
+    assert (told["binds"], len(told["waiting"])) == ({}, 2)

@@ -18,6 +18,7 @@ from pumice.kai.view.world import KaiWorld, is_ready, world_of
 from pumice.model import keys
 from pumice.model.api import PodAffinityTerm, PodSpec
 from pumice.model.gpu import WHOLE
+from pumice.model.native import NativePodGroup
 from pumice.model.node import Node
 from pumice.model.reason import PASS, Verdict, reject
 from pumice.model.resources import PODS, dim_name
@@ -52,6 +53,9 @@ class KaiPredicates(Plugin):
             return reject("MIG instances asked for by annotation are not served")
         if task.task.klass.spec.resource_claims:
             return reject("resource claims are not served in KAI's dialect")
+        group = task.task.job.group if task.task.job is not None else None
+        if isinstance(group, NativePodGroup) and group.spec.topology_key:
+            return reject("schedulingConstraints of Kubernetes' own PodGroups are not served in KAI's dialect")
         missing = self._missing_claim(task)
         if missing:
             return reject(f'persistentvolumeclaim "{missing}" not found')
