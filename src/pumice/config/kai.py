@@ -50,6 +50,13 @@ DEFAULT_PLUGINS: Final = (
     *("minruntime", "topology", "snapshot", "sg-nodelocalgreedy", "sg-multinodegang"),
 )
 """KAI's list of plugins where a conf has none."""
+VOLCANO_ACTIONS: Final = (
+    *("enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle"),
+    *("gangpreempt", "gangreclaim", "easybackfill"),
+)
+"""Actions that work on Volcano's view of a cluster."""
+ANYWHERE: Final = ("kubeflow", "priority", "ray", "taskorder")
+"""Plugins of KAI that look at jobs and tasks only, so that they serve Volcano's actions too."""
 WITHOUT_EFFECT: Final = {
     "snapshot": "decides nothing; `pumice cycle save` saves a cycle",
     "reflectjoborder": "decides nothing; `pumice explain` tells the order",
@@ -104,6 +111,18 @@ def resolve(name: str, dialect: str, known: Mapping[str, object]) -> str:
     if dialect == "kai" and PREFIX + name in known:
         return PREFIX + name
     return name
+
+
+def foreign(name: str, dialect: str, known: Mapping[str, object], *, action: bool) -> str:
+    """Why a plugin or action cannot serve a conf of a dialect; nothing where it can, or does not exist."""
+    if name not in known:
+        return ""
+    of_kai = name.startswith(PREFIX)
+    if action and (of_kai if dialect != "kai" else name in VOLCANO_ACTIONS and PREFIX + "allocate" in known):
+        return f"action {name!r}: actions of KAI and of Volcano keep two views of a cluster; a conf has those of one"
+    if of_kai and dialect != "kai" and name[len(PREFIX) :] not in ANYWHERE:
+        return f"plugin {name!r} reads what only KAI's actions keep (elsewhere work: {', '.join(ANYWHERE)})"
+    return ""
 
 
 def default_tier(catalogue: Catalogue) -> Tier:

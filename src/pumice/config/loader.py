@@ -148,6 +148,8 @@ def _actions(reading: Reading, tree: Tree | None, catalogue: Catalogue, dialect:
         elif name not in catalogue.actions:
             message = f"unknown action {name!r} (known: {_listing(catalogue.actions)})"
             reading.error("unknown-action", message, path, position, name, catalogue.actions)
+        elif said := kai.foreign(name, dialect, catalogue.actions, action=True):
+            reading.error("other-dialect", said, path, position, name)
     return tuple(names)
 
 
@@ -180,6 +182,8 @@ def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue, diale
     elif name and name not in catalogue.plugins:
         message = f"unknown plugin {name!r} (`pumice plugins` lists those that there are)"
         reading.error("unknown-plugin", message, join(path, "name"), position, name, catalogue.plugins)
+    if said := kai.foreign(name, dialect, catalogue.plugins, action=False):
+        reading.error("other-dialect", said, join(path, "name"), position, name)
     info = catalogue.plugins.get(name)
     flags: dict[str, bool] = {}
     for key, entry in table.entries.items():

@@ -117,3 +117,18 @@ def test_budgets_and_windows_that_are_right_are_taken_without_a_word() -> None:
         "usageDBConfig: {usageParams: {windowSize: 1w, halfLifePeriod: 1d, windowType: tumbling}}\n"
     )
     assert not found.warnings
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "actions: allocate, kai/reclaim\n",
+        "dialect: kai\nactions: allocate, volcano/backfill\n",
+        "actions: allocate\ntiers: [{plugins: [{name: kai/nodeplacement}]}]\n",
+        "dialect: volcano\nactions: allocate\ntiers: [{plugins: [{name: kai/proportion}]}]\n",
+    ],
+)
+def test_what_cannot_serve_the_other_world_is_refused(text: str) -> None:
+    with pytest.raises(InvalidConf) as caught:
+        loaded(text)
+    assert [p.code for p in caught.value.problems] == ["other-dialect"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.subgroups import GroupSet, Member
 from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.world import world_of
 from pumice.model import keys
+from pumice.model.task import Task
 
 
 class KaiPriority(Plugin):
@@ -17,11 +21,13 @@ class KaiPriority(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         """By priority."""
-        ssn.add_job_order_key_fn(self.name, _by_priority)
+        world = world_of(ssn)
 
+        def rank(job: JobView) -> int:
+            seen = world.job_of(job)
+            return -(seen if seen is not None else job).priority
 
-def _by_priority(job: JobView) -> int:
-    return -job.priority
+        ssn.add_job_order_key_fn(self.name, rank)
 
 
 class Elastic(Plugin):
@@ -31,7 +37,13 @@ class Elastic(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         """By how far the minimum is reached."""
-        ssn.add_job_order_key_fn(self.name, _reached)
+        world = world_of(ssn)
+
+        def rank(job: JobView) -> int:
+            seen = world.job_of(job)
+            return _reached(seen) if seen is not None else 0
+
+        ssn.add_job_order_key_fn(self.name, rank)
 
 
 def _reached(job: JobView) -> int:
@@ -79,7 +91,7 @@ class TaskOrder(Plugin):
 
 
 def _rank(task: TaskView) -> tuple[int, int]:
-    text = task.task.labels.get(keys.TASK_PRIORITY_LABEL)
+    text = _labels(task).get(keys.TASK_PRIORITY_LABEL)
     if text is None:
         return 1, 0
     try:
@@ -99,7 +111,7 @@ class Kubeflow(Plugin):
 
 
 def _follows(task: TaskView) -> bool:
-    return task.task.labels.get(keys.KUBEFLOW_ROLE) not in ("master", "launcher")
+    return _labels(task).get(keys.KUBEFLOW_ROLE) not in ("master", "launcher")
 
 
 class Ray(Plugin):
@@ -113,4 +125,8 @@ class Ray(Plugin):
 
 
 def _works(task: TaskView) -> bool:
-    return task.task.labels.get(keys.RAY_NODE_TYPE) != "head"
+    return _labels(task).get(keys.RAY_NODE_TYPE) != "head"
+
+
+def _labels(task: TaskView | Task) -> Mapping[str, str]:
+    return (task.task if isinstance(task, TaskView) else task).labels

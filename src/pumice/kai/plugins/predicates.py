@@ -49,6 +49,7 @@ class KaiPredicates(Plugin):
 
     # -- anywhere at all ----------------------------------------------------------------------------------------------
     def _possible(self, task: TaskView) -> Verdict:
+        task = self._world.task_of(task)
         if _legacy_mig(task):
             return reject("MIG instances asked for by annotation are not served")
         if task.task.klass.spec.resource_claims:
@@ -86,6 +87,7 @@ class KaiPredicates(Plugin):
 
     # -- on these nodes -----------------------------------------------------------------------------------------------
     def _suits(self, task: TaskView, rows: WorldRows) -> Bools:
+        task = self._world.task_of(task)
         klass = task.task.klass
         known = self._suited.get(klass.id)
         if known is None:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.framework.plugin import Plugin
+from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search.domains import Domain, DomainTree, Measure
 from pumice.kai.search.rows import WorldRows
@@ -63,11 +64,11 @@ class KaiTopology(Plugin):
             return [nodes]
         tree = self._trees.get(constraint.topology)
         if tree is None:
-            self._world.refuse(job, f"topology {constraint.topology} does not exist")
+            self._world.refuse(job, Stage.TOPOLOGY, f"topology {constraint.topology} does not exist")
             return []
         wanted = _levels(tree, constraint)
         if wanted is None:
-            self._world.refuse(job, f"topology {constraint.topology} has no such level")
+            self._world.refuse(job, Stage.TOPOLOGY, f"topology {constraint.topology} has no such level")
             return []
         required, preferred = wanted
         inside = [n for n in nodes if n.row in tree.leaf_of]
@@ -76,7 +77,7 @@ class KaiTopology(Plugin):
             start = start.at(required)
         measure = Measure(self._world, tasks, start)
         if not measure.fits(start):
-            self._world.refuse(job, f"topology {constraint.topology}: {measure.shortfall(start)}")
+            self._world.refuse(job, Stage.TOPOLOGY, f"topology {constraint.topology}: {measure.shortfall(start)}")
             return []
         lowest = preferred or required
         layers = _by_level(start, lowest, measure)
@@ -86,7 +87,7 @@ class KaiTopology(Plugin):
         if not found:
             tops = layers.get(required or start.level) or [start]
             said = "; ".join(measure.shortfall(d) for d in tops[:3])
-            self._world.refuse(job, f"topology {constraint.topology}: {said}")
+            self._world.refuse(job, Stage.TOPOLOGY, f"topology {constraint.topology}: {said}")
         hosts = self._hosts(tasks)
         if required and hosts:
             held = {tree.leaf_of[row].at(required) for row in hosts if row in tree.leaf_of}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, cast
 
 from pumice.framework.points import table as t
+from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search import ordering, placing, solver
 from pumice.kai.search.ordering import WorkOrder
@@ -41,7 +42,7 @@ def delayed(world: KaiWorld, job: JobView) -> bool:
     if world.now < since + delay:
         text = f"others are not evicted for it until {delay:g} s have passed since it was created or last evicted"
         if text not in world.job_errors.get(job.job.uid, ()):
-            world.refuse(job, text)
+            world.refuse(job, Stage.EVICTION, text)
         return True
     return False
 
@@ -81,7 +82,7 @@ def help_in_turn(
             continue
         refused = next((said for x in world.chunk(job, real=False) if not (said := invariant(x))), None)
         if refused is not None:
-            world.refuse(job, refused.text)
+            world.refuse(job, Stage.NODES, refused)
             continue
         if possible is not None and not possible(job):
             signatures.failed(job)
@@ -94,6 +95,8 @@ def help_in_turn(
         elif result is Solved.NO:
             signatures.failed(job)
         elif result is Solved.OVER:
-            world.refuse(job, f"{action}: {result.value}; who waits behind it is looked at in another cycle")
+            world.refuse(
+                job, Stage.EVICTION, f"{action}: {result.value}; who waits behind it is looked at in another cycle"
+            )
             break
     ssn.metrics.counter("pumice_kai_scenarios_total", finder.simulated, action=action)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.choose import FitError
 from pumice.framework.points import table as t
 from pumice.framework.points.rows import PluginRows
+from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.nodes import WHOLE_GPU
 from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.subgroups import GroupSet, Member, PodSet
-from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.tasks import GPU_NAMES, TaskView
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.node import Node
-from pumice.model.reason import Verdict
+from pumice.model.reason import Reason, Verdict
+from pumice.model.resources import dim_name
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -40,6 +44,8 @@ class Placer:
         self._pre = cast(Callable[[TaskView], Verdict], ssn.pre_predicate)
         self._capacity = cast(Callable[[TaskView, Node], Verdict], ssn.task_within_capacity)
         self._full: dict[int, bool] = {}
+        self._stuck: tuple[TaskView, int, Counter[str]] | None = None
+        """The task that found no node last, of how many, and why."""
         self._full_of = -1
         self._subset = ssn.subset_nodes if ssn.anybody(t.SUBSET_NODES) else None
 
@@ -54,7 +60,7 @@ class Placer:
         said = ssn.job_within_capacity(job, chunk)  # type: ignore[arg-type]
         if not said:
             if not promises:
-                world.refuse(job, said.text)
+                world.refuse(job, Stage.QUEUE, said)
             return False
         mark = plan.checkpoint()
         held = world.held_against(job) if not promises and world.state.rooms else ()
@@ -62,7 +68,33 @@ class Placer:
             if self._member(plan, nodes, job, job.root, chunk, promises):
                 return True
             plan.rollback(mark)
+        if not promises:
+            self._tell(job)
         return False
+
+    def _tell(self, job: JobView) -> None:
+        """Remember why the task that was tried last has no place: nodes by reason."""
+        stuck, self._stuck = self._stuck, None
+        if stuck is None:
+            return
+        task, nodes, counts = stuck
+        self._ssn.outcome.unfit(
+            job.job, task.task, FitError({Reason("", text): n for text, n in counts.items()}, nodes)
+        )
+        said = ", ".join(f"{n} {text}" for text, n in sorted(counts.items())) or "none is in question"
+        self._world.refuse(job, Stage.NODES, f"{task.task.name} fits on none of {nodes} nodes: {said}")
+
+    def _why_not(self, task: TaskView, nodes: Bools) -> Counter[str]:
+        """Nodes by what is in the way of a task."""
+        ledger, counts = self._world.nodes, Counter[str]()
+        left = nodes & ~ledger.fits(task.request, now=False)
+        counts["the node does not suit it"] = int(nodes.sum()) - int(left.sum())
+        for d, v in task.request.items:
+            lacks = left & (ledger.idle[d] + ledger.releasing[d] < v) if d < len(ledger.idle) else left.copy()
+            counts[f"Insufficient {dim_name(d)}"] += int(lacks.sum())
+            left &= ~lacks
+        counts[f"Insufficient {GPU_NAMES[0]}"] += int(left.sum())
+        return +counts
 
     def _fits_nowhere(self, task: TaskView) -> bool:
         """Is there no node with room for a task, whatever else is asked of it? Kept until something changes."""
@@ -131,6 +163,8 @@ class Placer:
                 continue
             if self._put(plan, task, node, promises):
                 return True
+        if not promises:
+            self._stuck = (task, int(nodes.sum()), self._why_not(task, nodes))
         return False
 
     def _put(self, plan: ChangePlan, task: TaskView, node: Node, promises: bool) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import numpy as np
 
 from pumice.framework.points import table as t
+from pumice.framework.session.refusals import Stage
 from pumice.kai.view.amounts import NOTHING, Amounts, minus, plus
 from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
 from pumice.kai.view.nodes import UNSYNCED, NodeLedger
@@ -23,6 +24,7 @@ from pumice.model.gpu import WHOLE
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
+from pumice.model.reason import Verdict
 from pumice.model.resources import CPU, MEMORY
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
@@ -290,9 +292,21 @@ class KaiWorld:
         """Tasks of a job have just been evicted for somebody else."""
         job.last_eviction = self._evicted[job.job.uid] = self.now
 
-    def refuse(self, job: JobView, text: str) -> None:
-        """Remember why a job was not served."""
-        self.job_errors.setdefault(job.job.uid, []).append(text)
+    def refuse(self, job: JobView, stage: Stage, said: Verdict | str, plugin: str = "") -> None:
+        """Remember why a job was not served, and tell it; what was said first is told."""
+        text = said if isinstance(said, str) else said.text
+        known = self.job_errors.setdefault(job.job.uid, [])
+        if not known:
+            self.ssn.outcome.refuse(job.job, stage, said, plugin)
+        known.append(text)
+
+    def task_of(self, task: Task | TaskView) -> TaskView:
+        """The view of a task; a view is its own."""
+        return task if isinstance(task, TaskView) else self.tasks[task.uid]
+
+    def job_of(self, job: Job | JobView) -> JobView | None:
+        """The view of a job; a view is its own. None for one that KAI's policies do not see."""
+        return job if isinstance(job, JobView) else self.jobs.get(job.uid)
 
 
 def _latest(a: float | None, b: float | None) -> float | None:

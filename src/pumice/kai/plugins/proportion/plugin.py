@@ -79,6 +79,7 @@ class KaiProportion(Plugin):
         return PASS if said is None else said
 
     def _task_within_capacity(self, task: TaskView, node: Node) -> Verdict:
+        task = self._world.task_of(task)
         request = self._world.counted(task.request, node)
         return self._judge(task.job, request)
 

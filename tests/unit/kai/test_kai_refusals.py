@@ -1,0 +1,56 @@
+"""Why a job waits is told in KAI's dialect too, by the stage at which it stopped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kai_cases import cluster, job, node, queue
+
+from pumice.conformance.kai import prepare, state_of
+from pumice.framework.registry import default_registry
+from pumice.framework.session.runtime import Runtime
+from pumice.model.task import Task
+from pumice.scheduler.cycle import run_cycle
+
+NEAR = {"topologyConstraint": {"topology": "none", "requiredTopologyLevel": "rack"}}
+LATER = {"preemptionDelay": "24h"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "stage", "text"),
+    [
+        ([queue("q", limit=1), job("gang", "q", pods=2)], "queue", "limit of gpu is 1"),
+        (
+            [queue("q", quota=9), job("gang", "q", pods=3)],
+            "nodes",
+            "gang-2 fits on none of 1 nodes: 1 Insufficient nvidia",
+        ),
+        ([queue("q", quota=9), job("gang", "q", spec=NEAR)], "topology", "topology none does not exist"),
+    ],
+)
+def test_a_job_that_is_not_served_says_where_it_stopped(parts: list[Any], stage: str, text: str) -> None:
+    case = cluster(node("n1", gpu=2), *parts)
+    found: list[Any] = []
+    run_cycle(
+        state_of(case, case.data["objects"]),
+        prepare(case, default_registry()),
+        Runtime(),
+        inspect=lambda ssn: found.extend(ssn.outcome.refusal_of(j) for j in ssn.jobs.values()),
+    )
+    (said,) = found
+    assert said is not None
+    assert (str(said.stage), text in said.text) == (stage, True), said
+
+
+def test_the_orders_of_kai_rank_what_the_cluster_has_and_what_a_session_sees() -> None:
+    case = cluster(node("n1", gpu=2), queue("q"), job("one", "q"))
+    looked = []
+
+    def look(ssn: Any) -> None:
+        for task in ssn.state.tasks.values():
+            assert isinstance(task, Task)
+            looked.append((ssn.task_order(task, task), ssn.job_order(task.job, task.job)))
+
+    report = run_cycle(state_of(case, case.data["objects"]), prepare(case, default_registry()), Runtime(), inspect=look)
+    assert (looked, report.errors) == ([(0, 0)], [])
