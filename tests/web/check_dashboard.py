@@ -77,7 +77,7 @@ workload:
 configurations:
   plain: {actions: "enqueue, allocate", tiers: [{plugins: [{name: gang}, {name: predicates}]}]}
 """
-PAGES = ("", "waiting", "nodes", "changes", "try", "conf", "job/team/late")
+PAGES = ("", "waiting", "nodes", "changes", "try", "conf", "job/team/late", "job/team/late?like=n1&more=2")
 
 
 @contextmanager

@@ -25,6 +25,14 @@ Kubeconfig = Annotated[
 Context = Annotated[
     str | None, typer.Option("--context", metavar="NAME", help="The kubeconfig's context; else its current one.")
 ]
+WatchedNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scheduler-name", metavar="NAME", help="Whose pods are looked at (repeatable); else volcano and pumice."
+    ),
+]
+WATCHED = ("volcano", "pumice")
+"""Whose pods are looked at by who stands beside a scheduler."""
 Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="The API server, if not the kubeconfig's.")]
 LeaseNamespace = Annotated[
     str | None,

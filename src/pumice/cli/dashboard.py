@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli import render
-from pumice.cli.cluster_options import Context, Kubeconfig
+from pumice.cli.cluster_options import WATCHED, Context, Kubeconfig, WatchedNames
 from pumice.cli.live import MaybePaths
 from pumice.cli.options import CompatOption, ConfOption, PluginsDirOption, load_conf, registry_with
 from pumice.cli.usage import WrongUsage
@@ -31,12 +31,7 @@ def dashboard(
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
     compat: CompatOption = None,
-    scheduler_name: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scheduler-name", metavar="NAME", help="Whose pods are looked at (repeatable); else volcano and pumice."
-        ),
-    ] = None,
+    scheduler_name: WatchedNames = None,
     address: Annotated[
         str, typer.Option("--address", metavar="HOST:PORT", help="Where the pages are served.")
     ] = "127.0.0.1:8787",
@@ -133,6 +128,6 @@ def _holder(
     from pumice.state.cluster import ClusterState
 
     registry = registry_with(plugins_dir)
-    state = ClusterState(scheduler_names=names or ["volcano", "pumice"])
+    state = ClusterState(scheduler_names=names or WATCHED)
     assembly = assemble(load_conf(conf, registry, compat), registry)
     return ClusterHolder(Watching(Credentials(*cluster), dialect=assembly.conf.dialect), state, assembly), "cluster"

@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli import render
-from pumice.cli.cluster_options import Context, Kubeconfig
-from pumice.cli.options import CompatOption, JsonOption, Output, OutputOption, as_json, load_conf, registry_with
+from pumice.cli.cluster_options import WATCHED, Context, Kubeconfig, WatchedNames
+from pumice.cli.options import (
+    CompatOption,
+    JsonOption,
+    Output,
+    OutputOption,
+    PluginsDirOption,
+    as_json,
+    load_conf,
+    registry_with,
+)
 from pumice.cli.play_options import SeedOption
 from pumice.cli.usage import WrongUsage, reading
 
@@ -27,21 +36,14 @@ def shadow(
         Path | None,
         typer.Argument(metavar="[SCENARIO]", help="A scenario, to be beside a simulated cluster; else the cluster."),
     ] = None,
-    plugins_dir: Annotated[
-        Path | None, typer.Option("--plugins-dir", metavar="DIR", help="Also load every plugin of this directory.")
-    ] = None,
+    plugins_dir: PluginsDirOption = None,
     compat: CompatOption = None,
     running: Annotated[
         str | None,
         typer.Option("--running", metavar="NAME", help="The configuration of the scenario that runs; else its first."),
     ] = None,
     seed: SeedOption = None,
-    scheduler_name: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scheduler-name", metavar="NAME", help="Whose pods are looked at (repeatable); else volcano and pumice."
-        ),
-    ] = None,
+    scheduler_name: WatchedNames = None,
     default_queue: Annotated[
         str, typer.Option("--default-queue", metavar="NAME", help="The queue of PodGroups that name none.")
     ] = "default",
@@ -88,7 +90,7 @@ def shadow(
         when = _clock
         found = _beside_cluster(
             candidate,
-            scheduler_name or ["volcano", "pumice"],
+            scheduler_name or list(WATCHED),
             default_queue,
             ends,
             seconds("--period", period),

@@ -10,6 +10,7 @@ import msgspec
 from markupsafe import Markup
 
 from pumice.answers.standing import Standing
+from pumice.answers.when.answer import WhenAnswer
 from pumice.dashboard.chronicle import UseSample
 from pumice.dashboard.seeing import View
 from pumice.dashboard.survey import NodeRow
@@ -201,10 +202,29 @@ def _minute(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M")
 
 
+def start_in_words(when: WhenAnswer | dict[str, Any]) -> str:
+    """When a job will likely start, in one line; also of an answer that is plain data by now."""
+    known = when if isinstance(when, WhenAnswer) else msgspec.convert(when, WhenAnswer)
+    match known.verdict:
+        case "runs":
+            return "has its places already"
+        case "now":
+            return "now: the next cycle places it"
+        case "never":
+            return "never, with what is there"
+        case "range" if known.low is not None and known.high is not None:
+            basis = "8 of 10 times so far" if known.measured else "a guess: no earlier prediction to learn from"
+            early = f"in {duration(known.low)} to" if known.low >= 1 else "within"
+            return f"likely {early} {duration(known.high)} ({basis})"
+        case _:
+            return "nobody can say: it is not looked at"
+
+
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "amount": lambda amount, resource: shown(resource, amount),
     "clock": _clock,
     "minute": _minute,
     "duration": duration,
     "counted": counted,
+    "start": start_in_words,
 }

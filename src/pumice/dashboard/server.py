@@ -215,8 +215,7 @@ class Dashboard:
             for row in view.waiting
             if queue in ("", row.queue) and reason in ("", row.reason) and (not words or words in row.job.lower())
         ]
-        wanted = asked.get("page", "")
-        number = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else 1
+        number = _whole(asked.get("page", ""), 10**9) or 1
         pages = max(1, -(-len(rows) // ROWS))
         number = min(max(number, 1), pages)
         return "waiting.html", {
@@ -238,12 +237,29 @@ class Dashboard:
         namespace, name = request.path_params["namespace"], request.path_params["name"]
         if sight.namespaces is not None and namespace not in sight.namespaces:
             raise NotAllowed(f"{reader.name} may not read jobs in namespace {namespace!r}")
-        names, answer = await asyncio.wrap_future(self._ask(lambda desk: (desk.names(), desk.why(name, namespace))))
-        told = seen(answer, sight, names)
+        names, question = await asyncio.wrap_future(self._ask(lambda desk: (desk.names(), desk.when(name, namespace))))
+        told = seen(await asyncio.to_thread(question.why_and_when), sight, names)
+        like, many = request.query_params.get("like", "").strip(), _whole(request.query_params.get("more", ""), 100)
+        changed, problem = None, ""
+        if like and many and sight.nodes:
+            try:
+                changed = await asyncio.to_thread(lambda: question.with_more(like, many).answer())
+            except PumiceError as exc:
+                problem = str(exc)
         events = [
             c for c in changes_for(self._chronicle.changes, sight) if f"{namespace}/{name}" in (c.name, c.beneficiary)
         ]
-        return "job.html", {"page": "waiting", "why": told, "now": survey.now, "events": events[:50]}
+        return "job.html", {
+            "page": "waiting",
+            "why": told,
+            "now": survey.now,
+            "events": events[:50],
+            "may_ask": sight.nodes,
+            "like": like,
+            "more": many or 1,
+            "changed": changed,
+            "problem": problem,
+        }
 
     async def _nodes(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
         _, _, view = await self._seen(request, reader)
@@ -291,8 +307,10 @@ class Dashboard:
                 objects = objects_in(text)
                 await reader.must_submit(sorted({obj.metadata.namespace or "default" for obj in objects}))
                 sight = await reader.sight({obj.metadata.namespace or "default" for obj in objects})
-                names, answer = await asyncio.wrap_future(self._ask(lambda desk: (desk.names(), desk.attempt(objects))))
-                tried = seen(answer, sight, names)
+                names, question = await asyncio.wrap_future(
+                    self._ask(lambda desk: (desk.names(), desk.attempt_and_wait(objects)))
+                )
+                tried = seen(await asyncio.to_thread(question.answer), sight, names)
             except PumiceError as exc:
                 problem = str(exc)
         return "try.html", {"page": "try", "text": text, "problem": problem, "tried": tried}
@@ -368,6 +386,12 @@ class Dashboard:
 def _static_file(name: str, *, packed: bool) -> bytes:
     content = resources.files("pumice.dashboard").joinpath("static", name).read_bytes()
     return gzip.compress(content, mtime=0) if packed else content
+
+
+def _whole(text: str, most: int) -> int:
+    """A whole number that somebody typed, if it is one and not above *most*; else 0."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return number if number <= most else 0
 
 
 def _same_origin(request: Request) -> bool:

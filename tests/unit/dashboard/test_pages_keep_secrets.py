@@ -137,3 +137,18 @@ def test_a_session_ends_when_one_signs_out(address: str) -> None:
 
 def test_only_reviews_are_asked_of_the_api_server(address: str) -> None:
     assert {line.rpartition("/")[2] for line in WORD.asked} == {"tokenreviews", "subjectaccessreviews"}
+
+
+def test_when_a_job_starts_and_what_more_nodes_would_do_is_on_its_page(address: str) -> None:
+    browser = Browser(address)
+    browser.sign_in("admin")
+    page = browser.open("/job/mine/waits")[1]
+    assert "<dt>Start</dt>" in page
+    assert "It assumes" in page
+    asked = browser.open("/job/mine/waits?like=hidden-node&more=2")[1]
+    assert "With 2 more nodes like hidden-node:" in asked
+    assert "there is none of that name" in browser.open("/job/mine/waits?like=nowhere&more=2")[1]
+    for more in ("0", "101", "x", "²", "-1"):
+        assert browser.open(f"/job/mine/waits?like=hidden-node&more={urllib.parse.quote(more)}")[0] == 200
+    browser.sign_in("alice")
+    assert "more nodes like" not in browser.open("/job/mine/waits?like=hidden-node&more=2")[1]
