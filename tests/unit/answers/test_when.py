@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace as replace_scene
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from pumice.answers.candidates import candidates
 from pumice.answers.finding import NoSuchThing
 from pumice.answers.when.asked import when_all
 from pumice.answers.when.calibration import ENOUGH, Calibration
-from pumice.answers.when.forward import Holder, Lane, Playback, Scene, Waiter, forecast
+from pumice.answers.when.forward import Arrival, Holder, Lane, Playback, Scene, Waiter, forecast
 from pumice.answers.when.learned import Learned, LearningPaper, learn
 from pumice.answers.when.lifetimes import lifetimes
 from pumice.answers.when.past import Past, PastJob, StartForecast, size_of
@@ -155,6 +156,10 @@ def test_queues_take_turns_by_their_share_and_keep_to_their_limits() -> None:
         starts = played(Scene(0.0, {"n": (0,)}, holders, waiters, lanes), known, 1)
         return sorted(starts, key=lambda name: (starts[name], name))
 
+    again = [Arrival(float(n), poor, ((1, PodShape((1,))),)) for n in range(20)]
+    scene = Scene(0.0, {"n": (0,)}, holders, waiters[:1], lanes, coming=again)
+    assert played(scene, known)["rich-1"] > played(replace_scene(scene, coming=()), known)["rich-1"]
+    assert played(replace_scene(scene, lanes={}), known) == played(replace_scene(scene, lanes={}, coming=()), known)
     assert order({}) == ["rich-1", "poor-1", "poor-2"]
     assert order(lanes) == ["poor-1", "poor-2", "rich-1"]
     assert order({"poor": Lane(most=(0,))}) == ["rich-1"]

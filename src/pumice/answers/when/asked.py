@@ -27,7 +27,7 @@ from pumice.model.status import TaskStatus
 FACTOR = 4.0
 """How wide a range is, either way, while no earlier prediction has come out."""
 ORDER = "queues take turns by their share, jobs in them in the conf's order, as soon as nodes have room for them"
-ALONE = "nobody comes who goes first, no node comes or goes, nobody is evicted"
+ALONE = "others go on coming as lately where queues share, no node comes or goes, nobody is evicted"
 KNOWN = "jobs run as long as those of the same queue and size submitted next to them, at most as declared"
 UNKNOWN = "nothing is known of run times but what is declared: ten minutes to ten hours"
 
@@ -121,6 +121,7 @@ def when_all(scene: Scene, learned: Learned | None = None, only: str = "") -> di
         return _told(scene, forecast(scene, RunTimes(), draws=DRAWS, last=only), None, 0, [ORDER, ALONE, UNKNOWN])
     with learned.lock:
         past = learned.past
+        scene = replace(scene, coming=past.coming())
         said = forecast(scene, past.times, draws=DRAWS, last=only)
         errors, outcomes = past.calibration.errors(min(scene.now, past.now)), past.calibration.outcomes
         known = past.times.learned

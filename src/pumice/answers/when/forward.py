@@ -6,13 +6,13 @@ import heapq
 import math
 import random
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import add, le, sub
+from operator import add, itemgetter, le, sub
 from statistics import median
 from typing import NamedTuple
 
-from pumice.answers.when.room import Amounts, Asked, NodeRoom, Place, Pods, few, total
+from pumice.answers.when.room import Amounts, Asked, NodeRoom, Place, Pods, amounts_sum, few, total
 from pumice.answers.when.run_times import Kind, Outlook, RunTimes
 
 
@@ -38,6 +38,14 @@ class Waiter:
     submitted: float = 0.0
 
 
+class Arrival(NamedTuple):
+    """A job like one that came lately, so many seconds from now."""
+
+    after: float
+    kind: Kind
+    pods: Pods
+
+
 @dataclass(frozen=True, slots=True)
 class Lane:
     """What a queue may have."""
@@ -49,6 +57,8 @@ class Lane:
 
 
 NO_LANE = Lane()
+MOST_ARRIVALS = 2000
+"""So many jobs come in a play, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,8 @@ class Scene:
     """Of queues that have limits, or a share."""
     arrives: Sequence[Place] = ()
     """Room that is there as soon as the play begins."""
+    coming: Sequence[Arrival] = ()
+    """Who came in the last while, as if it came again; looked at where queues share, as others may go first there."""
 
 
 class _Queue:
@@ -80,6 +92,12 @@ class _Queue:
         if self.deserved is None:
             return 0.0
         return max((held / part for held, part in zip(self.held, self.deserved, strict=True) if part), default=0.0)
+
+    def beyond(self, asks: Amounts) -> bool:
+        """Whether it would have more than its part with these."""
+        if self.deserved is None:
+            return False
+        return any(held + more > part for held, more, part in zip(self.held, asks, self.deserved, strict=True) if more)
 
     def first(self, room: NodeRoom, lines: Sequence[_Line], not_now: set[int]) -> tuple[int, int] | None:
         """The place of its first job that there is room for, and its line."""
@@ -104,20 +122,23 @@ class Playback:
 
     def __init__(self, scene: Scene, times: Outlook) -> None:
         self.scene, self.times = scene, times
-        standing = few(shape for waiter in scene.waiters for _, shape in waiter.pods)
+        self._shared = any(lane.deserved is not None for lane in scene.lanes.values())
+        coming = scene.coming if self._shared else ()
+        asking = [waiter.pods for waiter in scene.waiters] + [arrival.pods for arrival in coming]
+        standing = few(shape for pods in asking for _, shape in pods)
         shapes = list(dict.fromkeys(standing.values()))
         numbers = {shape: shapes.index(stands) for shape, stands in standing.items()}
         known: dict[Pods, int] = {}
         lines: dict[Asked, int] = {}
-        for waiter in scene.waiters:
-            if waiter.pods not in known:
-                asked = tuple((count, numbers[shape]) for count, shape in waiter.pods)
-                known[waiter.pods] = lines.setdefault(asked, len(lines))
+        for pods in asking:
+            if pods not in known:
+                asked = tuple((count, numbers[shape]) for count, shape in pods)
+                known[pods] = lines.setdefault(asked, len(lines))
+        self._coming = [(arrival, known[arrival.pods]) for arrival in coming]
         self._of = [known[waiter.pods] for waiter in scene.waiters]
         self._lines = [_Line(asked, total(tuple((n, shapes[shape]) for n, shape in asked))) for asked in lines]
         self._held = [_sum(holder.places) for holder in scene.holders]
         self._room = NodeRoom(scene.free, shapes)
-        self._shared = any(lane.deserved is not None for lane in scene.lanes.values())
         some = next(iter(scene.free.values()), self._lines[0].total if self._lines else ())
         self._nothing: Amounts = tuple(0 for _ in some)
 
@@ -147,17 +168,32 @@ class Playback:
             ends.append((0.0, -1, scene.arrives, self._nothing, of(Kind("", 0))))
         heapq.heapify(ends)
         number = len(ends)
+        place = -1
         for place, (waiter, row) in enumerate(zip(scene.waiters, self._of, strict=True)):
             takes = draw(waiter.kind, waiter.submitted, 0.0, rng.random(), waiter.declared)
             of(waiter.kind).lines.setdefault(row, deque()).append((place, waiter.job, takes))
+        for coming, _ in self._coming:
+            of(coming.kind)
+        self._divide(list(queues.values()))
         waiting = [queue for queue in queues.values() if queue.lines]
         starts: dict[str, float] = {}
-        while waiting and ends:
-            now = ends[0][0]
+        arrivals = self._arrivals(rng)
+        arrival = next(arrivals, None)
+        while len(starts) < len(scene.waiters) and ends:
+            now = min(ends[0][0], arrival[0]) if arrival is not None else ends[0][0]
             while ends and ends[0][0] <= now:
                 _, _, places, held, queue = heapq.heappop(ends)
                 room.give(places)
                 queue.held = tuple(map(sub, queue.held, held))
+            while arrival is not None and arrival[0] <= now:
+                _, kind, row = arrival
+                queue = of(kind)
+                if not queue.lines:
+                    waiting.append(queue)
+                place += 1
+                takes = draw(kind, scene.now, 0.0, rng.random())
+                queue.lines.setdefault(row, deque()).append((place, "", takes))
+                arrival = next(arrivals, None)
             not_now: set[int] = set()
             while waiting and (found := self._next(waiting, room, not_now)) is not None:
                 queue, row = found
@@ -167,9 +203,10 @@ class Playback:
                     continue
                 line = queue.lines[row]
                 _, job, takes = line.popleft()
-                starts[job] = now
-                if job == last:
-                    return starts
+                if job:
+                    starts[job] = now
+                    if job == last:
+                        return starts
                 if not line:
                     del queue.lines[row]
                     if not queue.lines:
@@ -180,16 +217,42 @@ class Playback:
                 heapq.heappush(ends, (now + takes, number, taken, held, queue))
         return starts
 
+    def _divide(self, queues: Sequence[_Queue]) -> None:
+        """All the room, by the parts of those queues that hold or ask for anything."""
+        parts = [queue.deserved for queue in queues if queue.deserved is not None]
+        if parts:
+            room = amounts_sum([*self.scene.free.values(), *self._held])
+            whole = amounts_sum(parts)
+            for queue in queues:
+                if queue.deserved is not None:
+                    shares = zip(queue.deserved, room, whole, strict=True)
+                    queue.deserved = tuple(part * has // all_ if all_ else has for part, has, all_ in shares)
+
+    def _arrivals(self, rng: random.Random) -> Iterator[tuple[float, Kind, int]]:
+        """Who comes while it is played: what came lately, again and again, from a moment that is drawn."""
+        if not self._coming:
+            return
+        span = max(arrival.after for arrival, _ in self._coming) + 1.0
+        begins = rng.random() * span
+        turned = sorted((((a.after - begins) % span, a.kind, row) for a, row in self._coming), key=itemgetter(0))
+        for number in range(MOST_ARRIVALS):
+            again, at = divmod(number, len(turned))
+            after, kind, row = turned[at]
+            yield again * span + after, kind, row
+
     def _next(self, waiting: Sequence[_Queue], room: NodeRoom, not_now: set[int]) -> tuple[_Queue, int] | None:
         """Whose turn it is: the queue with the least of its part, and in it, or where nobody shares, who is first."""
         best: tuple[float, int] | None = None
         found: tuple[_Queue, int] | None = None
+        # nobody goes beyond his part while others wait that have less than theirs
+        poor = self._shared and len(waiting) > 1 and any(queue.share() < 1.0 for queue in waiting)
         for queue in waiting:
             first = queue.first(room, self._lines, not_now)
-            if first is not None:
-                turn = (queue.share() if self._shared else 0.0, first[0])
-                if best is None or turn < best:
-                    best, found = turn, (queue, first[1])
+            if first is None or (poor and queue.beyond(self._lines[first[1]].total)):
+                continue
+            turn = (queue.share() if self._shared else 0.0, first[0])
+            if best is None or turn < best:
+                best, found = turn, (queue, first[1])
         return found
 
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import sub
 from typing import NamedTuple
 
 from pumice.answers.when.calibration import Calibration, StartRange
-from pumice.answers.when.forward import Holder, Lane, Scene, Waiter, forecast
+from pumice.answers.when.forward import Arrival, Holder, Lane, Scene, Waiter, forecast
 from pumice.answers.when.room import Amounts, Place, Pods
 from pumice.answers.when.run_times import Kind, Run, RunTimes
 
 DRAWS = 3
 """Plays of which the median is taken: their own spread says nothing, as hundreds of draws average out in each."""
+
+
+LATELY, ENOUGH_CAME = 500, 20
+"""Submissions that are remembered to know who will come, and how few are too few."""
 
 
 class StartForecast(NamedTuple):
@@ -68,6 +73,14 @@ class Past:
     _running: dict[str, PastJob] = field(default_factory=dict)
     _fresh: list[PastJob] = field(default_factory=list)
     _count: int = 0
+    _came: deque[tuple[float, Kind, Pods]] = field(default_factory=lambda: deque(maxlen=LATELY))
+
+    def coming(self) -> list[Arrival]:
+        """Who came lately, with the time since the first of them; nobody where too few came to know."""
+        if len(self._came) < ENOUGH_CAME:
+            return []
+        first = self._came[0][0]
+        return [Arrival(at - first, kind, pods) for at, kind, pods in self._came]
 
     def advance(self, at: float) -> None:
         """Everything before this time has happened."""
@@ -86,6 +99,7 @@ class Past:
         self._jobs[job.job] = job
         self._wait(job)
         self._fresh.append(job)
+        self._came.append((self.now, job.kind, job.pods))
 
     def began(self, name: str, places: Sequence[Place], *, known: bool = True) -> None:
         """A job has its places; *known*: since just now."""
@@ -132,7 +146,7 @@ class Past:
             for node, held in job.places:
                 if node in free:
                     free[node] = tuple(map(sub, free[node], held))
-        return Scene(self.now, free, holders, queue, self.lanes)
+        return Scene(self.now, free, holders, queue, self.lanes, coming=self.coming())
 
     def _predict(self, job: PastJob) -> None:
         said = forecast(self.scene(), self.times, draws=DRAWS, seed=job.number, last=job.job)[job.job]
