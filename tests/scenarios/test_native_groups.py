@@ -302,3 +302,14 @@ def test_the_reason_has_the_numbers_of_the_roomiest_domain() -> None:
     scenario.run()
     why = "no rack has room for 4 of its pods together: b, the roomiest of 2, for 3"
     assert scenario.last.why("gang").reason.startswith(why)
+
+
+@pytest.mark.parametrize("actions", [["allocate"], ["allocate", "preempt"], ["allocate", "gangpreempt"], ["backfill"]])
+def test_where_no_plugin_keeps_a_key_the_group_waits_and_says_so(actions: list[str]) -> None:
+    scenario = racks(a=[1], b=[1]).job("low", tasks=2, min_available=1, cpu=1)
+    assert len(scenario.run(actions=["allocate"], plugins=["priority", "gang"]).binds) == 2
+    scenario.add(group("gang", 2, priority=5, **RACK), *pods("gang", 2))
+    cycle = scenario.run(actions=actions, plugins=["priority", "gang"])
+    assert (cycle.binds, list(cycle.evictions)) == ({}, [])
+    if actions != ["backfill"]:
+        assert "asks for one rack for all its pods, which no plugin of this conf serves" in cycle.why("gang").reason

@@ -17,6 +17,7 @@ from pumice.framework.session.budgets import Budgets
 from pumice.framework.session.search import Search
 from pumice.model.codes import ReasonCode
 from pumice.model.job import Job, SubJob
+from pumice.model.native import NativePodGroup
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.reason import Reason, Unfit, Verdict, reason_of
@@ -125,6 +126,11 @@ class Questions(Asking):
             return Verdict(False, job.problem, "pumice", "Invalid")
         if job.has_topology and (said := self.unmet_topology(job)) is not None:
             return said
+        if type(job.group) is NativePodGroup and job.group.spec.topology_key and not self.anybody(t.SUBSET_NODES):
+            text = f"asks for one {job.group.spec.topology_key} for all its pods, which no plugin of this conf serves"
+            return Verdict(
+                False, text, "pumice", ReasonCode.TOPOLOGY_NOT_MET, advice="the plugin predicates in the conf"
+            )
         return self.ask(t.JOB_VALID, job)
 
     def unmet_topology(self, job: Job) -> Verdict | None:
