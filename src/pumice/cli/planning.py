@@ -27,6 +27,7 @@ from pumice.sim.scenario import SimScenario
 from pumice.sim.study.playing import StudyWorld
 from pumice.sim.study.stopping import parse_seeds
 from pumice.sim.study.workers import usable_cores
+from pumice.words import counted
 
 NOW = "as it is"
 _NAMED = 5
@@ -96,7 +97,7 @@ class PlanOptions:
             raise typer.BadParameter(str(exc), param_hint="--fail") from exc
         if int(found[1]) > there and self.vary != found[2]:
             raise typer.BadParameter(
-                f"group {found[2]!r} has {there} nodes, so {found[1]} cannot fail", param_hint="--fail"
+                f"group {found[2]!r} has {counted(there, 'node')}, so {found[1]} cannot fail", param_hint="--fail"
             )
         at = amid(with_load(scenario, self.load) if self.load != 1 else scenario) if self.at is None else 0.0
         at = _seconds(self.at, "--at", at)

@@ -27,6 +27,7 @@ from pumice.sim.results import Comparison, RunRecord, compare, encode, summarise
 from pumice.sim.results.gates import judge
 from pumice.sim.run import INTERRUPTED
 from pumice.sim.scenario import SimScenario
+from pumice.words import counted
 
 
 def go(
@@ -112,7 +113,6 @@ def show_comparison(title: str, comparison: Comparison) -> None:
     if len(comparison.runs) == 1:
         render.show(render_summary(first))
         return
-    gpus = f"{units.number(first.gpus)} GPUs, " if first.gpus else ""
-    jobs, span = units.number(first.total.jobs), units.duration(first.span_s)
-    render.heading(title, f"{units.number(first.nodes)} nodes, {gpus}{jobs} jobs, {span} simulated")
+    jobs, span = counted(first.total.jobs, "job"), units.duration(first.span_s)
+    render.heading(title, f"{units.machines(first)}, {jobs}, {span} simulated")
     render.show(render_comparison(comparison))

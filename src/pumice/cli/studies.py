@@ -22,6 +22,7 @@ from pumice.sim.study.playing import Played, StudyRun, StudyWorld
 from pumice.sim.study.running import Lost, Runs, run_all, seeds_from
 from pumice.sim.study.stopping import MOST_SEEDS, Sure, parse_seeds, parse_sure
 from pumice.sim.study.workers import LocalExecutor, usable_cores
+from pumice.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +179,9 @@ def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: b
 def show_seeds(title: str, comparison: SeedComparison, first: Mapping[int, Summary]) -> None:
     """Print what many seeds say; *first* are the runs of the first configuration."""
     one = next(iter(first.values()))
-    gpus = f"{units.number(one.gpus)} GPUs, " if one.gpus else ""
-    jobs = units.number(sum(first[seed].total.jobs for seed in comparison.seeds))
-    runs = (
-        f"{jobs} jobs in {len(comparison.seeds)} run{'' if len(comparison.seeds) == 1 else 's'} of each configuration"
-    )
-    render.heading(title, f"{units.number(one.nodes)} nodes, {gpus}{runs} ({effects.seeds(comparison.seeds)})")
+    jobs = counted(sum(first[seed].total.jobs for seed in comparison.seeds), "job")
+    runs = f"{jobs} in {counted(len(comparison.seeds), 'run')} of each configuration"
+    render.heading(title, f"{units.machines(one)}, {runs} ({effects.seeds(comparison.seeds)})")
     render.show(render_seeds(comparison))
 
 

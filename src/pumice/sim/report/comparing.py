@@ -12,6 +12,7 @@ from pumice.sim.report.sections import card, remarks
 from pumice.sim.results import timeline
 from pumice.sim.results.comparison import Comparison, MetricRow, MetricTable, Mover, Movers
 from pumice.sim.results.records import RunRecord
+from pumice.words import counted
 
 _GROUP_COLUMNS = {
     "wait.mean": "Wait, mean",
@@ -80,9 +81,8 @@ def _in_words(comparison: Comparison) -> str:
     """What was compared, on what."""
     first = comparison.summaries[0]
     *others, last = comparison.runs
-    parts = [f"{units.number(first.nodes)} nodes", f"{units.number(first.gpus)} GPUs" if first.gpus else ""]
-    parts += [f"{units.number(first.total.jobs)} jobs", f"{units.duration(first.span_s)} simulated"]
-    return f"{', '.join(others)} and {last}, side by side: {', '.join(part for part in parts if part)}."
+    jobs, span = counted(first.total.jobs, "job"), units.duration(first.span_s)
+    return f"{', '.join(others)} and {last}, side by side: {units.machines(first)}, {jobs}, {span} simulated."
 
 
 def _headlines(comparison: Comparison, colours: Sequence[str]) -> list[Markup]:

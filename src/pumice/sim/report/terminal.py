@@ -54,11 +54,9 @@ def _title(summary: Summary) -> Text:
     text = Text.assemble((summary.run, "bold"))
     parts = [
         f"{units.number(total.completed)} of {units.number(total.jobs)} jobs done",
-        f"{units.number(summary.nodes)} nodes",
+        units.machines(summary),
+        f"{units.duration(summary.span_s)} simulated",
     ]
-    if summary.gpus:
-        parts.append(f"{units.number(summary.gpus)} GPUs")
-    parts.append(f"{units.duration(summary.span_s)} simulated")
     text.append("  " + ", ".join(parts), style="dim")
     if summary.partial:
         text.append("  partial", style="bold yellow")

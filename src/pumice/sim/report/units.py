@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pumice.sim.results.comparison import Change
 from pumice.sim.results.metrics import Unit
 from pumice.sim.results.statistics import Distribution, Statistic
+from pumice.sim.results.summary import Summary
+from pumice.words import counted
 
 NOTHING = "–"
 """What stands where there is no value."""
@@ -65,6 +67,12 @@ def ratio(value: float | None) -> str:
     if value is None:
         return NOTHING
     return f"{value:,.{2 if abs(value) < 10 else 1 if abs(value) < 100 else 0}f} ×"
+
+
+def machines(summary: Summary) -> str:
+    """Return what a run was played on: ``12 nodes, 80 GPUs``."""
+    nodes = counted(summary.nodes, "node")
+    return f"{nodes}, {number(summary.gpus)} GPU{'' if summary.gpus == 1 else 's'}" if summary.gpus else nodes
 
 
 def amount(value: float | None, unit: Unit, *, at_least: bool = False) -> str:
