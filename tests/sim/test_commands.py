@@ -236,3 +236,21 @@ def test_a_saved_cycle_can_be_played_on(tmp_path: Path) -> None:
     total = json.loads(out)["runs"][0]["total"]
     assert total["completed"] == 3
     assert total["running"] > 0
+
+
+def test_jobs_that_wait_though_nothing_runs_are_warned_of_in_the_terminal_and_on_the_page(tmp_path: Path) -> None:
+    """Each of two queues deserves half a node, and asks for a whole one: the plugin proportion lets neither begin."""
+    generators = [
+        f"{{name: {name}, queue: {name}, arrivals: {{every: 1m, count: 2}}, duration: 10m, gpu: 8}}" for name in "ab"
+    ]
+    path, page = tmp_path / "stuck.yaml", tmp_path / "r.html"
+    path.write_text(
+        "cluster: {nodes: [{name: n, cpu: 8, gpu: 8}]}\nqueues: [{name: a}, {name: b}]\n"
+        f"workload: {{generators: [{', '.join(generators)}]}}\n"
+    )
+    for seeds in ((), ("--seeds", "1..2", "--jobs", "1")):
+        code, _, err = run("simulate", path, "--report", page, *seeds)
+        assert code == 0
+        assert " ".join(err.split()).count("warning: jobs wait for ever though nothing runs: queue resource quota") == 1
+        assert "jobs wait for ever though nothing runs" in page.read_text()
+    assert "nothing runs" not in run("simulate", path, "--horizon", "1m")[2], "more may happen"

@@ -14,7 +14,7 @@ from pumice import saved
 from pumice.cli import render
 from pumice.cli.opening import OpenedScenario
 from pumice.cli.progress import progress_bar, terminable
-from pumice.cli.studies import Files, StudyOptions, play_study, say_gate, say_warnings
+from pumice.cli.studies import Files, StudyOptions, play_study, say_gate, say_later_warnings, say_warnings
 from pumice.config import SchedulerConf
 from pumice.framework.registry import Registry
 from pumice.history.files import Folder
@@ -50,6 +50,7 @@ def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: Study
     say_warnings(scenario)
     records: list[RunRecord] = []
     wrong = False
+    said: list[str] = []
     with files.log.open("w", encoding="utf-8") if files.log is not None else nullcontext() as stream:
         for name, conf in scenario.configurations.items():
             paper = None if files.history is None else Folder(files.history, "simulated", packs=False)
@@ -61,6 +62,7 @@ def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: Study
             if paper is not None:
                 paper.close()
             wrong |= _say_what_failed(name, run)
+            said += [*run.never_fit_in_words(), run.failure] if run.failure else run.never_fit_in_words()
             if files.save is not None:
                 _save(files.save, run, registry)
             if run.failure == INTERRUPTED:
@@ -76,6 +78,7 @@ def _play(scenario: SimScenario, registry: Registry, files: Files, wanted: Study
         show_comparison(scenario.name, comparison)
     if files.report is not None:
         render.note(f"The report is in {files.report}")
+    say_later_warnings(comparison.warnings, scenario, said)
     for gate in gates:
         wrong |= say_gate(judge(gate, comparison))
     if wrong:

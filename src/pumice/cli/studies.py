@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -108,6 +108,14 @@ def say_warnings(scenario: SimScenario) -> None:
         render.warning(text)
 
 
+def say_later_warnings(warnings: Iterable[str], scenario: SimScenario, said: Iterable[str]) -> None:
+    """Say what turned out to be doubtful while it was played; what was *said* already is left out."""
+    before = {*said, *(text for name in scenario.configurations for text in scenario.setting_of(name).warnings)}
+    for text in warnings:
+        if not text.endswith(tuple(before)):
+            render.warning(text)
+
+
 def say_gate(ruling: Ruling) -> bool:
     """Say what became of a rule; whether the command fails by it."""
     text = f"--fail-if {ruling.gate.text!r}: {effects.ruling(ruling)}"
@@ -166,6 +174,8 @@ def play_study(world: StudyWorld, files: Files, wanted: StudyOptions, as_data: b
         show_seeds(scenario.name, comparison, next(iter(runs.summaries().values())))
     if files.report is not None:
         render.note(f"The report is in {files.report}")
+    never = [text for done in runs.played.values() for text in done.never_fit]
+    say_later_warnings(comparison.warnings, scenario, never)
     if runs.interrupted:
         render.error(f"interrupted; {effects.seeds(comparison.seeds)} went to the end under all configurations")
     if sure is not None and not sure(runs.summaries()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import heapq
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -249,7 +250,7 @@ class Simulation:
         for job in list(self.controller.jobs.values()):
             self.recorder.job_left(job, () if job.running else self._reasons(job.spec.key))
         horizon = setting.horizon_s if math.isfinite(setting.horizon_s) and not self.failure else now
-        warnings = [*setting.warnings, *self.never_fit_in_words()]
+        warnings = [*setting.warnings, *self.never_fit_in_words(), *self._stuck()]
         if self.failure:
             warnings.append(f"stopped at {timedelta(seconds=round(now))} of simulated time: {self.failure}")
         return RunRecord(
@@ -276,6 +277,19 @@ class Simulation:
         more = len(self.never_fit) - MOST_NAMED
         rest = [f"and {more:,} more job{'' if more == 1 else 's'} that can never fit"] if more > 0 else []
         return [*self.never_fit[:MOST_NAMED], *rest]
+
+    def _stuck(self) -> list[str]:
+        """A warning if the run ended because nothing more can happen, and jobs wait that would have room."""
+        jobs = self.controller.jobs.values()
+        if self.failure or self.timeline.next_time() is not None or any(job.running for job in jobs):
+            return []
+        said = Counter(
+            f"{reason.text} ({reason.plugin})"
+            for job in jobs
+            if not self._room.objection(job.spec)
+            for reason in self._reasons(job.spec.key)[:1]
+        )
+        return [f"jobs wait for ever though nothing runs: {said.most_common(1)[0][0]}"] if said else []
 
     def _reasons(self, key: str) -> tuple[RecordedReason, ...]:
         """Why a job waited in the last cycle."""

@@ -42,9 +42,9 @@ def value_limits(value: Interval, unit: Unit) -> str:
 
 
 def _between(low: str, high: str) -> str:
-    """Two amounts; a unit that both have is said once."""
+    """Two amounts; a unit that both have is said once (``10 … 14 min``, and ``10 min 3 s … 14 min 3 s``)."""
     (first, _, unit), (_, _, other) = low.partition(" "), high.partition(" ")
-    return f"{first} … {high}" if unit == other else f"{low} … {high}"
+    return f"{first} … {high}" if unit == other and not any(map(str.isdigit, unit)) else f"{low} … {high}"
 
 
 def verdict(effect: Effect) -> str:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulated_runs import fifo, play, workload
 
-from pumice.sim.report import units
+from pumice.sim.report import effects, units
 from pumice.sim.report.charts import gantt, heatmap, waits
 from pumice.sim.report.charts.plot import time_ticks, value_ticks
 from pumice.sim.report.markup import Markup, data, join, tag
@@ -17,6 +17,7 @@ from pumice.sim.report.palette import OTHER_CLASS, queue_colours
 from pumice.sim.results import JobRecord, NodeRecord, RunRecord, summarise
 from pumice.sim.results.comparison import Change
 from pumice.sim.results.metrics import Unit
+from pumice.sim.results.pairs import Interval
 
 
 @pytest.mark.parametrize(
@@ -176,3 +177,9 @@ def test_queues_beyond_the_eighth_share_a_colour() -> None:
     )
     colours = queue_colours([summarise(RunRecord(name="r", horizon=1, jobs=jobs))])
     assert [colours[f"q{n:02d}"] for n in range(10)] == [*(f"c{n}" for n in range(8)), OTHER_CLASS, OTHER_CLASS]
+
+
+def test_an_interval_says_a_unit_once_where_it_is_nothing_but_a_unit() -> None:
+    assert effects.value_limits(Interval(700, 600, 840), "seconds") == "10 … 14 min"
+    assert effects.value_limits(Interval(700, 603, 843), "seconds") == "10 min 3 s … 14 min 3 s"
+    assert effects.value_limits(Interval(0.5, 0.1, 0.9), "share") == "10.0 … 90.0 %"
