@@ -9,6 +9,7 @@ from typing import Any
 from pumice.config.durations import parse_duration
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.usage import UsageSettings
+from pumice.model.keys import NODE_POOL_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class KaiSettings:
     restrict_nodes: bool = False
     full_hierarchy: bool = True
     """Is the tree of queues used as it is, or only its leaves?"""
-    pool_label: str = "kai.scheduler/node-pool"
+    pool_label: str = NODE_POOL_LABEL
     pool: str | None = None
     """Only nodes, queues and jobs with this value of the label are seen; "": those without the label; None: all."""
     depth: Mapping[str, int] = field(default_factory=dict)
