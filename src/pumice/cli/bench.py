@@ -14,7 +14,12 @@ from pumice.cli.usage import WrongUsage
 
 
 def bench(
-    shapes: Annotated[list[str] | None, typer.Argument(help="Shapes to run; all of them by default.")] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Shapes to run; all of them by default. `scale`: clusters of 5,000 to 100,000 nodes instead."
+        ),
+    ] = None,
     repeat: Annotated[int, typer.Option("--repeat", min=1, help="Runs per shape; the best one counts.")] = 1,
     commit: Annotated[
         str | None,
@@ -29,6 +34,11 @@ def bench(
     from pumice.bench.children import run_shape
     from pumice.bench.shapes import SHAPES
 
+    if shapes and "scale" in shapes:
+        if len(shapes) > 1 or commit is not None:
+            raise WrongUsage("scale: is measured alone, without other shapes and without --against")
+        _scale(as_json(output, json))
+        return
     for name in shapes or ():
         if name not in SHAPES:
             raise WrongUsage(f"shape {name!r}: must be one of {', '.join(SHAPES)}")
@@ -49,6 +59,31 @@ def bench(
                 render.note("")
                 render.table([name.upper(), "MS"], time_rows(r))
     _fail_if_wrong(results)
+
+
+def _scale(for_programs: bool) -> None:
+    from dataclasses import asdict
+
+    from pumice.bench.scale import SIZES, in_child
+
+    sizes = []
+    for nodes in SIZES:
+        render.note(f"{nodes:,} nodes …")
+        sizes.append(in_child(nodes))
+    if for_programs:
+        render.data([asdict(size) for size in sizes])
+    else:
+        render.table(
+            ["NODES", "PODS", "A NODE", "A POD", "MEMORY", "EVENTS IN", "FIRST", "STEADY", "NODE JOINED"],
+            [
+                (
+                    *(f"{s.nodes:,}", f"{s.pods:,}", f"{s.node_bytes:,.0f} B", f"{s.pod_bytes:,.0f} B"),
+                    *(f"{s.peak_mib:,.0f} MiB", seconds(s.events), seconds(s.first), seconds(s.steady)),
+                    seconds(s.joined),
+                )
+                for s in sizes
+            ],
+        )
 
 
 def _compare(commit: str, names: list[str], pairs: int, for_programs: bool) -> None:
