@@ -56,7 +56,7 @@ class SourceTree:
 
         :raises PumiceError: its code does not run here.
         """
-        file, names = json.loads(self._python(0, "-c", _SHAPES))
+        file, names = json.loads(self.python(0, "-c", _SHAPES))
         if not Path(file).is_relative_to(self.root.resolve()):
             raise PumiceError(f"{self.name}: Python imports pumice from {file}, not from the tree to be measured")
         return frozenset(names)
@@ -68,16 +68,16 @@ class SourceTree:
         :raises PumiceError: its own code failed.
         """
         if shape in self.shapes:
-            said = self._python(seed, "-m", "pumice.bench.children", shape)
+            said = self.python(seed, "-m", "pumice.bench.children", shape)
         else:
             try:
-                said = self._python(seed, "-c", _BORROWED, str(lender.root / "src/pumice/bench"), shape)
+                said = self.python(seed, "-c", _BORROWED, str(lender.root / "src/pumice/bench"), shape)
             except PumiceError as exc:
                 raise LacksShape(f"{self.name} lacks the shape {shape}: {exc}") from exc
         measured: dict[str, Any] = json.loads(said)
         return measured
 
-    def _python(self, seed: int, *args: str) -> str:
+    def python(self, seed: int, *args: str) -> str:
         """What a child process prints that has this tree's package and entry points, whatever is installed."""
         path = os.pathsep.join((str(self.root / "src"), str(self.root / "metadata")))
         env = {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": str(seed)}

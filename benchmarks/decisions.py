@@ -1,0 +1,100 @@
+"""Does the working tree decide as an earlier commit did? Digests of everything that is decided, on every shape.
+
+    python benchmarks/decisions.py                    # digests of the code that is installed
+    python benchmarks/decisions.py --against COMMIT   # both, side by side; fails where they differ
+
+A digest is made of every intent of every cycle, with the words of every condition, and of the promises that were
+made. The shapes are those of `pumice bench` at a smaller size; `simulation` is the event log of a run of 300 pods on
+100 nodes, byte for byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pumice.bench import run, shapes
+from pumice.scheduler.report import CycleReport
+
+SIZES: dict[str, Callable[[], shapes.Shape]] = {
+    "singles": lambda: shapes.singles(600, 600),
+    "gangs": lambda: shapes.gangs(600, 20),
+    "many-classes": lambda: shapes.many_classes(600, 4),
+    "affinity": lambda: shapes.affinity(600, 4),
+    "topology": lambda: shapes.topology(600, 60),
+    "steady": lambda: shapes.steady(600),
+    "fragmented-gangs": lambda: shapes.fragmented_gangs(600, 20),
+    "fragmented-singles": lambda: shapes.fragmented_singles(600, 300),
+    "reclaim": lambda: shapes.reclaim(200),
+    "preempt": lambda: shapes.preempt(600, 60),
+    "own-policy": lambda: shapes.own_policy(600, 20),
+    "backlog": lambda: shapes.backlog(300, 600),
+    "small-cycle": shapes.small_cycle,
+}
+
+
+def of_shape(shape: shapes.Shape) -> str:
+    """The digest of what is decided on a shape."""
+    digest, names = hashlib.sha256(), vars(run)
+    cycle = names["run_cycle"]
+
+    def watched(*args: Any, **kw: Any) -> CycleReport:
+        report: CycleReport = cycle(*args, **kw)
+        for intent in report.intents:
+            digest.update(f"{intent!r}\n".encode())
+        digest.update(repr(sorted((job, sorted(tasks.items())) for job, tasks in report.pipelined.items())).encode())
+        return report
+
+    names["run_cycle"] = watched
+    try:
+        run.measure(shape)
+    finally:
+        names["run_cycle"] = cycle
+    return digest.hexdigest()[:16]
+
+
+def of_simulation() -> str:
+    """The digest of the event log of a simulation."""
+    from pumice.config import DEFAULT_CONF, load
+    from pumice.framework.registry import default_registry
+    from pumice.scheduler.assembly import assemble, catalogue_of
+    from pumice.sim.parts import node
+    from pumice.sim.run import Setting, Simulation, default_queue
+    from pumice.sim.workload import TraceJobs
+
+    sys.path.insert(0, __file__.rpartition("/")[0])
+    from simulate import generator
+
+    registry = default_registry()
+    conf = load(DEFAULT_CONF, catalogue_of(registry)).conf
+    objects = [default_queue(), *(node(f"node-{n:04d}", "96", "1Ti", 8) for n in range(100))]
+    simulation = Simulation(Setting(name="simulate", objects=objects), assemble(conf, registry))
+    simulation.run(TraceJobs(queue="default").jobs(list(generator(100, 300).jobs(seed=1))))
+    return simulation.log.digest[:16]
+
+
+def main() -> int:
+    """Print the table; 1 where the two sides differ."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE", default=[*SIZES, "simulation"])
+    parser.add_argument("--against", metavar="COMMIT")
+    given = parser.parse_args()
+    if not given.against:
+        for name in given.shapes:
+            print(name, of_simulation() if name == "simulation" else of_shape(SIZES[name]()), flush=True)
+        return 0
+    from pumice.bench.trees import checkout_of_pumice, trees
+
+    with trees(checkout_of_pumice(), given.against) as both:
+        then, now = (dict(map(str.split, tree.python(0, __file__, *given.shapes).splitlines())) for tree in both)
+    for name in given.shapes:
+        same = "the same" if then[name] == now[name] else "DIFFERENT"
+        print(f"{name:<20} {then[name]}  {now[name]}  {same}")
+    return int(then != now)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
