@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pumice.framework.placing.leaving import bind_placed
-from pumice.framework.placing.remembered import InVain, Remembered, remembered
+from pumice.framework.placing.remembered import Ground, InVain, Remembered, remembered
 from pumice.framework.placing.turns import ASKS as TURN_ASKS
 from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
 from pumice.framework.placing.vain import after_trying, before_trying, first_waiting
@@ -39,7 +39,7 @@ class Allocate(Action):
             if job is None:
                 continue
             if turns.serve(queue, visit, job, partial(self._place, ssn, queue, job, remember)):
-                pass
+                visit.denied = False
             elif queue.dequeue_strategy != "fifo":
                 hopeless = after_trying(ssn, queue, job) if visit.of_class else None
                 if hopeless is not None and not spared(ssn, job):
@@ -61,7 +61,7 @@ class Allocate(Action):
             if not visit.of_class:
                 return job
             task = first_waiting(job)
-            why = before_trying(ssn, queue, job, task) if task is not None else None
+            why = before_trying(ssn, queue, job, task, denied=visit.denied) if task is not None else None
             if task is None or why is None or that_give_way(ssn, queue, job):
                 return job
             if why.refusal.error is not None:
@@ -79,6 +79,7 @@ class Allocate(Action):
         self, ssn: Session, queue: Queue, visit: Visit, job: Job, why: InVain, memory: Remembered | None
     ) -> None:
         """Refuse the job and those behind it in its group, and remember it where that holds for later sessions."""
+        visit.denied |= why.ground is Ground.QUEUE
         if memory is not None:
             memory.note(ssn, queue, visit, why)
         visit.pass_over(ssn.outcome.refusals, job, why.refusal)

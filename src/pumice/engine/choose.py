@@ -37,7 +37,7 @@ class NodeChoice:
 class FitError:
     """Why a task fits nowhere: how many nodes each reason stands for. Counted when first asked for."""
 
-    __slots__ = ("_count", "_counted_at", "_counts", "_nodes", "_now", "at", "room", "text")
+    __slots__ = ("_count", "_counted_at", "_counts", "_nodes", "_now", "_told", "at", "room", "text")
 
     def __init__(
         self,
@@ -56,6 +56,8 @@ class FitError:
         self._nodes, self.text = nodes, text
         self._count, self._now, self._counted_at = count, now, -1
         self.room = room
+        self._told: tuple[ReasonCounts, str] | None = None
+        """The words that were last made, and of which counts."""
         self.at = -1
         """Where the log of touched rows stood when the task did not fit."""
 
@@ -94,8 +96,13 @@ class FitError:
     def __str__(self) -> str:
         if self.text:
             return self.text
-        parts = sorted(f"{n} {reason_of(code).text}" for code, n in self.counts.items())
-        return f"0/{self.nodes} nodes are unavailable: {', '.join(parts)}." if parts else "0/0 nodes are unavailable."
+        counts = self.counts
+        if self._told is None or self._told[0] is not counts:  # many jobs are told of the same error
+            parts = sorted(f"{n} {reason_of(code).text}" for code, n in counts.items())
+            reasons = f": {', '.join(parts)}" if parts else ""
+            told = f"0/{self.nodes if parts else 0} nodes are unavailable{reasons}."
+            self._told = counts, told
+        return self._told[1]
 
 
 class Chooser:
@@ -163,6 +170,10 @@ class Chooser:
 
         *within* limits the search; nodes outside *soft* are taken only when none inside will do.
         """
+        if within is None and soft is None and self._plain():
+            best = self.evaluator.best_of_kinds(task)
+            if best is not None:
+                return NodeChoice(self._node(self._first_of(best)), True)
         view = self.evaluator.view(task)
         limits = [within] if soft is None else [_and(within, soft), _and(within, ~soft)]
         for future in (False, True):
@@ -190,14 +201,16 @@ class Chooser:
         return self.why(task, view, within)
 
     def _needs_table(self, view: ClassView) -> bool:
-        return bool(
-            view.session_scorers
-            or self._best_node is not None
-            or self._reduce is not None
-            or self._rng is not None
-            or self._pre_order is not None
-            or self._varies(view)
-        )
+        return bool(view.session_scorers or not self._plain() or self._varies(view))
+
+    def _plain(self) -> bool:
+        """Do filters and scores alone decide, and the smallest name between equals?"""
+        return self._best_node is None and self._reduce is None and self._rng is None and self._pre_order is None
+
+    def _first_of(self, ties: Index) -> int:
+        """The row of the smallest name."""
+        table = self.evaluator.table
+        return int(ties[0] if table.rows_by_name else ties[table.ranks()[ties].argmin()])
 
     @staticmethod
     def _varies(view: ClassView) -> bool:

@@ -8,6 +8,7 @@ normalise over the candidates, are asked when a choice is made (`choose.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from itertools import count
 from typing import Final
@@ -37,7 +38,7 @@ from pumice.engine.views import (
 )
 from pumice.model.node import Node
 from pumice.model.reason import Code, reason_id
-from pumice.model.task import Task
+from pumice.model.task import Task, TaskClass
 from pumice.state.table import NodeTable
 
 GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
@@ -134,6 +135,7 @@ class Evaluator:
         view.by_amounts = all(c.amounts_only for c in follows) and task.klass.gpu is None
         if len(view.raws) != len(view.normalized):
             view.raws = [None] * len(view.normalized)
+            view.flat = [False] * len(view.normalized)
             view.size = -1
 
     def _refresh(self, view: ClassView, task: Task) -> None:
@@ -153,6 +155,39 @@ class Evaluator:
             if rows:
                 self._evaluate_rows(view, task, np.fromiter(rows, dtype=np.intp, count=len(rows)))
         view.touched_at, view.changed_at = touched_at, changed_at
+
+    def best_of_kinds(self, task: Task) -> Index | None:
+        """The rows of the highest score for a class that is met for the first time, each kind of row asked about once.
+
+        No view is made: of a class that comes once, most of it would never be looked at. None where the best row does
+        not follow from the amounts of the rows alone, where none has room, and for a class that comes again.
+        """
+        table = self.table
+        if table.size <= MANY_ROWS or len(table.by_name) < table.size or table.in_flux:
+            return None
+        if not self.cache.first_use(self.key_of(task)) or (kinds := self._kinds.current()) is None:
+            return None
+        view = ClassView()
+        self._split(view, task)
+        if not view.by_amounts or view.session_filters or view.session_scorers or view.static_scorers:
+            return None
+        view.size, view.static_score = table.size, np.zeros(0)
+        self._evaluate_static_all(view, task)
+        if not all(view.clear) or not all(view.flat):
+            return None
+        kind, reps = kinds
+        rows = NodeRows(table, reps)
+        code, _ = self._combine(view, reps, self._node_answers(view, task, rows), len(reps))
+        ok = self._fits(task, rows) & (code == 0)
+        score = np.full(len(reps), self._unscored)
+        if view.node_scorers:
+            score = view.node_scorers[0].merge(score, self._ask_scorers(view.node_scorers, task, rows))
+        score = np.where(ok & self._kinds.there(), score, _NEG_INF)
+        best = score.max(initial=_NEG_INF)
+        if best == _NEG_INF:
+            return None
+        ties = np.flatnonzero(score == best)
+        return np.flatnonzero(kind == ties[0] if len(ties) == 1 else np.isin(kind, ties))
 
     def room(self, task: Task) -> int:
         """How many tasks of this class there is room for now, at most."""
@@ -182,23 +217,22 @@ class Evaluator:
             view.score = np.zeros(size)
             view.masked = np.full(size, _NEG_INF)
             view.stale = np.zeros(size, dtype=np.bool_)
-            view.any_stale = False
+            view.any_stale = view.opposed = False
             view.idle_ok = np.zeros(size, dtype=np.bool_)
             self._evaluate_rows(view, task, None)
         else:
             self._evaluate_kinds(view, task, *kinds)
 
     def _rows(self, index: Index | None) -> tuple[NodeRows, slice | Index]:
-        if index is None and not self.table.valid[: self.table.size].all():
-            index = np.flatnonzero(self.table.valid[: self.table.size])
-        elif index is not None:
-            index = index[self.table.valid[index]]
+        if len(self.table.by_name) < self.table.size:  # some rows are free
+            valid = self.table.valid[: self.table.size]
+            index = np.flatnonzero(valid) if index is None else index[valid[index]]
         return NodeRows(self.table, index), (slice(None) if index is None else index)
 
     def _evaluate_static_all(self, view: ClassView, task: Task) -> None:
         """Static answers for all rows; those with a key of their own are shared between classes."""
         size, at = self.table.size, self.table.changed.position
-        view.static_code, view.static_severity = [], []
+        view.static_code, view.static_severity, view.clear = [], [], []
         for group in view.groups:
             keyed = group.static and all(f.static_key is not None for f in group.static)
             key: Hashable = None
@@ -208,6 +242,7 @@ class Evaluator:
                 if known is not None and known[0] == at and len(known[1]) == size:
                     view.static_code.append(known[1])
                     view.static_severity.append(known[2])
+                    view.clear.append(known[3])
                     continue
             code = np.zeros(size, dtype=np.int32)
             severity = np.zeros(size, dtype=np.int8)
@@ -216,8 +251,9 @@ class Evaluator:
                 code[where], severity[where] = self._ask_filters(group.static, task, rows)
             view.static_code.append(code)
             view.static_severity.append(severity)
+            view.clear.append(not np.count_nonzero(code))
             if keyed:
-                self.cache.static[key] = (at, code, severity)
+                self.cache.static[key] = (at, code, severity, view.clear[-1])
         self._evaluate_static_scores(view, task, None)
 
     def _evaluate_static(self, view: ClassView, task: Task, index: Index) -> None:
@@ -227,6 +263,7 @@ class Evaluator:
                 code, severity = view.static_code[g].copy(), view.static_severity[g].copy()
                 code[at], severity[at] = self._ask_filters(group.static, task, rows)
                 view.static_code[g], view.static_severity[g] = code, severity
+                view.clear[g] = not np.count_nonzero(code)
         self._evaluate_static_scores(view, task, index)
 
     def _evaluate_static_scores(self, view: ClassView, task: Task, index: Index | None) -> None:
@@ -262,24 +299,33 @@ class Evaluator:
     def _evaluate_rows(self, view: ClassView, task: Task, index: Index | None) -> None:
         """What follows the ledgers, for some rows or all."""
         rows, at = self._rows(index)
-        code, severity = self._combine(view, at, self._node_answers(view, task, rows), len(rows))
-        fits = self._fits(task, rows)
-        ok = (code == 0) & fits
-        if ok.any():
+        size = len(rows)
+        code, severity = self._combine(view, at, self._node_answers(view, task, rows), size)
+        ok = fits = self._fits(task, rows)
+        opposed = bool(np.count_nonzero(code))
+        if opposed:
+            ok = (code == 0) & fits
+        open_rows = np.count_nonzero(ok)
+        if open_rows:
             score = self._score_rows(view, task, rows, at)
-            view.stale[at] = False
+            if view.any_stale:
+                view.stale[at] = False
         else:  # scored if anybody asks: what fits nowhere now may be looked at once something is released
             score = view.score[at]
             view.stale[at] = True
             view.any_stale = True
-        if index is not None or isinstance(at, np.ndarray):
+        if size < (self.table.size if index is None else len(index)):
             gone = index if index is not None else np.arange(self.table.size)
             view.code[gone] = GONE
             view.severity[gone] = 2
             view.masked[gone] = _NEG_INF
             view.idle_ok[gone] = False
-        view.code[at], view.severity[at], view.score[at], view.idle_ok[at] = code, severity, score, fits
-        view.masked[at] = np.where(ok, score, _NEG_INF)
+            opposed = True
+        if opposed or view.opposed:
+            view.code[at], view.severity[at] = code, severity
+            view.opposed = True
+        view.score[at], view.idle_ok[at] = score, fits
+        view.masked[at] = score if open_rows == size else np.where(ok, score, _NEG_INF)
 
     def _score_rows(self, view: ClassView, task: Task, rows: NodeRows, at: slice | Index) -> Floats:
         """The scores of rows that need no look at the other candidates."""
@@ -307,7 +353,7 @@ class Evaluator:
         reps = np.where(valid[reps], reps, valid.argmax())  # nobody is asked about a free row: it stands for free rows
         rows = NodeRows(self.table, reps)
         view.stale = np.zeros(view.size, dtype=np.bool_)
-        view.any_stale = False
+        view.any_stale, view.opposed = False, True
         answers = [
             None if own is None or not own[0].any() else (own[0].take(kind), own[1].take(kind))
             for own in self._node_answers(view, task, rows)
@@ -332,17 +378,22 @@ class Evaluator:
 
     def _fits(self, task: Task, rows: NodeRows) -> Bools:
         """Per row: is there room now, and will there be?"""
-        klass = task.klass
-        free = rows.idle
-        flux = self.table.in_flux
-        fits: Bools | None = None
-        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-            column = free[d] >= v
-            if flux:
-                column = column & (rows.future_idle(d) >= v)
-            fits = column if fits is None else fits & column
-        if fits is None:
+        klass, table = task.klass, self.table
+        if not klass.fit_dims:
             fits = np.ones(len(rows), dtype=np.bool_)
+        elif rows.extra is None and max(klass.fit_dims) < table.width:
+            lines, wanted = _asked(klass)
+            free = rows.matrix(table.idle, lines)
+            enough = free >= wanted
+            if table.in_flux:
+                enough &= free + rows.matrix(table.releasing, lines) - rows.matrix(table.pipelined, lines) >= wanted
+            fits = np.logical_and.reduce(enough, axis=0)
+        else:
+            fits = np.ones(len(rows), dtype=np.bool_)
+            for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+                fits &= rows.idle[d] >= v
+                if table.in_flux:
+                    fits &= rows.future_idle(d) >= v
         devices = self.table.devices
         if klass.gpu is not None and devices is not None and not devices.follows_amounts(klass.gpu):
             fits = fits & devices.fits(rows.index, klass.gpu, rows.extra)
@@ -357,11 +408,14 @@ class Evaluator:
         code: Reasons | None = None
         severity: npt.NDArray[np.int8] | None = None
         for g, answer in enumerate(answers):
-            own, level = view.static_code[g][at], view.static_severity[g][at]
             merge = view.groups[g].merge
-            if answer is not None:
-                level = np.maximum(level, answer[1])
-                own = merge(own, answer[0])
+            if view.clear[g] and answer is not None:
+                own, level = answer
+            else:
+                own, level = view.static_code[g][at], view.static_severity[g][at]
+                if answer is not None:
+                    level = np.maximum(level, answer[1])
+                    own = merge(own, answer[0])
             if code is None or severity is None:
                 code, severity = own, level
             else:
@@ -381,7 +435,7 @@ class Evaluator:
         severity: npt.NDArray[np.int8] | None = None
         for f in filters:
             own = self.ask_filter(f, task, rows)
-            level = SEVERITY.of(own) if own.any() else np.zeros(len(own), dtype=np.int8)
+            level = SEVERITY.of(own) if np.count_nonzero(own) else np.zeros(len(own), dtype=np.int8)
             if code is None or severity is None:
                 code, severity = own, level
             else:
@@ -409,7 +463,7 @@ class Evaluator:
         total = self._ask(scorers[0], task, rows)
         for s in scorers[1:]:
             total = s.merge(total, self._ask(s, task, rows))
-        if not np.isfinite(total.sum()) and not np.isfinite(total).all():
+        if not math.isfinite(np.add.reduce(total)) and not np.isfinite(total).all():
             total = self.ask_scorer(scorers[0], task, rows)
             for s in scorers[1:]:
                 total = s.merge(total, self.ask_scorer(s, task, rows))
@@ -480,6 +534,16 @@ def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:
     if rows.extra is None:
         return rows.nodes
     return [ImaginedNode(n, task, k) for n, k in zip(rows.nodes, rows.extra.tolist(), strict=True)]
+
+
+def _asked(klass: TaskClass) -> tuple[slice | Index, npt.NDArray[np.int64]]:
+    """What a class asks for, side by side: the lines of a ledger, and the amounts."""
+    known: tuple[slice | Index, npt.NDArray[np.int64]] | None = klass.memo.get("engine.asked")
+    if known is None:
+        dims = list(klass.fit_dims)
+        lines = slice(0, len(dims)) if dims == list(range(len(dims))) else np.array(dims, dtype=np.intp)
+        known = klass.memo["engine.asked"] = lines, np.array([[v] for v in klass.fit_values], dtype=np.int64)
+    return known
 
 
 def _name(c: Filter | Scorer) -> str:

@@ -5,7 +5,7 @@ An array is either a view of the table that cannot be written, or a copy of your
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from pumice.state.table import NodeTable
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 G = TypeVar("G", bound=np.generic)
+
+FEW_ROWS: Final = 64
+"""Of so many rows a whole ledger is taken at once."""
 
 
 def read_only(array: npt.NDArray[G]) -> npt.NDArray[G]:
@@ -81,7 +84,7 @@ class LabelColumns:
 class NodeRows:
     """Some rows of the node table. With *extra*, each row as it would be after so many more tasks of *klass*."""
 
-    __slots__ = ("_extra", "_idle", "_index", "_klass", "_size", "_table", "_used")
+    __slots__ = ("_extra", "_gathered", "_index", "_klass", "_size", "_table")
 
     def __init__(
         self,
@@ -93,8 +96,8 @@ class NodeRows:
         self._table = table
         self._index, self._extra, self._klass = index, extra, klass
         self._size = table.size if index is None else len(index)
-        self._idle: tuple[Ints, npt.NDArray[np.intp] | None] | None = None
-        self._used: tuple[Ints, npt.NDArray[np.intp] | None] | None = None
+        self._gathered: dict[int, tuple[npt.NDArray[Any], npt.NDArray[Any]]] = {}
+        """The rows' part of whole ledgers, where the rows are few: it is taken once for all who ask."""
 
     def __len__(self) -> int:
         return self._size
@@ -127,10 +130,23 @@ class NodeRows:
         """The rows' part of a ledger: all dimensions at once where they are few, else (ledger, rows to take)."""
         if self._index is None:
             return read_only(matrix[:, : self._size]), None
-        return (read_only(matrix[:, self._index]), None) if self._size <= 64 else (matrix, self._index)
+        return (self._gather(matrix), None) if self._size <= FEW_ROWS else (matrix, self._index)
+
+    def _gather(self, ledger: npt.NDArray[G]) -> npt.NDArray[G]:
+        known = self._gathered.get(id(ledger))
+        if known is not None and known[0] is ledger:
+            return known[1]
+        assert self._index is not None
+        gathered = ledger.take(self._index, axis=1)
+        gathered.flags.writeable = False
+        self._gathered[id(ledger)] = ledger, gathered
+        return gathered
 
     def matrix(self, ledger: npt.NDArray[G], dims: slice | npt.NDArray[np.intp]) -> npt.NDArray[G]:
         """The rows' part of some dimensions of a ledger, one line each, as it stands (imagined tasks not added)."""
+        if self._index is not None and self._size <= FEW_ROWS:
+            few: npt.NDArray[G] = self._gather(ledger)[dims]
+            return few
         lines: npt.NDArray[G] = ledger[dims]
         return read_only(lines[:, : self._size]) if self._index is None else lines.take(self._index, axis=1)
 
@@ -145,15 +161,11 @@ class NodeRows:
 
     @property
     def idle(self) -> Columns:
-        if self._idle is None:
-            self._idle = self.part(self._table.idle)
-        return Columns(self, self._idle, -1)
+        return Columns(self, self.part(self._table.idle), -1)
 
     @property
     def used(self) -> Columns:
-        if self._used is None:
-            self._used = self.part(self._table.used)
-        return Columns(self, self._used, 1)
+        return Columns(self, self.part(self._table.used), 1)
 
     @property
     def releasing(self) -> Columns:

@@ -93,6 +93,8 @@ def _severity(code: Code) -> int:
 
 
 SEVERITY: Final = ReasonSeverity()
+_MOST_MET: Final = 20_000
+"""So many classes are remembered as met."""
 _PINNED: Final = 8192
 """Bytes that a view keeps beside its columns: its own parts, and a task with its job."""
 
@@ -104,7 +106,7 @@ class ClassView:
         *("changed_at", "code", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
-        *("any_stale", "flat", "room", "scalar_filters", "scalar_scorers", "split_by", "stale"),
+        *("any_stale", "clear", "flat", "opposed", "room", "scalar_filters", "scalar_scorers", "split_by", "stale"),
     )
 
     task: Task
@@ -117,6 +119,10 @@ class ClassView:
     static_code: list[Reasons]
     static_severity: list[npt.NDArray[np.int8]]
     static_score: Floats
+    clear: list[bool]
+    """Per group: do its static filters object to no node at all?"""
+    opposed: bool
+    """May there be an objection in *code*? Where there is none, *code* and *severity* are zero everywhere."""
     code: Reasons
     severity: npt.NDArray[np.int8]
     score: Floats
@@ -137,6 +143,7 @@ class ClassView:
         self.size = -1
         self.touched_at = self.changed_at = self.future_at = -1
         self.raws: list[Floats | None] = []
+        self.flat = []
         self.room: ClassRoom | None = None
         self.split_by = -1
         """Whose callbacks it was last made of: the number of an evaluator."""
@@ -161,9 +168,19 @@ class ViewCache:
         self.views: OrderedDict[Hashable, ClassView] = OrderedDict()
         self.reads: dict[str, None] = {}
         """What callbacks without a key were seen to read of a task."""
-        self.static: dict[Hashable, tuple[int, Reasons, npt.NDArray[np.int8]]] = {}
+        self.static: dict[Hashable, tuple[int, Reasons, npt.NDArray[np.int8], bool]] = {}
         self.raws: dict[Hashable, tuple[int, Floats, bool]] = {}
         self.nowhere = FitsNowhere()
+        self._met: set[Hashable] = set()
+
+    def first_use(self, key: Hashable) -> bool:
+        """Was the class not met before, as far as that is remembered? From now on it was."""
+        if key in self.views or key in self._met:
+            return False
+        if len(self._met) >= _MOST_MET:
+            self._met.clear()
+        self._met.add(key)
+        return True
 
     def use(self, signature: Hashable) -> None:
         """Drop everything if what was asked is no longer what will be asked."""
@@ -173,6 +190,7 @@ class ViewCache:
             self.static.clear()
             self.raws.clear()
             self.nowhere.clear()
+            self._met.clear()
             self.signature = signature
 
     def kinds_of(self, table: NodeTable) -> RowKinds:

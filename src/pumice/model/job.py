@@ -60,6 +60,11 @@ class TaskGroup(Sealed):
         """The tasks in one status, by UID."""
         return self._by_status[status]
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many tasks are in each status, in the order of `TaskStatus`."""
+        return tuple(map(len, self._by_status))
+
     def count(self, *statuses: TaskStatus) -> int:
         """How many tasks are in any of the statuses."""
         return sum(len(self._by_status[s]) for s in statuses)
@@ -243,7 +248,10 @@ class Job(TaskGroup):
     @property
     def has_topology(self) -> bool:
         """Does the job or one of its policies ask for a network topology?"""
-        return self.topology is not None or any(p.network_topology is not None for p in self.policies)
+        spec = self.group.spec if self.group else None
+        if spec is None or (spec.network_topology is None and not spec.sub_group_policy):
+            return False
+        return spec.network_topology is not None or any(p.network_topology is not None for p in self.policies)
 
     def whole(self) -> SubJob:
         """The whole job as one sub-job: what a job without policies is to those who ask by sub-job."""

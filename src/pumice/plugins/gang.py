@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.refused import refusal_for
@@ -101,9 +102,7 @@ class Gang(Plugin):
 
     def _describe(self, ssn: Session, job: Job) -> str:
         """Where the tasks of a job stand, and why the first that fits nowhere does not."""
-        counts = sorted(f"{len(job.with_status(s))} {s.title}" for s in S if job.with_status(s))
-        counts.append(f"{job.min_available} minAvailable")
-        text = f"pod group is not ready, {', '.join(counts)}"
+        text = _standing(job.counts, job.min_available)
         errors = ssn.outcome.fit_errors.get(job.uid, {})
         named = sorted((job.tasks[uid].name, str(error)) for uid, error in errors.items() if uid in job.tasks)
         if named:
@@ -112,6 +111,13 @@ class Gang(Plugin):
             text += f". {refusal.told}"
         refused = refusal_for(ssn, job)
         return f"{text}. No room was made: {refused}" if refused else text
+
+
+@lru_cache(maxsize=4096)
+def _standing(counts: tuple[int, ...], minimum: int) -> str:
+    """Where tasks stand, in words; many jobs stand alike."""
+    told = sorted(f"{n} {status.title}" for status, n in zip(S, counts, strict=True) if n)
+    return f"pod group is not ready, {', '.join([*told, f'{minimum} minAvailable'])}"
 
 
 def _only_waits_for_release(job: Job) -> bool:

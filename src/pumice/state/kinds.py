@@ -47,11 +47,15 @@ class RowKinds:
                 return None
         return self._kind, self._rep[: len(self._counts)]
 
+    def there(self) -> npt.NDArray[np.bool_]:
+        """Per kind: does a row of it exist now?"""
+        return np.array(self._counts, dtype=np.intp) > 0
+
     def _keys_of(self, rows: Index) -> list[bytes]:
         table = self.table
-        parts = [getattr(table, name)[:, rows] for name in LEDGERS]
-        parts += [table.assumed[:, rows], table.pod_count[rows][None], table.max_pods[rows][None]]
-        parts.append(table.valid[rows][None].astype(np.int64))
+        parts = [getattr(table, name).take(rows, axis=1) for name in LEDGERS]
+        single = (table.pod_count, table.max_pods, table.valid)
+        parts += [table.assumed.take(rows, axis=1), *(column.take(rows)[None] for column in single)]
         block = np.ascontiguousarray(np.concatenate(parts).T)
         text, width = block.tobytes(), block.shape[1] * 8
         return [text[i * width : (i + 1) * width] for i in range(len(rows))]

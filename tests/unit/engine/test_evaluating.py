@@ -294,3 +294,59 @@ def test_nothing_is_planned_along_a_filter_that_does_not_say_how_it_goes_on_or_f
             "p", lambda task, rows: np.zeros(len(rows), dtype=np.int32), scope=Scope.SESSION, course=course
         )
         assert list(ssn.search.chooser.plan(task_of(ssn, "new-0"), 2)) == []
+
+
+def first_uses(ssn: Session, *, shared: bool) -> list[str]:
+    """The nodes that tasks of ten classes get one after the other, each class met for the first time."""
+    asked(ssn, amounts_only=True)
+    got = []
+    for n in range(10):
+        task = task_of(ssn, f"new{n}-0")
+        if not shared:
+            ssn.search.evaluator.view(task)
+        found = ssn.search.chooser.choose(task)
+        assert isinstance(found, NodeChoice)
+        ssn.statement().allocate(task, found.node)
+        got.append(found.node.name)
+    return got
+
+
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_class_that_is_met_first_gets_the_node_that_its_view_would_give(gone: bool, in_order: bool) -> None:
+    def world() -> Session:
+        names = [f"n{n:03d}" for n in range(evaluate.MANY_ROWS + 10)]
+        made = session(
+            *(node(name, cpu=4) for name in (names if in_order else names[::-1])),
+            job("one", tasks=20, cpu=1, on=names[200:220]),
+            job("full", tasks=10, cpu=4, on=names[5:105:10]),
+            *(job(f"new{n}", cpu=1 + n / 10) for n in range(10)),
+        )
+        if gone:
+            made.state.apply(Gone("Node", "n101"))
+        return made
+
+    quick = world()
+    got = first_uses(quick, shared=True)
+    assert got == first_uses(world(), shared=False)
+    assert len(set(got)) > 1
+    assert bool(quick.runtime.cache.views) is gone  # where a row is free, views are made as ever
+
+
+def test_a_class_that_comes_again_has_a_view_that_follows() -> None:
+    ssn = many()
+    ssn.state.apply(Seen(node("n101", cpu=4)))
+    asked(ssn, amounts_only=True)
+    task = task_of(ssn, "new-0")
+    first, again = ssn.search.chooser.choose(task), ssn.search.chooser.choose(task)
+    assert first == again
+    assert len(ssn.runtime.cache.views) == 1
+
+
+def test_the_first_use_of_a_class_that_fits_nowhere_has_its_reasons() -> None:
+    n = evaluate.MANY_ROWS + 10
+    ssn = session(*(node(f"n{i:03d}", cpu=4) for i in range(n)), job("new", cpu=5))
+    asked(ssn, amounts_only=True)
+    found = ssn.search.chooser.choose(task_of(ssn, "new-0"))
+    assert isinstance(found, FitError)
+    assert str(found) == f"0/{n} nodes are unavailable: {n} Insufficient cpu."

@@ -28,14 +28,17 @@ def first_waiting(job: Job) -> Task | None:
     return next((t for t in job.with_status(S.PENDING).values() if not t.best_effort), None)
 
 
-def before_trying(ssn: Session, queue: Queue, job: Job, task: Task) -> InVain | None:
-    """Why the job need not be tried, as far as that is known without looking at nodes one by one."""
+def before_trying(ssn: Session, queue: Queue, job: Job, task: Task, *, denied: bool = True) -> InVain | None:
+    """Why the job need not be tried, as far as that is known without looking at nodes one by one.
+
+    *denied*: might the queue refuse it? Else it is not asked about one task: trying the job begins with that.
+    """
     error = ssn.search.chooser.known_hopeless(task)
     if error is not None:
         return InVain(Refusal(Stage.NODES, error=error), Ground.NODES, task)
     needed = ssn.needed_to_keep(job)
     if needed < 2:
-        refusal = _denied(ssn, queue, job, task)
+        refusal = _denied(ssn, queue, job, task) if denied else None
     else:
         short = ssn.search.chooser.short_of(task, needed)
         if short is not None:

@@ -106,7 +106,7 @@ class Point(Generic[P, R, A]):
     @property
     def at(self) -> str:
         """The point at which callbacks that are asked were registered."""
-        return self.name.partition(".")[0]
+        return self.name if self.part == "fn" else self.name.partition(".")[0]
 
 
 _WORDS = {

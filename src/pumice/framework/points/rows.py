@@ -230,8 +230,8 @@ def _reasons(f: Filter, answer: Any, size: int) -> Reasons:
         raise TypeError(f"a batch predicate returns one value per node ({size}), got shape {array.shape}")
     if array.dtype == np.bool_:
         return np.where(array, 0, reason_id(f.plugin, f"rejected by {f.plugin}")).astype(np.int32)
-    if not np.issubdtype(array.dtype, np.integer):
+    if array.dtype != np.int32 and not np.issubdtype(array.dtype, np.integer):
         raise TypeError(f"a batch predicate returns truth values or reason numbers, got {array.dtype}")
-    if array.any() and (array.min() < 0 or array.max() >= reason_count()):
+    if np.count_nonzero(array) and (array.min() < 0 or array.max() >= reason_count()):
         raise ValueError(f"a reason number is one that reason_id gave, got {array.min()} to {array.max()}")
     return array.astype(np.int32, copy=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from pumice.framework.compat import Compat
 from pumice.framework.points.callback import Callback
@@ -26,14 +26,21 @@ STRICT = False
 """Tests set this: then an action can ask only what it declares. It costs a call per question."""
 
 
+_ATTRIBUTES: Final[dict[str, str]] = {}
+"""Point -> the attribute of the session by which it is asked; that of a hint has a name of its own."""
+
+
 class PointAttribute(Generic[P, A]):
     """A point as an attribute of the session: bound when it is first asked, a plain function from then on."""
 
     def __init__(self, point: Point[P, Any, A]) -> None:
         self._point = point
 
+    def __set_name__(self, _: type, name: str) -> None:
+        _ATTRIBUTES[self._point.name] = name
+
     def __get__(self, ssn: Asking, _: type) -> Callable[P, A]:
-        bound = ssn.__dict__[self._point.name] = ssn.bind(self._point)
+        bound = ssn.__dict__[_ATTRIBUTES[self._point.name]] = ssn.bind(self._point)
         return bound
 
 
@@ -62,7 +69,8 @@ class Asking:
         if STRICT:  # each question is looked at by the session in which it is asked
             return Made(self._chains, {}, self._keys, {})
         own = self.__dict__
-        attributes = {name: call for name, call in self._bound.items() if name in own}
+        named = ((_ATTRIBUTES.get(point, point), call) for point, call in self._bound.items())
+        attributes = {name: call for name, call in named if name in own}
         return Made(self._chains, self._bound, self._keys, attributes)
 
     # -- who is asked -----------------------------------------------------------------------------------------------
@@ -178,7 +186,7 @@ class Asking:
         """Somebody registered: forget what was made of the callbacks before."""
         for name in [n for n in self._bound if n.partition(".")[0] == point]:
             del self._bound[name]
-            self.__dict__.pop(name, None)
+            self._unbind(name)
         self._chains.pop(point, None)
         self._keys.pop(point, None)
         self._entries = None
@@ -206,7 +214,11 @@ class Asking:
         self.runtime.key_kinds.setdefault(point.name, {})
         self._keys.pop(point.name, None)
         self._bound.pop(point.name, None)
-        self.__dict__.pop(point.name, None)
+        self._unbind(point.name)
+
+    def _unbind(self, point: str) -> None:
+        """Have a point bound anew when it is next asked by its attribute."""
+        self.__dict__.pop(_ATTRIBUTES.get(point, point), None)
 
     def contain(
         self, plugin: str, point: str, exc: BaseException, task: Task | None = None, node: Node | None = None

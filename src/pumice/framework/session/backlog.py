@@ -140,7 +140,7 @@ def group_of(job: Job) -> Hashable:
 class Visit:
     """One pass over the waiting jobs of a queue."""
 
-    __slots__ = ("_groups", "_heap", "_keys", "_parked", "_queue", "last", "shared")
+    __slots__ = ("_groups", "_heap", "_keys", "_parked", "_queue", "denied", "last", "shared")
 
     def __init__(self, queue: str, keys: list[Hashable], groups: list[list[Entry]]) -> None:
         self._queue, self._keys, self._groups = queue, keys, groups
@@ -152,6 +152,8 @@ class Visit:
         """Group -> the first of it that is passed over, and why."""
         self.last: tuple[int, int] = (-1, 0)
         """Group and place of the job that was taken last."""
+        self.denied = True
+        """Might the queue refuse the next job? So at first, and since it last refused one until it takes one."""
         self.shared = False
         """Do other jobs stand behind that one in its group, to be taken or passed over?"""
 

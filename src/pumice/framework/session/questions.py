@@ -37,6 +37,8 @@ class Questions(Asking):
     search: Search
     _preemptive: dict[Hashable, Verdict]
     _preemptive_at: int
+    _keeps: tuple[object, object, bool] | None = None
+    """Of which callbacks it was worked out whether somebody can say what a job needs to be kept, and the answer."""
 
     @property
     def hyper_nodes(self) -> HyperNodeTree:
@@ -164,10 +166,11 @@ class Questions(Asking):
 
         A plugin that lets jobs wait with less than they need (sla does) is asked, so nobody can say.
         """
-        known = {c.plugin for c in self.callbacks(t.JOB_READY) if c.needs}
-        if any(c.plugin not in known for c in self.callbacks(t.JOB_PIPELINED)):
-            return 1
-        return int(self.more_needed(job))
+        ready, waits = self.chain(t.JOB_READY.name), self.chain(t.JOB_PIPELINED.name)
+        if self._keeps is None or self._keeps[0] is not ready or self._keeps[1] is not waits:
+            known = {c.plugin for tier in ready for c in tier if c.needs}
+            self._keeps = ready, waits, all(c.plugin in known for tier in waits for c in tier)
+        return int(self.more_needed(job)) if self._keeps[2] else 1
 
     enqueue_key = PointAttribute(t.ENQUEUE_KEY)
 

@@ -443,8 +443,8 @@ class Session(Registration, Questions):
         Nothing can be asked any more; what was found out has been taken over.
         """
         self.search.forget()
-        for name in self._bound:
-            self.__dict__.pop(name, None)
+        for point in self._bound:
+            self._unbind(point)
         self._tiers = self._entries = None
         self._registered, self._chains, self._bound, self._keys, self._opened = {}, {}, {}, {}, []
         self.handlers = Handlers(self.failures, self.state, raising_objects=False)

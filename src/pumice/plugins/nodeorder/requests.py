@@ -100,8 +100,11 @@ class RequestScores:
                 held = held + rows.matrix(table.pipelined, lines) - rows.matrix(table.evicted, lines)
             if extra is not None:
                 held = held + asked * extra
-            gain = evenness(of, held + asked)
-            gain -= evenness(of, held)
+            parts = np.empty((2, *held.shape))
+            np.divide(held, of, out=parts[0])
+            np.divide(held + asked, of, out=parts[1])
+            before, after_it = evenness(parts)
+            gain = np.subtract(after_it, before, out=after_it)
             gain += 50.0
             gain *= 0.5
             np.floor(gain, out=gain)
@@ -183,11 +186,10 @@ def _percent(amounts: Floats, offered: Floats, weight: int) -> Floats:
     return both
 
 
-def _evenness_of_two(offered: Floats, used: Ints) -> Floats:
-    """100 when both resources are used to the same part, down to 50."""
-    parts = used / offered
+def _evenness_of_two(parts: Floats) -> Floats:
+    """100 when both resources are used to the same part, down to 50; of several states of the rows at once."""
     np.minimum(parts, 1.0, out=parts)
-    apart: Floats = parts[0] - parts[1]
+    apart: Floats = parts[:, 0] - parts[:, 1]
     apart /= 2
     np.abs(apart, out=apart)
     np.subtract(1.0, apart, out=apart)
@@ -196,17 +198,16 @@ def _evenness_of_two(offered: Floats, used: Ints) -> Floats:
     return apart
 
 
-def _evenness_of_three(offered: Floats, used: Ints) -> Floats:
-    """100 less the standard deviation of the used parts, step by step as `_evenness`."""
-    parts = used / offered
+def _evenness_of_three(parts: Floats) -> Floats:
+    """100 less the standard deviation of the used parts, step by step as `_evenness`; of several states at once."""
     np.minimum(parts, 1.0, out=parts)
-    mean: Floats = parts[0] + parts[1]
-    mean += parts[2]
+    mean: Floats = parts[:, 0] + parts[:, 1]
+    mean += parts[:, 2]
     mean /= 3
-    parts -= mean
+    parts -= mean[:, None]
     parts *= parts
-    apart: Floats = parts[0] + parts[1]
-    apart += parts[2]
+    apart: Floats = parts[:, 0] + parts[:, 1]
+    apart += parts[:, 2]
     apart /= 3
     np.sqrt(apart, out=apart)
     np.subtract(1.0, apart, out=apart)

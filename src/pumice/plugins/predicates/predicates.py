@@ -144,4 +144,4 @@ class Predicates(Plugin):
 def room_for_a_pod(_: Task, rows: NodeRows) -> Reasons:
     """The node holds fewer pods than it may."""
     full = rows.max_pods <= rows.pod_count
-    return np.where(full, TOO_MANY_PODS, 0).astype(np.int32)
+    return np.multiply(full, TOO_MANY_PODS, dtype=np.int32)
