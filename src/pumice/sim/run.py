@@ -279,14 +279,14 @@ class Simulation:
         return [*self.never_fit[:MOST_NAMED], *rest]
 
     def _stuck(self) -> list[str]:
-        """A warning if the run ended because nothing more can happen, and jobs wait that would have room."""
+        """A warning if the run ended because nothing more can happen, and jobs wait that have a queue and room."""
         jobs = self.controller.jobs.values()
         if self.failure or self.timeline.next_time() is not None or any(job.running for job in jobs):
             return []
         said = Counter(
             f"{reason.text} ({reason.plugin})"
             for job in jobs
-            if not self._room.objection(job.spec)
+            if job.spec.queue in self.loop.state.queues and not self._room.objection(job.spec)
             for reason in self._reasons(job.spec.key)[:1]
         )
         return [f"jobs wait for ever though nothing runs: {said.most_common(1)[0][0]}"] if said else []
