@@ -204,13 +204,16 @@ print(json.dumps(watched))
 """
 
 
-def test_a_replay_reads_no_file_and_opens_no_connection(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dialect", ["volcano", "kai"])
+def test_a_replay_reads_no_file_and_opens_no_connection(dialect: str, tmp_path: Path) -> None:
     """Every plugin, each argument that it reads naming a file or a service of ours."""
     secret = tmp_path / "token"
     secret.write_text("SECRET")
     registry = default_registry()
     plugins = []
     for name, info in sorted(registry.plugins.items()):
+        if name.startswith("kai/") != (dialect == "kai"):
+            continue
         arguments = {key: str(secret) for key in info.arguments_read or () if "ile" in key or "ath" in key}
         if name == "extender":
             arguments = {
@@ -220,11 +223,11 @@ def test_a_replay_reads_no_file_and_opens_no_connection(tmp_path: Path) -> None:
                 "extender.tokenFile": str(secret),
                 "extender.caFile": str(secret),
             }
-        plugins.append({"name": name, "arguments": arguments})
+        plugins.append({"name": name.removeprefix("kai/"), "arguments": arguments})
+    actions = [a.removeprefix("kai/") for a in sorted(registry.actions) if a.startswith("kai/") == (dialect == "kai")]
     cycle = msgspec.json.decode(msgspec.json.encode(FULL), type=saved.SavedCycle)
-    cycle.conf = {"actions": ", ".join(sorted(registry.actions)), "tiers": [{"plugins": plugins}]}
+    cycle.conf = {"dialect": dialect, "actions": ", ".join(actions), "tiers": [{"plugins": plugins}]}
     # A process of its own: an audit hook stays for good, and slows down all that comes after it.
-    ran = subprocess.run(
-        [sys.executable, "-c", WATCHER], input=msgspec.json.encode(cycle), capture_output=True, check=True
-    )
+    ran = subprocess.run([sys.executable, "-c", WATCHER], input=msgspec.json.encode(cycle), capture_output=True)
+    assert ran.returncode == 0, ran.stderr.decode()
     assert json.loads(ran.stdout) == [f"open {(sys.executable,)}"]
