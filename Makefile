@@ -67,7 +67,7 @@ test-laws: $(STAMP)  ## Try the laws of scheduling on STORIES (default 20000) ra
 	$(BIN)/python tools/laws.py --stories $(or $(STORIES),20000) --seed $(or $(SEED),1)
 
 test-more: $(STAMP)  ## What CI runs beside the tests: what takes long, the wheel, and the laws on all their examples
-	PUMICE_TEST_MORE=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m "(slow or law) and not oracle"
+	PUMICE_TEST_MORE=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -q -m "(slow or law) and not oracle" --timeout=900
 
 kube:  ## Build kube-apiserver, kube-scheduler, etcd, kwok and helm for the tests against a real API server (once)
 	@tools/kube/build.sh

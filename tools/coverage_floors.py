@@ -2,6 +2,8 @@
 
 python tools/coverage_floors.py out/coverage.json          compares with tests/coverage-floors
 python tools/coverage_floors.py out/coverage.json --write  ... and writes what rose
+
+A floor is written one per cent below what was found: a line that only some runs reach must not break the next one.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def main(arguments: list[str]) -> int:
     below = fallen(found, floors)
     print("\n".join(below) or f"coverage: {', '.join(f'{package} {now} %' for package, now in found.items())}")
     if "--write" in arguments and not below:
-        FLOORS.write_text("".join(f"{package} {now}\n" for package, now in found.items()))
+        risen = {package: max(now - 1, floors.get(package, 0)) for package, now in found.items()}
+        FLOORS.write_text("".join(f"{package} {floor}\n" for package, floor in risen.items()))
     return 1 if below else 0
 
 
