@@ -212,7 +212,8 @@ def test_10000_waiting_jobs_and_1000_nodes_are_painted_within_a_second(browser: 
             painted, sizes = [], []
             for _ in range(8):  # the machine may be busy: the best of some is what the page costs
                 page.goto(f"{url}/{path}", wait_until="load")
-                page.wait_for_function(f"{PAINT}.length > 0")
+                while not page.evaluate(f"{PAINT}.length"):  # not wait_for_function: the pages forbid what it does
+                    page.wait_for_timeout(20)
                 painted.append(page.evaluate(f"{PAINT}[0].startTime"))
                 sizes.append(page.evaluate(TRANSFERRED))
                 if painted[-1] < PAINT_MS:
