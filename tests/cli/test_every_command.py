@@ -257,3 +257,19 @@ def test_an_extender_is_served_checked_recorded_and_replayed(tmp_path: Path) -> 
         again = process("extender", "check", tape, "-o", "json", cwd=tmp_path)
     verdicts = [{v["verb"]: v["verdict"] for v in ran.data} for ran in (checked, again)]
     assert verdicts[0] == verdicts[1]
+
+
+@pytest.mark.slow
+def test_a_dashboard_ends_when_told_although_a_page_is_open() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(PUMICE), "dashboard", str(DEMO), "--conf", str(DEMO_CONF), "--address", f"127.0.0.1:{port}"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "The pages are at" in process.stderr.readline()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/stream", timeout=60) as stream:
+            assert stream.readline().startswith(b"retry")
+            process.terminate()
+            assert process.wait(60) == 0
+        assert "Traceback" not in process.stderr.read()

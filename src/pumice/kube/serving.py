@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ from pumice.sockets import tcp_listener
 
 WAIT = 30.0
 """Seconds for which a cycle is waited for."""
+GRACE = 2
+"""Seconds in which answers that were begun may end; a stream of events would never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,26 @@ def metrics_routes(answers: Answers) -> list[Route]:
     return routes
 
 
+class _Server(uvicorn.Server):
+    """Says nothing of the streams that it ends when it ends itself."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        await super().shutdown(sockets)
+
+
 async def serve(opened: socket.socket, routes: Sequence[BaseRoute], tls: ssl.SSLContext | None = None) -> None:
     """Answer on a socket until cancelled; encrypted with *tls*."""
-    config = uvicorn.Config(Starlette(routes=list(routes)), log_level="warning", access_log=False, lifespan="off")
+    config = uvicorn.Config(
+        Starlette(routes=list(routes)),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        timeout_graceful_shutdown=GRACE,
+    )
     config.load()
     config.ssl = tls
-    server = uvicorn.Server(config)
+    server = _Server(config)
     try:
         await server.serve(sockets=[opened])
     finally:
