@@ -93,7 +93,7 @@ def test_a_hostile_client_gets_answers_and_changes_nothing(tmp_path: Path) -> No
     for method in ("resources/read", "prompts/get", "completion/complete", "logging/setLevel", "shutdown"):
         assert "error" in client.ask(method, uri="file:///etc/passwd", name="x", level="debug")
     for name in TOOLS:
-        assert client.call(name, path="/etc/passwd", kubeconfig="/root/.kube/config")["isError"] is True
+        assert client.call(name, path="/etc/passwd", kubeconfig="~/.kube/config")["isError"] is True
         assert client.ask("tools/call", name=name, arguments="no mapping")
     assert client.call("delete_queue", queue="research")["isError"] is True
     assert client.call("who_waits", limit=10**9)["isError"] is True
