@@ -15,6 +15,7 @@ import aiohttp
 import jsonschema_rs
 import msgspec
 import pytest
+import virtual_time
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -131,7 +132,7 @@ def talk(story: Callable[[Asks, Api], Any], ask: Any = None, monkeypatch: pytest
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    asyncio.run(main())
+    virtual_time.run(main())
 
 
 class _Fixed(Credentials):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import virtual_time
 from scripted_api import CUT, ScriptedApi, serving, until
 
 from pumice.kube.client import KubeClient
@@ -56,7 +57,8 @@ class LeaseStore:
 
 
 def elector(client: KubeClient, identity: str) -> Elector:
-    return Elector(client, Election("pumice", "sys", identity, lease=1.0, renew=0.6, retry=0.1))
+    election = Election("pumice", "sys", identity, lease=1.0, renew=0.6, retry=0.1)
+    return Elector(client, election, steady=asyncio.get_running_loop().time)
 
 
 def test_the_first_leads_and_the_second_waits_until_the_lease_is_given_back(tmp_path: Path) -> None:
@@ -78,7 +80,7 @@ def test_the_first_leads_and_the_second_waits_until_the_lease_is_given_back(tmp_
             await asyncio.wait_for(waiting, 0.5)
             assert (store.spec["holderIdentity"], store.spec["leaseTransitions"]) == ("second", 1)
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_leader_that_died_is_followed_when_its_lease_is_over_and_not_before(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_a_leader_that_died_is_followed_when_its_lease_is_over_and_not_before(tm
             assert asyncio.get_running_loop().time() - began >= 1.0
             assert dead.left == 0
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def lease_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -114,7 +116,7 @@ def test_a_server_that_hangs_ends_the_lead_before_the_lease_is_over(
             assert leader.left == 0
             store.frozen.set()
 
-    asyncio.run(story())
+    virtual_time.run(story())
     trouble, end = lease_lines(caplog)
     assert trouble.startswith("lease sys/pumice: no answer within 0.")
     assert end.startswith("lease sys/pumice: not renewed within 0.6 s: no answer within 0.")
@@ -133,7 +135,7 @@ def test_a_server_that_drops_connections_for_a_moment_does_not_end_the_lead(tmp_
             assert not holding.done()
             holding.cancel()
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_lease_that_another_took_ends_the_lead(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -146,7 +148,7 @@ def test_a_lease_that_another_took_ends_the_lead(tmp_path: Path, caplog: pytest.
             await asyncio.wait_for(leader.hold(), 2)
             assert (leader.left, leader.holder) == (0, "usurper")
 
-    asyncio.run(story())
+    virtual_time.run(story())
     assert lease_lines(caplog) == ["lease sys/pumice: lost to usurper"]
 
 
@@ -161,7 +163,7 @@ def test_a_server_that_is_gone_is_told_once_and_never_as_a_loss_to_ourselves(
             api.answers["PUT", LEASE] = [CUT]
             await asyncio.wait_for(leader.hold(), 5)
 
-    asyncio.run(story())
+    virtual_time.run(story())
     trouble, end = lease_lines(caplog)
     assert trouble.startswith("lease sys/pumice: PUT /apis/coordination.k8s.io")
     assert end.startswith("lease sys/pumice: not renewed within 0.6 s: PUT /apis")
@@ -193,7 +195,7 @@ def test_two_that_compete_never_lead_together(tmp_path: Path) -> None:
             assert both == 0
             assert led
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_times_are_written_in_utc_with_microseconds(tmp_path: Path) -> None:
@@ -205,4 +207,4 @@ def test_times_are_written_in_utc_with_microseconds(tmp_path: Path) -> None:
             assert len(store.spec["renewTime"]) == len("2026-01-01T00:00:00.000000Z")
             assert store.spec["renewTime"].endswith("Z")
 
-    asyncio.run(story())
+    virtual_time.run(story())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import virtual_time
 from scripted_api import CUT, ScriptedApi, serving, until
 
 from pumice.clock import ManualClock
@@ -79,7 +80,7 @@ def run_bind(tmp_path: Path, *answers: Any, pod: Any = None) -> tuple[list[Clust
                 await box.finish()
             return out.events, len(api.sent("POST", BINDING))
 
-    return asyncio.run(story())
+    return virtual_time.run(story())
 
 
 def test_a_bind_names_the_pods_uid_and_carries_its_annotations(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_a_bind_names_the_pods_uid_and_carries_its_annotations(tmp_path: Path) -
             assert body["target"]["name"] == "n1"
             assert out.events == []
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_bind_whose_answer_was_lost_is_sent_again_and_found_done(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_a_bind_to_a_node_that_is_gone_is_not_sent(tmp_path: Path) -> None:
             assert out.events == [BindFailed("ns/p", "u", "the node is gone", "n1")]
             assert api.sent("POST", BINDING) == []
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_pod_that_somebody_else_bound_is_a_failed_bind(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_who_does_not_lead_sends_nothing(tmp_path: Path) -> None:
             assert api.requests == []
             assert {type(e) for e in out.events} == {BindFailed, EvictFailed}
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_losing_the_lead_ends_a_bind_that_is_being_tried_again(tmp_path: Path) -> None:
@@ -162,7 +163,7 @@ def test_losing_the_lead_ends_a_bind_that_is_being_tried_again(tmp_path: Path) -
             await asyncio.sleep(0.3)
             assert len(api.requests) == count
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_no_more_binds_are_in_flight_than_allowed(tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ def test_no_more_binds_are_in_flight_than_allowed(tmp_path: Path) -> None:
             await box.finish()
             assert (most, out.events) == (4, [])
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 class Refusing:
@@ -206,7 +207,7 @@ def test_a_bind_goes_to_the_binder_it_names(tmp_path: Path) -> None:
             assert found == {"ns/p": "not ns/p", "ns/q": "binder 'missing': there is none of that name"}
             assert [(method, path) for method, path, _, _ in api.requests] == [("GET", "/api/v1/namespaces/ns/pods/p")]
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_binder_that_fails_after_it_bound_has_bound(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_a_binder_that_fails_after_it_bound_has_bound(tmp_path: Path) -> None:
             await box.finish()
             assert [e for e in out.events if isinstance(e, BindFailed)] == []
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_an_eviction_that_a_budget_refuses_stops_the_rest_of_its_plan_only(tmp_path: Path) -> None:
@@ -242,7 +243,7 @@ def test_an_eviction_that_a_budget_refuses_stops_the_rest_of_its_plan_only(tmp_p
             body = api.sent("POST", "pods/a/eviction")[0]
             assert body["deleteOptions"]["preconditions"]["uid"] == "ua"
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_an_eviction_of_a_pod_that_is_gone_or_replaced_is_done(tmp_path: Path) -> None:
@@ -255,7 +256,7 @@ def test_an_eviction_of_a_pod_that_is_gone_or_replaced_is_done(tmp_path: Path) -
             await box.finish()
             assert out.events == []
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 @pytest.mark.parametrize(
@@ -285,7 +286,7 @@ def test_an_eviction_is_told_to_people_with_whom_it_helps(tmp_path: Path, helped
                 "uid": "u",
             }
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_the_same_note_is_written_once(tmp_path: Path) -> None:
@@ -300,7 +301,7 @@ def test_the_same_note_is_written_once(tmp_path: Path) -> None:
             assert [e["message"] for e in api.sent("POST", "/events")] == ["no room", "another reason"]
             assert api.sent("POST", "/events")[0]["involvedObject"]["apiVersion"] == "scheduling.volcano.sh/v1beta1"
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_changes_of_one_status_in_a_moment_are_one_write(tmp_path: Path) -> None:
@@ -314,7 +315,7 @@ def test_changes_of_one_status_in_a_moment_are_one_write(tmp_path: Path) -> None
             await box.finish()
             assert len(api.sent("PATCH", GROUP_STATUS)) == 1
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_new_group_of_the_same_name_is_told_what_the_old_one_was(tmp_path: Path) -> None:
@@ -326,7 +327,7 @@ def test_a_new_group_of_the_same_name_is_told_what_the_old_one_was(tmp_path: Pat
                 await box.finish()
             assert api.sent("PATCH", GROUP_STATUS) == [{"status": {"phase": "Inqueue"}}] * 2
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_conditions_of_other_types_stay_and_unchanged_ones_keep_their_time(tmp_path: Path) -> None:
@@ -349,7 +350,7 @@ def test_conditions_of_other_types_stay_and_unchanged_ones_keep_their_time(tmp_p
             ]
             assert written[1]["message"] == "m"
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_pod_that_is_bound_is_not_told_that_it_cannot_be(tmp_path: Path) -> None:
@@ -362,7 +363,7 @@ def test_a_pod_that_is_bound_is_not_told_that_it_cannot_be(tmp_path: Path) -> No
             assert api.sent("PATCH", POD) == []
             assert len(api.sent("POST", BINDING)) == 1
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_nomination_is_written_when_it_changes(tmp_path: Path) -> None:
@@ -374,7 +375,7 @@ def test_a_nomination_is_written_when_it_changes(tmp_path: Path) -> None:
             found = [b["status"]["nominatedNodeName"] for b in api.sent("PATCH", f"{POD}/status")]
             assert found == ["n1", "n2"]
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_statuses_give_way_to_binds_unless_somebody_waits_for_them(tmp_path: Path) -> None:
@@ -402,7 +403,7 @@ def test_statuses_give_way_to_binds_unless_somebody_waits_for_them(tmp_path: Pat
             assert api.sent("PATCH", "podgroups/placed/status") == [{"status": {"phase": "Running"}}]
             assert len(api.sent("PATCH")) == 3
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_statuses_do_not_give_way_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,7 +417,7 @@ def test_statuses_do_not_give_way_for_ever(tmp_path: Path, monkeypatch: pytest.M
             box.put([StatusUpdate("PodGroup", "ns/g", {"phase": "Running"})])
             await until(lambda: bool(api.sent("PATCH", GROUP_STATUS)))
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 class Claims:
@@ -452,7 +453,7 @@ def test_what_a_binder_says_counts_when_the_pod_says_so_too(
             assert [e.message for e in out.events if isinstance(e, BindFailed)] == ([why] if why else [])
             assert api.sent("POST") == []
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_bind_that_is_withdrawn_while_it_waits_is_not_sent_and_fails_with_its_reason(tmp_path: Path) -> None:
@@ -475,7 +476,7 @@ def test_a_bind_that_is_withdrawn_while_it_waits_is_not_sent_and_fails_with_its_
             assert len(api.sent("POST")) == 5
             assert (box._waiting, box._withdrawn) == (set(), {})
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_an_eviction_that_is_withdrawn_does_not_stop_the_rest_of_its_plan(tmp_path: Path) -> None:
@@ -490,4 +491,4 @@ def test_an_eviction_that_is_withdrawn_does_not_stop_the_rest_of_its_plan(tmp_pa
             assert out.events == [EvictFailed("ns/b", "ub", "in vain", "n1", "ns/big", tried=False, freed=True)]
             assert (box._waiting, box._withdrawn) == (set(), {})
 
-    asyncio.run(story())
+    virtual_time.run(story())

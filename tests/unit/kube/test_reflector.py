@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import virtual_time
 from scripted_api import CUT, ScriptedApi, serving, until, write_kubeconfig
 
 from pumice.kube.client import KubeClient
@@ -71,7 +72,7 @@ def test_a_list_is_followed_by_what_changes(tmp_path: Path) -> None:
                 assert await next_events(inbox) == ["-a"]
             assert watched_from(api) == ["10"]
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_what_a_watch_repeats_is_told_once_and_an_old_line_undoes_nothing(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ def test_what_a_watch_repeats_is_told_once_and_an_old_line_undoes_nothing(tmp_pa
                     told += await next_events(inbox)
                 assert told == ["-a", "a", "end"]
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_line_may_come_in_pieces(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_a_line_may_come_in_pieces(tmp_path: Path) -> None:
                     await asyncio.sleep(0.02)
                 assert await next_events(inbox) == ["c"]
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_lost_watch_is_taken_up_where_its_last_bookmark_was(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_a_lost_watch_is_taken_up_where_its_last_bookmark_was(tmp_path: Path) ->
                 assert watched_from(api) == ["10", "77"]
                 assert reflector.lists == 1
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_version_the_server_forgot_means_a_new_list_that_tells_only_differences(tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_a_version_the_server_forgot_means_a_new_list_that_tells_only_difference
                 assert reflector.lists == 2
                 await until(lambda: watched_from(api) == ["10", "50"])
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_watches_that_end_at_once_do_not_make_us_run_wild(tmp_path: Path) -> None:
@@ -157,7 +158,7 @@ def test_watches_that_end_at_once_do_not_make_us_run_wild(tmp_path: Path) -> Non
                 await asyncio.sleep(1.1)
                 assert len(api.requests) - before < 10
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_an_object_that_cannot_be_read_spoils_no_other(tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_an_object_that_cannot_be_read_spoils_no_other(tmp_path: Path) -> None:
                 api.watches[NODES].put_nowait({"type": "ADDED", "object": node("c", "11")})
                 assert await next_events(inbox) == ["c"]
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_kind_that_the_cluster_lacks_does_not_hold_up_the_start(tmp_path: Path) -> None:
@@ -180,7 +181,7 @@ def test_a_kind_that_the_cluster_lacks_does_not_hold_up_the_start(tmp_path: Path
             await until(inbox.synced.is_set)
             assert inbox.drain() == []
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_kind_that_was_there_is_not_forgotten_when_a_starting_server_refuses_it(tmp_path: Path) -> None:
@@ -196,7 +197,7 @@ def test_a_kind_that_was_there_is_not_forgotten_when_a_starting_server_refuses_i
                 assert await next_events(inbox) == ["team/b"]
                 assert reflector.lists == 2
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_kind_that_stays_refused_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +213,7 @@ def test_a_kind_that_stays_refused_is_given_up(tmp_path: Path, monkeypatch: pyte
                 api.watches[budgets].put_nowait({"type": "ERROR", "object": {"code": 410}})
                 assert await next_events(inbox) == ["-team/a"]
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_needed_kind_that_the_cluster_lacks_holds_up_the_start(tmp_path: Path) -> None:
@@ -224,7 +225,7 @@ def test_a_needed_kind_that_the_cluster_lacks_holds_up_the_start(tmp_path: Path)
             api.list(queues, "5")
             await until(inbox.synced.is_set)
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_an_object_that_is_not_ours_any_more_is_gone(tmp_path: Path) -> None:
@@ -237,7 +238,7 @@ def test_an_object_that_is_not_ours_any_more_is_gone(tmp_path: Path) -> None:
                 api.watches[NODES].put_nowait({"type": "MODIFIED", "object": node("a", "11", pool="web")})
                 assert await next_events(inbox) == ["-a"]
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_watch_that_brings_garbage_is_given_up_for_a_new_list(tmp_path: Path) -> None:
@@ -251,7 +252,7 @@ def test_a_watch_that_brings_garbage_is_given_up_for_a_new_list(tmp_path: Path) 
                 assert await next_events(inbox) == ["b"]
                 assert reflector.lists == 2
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_credentials_that_cannot_be_read_again_are_tried_until_they_can(tmp_path: Path) -> None:
@@ -266,7 +267,7 @@ def test_credentials_that_cannot_be_read_again_are_tried_until_they_can(tmp_path
                 write_kubeconfig(tmp_path, api.url, "new")
                 assert await next_events(inbox) == ["a"]
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_refused_credentials_are_read_again(tmp_path: Path) -> None:
@@ -278,7 +279,7 @@ def test_refused_credentials_are_read_again(tmp_path: Path) -> None:
             async with following(client) as (inbox, _):
                 assert await next_events(inbox) == ["a"]
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_heartbeat_of_a_node_is_not_told(tmp_path: Path) -> None:
@@ -300,7 +301,7 @@ def test_a_heartbeat_of_a_node_is_not_told(tmp_path: Path) -> None:
                 )
                 assert await next_events(inbox) == ["a"]
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_renewed_kind_is_listed_by_a_request_that_began_later(tmp_path: Path) -> None:
@@ -317,7 +318,7 @@ def test_a_renewed_kind_is_listed_by_a_request_that_began_later(tmp_path: Path) 
                 await asyncio.wait_for(asyncio.gather(reflector.renew(), reflector.renew()), 5)
                 assert reflector.lists == 1  # none because the watch was lost
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_what_lists_bring_after_the_first_is_not_kept_from_the_collector(
@@ -337,7 +338,7 @@ def test_what_lists_bring_after_the_first_is_not_kept_from_the_collector(
                     await asyncio.wait_for(reflector.renew(), 5)
                 assert (reflector.lists, len(frozen)) == (1, 1)
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_kind_that_the_cluster_lacks_is_renewed_at_once(tmp_path: Path) -> None:
@@ -346,7 +347,7 @@ def test_a_kind_that_the_cluster_lacks_is_renewed_at_once(tmp_path: Path) -> Non
             await asyncio.wait_for(reflector.renew(), 5)
             await asyncio.wait_for(reflector.renew(), 5)
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_list_reads_only_what_is_not_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,4 +373,4 @@ def test_a_list_reads_only_what_is_not_as_it_was(tmp_path: Path, monkeypatch: py
                 assert said(inbox.drain()) == ["n7", "new", "-n8"]
                 assert decoded == ["n7", "new"]
 
-    asyncio.run(story())
+    virtual_time.run(story())

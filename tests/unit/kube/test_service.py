@@ -216,7 +216,8 @@ def test_a_replica_that_does_not_lead_follows_the_cluster_and_writes_nothing(tmp
             api.answers["GET", f"{LEASES}/pumice"] = [(200, held)]
             async with running(tmp_path, api, election=Election("pumice", "sys", "us", 1.0, 0.6, 0.1)) as run:
                 await until(lambda: "ns/gang" in run.state.jobs)
-                await asyncio.sleep(0.3)
+                looked = [r for r in api.requests if "leases" in r[1]]
+                await until(lambda: sum("leases" in r[1] for r in api.requests) >= len(looked) + 3)
                 assert (run.service.cycles, run.service.unready()) == (0, "")
                 assert [m for m, *_ in api.requests if m != "GET"] == []
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import virtual_time
 from scripted_api import ScriptedApi, serving, until
 
 from pumice.clock import ManualClock
@@ -158,7 +159,7 @@ def run(story: Callable[[World], Any], tmp_path: Path) -> None:
         async with asyncio.timeout(20), working(tmp_path) as world:
             await story(world)
 
-    asyncio.run(told())
+    virtual_time.run(told())
 
 
 # -- volumes ----------------------------------------------------------------------------------------------------------
@@ -549,7 +550,7 @@ def test_device_claims_are_found_in_the_version_that_the_server_has(tmp_path: Pa
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(story())
+    virtual_time.run(story())
 
 
 def test_a_server_without_device_claims_is_gone_on_without_and_asked_for_the_newest_again(tmp_path: Path) -> None:
@@ -564,4 +565,4 @@ def test_a_server_without_device_claims_is_gone_on_without_and_asked_for_the_new
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(story())
+    virtual_time.run(story())

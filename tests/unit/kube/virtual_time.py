@@ -1,6 +1,7 @@
 """Time that passes when nothing else happens: whoever waits for a minute has waited for it at once.
 
-For what talks to nobody: an answer over a socket takes real time, in which the virtual one would run away.
+Servers and clients of the same loop may talk over real sockets: time passes when nothing has come for some real
+milliseconds. What another thread or process does takes real time, in which the virtual one would run away.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ from typing import Any, TypeVar
 from unittest import mock
 
 T = TypeVar("T")
+GRACE = 0.003
+"""So long what was sent over loopback may be on its way, in real seconds."""
+TICK = 1e-6
+"""What a turn of the loop takes: time never stands still."""
 
 
 class _Clock:
@@ -30,9 +35,10 @@ class _Selector(selectors.DefaultSelector):
         self._clock = clock
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._clock.seconds += TICK
         if timeout is None or timeout <= 0:
             return super().select(timeout)
-        ready = super().select(0)
+        ready = super().select(min(timeout, GRACE))
         if not ready:
             self._clock.seconds += timeout
         return ready
