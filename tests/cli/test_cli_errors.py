@@ -165,6 +165,20 @@ def test_conf_check_says_in_a_line_each_what_cannot_be_used(pumice: Pumice, brok
     assert (told["ok"], [p["code"] for p in told["problems"]]) == (False, ["broken-plugin", "broken-plugin"])
 
 
+def test_conf_check_warns_of_what_a_plugin_raises_when_it_is_asked(pumice: Pumice, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from pumice import Plugin\n\n\nclass Mine(Plugin):\n    name = 'mine'\n\n"
+        "    def predicate(self, task, node):\n        return rank[task.name]\n"
+    )
+    (tmp_path / "my.conf").write_text('actions: "allocate"\ntiers:\n- plugins:\n  - name: mine\n')
+    words = ("conf", "check", tmp_path / "my.conf", "--plugins-dir", tmp_path)
+    said = f"{tmp_path}/mine.py:8: plugin 'mine': predicate: NameError: name 'rank' is not defined"
+    ran = pumice(*words)
+    assert "good (1 action, 1 plugin" in ran.out
+    assert said in ran.err
+    assert said in pumice(*words, "--json").data["warnings"][0]
+
+
 def test_what_lies_beside_plugins_is_noted_and_a_module_speaks_at_the_log_level(pumice: Pumice, tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text("raise RuntimeError")
     (tmp_path / "mine.py").write_text(

@@ -38,22 +38,28 @@ def check(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Say everything that is wrong with FILE or has no effect. Exit code 1 if there is anything."""
+    """Say everything that is wrong with FILE or has no effect. Exit code 1 if there is anything.
+
+    Plugins of your own also play one cycle on a made-up cluster; what they raise there is a warning.
+    """
     from pumice.config import InvalidConf, Problem, load
     from pumice.scheduler.assembly import BROKEN_PLUGIN, assemble, catalogue_of
+    from pumice.scheduler.rehearsal import rehearse
 
     try:
         registry = registry_with(plugins_dir)
         loaded = load(read_text(file), catalogue_of(registry), str(file), strict=True)
-        assemble(loaded.conf, registry)
+        raised = rehearse(assemble(loaded.conf, registry))
     except InvalidConf as exc:
         problems = exc.problems
     except PluginLoadError as exc:
         problems = tuple(Problem(BROKEN_PLUGIN, line, "", None, "") for line in lines_of(exc))
     else:
         if as_json(output, json):
-            render.data({"ok": True, "problems": [], "digest": loaded.conf.digest})
+            render.data({"ok": True, "problems": [], "warnings": raised, "digest": loaded.conf.digest})
         else:
+            for text in raised:
+                render.warning(text)
             render.line(f"{file}: good ({_size(loaded)})", style="green")
         return
     if as_json(output, json):

@@ -43,6 +43,11 @@ class PluginInfo:
     repeatable: bool = False
     doc: str = ""
 
+    @property
+    def built_in(self) -> bool:
+        """Does it come with Pumice?"""
+        return self.origin.startswith("entry point pumice.")
+
 
 class Registry:
     """Plugins and actions by name. The default one can be replaced."""
