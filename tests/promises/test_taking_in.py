@@ -257,6 +257,17 @@ LOOSE: dict[str, dict[str, Any]] = {
         },
     },
     "DeviceClass": {"spec": {"selectors": [{"cel": {"expression": "true"}}]}},
+    "NodeResourceTopology": {
+        "zones": [
+            {
+                "name": "node-0",
+                "type": "Node",
+                "resources": [{"name": "cpu", "capacity": "4", "allocatable": "4", "available": "4"}],
+            }
+        ],
+        "attributes": [{"name": "topologyManagerPolicy", "value": "single-numa-node"}],
+        "topologyPolicies": ["SingleNUMANodePodLevel"],
+    },
     "Numatopology": {
         "spec": {
             "policies": {"CPUManagerPolicy": "static", "TopologyManagerPolicy": "restricted"},

@@ -9,7 +9,7 @@ KAI: Final = "KAI-Scheduler"
 
 PLUGINS: Final[dict[str, str]] = {
     "capacity-card": VOLCANO,
-    **dict.fromkeys(("numa", "podaffinity"), KAI),
+    "podaffinity": KAI,
 }
 """Plugin -> whose it is."""
 LIMITS: Final = "docs/limits.md#plugins-of-volcano-and-kai-scheduler-that-are-missing"

@@ -17,9 +17,10 @@ from pumice.framework.session.session import Session
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import GROUP_LABEL
 from pumice.kai.view.world import KaiWorld, world_of
-from pumice.model import api
+from pumice.model import api, quantity
 from pumice.model.events import Seen
 from pumice.model.keys import LAST_START, RECEIVED_TYPE
+from pumice.model.mapping import plain
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.state.cluster import ClusterState
@@ -32,6 +33,10 @@ class Round:
 
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     nodes: dict[str, dict[str, float]] = field(default_factory=dict)
+    zones: dict[str, list[dict[str, int]]] = field(default_factory=dict)
+    """Node -> what is available in each of its NUMA zones, in thousandths."""
+    claims: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Resource claim -> its status."""
     calls: dict[str, list[str]] = field(default_factory=dict)
     fair_share: dict[str, dict[str, float]] = field(default_factory=dict)
     allocated: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -159,12 +164,21 @@ def _look(world: KaiWorld, seen: Round) -> None:
                 entry["node"] = task.node.name
             if task.groups and task.stage not in (TaskStage.PENDING, TaskStage.GATED):
                 entry["gpuGroups"] = sorted(task.tried or task.groups)
+            if task.zones:
+                entry["numaZones"] = sorted(at for at, _ in task.zones)
             seen.tasks[task.task.key] = entry
     for node in world.state.table.by_name.values():
         seen.nodes[node.name] = {
             "idleGpus": world.nodes.idle_gpus(node.row),
             "releasingGpus": world.nodes.releasing_gpus(node.row),
         }
+        zones = world.zones.get(node.row)
+        if zones is not None:
+            seen.zones[node.name] = [dict(z.available) for z in zones.zones]
+    for key, allocation, users in world.claims.states() if world.claims is not None else ():
+        seen.claims[key] = {"reservedFor": [{"resource": "pods", "uid": uid} for uid in users]}
+        if allocation is not None:
+            seen.claims[key]["allocation"] = plain(dict(allocation))
     seen.minted = world.nodes.minted
     calls = world.calls
     seen.calls = {"bind": sorted(calls.bind), "evict": sorted(calls.evict), "pipeline": sorted(calls.pipeline)}
@@ -184,10 +198,16 @@ def _mismatches(expect: Mapping[str, Any], seen: Round) -> list[str]:
         there = "node" in want and want["status"] != "Pending"
         if have["status"] != want["status"] or (there and have.get("node") != want["node"]):
             out.append(f"task {key}: expected {_brief(want)}, got {_brief(have)}")
+        elif "numaZones" in want and want["numaZones"] != have.get("numaZones", []):
+            out.append(f"task {key}: expected NUMA zones {want['numaZones']}, got {have.get('numaZones', [])}")
     for name, amounts in (expect.get("nodes") or {}).items():
         for what, value in amounts.items():
             if what in ("idleGpus", "releasingGpus") and abs(seen.nodes[name][what] - value) > 1e-6:
                 out.append(f"node {name}: expected {what} {value:g}, got {seen.nodes[name][what]:g}")
+        for zone, wanted in (amounts.get("numaZonesAvailable") or {}).items():
+            left = dict(enumerate(seen.zones.get(name, ()))).get(int(zone), {})
+            if any(left.get(what) != quantity.milli(text) for what, text in wanted.items()):
+                out.append(f"node {name}: expected {wanted} available in NUMA zone {zone}, got {left} thousandths")
     return out
 
 
@@ -247,6 +267,8 @@ def _deviations(observed: Mapping[str, Any], seen: Round, groups: _GroupNames) -
             out.append(f"task {key}: KAI {_brief(want)}, here {_brief(have)}")
         elif "gpuGroups" in want and not groups.agree(list(want["gpuGroups"]), list(have.get("gpuGroups", ()))):
             out.append(f"task {key}: KAI shares {want['gpuGroups']}, here {have.get('gpuGroups')}")
+        elif want.get("numaZones", []) != have.get("numaZones", []):
+            out.append(f"task {key}: KAI uses NUMA zones {want.get('numaZones', [])}, here {have.get('numaZones', [])}")
     for name, share in (observed.get("fairShare") or {}).items():
         mine = seen.fair_share.get(name, {})
         for what, value in share.items():
@@ -290,6 +312,10 @@ def write_back(case: Case, objects: Mapping[str, Any], seen: Round) -> dict[str,
                 pod["status"]["phase"] = "Running"
         if pod["status"].get("phase") == "Running" and not meta.get("deletionTimestamp"):
             holding.add(group)
+    for claim in found.get("resourceClaims") or ():
+        meta = claim["metadata"]
+        key = f"{meta.get('namespace', 'default')}/{meta['name']}"
+        claim["status"] = seen.claims.get(key, claim.get("status") or {})
     for pod_group in found.get("podGroups") or ():
         meta = pod_group["metadata"]
         notes = dict(meta.get("annotations") or {})

@@ -85,6 +85,7 @@ _KAI: dict[str, Resource] = {
     for r in (
         Resource("Queue", "/apis/scheduling.run.ai/v2", "queues", form="KaiQueue"),
         Resource("Topology", "/apis/kai.scheduler/v1alpha1", "topologies", needed=False),
+        Resource("NodeResourceTopology", "/apis/topology.node.k8s.io/v1alpha2", "noderesourcetopologies", needed=False),
         Resource("PodGroup", "/apis/scheduling.run.ai/v2alpha2", "podgroups", form="KaiPodGroup"),
     )
 }
@@ -94,7 +95,7 @@ def resources_of(dialect: str) -> dict[str, Resource]:
     """What is watched for a conf of a dialect: in KAI's its own queues and groups stand in the place of Volcano's."""
     if dialect != "kai":
         return RESOURCES
-    before = {"Queue": ("Queue", "Topology")}  # what jobs refer to is listed before them
+    before = {"Queue": ("Queue", "Topology", "NodeResourceTopology")}  # what jobs refer to is listed before them
     kinds = [k for kind in RESOURCES for k in before.get(kind, (kind,)) if kind not in ("HyperNode", "Numatopology")]
     return {kind: _KAI.get(kind) or RESOURCES[kind] for kind in kinds}
 

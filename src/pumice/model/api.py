@@ -532,6 +532,16 @@ class Numatopology(_Loose, frozen=True):
     kind_name = "Numatopology"
 
 
+class NodeResourceTopology(_Object, frozen=True):
+    """What the NUMA zones of a node have (``topology.node.k8s.io``); a node's has the node's name."""
+
+    kind_name = "NodeResourceTopology"
+    maps: ClassVar[tuple[str, ...]] = ("zones", "attributes")
+    topology_policies: tuple[str, ...] | None = None
+    zones: tuple[dict[str, Any], ...] | None = None
+    attributes: tuple[dict[str, Any], ...] | None = None
+
+
 AnyObject: TypeAlias = _Object
 T = TypeVar("T", bound=_Object)
 
@@ -540,7 +550,7 @@ KINDS: dict[str, type[_Object]] = {
     for cls in (
         *(Pod, NodeObject, PodGroup, QueueObject, PriorityClass, ResourceQuota, PodDisruptionBudget, HyperNode),
         *(NamespaceObject, PersistentVolume, PersistentVolumeClaim, StorageClass, CSINode, CSIStorageCapacity),
-        *(CSIDriver, ResourceSlice, ResourceClaim, DeviceClass, Numatopology, Topology),
+        *(CSIDriver, ResourceSlice, ResourceClaim, DeviceClass, Numatopology, NodeResourceTopology, Topology),
     )
 }
 

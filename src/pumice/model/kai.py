@@ -10,6 +10,7 @@ from msgspec.structs import force_setattr
 
 from pumice.model import api
 from pumice.model.mapping import frozen
+from pumice.model.resources import LIMIT
 
 GROUPS: Final = ("scheduling.run.ai/", "kai.scheduler/")
 """The API groups of KAI's kinds."""
@@ -79,7 +80,9 @@ class KaiQueueSpec(api.QueueSpec, frozen=True):
         parts = {"cpu": (given.cpu, 1000), "memory": (given.memory, 1e-6), "nvidia.com/gpu": (given.gpu, 1)}
         for name, field in (("deserved", "quota"), ("capability", "limit")):
             amounts = {key: getattr(part, field) / unit for key, (part, unit) in parts.items()}
-            force_setattr(self, name, frozen({key: amount for key, amount in amounts.items() if amount >= 0}))
+            # more than a ledger can hold is as good as no limit
+            said = {k: v for k, v in amounts.items() if 0 <= v * (1 if k == "memory" else 1000) < LIMIT}
+            force_setattr(self, name, frozen(said))
         weight = max(part.over_quota_weight for part, _ in parts.values())
         force_setattr(self, "weight", max(int(weight), 0))
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pumice.errors import InvalidInput
 from pumice.model.api import Container, PodSpec, ResourceList
+from pumice.model.quantity import milli
 from pumice.model.resources import CPU, MEMORY, PODS, Number, Resources, dim_name
 
 _DEFAULT_CPU = 100
@@ -89,3 +90,19 @@ def pod_request(spec: PodSpec) -> PodRequest:
         if v < 0:
             raise InvalidInput(f"request {dim_name(d)}: must not be negative, got {v}")
     return PodRequest(Resources(total), int(assumed.get(CPU, 0)), int(assumed.get(MEMORY, 0)))
+
+
+def is_guaranteed(spec: PodSpec) -> bool:
+    """Is a pod of class Guaranteed: has every container limits of CPU and memory, and asks for as much?"""
+    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+    return bool(containers) and all(_asks_for_its_limits(c) for c in containers)
+
+
+def _asks_for_its_limits(container: Container) -> bool:
+    """What it does not ask for is its limit."""
+    given = container.resources
+    limits, requests = (given.limits if given else None) or {}, (given.requests if given else None) or {}
+    return all(
+        name in limits and 0 < milli(limits[name]) == milli(requests.get(name, limits[name]))
+        for name in ("cpu", "memory")
+    )

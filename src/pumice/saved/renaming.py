@@ -21,7 +21,7 @@ WELL_KNOWN: Final = re.compile(
 )
 MACHINERY: Final = frozenset(
     {"Node", "HyperNode", "CSINode", "Numatopology", "PersistentVolume", "StorageClass", "CSIStorageCapacity"}
-    | {"CSIDriver", "DeviceClass", "ResourceSlice"}
+    | {"CSIDriver", "DeviceClass", "ResourceSlice", "NodeResourceTopology"}
 )
 """Kinds whose names name machines and what is built into them."""
 _PLAIN: Final = re.compile(r"|true|false|True|False|[-+]?\d+(?:\.\d+)?|(?:\d+(?:\.\d+)?[A-Za-zµ%]{1,2})+")

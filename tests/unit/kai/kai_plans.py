@@ -14,11 +14,13 @@ from pumice.kai.view.world import KaiWorld, world_of
 from pumice.scheduler.assembly import assemble
 
 
-def world(*parts: Any, compat: str | None = None) -> KaiWorld:
-    """The world of a session that is open."""
-    case = cluster(*parts)
-    conf = prepare(case, default_registry()).conf
-    made = assemble(conf, default_registry(), compat)
+def world(
+    *parts: Any, compat: str | None = None, conf: dict[str, Any] | None = None, **objects: list[dict[str, Any]]
+) -> KaiWorld:
+    """The world of a session that is open; *objects*: more lists of them."""
+    case = cluster(*parts, conf=conf)
+    case.data["objects"] |= objects
+    made = assemble(prepare(case, default_registry()).conf, default_registry(), compat)
     session = Session(
         state_of(case, case.data["objects"]),
         tiers=made.tiers(),

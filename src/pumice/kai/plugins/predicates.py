@@ -52,8 +52,8 @@ class KaiPredicates(Plugin):
         task = self._world.task_of(task)
         if _legacy_mig(task):
             return reject("MIG instances asked for by annotation are not served")
-        if task.task.klass.spec.resource_claims:
-            return reject("resource claims are not served in KAI's dialect")
+        if task.task.klass.spec.resource_claims and not self._world.serves_claims:
+            return reject("resource claims are served by the plugin dynamicresources, which the conf does not name")
         group = task.task.job.group if task.task.job is not None else None
         if isinstance(group, NativePodGroup) and group.spec.topology_key:
             return reject("schedulingConstraints of Kubernetes' own PodGroups are not served in KAI's dialect")
@@ -73,8 +73,9 @@ class KaiPredicates(Plugin):
     def _fits_largest(self, task: TaskView) -> Verdict:
         ledger, request = self._world.nodes, task.request
         wanted = list(request.items)
-        if request.devices:
-            wanted.append((ledger.gpu, request.gpus or request.devices * WHOLE))
+        if request.devices or request.claimed:
+            gpus = request.gpus if request.shared is None else request.devices * WHOLE
+            wanted.append((ledger.gpu, gpus + request.claimed))
         for d, v in wanted:
             if d == PODS:
                 continue
@@ -93,6 +94,8 @@ class KaiPredicates(Plugin):
         if known is None:
             everything = WorldRows(self._world.nodes, np.arange(len(self._usable), dtype=np.intp))
             known = self._usable & self._kinds(task)
+            if self._world.settings.restrict_nodes:
+                known &= self._workers(task)
             if has_node_selection(klass):
                 known &= selected(klass, everything)
             known &= taints_tolerated(klass, everything)
@@ -112,6 +115,8 @@ class KaiPredicates(Plugin):
             out &= ledger.synced
         if not request.devices and not request.mig:
             return out
+        if not request.mig:
+            out[list(ledger.by_claim)] = False  # their GPUs are had by claims only
         for row, strategy in self._strategy.items():
             if strategy == "mixed":
                 out[row] &= bool(request.mig)
@@ -119,6 +124,13 @@ class KaiPredicates(Plugin):
                 out[row] &= bool(request.gpus)
             else:
                 out[row] &= not request.mig
+        return out
+
+    def _workers(self, task: TaskView) -> Bools:
+        """Nodes that are labelled for tasks with GPUs, or for those without."""
+        label = keys.CPU_WORKER if task.request.cpu_only else keys.GPU_WORKER
+        out = np.zeros(len(self._usable), dtype=np.bool_)
+        out[[n.row for n in self._world.nodes.nodes if label in n.labels]] = True
         return out
 
     def _looks_around(self, spec: PodSpec, task: TaskView) -> bool:

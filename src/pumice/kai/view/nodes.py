@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -23,6 +23,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
+ClaimHolds = dict[str, tuple[bool, bool]]
+"""Who has a claim on a node -> whether it is only promised, and whether the holder is leaving."""
 UNSYNCED: Final = 100
 """MiB that a GPU counts as where no label tells; a request by memory is refused there."""
 WHOLE_GPU: Final = "whole"
@@ -32,8 +34,18 @@ WHOLE_GPU: Final = "whole"
 class NodeLedger:
     """Amounts per node row: `idle` and `releasing`, and the shared GPUs of each node."""
 
-    def __init__(self, table: NodeTable, nodes: Iterable[Node] | None = None, *, as_kai: bool = False) -> None:
-        """*nodes*: only these are seen; *as_kai*: GPUs are counted with KAI's mistakes."""
+    def __init__(
+        self,
+        table: NodeTable,
+        nodes: Iterable[Node] | None = None,
+        *,
+        as_kai: bool = False,
+        claimable: Mapping[str, int] | None = None,
+    ) -> None:
+        """*nodes*: only these are seen; *as_kai*: GPUs are counted with KAI's mistakes.
+
+        *claimable*: node -> GPUs that are had by device claims; they count where a node has no others.
+        """
         self.table, self.miscounts = table, as_kai
         self.nodes = sorted(table.by_name.values() if nodes is None else nodes, key=lambda n: n.name)
         size = table.size
@@ -49,6 +61,15 @@ class NodeLedger:
         nothing = self.allocatable == 0
         self.idle[nothing] = 0
         self.releasing[nothing] = 0
+        self.by_claim: set[int] = set()
+        """Rows of nodes whose GPUs are had by device claims."""
+        self.claims: dict[int, dict[str, ClaimHolds]] = {}
+        """Row -> claim -> who has it there."""
+        for node in self.nodes if claimable else ():
+            gpus = (claimable or {}).get(node.name, 0)
+            if gpus and not self.allocatable[self.gpu, node.row]:
+                self.by_claim.add(node.row)
+                self.allocatable[self.gpu, node.row] = self.idle[self.gpu, node.row] = gpus * WHOLE
         self._taken: Ints = self.allocatable[self.gpu] - self.idle[self.gpu]
         """Whole GPUs that are used or promised, in KAI's way of counting."""
         self._number: Ints = self.allocatable[self.gpu] // WHOLE
@@ -95,7 +116,9 @@ class NodeLedger:
         ok = self.there.copy()
         for d, v in request.items:
             ok &= free[d] >= v if d < len(free) else v <= 0
-        if request.gpus:
+        if request.claimed:
+            ok &= self._claims_fit(request, free[self.gpu])
+        elif request.gpus:
             ok &= free[self.gpu] >= request.gpus
         elif request.shared is not None:
             wanted = request.devices
@@ -109,6 +132,13 @@ class NodeLedger:
             ok &= enough
         return ok
 
+    def _claims_fit(self, request: TaskRequest, free: Ints) -> Bools:
+        """Per row: are there GPUs enough for the claims that nobody has there yet?"""
+        needed = np.full(len(free), request.gpus + request.claimed, dtype=np.int64)
+        for row, held in self.claims.items():
+            needed[row] -= sum(n for key, n in request.claims if held.get(key)) * WHOLE
+        return np.asarray(free >= needed)
+
     def fits_on(self, row: int, request: TaskRequest, *, now: bool) -> bool:
         """As `fits`, for one row."""
         idle, releasing, width = self.idle, self.releasing, len(self.idle)
@@ -116,8 +146,11 @@ class NodeLedger:
             free = (int(idle[d, row]) + (0 if now else int(releasing[d, row]))) if d < width else 0
             if free < v:
                 return False
-        if not request.devices:
+        if not request.devices and not request.claimed:
             return bool(self.there[row])
+        if request.claimed:
+            both = self.idle[self.gpu] if now else self.idle[self.gpu] + self.releasing[self.gpu]
+            return bool(self._claims_fit(request, both)[row])
         free = int(idle[self.gpu, row]) + (0 if now else int(releasing[self.gpu, row]))
         if request.shared is None:
             return free >= request.gpus
@@ -208,11 +241,28 @@ class NodeLedger:
         idle = 0 if stage is TaskStage.PIPELINED else -sign
         releasing = sign if stage is TaskStage.RELEASING else -sign if stage is TaskStage.PIPELINED else 0
         self._amounts(row, request.items, idle, releasing)
+        if request.claimed and row in self.by_claim:
+            self.claim(row, task, stage, sign)
         if request.gpus:
             self._amounts(row, ((self.gpu, request.gpus),), idle, releasing)
             self._taken[row] += sign * request.gpus
         elif request.shared is not None and groups:
             self._share(row, task, request.shared, stage, groups, sign)
+
+    def claim(self, row: int, task: TaskView, stage: TaskStage, sign: int) -> None:
+        """Add (+1) or take away (-1) what a task has by its device claims; pods of one claim have it together."""
+        promised, leaving = booking_marks(stage)
+        mark = f"{task.uid}/{promised:d}"
+        for key, gpus in task.request.claims:
+            holds = self.claims.setdefault(row, {}).setdefault(key, {})
+            before = _held_together(holds)
+            if sign > 0:
+                holds[mark] = (promised, leaving)
+            else:
+                holds.pop(mark, None)
+            after = _held_together(holds)
+            self.idle[self.gpu, row] += (after[0] - before[0]) * gpus * WHOLE
+            self.releasing[self.gpu, row] += (after[1] - before[1]) * gpus * WHOLE
 
     def _amounts(self, row: int, items: tuple[tuple[int, int], ...], idle: int, releasing: int) -> None:
         for d, v in items:
@@ -264,6 +314,15 @@ class NodeLedger:
             name = f"gpu-{zlib.crc32(node.name.encode()):08x}-{self.minted}"  # a label's value, and of one node only
             if name not in taken:
                 return name
+
+
+def _held_together(holds: ClaimHolds) -> tuple[int, int]:
+    """How often the GPUs of a claim count as idle and as being given back, with these holders."""
+    there = [leaving for promised, leaving in holds.values() if not promised]
+    waits = any(promised for promised, _ in holds.values())
+    if not there:
+        return 0, -1 if waits else 0
+    return -1, 1 if all(there) and not waits else 0
 
 
 def _devices(task: TaskView) -> int:

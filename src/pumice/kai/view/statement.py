@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 from pumice.framework.session.statement import Statement
 from pumice.kai.view.amounts import Amounts
+from pumice.kai.view.device_claims import ClaimsBefore
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import TaskStage
-from pumice.kai.view.tasks import TaskView, group_notes
+from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld
+from pumice.kai.view.zones import ZonePlacement
 from pumice.model.intents import Bind
 from pumice.model.node import Node
 from pumice.model.status import TaskStatus
+
+Before: TypeAlias = tuple[TaskStage, Node | None, tuple[str, ...], bool, Amounts, ZonePlacement | None]
+"""What a task was and had before a change."""
 
 
 class ChangeKind(Enum):
@@ -31,11 +37,12 @@ class ViewChange:
     kind: ChangeKind
     task: TaskView
     node: Node
-    before: tuple[TaskStage, Node | None, tuple[str, ...], bool, Amounts]
+    before: Before
     valid: bool = True
     """False: it was cancelled by a later one."""
     reason: str = ""
     for_job: JobView | None = None
+    claims: ClaimsBefore = ()
 
 
 class ChangePlan:
@@ -54,6 +61,9 @@ class ChangePlan:
         assert node is not None, f"task {task.uid} is on no node"
         op = ViewChange(ChangeKind.EVICT, task, node, _of(task), reason=reason, for_job=for_job)
         world.count(task, -1)
+        world.count_zones(task, node, -1)
+        if world.claims is not None:
+            op.claims = world.claims.leave(task.task)
         world.nodes.book(task, node, task.stage, task.groups, -1)
         world.nodes.book(task, node, TaskStage.RELEASING, task.groups, 1)
         task.stage, task.virtual = TaskStage.RELEASING, True
@@ -65,7 +75,7 @@ class ChangePlan:
         """Promise a task room that is being released, or leave a victim where it is."""
         if task.stage is TaskStage.RELEASING and self._was_on(task, node):
             eviction = self._eviction_of(task)
-            if eviction is not None and sorted(eviction.before[2]) == sorted(groups):
+            if eviction is not None and self._is_as_before(eviction, node, groups):
                 self._restore(eviction)
                 eviction.valid = False
                 self.operations.append(
@@ -74,6 +84,16 @@ class ChangePlan:
                 self._told(task, 1)
                 return
         self._place(ChangeKind.PIPELINE, task, node, groups, TaskStage.PIPELINED)
+
+    def _is_as_before(self, eviction: ViewChange, node: Node, groups: tuple[str, ...]) -> bool:
+        """Would a victim share the GPUs, use the devices and have of the NUMA zones what it did?"""
+        world = self._world
+        if sorted(eviction.before[2]) != sorted(groups):
+            return False
+        if world.claims is not None and not world.claims.still_free(eviction.claims):
+            return False
+        had, gets = eviction.before[5], world.zones_for(eviction.task, node)
+        return had is None or gets is None or had == gets
 
     def allocate(self, task: TaskView, node: Node, groups: tuple[str, ...] = ()) -> None:
         """Give a task its place."""
@@ -84,6 +104,10 @@ class ChangePlan:
         op = ViewChange(kind, task, node, _of(task))
         task.stage, task.node, task.groups, task.virtual = stage, node, groups, True
         task.accepted = world.counted(task.request, node)
+        task.zones = world.zones_for(task, node)
+        world.count_zones(task, node, 1)
+        if world.claims is not None:
+            op.claims = world.claims.take(task.task, node)
         world.nodes.book(task, node, stage, groups, 1)
         world.nodes.tasks.setdefault(node.row, {})[task.uid] = task
         world.count(task, 1)
@@ -137,6 +161,9 @@ class ChangePlan:
             eviction.valid = True
             task, world = op.task, self._world
             world.count(task, -1)
+            world.count_zones(task, op.node, -1)
+            if world.claims is not None:
+                world.claims.leave(task.task)
             world.nodes.book(task, op.node, task.stage, task.groups, -1)
             world.nodes.book(task, op.node, TaskStage.RELEASING, task.groups, 1)
             task.stage, task.virtual = TaskStage.RELEASING, True
@@ -150,7 +177,7 @@ class ChangePlan:
 
     def _restore(self, op: ViewChange) -> None:
         task, world = op.task, self._world
-        stage, node, groups, virtual, accepted = op.before
+        stage, node, groups, virtual, accepted, zones = op.before
         if op.kind is ChangeKind.EVICT:
             if task.lost:
                 world.nodes.leave_behind(task, op.node)
@@ -158,16 +185,24 @@ class ChangePlan:
                 world.nodes.book(task, op.node, TaskStage.RELEASING, task.groups, -1)
             task.stage, task.node, task.groups, task.virtual, task.accepted = stage, node, groups, virtual, accepted
             task.tried, task.lost = (), False
+            task.zones = zones
             world.nodes.book(task, op.node, stage, groups, 1)
             world.count(task, 1)
+            world.count_zones(task, op.node, 1)
+            if world.claims is not None:
+                world.claims.stay(task.task, op.claims)
         else:
             world.count(task, -1)
+            world.count_zones(task, op.node, -1)
+            if world.claims is not None:
+                world.claims.take_back(task.task, op.claims)
             world.nodes.book(task, op.node, task.stage, task.groups, -1)
             if node is not op.node:
                 world.nodes.tasks[op.node.row].pop(task.uid, None)
                 task.tried = task.groups if stage is TaskStage.RELEASING else ()
             elif stage is TaskStage.RELEASING:
                 task.lost = world.nodes.miscounts
+            task.zones = zones
             task.stage, task.node, task.groups, task.virtual, task.accepted = stage, node, groups, virtual, accepted
         world.version += 1
 
@@ -210,10 +245,10 @@ class ChangePlan:
         if not real.commit(holds=not ssn.compat.kai_forgotten_promises):
             self.discard()
             return False
-        shared = {op.task.uid: op.task.groups for op in done if op.kind is ChangeKind.ALLOCATE and op.task.groups}
-        for intent in ssn.outcome.intents[known:] if shared else ():
-            if isinstance(intent, Bind) and intent.uid in shared:
-                intent.annotations.update(group_notes(shared[intent.uid]))
+        notes = {op.task.uid: world.notes_of(op.task) for op in done if op.kind is ChangeKind.ALLOCATE}
+        for intent in ssn.outcome.intents[known:]:
+            if isinstance(intent, Bind) and notes.get(intent.uid):
+                intent.annotations.update(notes[intent.uid])
         for op in done:
             key = op.task.task.key
             if op.kind is ChangeKind.ALLOCATE:
@@ -229,5 +264,5 @@ class ChangePlan:
         return True
 
 
-def _of(task: TaskView) -> tuple[TaskStage, Node | None, tuple[str, ...], bool, Amounts]:
-    return task.stage, task.node, task.groups, task.virtual, task.accepted
+def _of(task: TaskView) -> Before:
+    return task.stage, task.node, task.groups, task.virtual, task.accepted, task.zones

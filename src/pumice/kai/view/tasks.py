@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pumice.kai.view.amounts import NOTHING, Amounts
 from pumice.kai.view.stage import TaskStage
+from pumice.kai.view.zones import ZonePlacement
 from pumice.model.gpu import WHOLE, GpuRequest
 from pumice.model.keys import RECEIVED_TYPE
 from pumice.model.node import Node
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from pumice.kai.view.subgroups import PodSet
 
 GROUP_LABEL: Final = "runai-gpu-group"
-STUCK_AFTER: Final = 120.0
-"""Seconds beyond its deletion time after which a running pod is taken to be stuck."""
 GPU_NAMES: Final = ("nvidia.com/gpu", "amd.com/gpu")
 _MIG: Final = re.compile(r"nvidia\.com/mig-(\d+)g\.\d+gb(.*)", re.ASCII)
 _STAGES: Final = {
@@ -40,9 +39,10 @@ _STAGES: Final = {
 class TaskRequest:
     """What the tasks of one class ask for; equal tasks share one."""
 
-    __slots__ = ("cpu_only", "devices", "gpus", "items", "mig", "quota", "shared")
+    __slots__ = ("claimed", "claims", "cpu_only", "devices", "gpus", "items", "mig", "quota", "shared")
 
-    def __init__(self, klass: TaskClass) -> None:
+    def __init__(self, klass: TaskClass, claims: tuple[tuple[str, int], ...] = ()) -> None:
+        """*claims*: device claims with the GPUs that each counts as."""
         gpu_dims = [dim(name) for name in GPU_NAMES]
         self.items: tuple[tuple[int, int], ...] = tuple((d, v) for d, v in klass.items if d not in gpu_dims)
         """Everything but GPUs, in ledger units."""
@@ -59,10 +59,13 @@ class TaskRequest:
         self.quota: Amounts = (
             float(asked.get(CPU, 0)),
             float(asked.get(MEMORY, 0)),
-            self.gpus / WHOLE + share + slices,
+            self.gpus / WHOLE + share + slices + sum(n for _, n in claims),
         )
         """What it counts in its queue; without GPU memory, which depends on the node."""
-        self.cpu_only = gpu is None and not self.mig
+        self.claims = claims
+        self.claimed = sum(n for _, n in claims) * WHOLE
+        """GPUs of its claims, in thousandths."""
+        self.cpu_only = gpu is None and not self.mig and not self.claimed
 
 
 def mig_slices(name: str) -> int:
@@ -71,8 +74,10 @@ def mig_slices(name: str) -> int:
     return int(found[1]) if found is not None and not found[2] else 0
 
 
-def request_of(klass: TaskClass) -> TaskRequest:
-    """What the tasks of a class ask for."""
+def request_of(klass: TaskClass, claims: tuple[tuple[str, int], ...] = ()) -> TaskRequest:
+    """What the tasks of a class, with these device claims, ask for."""
+    if claims:
+        return TaskRequest(klass, claims)
     known: TaskRequest | None = klass.memo.get("kai.request")
     if known is None:
         known = klass.memo["kai.request"] = TaskRequest(klass)
@@ -84,17 +89,18 @@ class TaskView:
 
     __slots__ = (
         *("accepted", "groups", "job", "lost", "node", "podset", "request", "stage", "task", "tried", "uid"),
-        "virtual",
+        *("virtual", "zones"),
     )
 
     job: JobView
     podset: PodSet
 
-    def __init__(self, task: Task, now: float) -> None:
+    def __init__(self, task: Task, stuck_since: float, claims: tuple[tuple[str, int], ...] = ()) -> None:
+        """*stuck_since*: a running pod that was to be gone before that is taken to be stuck."""
         self.task = task
         self.uid = task.uid
-        self.request = request_of(task.klass)
-        self.stage = _stage_of(task, now)
+        self.request = request_of(task.klass, claims)
+        self.stage = _stage_of(task, stuck_since)
         self.node: Node | None = task.node
         shares = task.node is not None and self.request.shared is not None
         self.groups: tuple[str, ...] = gpu_groups(task) if shares else ()
@@ -107,6 +113,8 @@ class TaskView:
         """Is its stage of this session's making?"""
         self.accepted: Amounts = NOTHING
         """What it counts in its queue where it is."""
+        self.zones: ZonePlacement | None = None
+        """What it has of the NUMA zones of its node, as far as that is known."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "task"), name)
@@ -125,13 +133,13 @@ class TaskView:
         return f"<TaskView {self.task.key} {self.stage.value} {self.node_name}>"
 
 
-def _stage_of(task: Task, now: float) -> TaskStage:
+def _stage_of(task: Task, stuck_since: float) -> TaskStage:
     stage = _STAGES[task.status]
     if stage is TaskStage.PENDING and task.gates:
         return TaskStage.GATED
     if stage is TaskStage.RELEASING and task.pod.status.phase == "Running":
         deleted = task.pod.metadata.deletion_timestamp
-        if deleted is not None and now - deleted.timestamp() > STUCK_AFTER:
+        if deleted is not None and deleted.timestamp() < stuck_since:
             return TaskStage.STUCK
     return stage
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
@@ -12,16 +13,20 @@ import numpy as np
 from pumice.framework.points import table as t
 from pumice.framework.session.refusals import Stage
 from pumice.kai.view.amounts import NOTHING, Amounts, minus, plus
+from pumice.kai.view.asked_zones import zoned_request
+from pumice.kai.view.device_claims import ClaimedDevices
 from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
 from pumice.kai.view.nodes import UNSYNCED, NodeLedger
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.settings import KaiSettings, settings_of
 from pumice.kai.view.stage import ALLOCATED, USED, TaskStage
 from pumice.kai.view.subgroups import Member, chunk, piece_to_evict
-from pumice.kai.view.tasks import TaskRequest, TaskView
+from pumice.kai.view.tasks import TaskRequest, TaskView, group_notes
+from pumice.kai.view.zones import ZonedNode, ZonePlacement
 from pumice.model.api import PriorityClass
 from pumice.model.gpu import WHOLE
 from pumice.model.job import Job
+from pumice.model.keys import CPU_WORKER, GPU_WORKER, NUMA_PREDICTED
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.reason import Verdict
@@ -56,7 +61,16 @@ class KaiWorld:
         self.settings: KaiSettings = settings_of(ssn.action_arguments("kai"), ssn.environment)
         pool = self.settings.in_pool
         seen = [n for n in state.table.by_name.values() if pool(n.labels)]
-        self.nodes = NodeLedger(state.table, seen, as_kai=ssn.compat.kai_gpu_counts)
+        self.claims: ClaimedDevices | None = None
+        """What pods claim of drivers, where anybody does."""
+        self.serves_claims = False
+        """Does a plugin look at the claims of pods?"""
+        if state.kind("ResourceClaim"):
+            self.claims = ClaimedDevices(
+                state, ssn.runtime.kept, ssn.memory_of("kai/claims").setdefault("promised", {})
+            )
+        offered = self.claims.gpu_devices() if self.claims is not None else None
+        self.nodes = NodeLedger(state.table, seen, as_kai=ssn.compat.kai_gpu_counts, claimable=offered)
         self.nodes.minted = self.settings.minted
         self.calls = Calls([], [], [])
         self.version = 0
@@ -65,6 +79,8 @@ class KaiWorld:
         self._chunks_of = -1
         self.job_errors: dict[str, list[str]] = {}
         """Job -> why it was not served, as KAI words it."""
+        self.zones: dict[int, ZonedNode] = {}
+        """Row -> the NUMA zones of the node, where a plugin looks at them."""
         self.others: list[TaskView] = []
         """Pods of other schedulers."""
         memories = [
@@ -123,7 +139,9 @@ class KaiWorld:
                 self.others.append(self._see(task))
 
     def _see(self, task: Task) -> TaskView:
-        view = TaskView(task, self.now)
+        view = TaskView(
+            task, self.now - self.settings.stuck_after, self.claims.counted(task) if self.claims is not None else ()
+        )
         self.tasks[task.uid] = view
         initial = self.settings.initial.get(task.key)
         if initial is not None:
@@ -138,6 +156,8 @@ class KaiWorld:
             if not view.groups:
                 view.groups = tuple(f"{task.name}-gpu{i}" for i in range(request.devices))
             self.nodes._share(node.row, view, request.shared, view.stage, view.groups, 1)
+        if request.claimed and view.stage in USED and node.row in self.nodes.by_claim:
+            self.nodes.claim(node.row, view, view.stage, 1)
         if view.stage is TaskStage.STUCK:
             self.nodes._amounts(node.row, request.items, 0, -1)
             if request.gpus:
@@ -185,12 +205,17 @@ class KaiWorld:
         """What a waiting task counts in its queue at least: GPU memory as a part of the largest GPU."""
         return _with_memory(request, self.most_memory)
 
+    def left_out(self, node: Node) -> bool:
+        """Is it no worker, where only those that are labelled as such are used?"""
+        labels = node.labels
+        return self.settings.restrict_nodes and GPU_WORKER not in labels and CPU_WORKER not in labels
+
     def total(self) -> Amounts:
         """What the ready nodes offer, less what pods of other schedulers have."""
         ledger = self.nodes
         cpu = memory = gpu = 0.0
         for node in self.nodes.nodes:
-            if not is_ready(node):
+            if not is_ready(node) or self.left_out(node):
                 continue
             row = node.row
             cpu += int(ledger.allocatable[CPU, row])
@@ -283,6 +308,23 @@ class KaiWorld:
             queue.allocated = add(queue.allocated, change)
             if fixed:
                 queue.non_preemptible = add(queue.non_preemptible, change)
+
+    def zones_for(self, task: TaskView, node: Node) -> ZonePlacement | None:
+        """What a task would get of the NUMA zones of a node; None where nobody looks, or it cannot be told."""
+        zoned, asked = self.zones.get(node.row), zoned_request(task.task.klass)
+        return zoned.place(asked) if zoned is not None and zoned.aligns(asked) else None
+
+    def count_zones(self, task: TaskView, node: Node, sign: int) -> None:
+        """Take (+1) what a task has of the NUMA zones of a node, or give it back (-1)."""
+        if task.zones is not None and node.row in self.zones:
+            self.zones[node.row].book(task.zones, sign)
+
+    def notes_of(self, task: TaskView) -> dict[str, str]:
+        """What a bind says of a task in KAI's words: the GPUs that it shares, what it is to get of NUMA zones."""
+        notes = group_notes(task.groups) if task.groups else {}
+        if task.zones and task.node is not None and task.node.row in self.zones:
+            notes[NUMA_PREDICTED] = json.dumps(self.zones[task.node.row].written(task.zones))
+        return notes
 
     def started(self, job: JobView) -> None:
         """A job has just started."""

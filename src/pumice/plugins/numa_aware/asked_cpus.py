@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from pumice.model import keys
 from pumice.model.api import Container, PodSpec, ResourceList
 from pumice.model.quantity import milli
+from pumice.model.request import is_guaranteed
 from pumice.model.task import Task, TaskClass
 from pumice.plugins.numa_aware.cpus import CpuTopology
 
@@ -42,20 +43,10 @@ def cpus_of(klass: TaskClass) -> tuple[int, ...] | None:
 
 def _cpus_of(spec: PodSpec) -> tuple[int, ...] | None:
     sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
-    containers = [*(spec.init_containers or ()), *(spec.containers or ())]
-    if not containers or not all(_is_guaranteed(c) for c in containers):
+    if not is_guaranteed(spec):
         return None
     asked = [milli(_amounts(c, "limits")["cpu"]) for c in (*sidecars, *(spec.containers or ()))]
     return tuple(amount // 1000 if amount % 1000 == 0 else 0 for amount in asked)
-
-
-def _is_guaranteed(container: Container) -> bool:
-    """Has it limits of CPU and memory, and asks for as much? What it does not ask for is its limit."""
-    limits, requests = _amounts(container, "limits"), _amounts(container, "requests")
-    return all(
-        name in limits and 0 < milli(limits[name]) == milli(requests.get(name, limits[name]))
-        for name in ("cpu", "memory")
-    )
 
 
 def _amounts(container: Container, which: str) -> ResourceList:

@@ -17,7 +17,15 @@ from pumice.model.api import DeviceClass, NodeSelector, PodResourceClaim, Resour
 from pumice.model.intents import DeviceChoice
 from pumice.model.reason import Code, Unfit, reason_id
 from pumice.model.task import Task
-from pumice.plugins.predicates.allotment import AskedDevices, Key, WantedDevices, allocation_of, choose, counters_left
+from pumice.plugins.predicates.allotment import (
+    AskedDevices,
+    Given,
+    Key,
+    WantedDevices,
+    allocation_of,
+    choose,
+    counters_left,
+)
 from pumice.plugins.predicates.cel import Device, compile_selector
 from pumice.plugins.predicates.slices import Slices, selected
 from pumice.plugins.predicates.taken import FreeRows, Taken
@@ -44,13 +52,13 @@ class Devices:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._slices = Slices(state)
+        self.slices = Slices(state)
         self.promised: dict[str, Promise] = {}
         """By claim. Saved with a cycle."""
         self._held_at = -1
         self._held: set[Key] = set()
         self._in_use = Taken()
-        self._free = FreeRows(state, self._slices, self._in_use)
+        self._free = FreeRows(state, self.slices, self._in_use)
         self._passing: dict[tuple[str, ...], Callable[[Device], bool]] = {}
         self._passing_at = -1
 
@@ -94,7 +102,7 @@ class Devices:
             out.append(found)
         return out
 
-    def _asked(self, claim: ResourceClaim) -> AskedDevices:
+    def asked(self, claim: ResourceClaim) -> AskedDevices:
         """What a claim asks for.
 
         :raises Unfit: a device class does not exist, or a selector cannot be read; no node will do.
@@ -132,8 +140,8 @@ class Devices:
 
     def _passes(self, texts: tuple[str, ...]) -> Callable[[Device], bool]:
         """Whether a device passes selectors; each device is looked at once until a slice changes."""
-        if self._passing_at != self._slices.version:
-            self._passing_at, self._passing = self._slices.version, {}
+        if self._passing_at != self.slices.version:
+            self._passing_at, self._passing = self.slices.version, {}
         found = self._passing.get(texts)
         if found is None:
             selectors = [compile_selector(text) for text in texts]
@@ -154,7 +162,7 @@ class Devices:
         if version != self._held_at:
             claims = self._state.kind("ResourceClaim").values()
             self._held_at = version
-            self._held = {key for claim in claims if isinstance(claim, ResourceClaim) for key in _allocated(claim)}
+            self._held = {key for claim in claims if isinstance(claim, ResourceClaim) for key in allocated(claim)}
             self._in_use.become(self._held.union(*(devices for devices, *_ in self.promised.values())))
         return self._in_use.keys
 
@@ -172,29 +180,32 @@ class Devices:
             promise = self.promised.get(claim.key)
             allocation = promise[3] if promise is not None else claim.status.get("allocation")
             if not allocation:
-                waiting.append(self._asked(claim))
+                waiting.append(self.asked(claim))
             elif promise is None and _only_for(claim, task):
-                movable.append((self._asked(claim), _usable(allocation, rows)))
+                movable.append((self.asked(claim), usable_at(allocation, rows)))
             else:
-                out[~_usable(allocation, rows)] = ELSEWHERE
+                out[~usable_at(allocation, rows)] = ELSEWHERE
         if all(usable.all() for _, usable in movable):
             if waiting:
                 question = msgspec.json.encode([asked.claim.spec.get("devices") for asked in waiting])
-                served = self._free.ask(question, rows, lambda d: self._choose(waiting, d, taken) is not None)
+                served = self._free.ask(question, rows, lambda d: self.choose(waiting, d, taken) is not None)
                 out[(out == 0) & ~served] = NONE_FREE
             return out
-        taken = taken.difference(*(_allocated(asked.claim) for asked, _ in movable))
-        for at, devices in enumerate(self._slices.present(rows)):
+        taken = taken.difference(*(allocated(asked.claim) for asked, _ in movable))
+        for at, devices in enumerate(self.slices.present(rows)):
             if out[at]:
                 continue
-            stays = {key for asked, usable in movable if usable[at] for key in _allocated(asked.claim)}
+            stays = {key for asked, usable in movable if usable[at] for key in allocated(asked.claim)}
             asked = waiting + [a for a, usable in movable if not usable[at]]
-            if asked and self._choose(asked, devices, taken | stays) is None:
+            if asked and self.choose(asked, devices, taken | stays) is None:
                 out[at] = NONE_FREE
         return out
 
-    def _choose(self, asked: Sequence[AskedDevices], devices: Sequence[Device], taken: set[Key]) -> Any:
-        slices = self._slices
+    def choose(
+        self, asked: Sequence[AskedDevices], devices: Sequence[Device], taken: set[Key]
+    ) -> dict[str, tuple[Given, ...]] | None:
+        """Devices of these, by claim, for all that is asked; None where those that are not taken do not serve."""
+        slices = self.slices
         shares = any(d.consumes for d in devices)
         users = [slices.by_key[key] for key in taken if key in slices.by_key] if shares else []
         return choose(asked, devices, taken, counters_left(slices.counters, users) if shares else {})
@@ -211,14 +222,14 @@ class Devices:
         waiting = []
         for claim in self.claims(task):
             allocation = claim.status.get("allocation")
-            if claim.key in self.promised or (allocation and _usable(allocation, rows)[0]):
+            if claim.key in self.promised or (allocation and usable_at(allocation, rows)[0]):
                 continue
             if allocation:
-                taken = taken.difference(_allocated(claim))
+                taken = taken.difference(allocated(claim))
             waiting.append(claim)
         if not waiting:
             return
-        chosen = self._choose([self._asked(x) for x in waiting], next(self._slices.present(rows)), taken)
+        chosen = self.choose([self.asked(x) for x in waiting], next(self.slices.present(rows)), taken)
         if chosen is None:
             event.err = f"node {node.name}: no devices for the claims of {task.key}"
             return
@@ -275,17 +286,24 @@ def _is_written(claim: object, devices: Sequence[Key]) -> bool:
     """Has a claim got just these devices?"""
     if not isinstance(claim, ResourceClaim) or not claim.status.get("allocation"):
         return False
-    return set(_allocated(claim)) == set(devices)
+    return set(allocated(claim)) == set(devices)
 
 
-def _allocated(claim: ResourceClaim) -> Iterator[Key]:
-    devices = (claim.status.get("allocation") or {}).get("devices") or {}
+def allocated(claim: ResourceClaim) -> Iterator[Key]:
+    """The devices that a claim has."""
+    yield from devices_of(claim.status.get("allocation") or {})
+
+
+def devices_of(allocation: Mapping[str, Any]) -> Iterator[Key]:
+    """The devices of an allocation that nobody else may have."""
+    devices = allocation.get("devices") or {}
     for result in devices.get("results") or ():
         if not result.get("adminAccess"):
             yield str(result.get("driver")), str(result.get("pool")), str(result.get("device"))
 
 
-def _usable(allocation: Mapping[str, Any], rows: NodeRows) -> npt.NDArray[np.bool_]:
+def usable_at(allocation: Mapping[str, Any], rows: NodeRows) -> npt.NDArray[np.bool_]:
+    """Per row: can the devices of an allocation be used there?"""
     selector = allocation.get("nodeSelector")
     if selector is None:
         return np.ones(len(rows), dtype=np.bool_)

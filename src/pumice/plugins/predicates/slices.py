@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -18,6 +19,9 @@ from pumice.plugins.predicates.allotment import Counters, Key, qualified
 from pumice.plugins.predicates.cel import Device
 from pumice.plugins.predicates.cel_values import version_key
 from pumice.state.cluster import ClusterState
+
+UNREADABLE: Final = (AttributeError, InvalidInput, KeyError, TypeError, ValueError, msgspec.MsgspecError)
+"""What reading plain data of a stranger raises."""
 
 
 class Slices:
@@ -43,14 +47,14 @@ class Slices:
         self._read_at = self.version
         self._by_node, self._shared, self.by_key, self.counters = {}, [], {}, {}
         slices = [s for _, s in sorted(self._state.kind("ResourceSlice").items()) if isinstance(s, ResourceSlice)]
+        pools = [(_pool(one), one) for one in slices]
         newest: dict[tuple[str, str], int] = {}
-        for one in slices:
-            of, generation = _pool(one)
+        for (of, generation), _ in pools:
             newest[of] = max(newest.get(of, 0), generation)
-        for one in slices:
-            of, generation = _pool(one)
+        for (of, generation), one in pools:
             if generation == newest[of]:
-                self._take(one.spec, *of)
+                with suppress(*UNREADABLE):  # what cannot be read of a slice is not offered
+                    self._take(one.spec, *of)
 
     def _take(self, spec: Mapping[str, Any], driver: str, pool: str) -> None:
         for told in spec.get("sharedCounters") or ():
@@ -112,8 +116,10 @@ def selected(selector: NodeSelector, rows: NodeRows) -> npt.NDArray[np.bool_]:
 
 
 def _pool(one: ResourceSlice) -> tuple[tuple[str, str], int]:
-    pool = one.spec.get("pool") or {}
-    return (str(one.spec.get("driver")), str(pool.get("name"))), int(pool.get("generation", 0))
+    pool = one.spec.get("pool")
+    pool = pool if isinstance(pool, Mapping) else {}
+    generation = pool.get("generation", 0)
+    return (str(one.spec.get("driver")), str(pool.get("name"))), generation if isinstance(generation, int) else 0
 
 
 def _value(held: Mapping[str, Any]) -> Any:

@@ -1,0 +1,64 @@
+"""dynamicresources: a task goes where the devices of its claims are, or can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
+from pumice.kai.search.rows import WorldRows
+from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.world import KaiWorld, world_of
+from pumice.model.reason import PASS, Verdict, reject
+
+Bools = npt.NDArray[np.bool_]
+
+
+class DynamicResources(Plugin):
+    """Chooses devices for claims while a node is looked at, so that a task without them is not placed."""
+
+    name = "dynamicresources"
+    arguments_read: ClassVar[Sequence[str]] = ("maxCelCacheEntries",)
+
+    def on_session_open(self, ssn: Session) -> None:
+        """Look at claims, where there are any."""
+        self._world: KaiWorld = world_of(ssn)
+        self._world.serves_claims = True
+        ssn.add_pre_predicate_fn(self.name, self._possible)
+        claims = self._world.claims
+        if claims is not None:
+            ssn.add_batch_predicate_fn(self.name, self._fits)
+            ssn.prepare_binds(claims.choices)
+
+    def _possible(self, task: TaskView) -> Verdict:
+        task = self._world.task_of(task)
+        entries = task.task.klass.spec.resource_claims
+        if not entries:
+            return PASS
+        claims = self._world.claims
+        if claims is None:
+            return reject("its resource claims do not exist")
+        why_not = claims.refusal(task.task)
+        if why_not:
+            return reject(why_not)
+        shared = {e.resource_claim_name for e in entries if e.resource_claim_name is not None}
+        queue = task.job.queue.name
+        for held in claims.of(task.task):
+            meta = held.claim.metadata
+            said = (meta.labels or {}).get(self._world.settings.queue_label, "")
+            if held.gpus and meta.name in shared and said != queue:
+                return reject(
+                    f"DRA claim {meta.name} is a shared GPU claim with wrong queue label "
+                    f"(expected queue: {queue}, claim queue label: {said})"
+                )
+        return PASS
+
+    def _fits(self, task: TaskView, rows: WorldRows) -> Bools:
+        task, claims = self._world.task_of(task), self._world.claims
+        if claims is None or not task.task.klass.spec.resource_claims:
+            return np.ones(len(rows), dtype=np.bool_)
+        return np.array([claims.fit(task.task, node) for node in rows.nodes], dtype=np.bool_)

@@ -1,0 +1,128 @@
+"""numa: a task goes where the kubelet can align it to NUMA zones, and to as few of them as possible."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.framework.arguments import Arguments
+from pumice.framework.plugin import Plugin
+from pumice.framework.session.session import Session
+from pumice.kai.search.rows import WorldRows
+from pumice.kai.view.asked_zones import is_native, zoned_request
+from pumice.kai.view.stage import ACTIVE
+from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.world import KaiWorld, world_of
+from pumice.kai.view.zones import NONE, RESTRICTED, SINGLE, ZonedNode, ZonePlacement, zoned
+from pumice.model.api import NodeResourceTopology
+from pumice.model.keys import NUMA_OBSERVED, NUMA_PREDICTED
+from pumice.model.resources import dim_count, dim_name
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+BAND: Final = 100.0
+
+
+class Numa(Plugin):
+    """Foresees what the Topology Manager of the kubelets does, by the NodeResourceTopologies of the nodes."""
+
+    name = "numa"
+    arguments_read: ClassVar[Sequence[str]] = ("ignoreList", "reconstructAvailable")
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._ignored = frozenset(n.strip() for n in arguments.str("ignoreList", "").split(",") if n.strip())
+        self._from_records = arguments.bool("reconstructAvailable", True)
+
+    def on_session_open(self, ssn: Session) -> None:
+        """Read the zones, and what the tasks on the nodes have of them."""
+        self._world: KaiWorld = world_of(ssn)
+        self._kept: dict[str, str] = ssn.memory_of("kai/numa").setdefault("placed", {})
+        self._read()
+        zones = self._world.zones
+        self._filtering = any(z.policy in (RESTRICTED, SINGLE) for z in zones.values())
+        self._most = max((len(z.zones) for z in zones.values()), default=0)
+        self._devices = frozenset(
+            name for z in zones.values() if z.policy != NONE for name in z.reported if not is_native(name)
+        )
+        ssn.add_batch_predicate_fn(self.name, self._aligns)
+        ssn.add_batch_node_order_fn(self.name, self._scores)
+
+    def on_session_close(self, ssn: Session) -> None:
+        """Remember what binds of this session take, until the pods say so themselves."""
+        world = self._world
+        self._kept.clear()
+        for task in world.tasks.values():
+            if task.stage in ACTIVE and NUMA_PREDICTED not in task.task.annotations:
+                said = world.notes_of(task).get(NUMA_PREDICTED)
+                if said is not None:
+                    self._kept[task.uid] = said
+
+    # -- what there is ----------------------------------------------------------------------------------------------
+    def _read(self) -> None:
+        world = self._world
+        ledger = world.nodes
+        offered = frozenset(
+            dim_name(d) for d in range(min(dim_count(), len(ledger.allocatable))) if ledger.table.allocatable[d].any()
+        )
+        for node in ledger.nodes:
+            told = world.state.kind("NodeResourceTopology").get(node.name)
+            found = zoned(told, offered, self._ignored) if isinstance(told, NodeResourceTopology) else None
+            if found is None:
+                continue
+            world.zones[node.row] = found
+            rebuilt = self._from_records and found.policy != NONE
+            if rebuilt:
+                for zone in found.zones:
+                    zone.available = dict(zone.allocatable)
+            for task in ledger.tasks.get(node.row, {}).values():
+                task.zones = self._record(task, found)
+                if rebuilt and task.zones is not None and task.stage in ACTIVE:
+                    found.book(task.zones, 1)
+
+    def _record(self, task: TaskView, zones: ZonedNode) -> ZonePlacement | None:
+        """What a task has of the zones: as it was seen, else as its bind said, else as was foreseen."""
+        notes = task.task.annotations
+        for text in (notes.get(NUMA_OBSERVED), self._kept.get(task.uid), notes.get(NUMA_PREDICTED)):
+            if not text:
+                continue
+            try:
+                found = zones.read(json.loads(text))
+            except (ValueError, RecursionError):
+                continue
+            if found is not None:
+                return found
+        return None
+
+    # -- what suits -------------------------------------------------------------------------------------------------
+    def _aligns(self, task: TaskView, rows: WorldRows) -> Bools:
+        out = np.ones(len(rows), dtype=np.bool_)
+        if self._filtering:
+            asked = zoned_request(self._world.task_of(task).task.klass)
+            for at, row in enumerate(rows.index.tolist()):
+                zones = self._world.zones.get(row)
+                out[at] = zones is None or zones.admits(asked)
+        return out
+
+    def _scores(self, task: TaskView, rows: WorldRows) -> Floats:
+        out = np.zeros(len(rows))
+        asked = zoned_request(self._world.task_of(task).task.klass)
+        if not self._most or (not asked.guaranteed and not self._devices & asked.names):
+            return out
+        for at, row in enumerate(rows.index.tolist()):
+            zones = self._world.zones.get(row)
+            if zones is None:
+                span = self._most
+            elif not zones.aligns(asked):
+                span = len(zones.zones)
+            else:
+                found = zones.place(asked)
+                if found is None:
+                    continue
+                span = len(found)
+            out[at] = BAND / max(span, 1)
+        return out
