@@ -37,6 +37,8 @@ class LintRule:
 
     name: str
     check: Callable[[SchedulerConf, Catalogue], Iterable[Hit]]
+    dialects: tuple[str, ...] = ("volcano",)
+    """In whose confs it can be stepped into."""
 
 
 @dataclass(frozen=True, slots=True)

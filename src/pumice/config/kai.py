@@ -6,7 +6,7 @@ Plugins and actions of one name in both worlds are two. In a conf of KAI a bare 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pumice.config.catalogue import Catalogue
@@ -41,7 +41,7 @@ _TELLING_ACTIONS: Final = ("consolidation", "stalegangeviction")
 _TELLING_PLUGINS: Final = (
     *("elastic", "kubeflow", "ray", "nodeavailability", "gpusharingorder", "resourcetype", "subgrouporder"),
     *("taskorder", "nominatednode", "dynamicresources", "nodeplacement", "minruntime", "snapshot"),
-    *("sg-nodelocalgreedy", "sg-multinodegang", "reflectjoborder"),
+    *("sg-nodelocalgreedy", "sg-multinodegang", "reflectjoborder", "numa"),
 )
 DEFAULT_ACTIONS: Final = "allocate, consolidation, reclaim, preempt, stalegangeviction"
 DEFAULT_PLUGINS: Final = (
@@ -66,6 +66,7 @@ PARAMETERS: Final[dict[str, type]] = {
     "allowConsolidatingReclaim": bool,
     "useSchedulingSignatures": bool,
     "globalDefaultStalenessGracePeriod": str,
+    "stuckInReleasingThreshold": str,
     "fullHierarchyFairness": bool,
     "restrictSchedulingNodes": bool,
     "scheduleCSIStorage": bool,
@@ -76,6 +77,12 @@ PARAMETERS: Final[dict[str, type]] = {
     "schedulerName": str,
 }
 """What KAI takes as flags; here they may stand in the conf."""
+UNUSED_PARAMETERS: Final = {
+    "scheduleCSIStorage": "the capacity of storage is not looked at",
+    "detailedFitErrors": "`pumice explain` and `pumice why` tell all details",
+    "schedulerName": "whose pods are scheduled is said by --scheduler-name",
+}
+"""Flag of KAI's -> why it has no effect here."""
 
 
 def dialect_of(top: ConfTable, given: str) -> str:
@@ -113,6 +120,13 @@ def resolve(name: str, dialect: str, known: Mapping[str, object]) -> str:
     return name
 
 
+def of_dialect(names: Iterable[str], dialect: str) -> list[str]:
+    """The names of one world as a conf of it writes them."""
+    if dialect == "kai":
+        return [name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX)]
+    return [name for name in names if not name.startswith(PREFIX)]
+
+
 def foreign(name: str, dialect: str, known: Mapping[str, object], *, action: bool) -> str:
     """Why a plugin or action cannot serve a conf of a dialect; nothing where it can, or does not exist."""
     if name not in known:
@@ -133,7 +147,7 @@ def default_tier(catalogue: Catalogue) -> Tier:
 
 def missing(name: str, dialect: str) -> str:
     """What is said of a plugin of KAI that a conf of it lists and that is not there; nothing for any other."""
-    if dialect != "kai" or name not in (*DEFAULT_PLUGINS, "numa", "podaffinity", "reflectjoborder"):
+    if dialect != "kai" or name not in (*DEFAULT_PLUGINS, "podaffinity", "reflectjoborder"):
         return ""
     return f"plugin {name!r} of KAI-Scheduler {WITHOUT_EFFECT.get(name, 'does not exist here, so it is passed by')}"
 
@@ -176,7 +190,10 @@ def _check_parameters(reading: Reading, table: ConfTable) -> None:
             reading.wrong_type(entry.value, path, "true or false")
         elif wanted is int and (not isinstance(value, int) or isinstance(value, bool)):
             reading.wrong_type(entry.value, path, "a whole number")
-        elif key == "globalDefaultStalenessGracePeriod":
+        elif key in UNUSED_PARAMETERS and value:
+            message = f"{key!r} is read and has no effect: {UNUSED_PARAMETERS[key]}"
+            reading.warn("unused-key", message, path, entry.key_position)
+        elif key in ("globalDefaultStalenessGracePeriod", "stuckInReleasingThreshold"):
             try:
                 parse_duration(reading.text(entry.value, path), days=True)
             except InvalidInput as exc:

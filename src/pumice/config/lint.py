@@ -6,13 +6,14 @@ from typing import Final
 
 from pumice.config.catalogue import Catalogue
 from pumice.config.findings import Finding, LintRule
-from pumice.config.rules import chains, quirks, values
+from pumice.config.kai import DIALECTS
+from pumice.config.rules import chains, of_kai, quirks, values
 from pumice.config.schema import Position, SchedulerConf
 
 RULES: Final = (
     LintRule("hierarchy-with-proportion", chains.hierarchy_with_proportion),
-    LintRule("flag-without-effect", chains.flag_without_effect),
-    LintRule("plugin-never-asked", chains.plugin_never_asked),
+    LintRule("flag-without-effect", chains.flag_without_effect, DIALECTS),
+    LintRule("plugin-never-asked", chains.plugin_never_asked, DIALECTS),
     LintRule("veto-overridden", chains.veto_overridden),
     LintRule("permit-hides-votes", chains.permit_hides_votes),
     LintRule("action-evicts-nobody", chains.action_evicts_nobody),
@@ -42,6 +43,12 @@ RULES: Final = (
     LintRule("numa-never-evicts", quirks.numa_never_evicts),
     LintRule("predicate-cache", values.predicate_cache),
     LintRule("dra-switch-not-read", values.dra_switch_not_read),
+    LintRule("kai-searches-nothing", of_kai.searches_nothing, ("kai",)),
+    LintRule("kai-reclaims-nothing", of_kai.reclaims_nothing, ("kai",)),
+    LintRule("kai-packs-what-is-spread", of_kai.packs_what_is_spread, ("kai",)),
+    LintRule("kai-packs-and-spreads", of_kai.packs_and_spreads, ("kai",)),
+    LintRule("kai-past-use-is-not-counted", of_kai.past_use_is_not_counted, ("kai",)),
+    LintRule("kai-depth-of-absent-action", of_kai.depth_of_absent_action, ("kai",)),
 )
 
 
@@ -53,6 +60,7 @@ def lint(conf: SchedulerConf, catalogue: Catalogue) -> list[Finding]:
     findings = [
         Finding(rule.name, hit.severity, hit.path, conf.position(hit.path), hit.message, hit.advice)
         for rule in RULES
+        if conf.dialect in rule.dialects
         for hit in rule.check(conf, catalogue)
     ]
     return sorted(findings, key=lambda finding: finding.position or Position(0, 0))

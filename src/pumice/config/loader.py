@@ -130,6 +130,8 @@ def _actions(reading: Reading, tree: Tree | None, catalogue: Catalogue, dialect:
         reading.wrong_type(tree, "actions", "comma-separated text such as 'enqueue, allocate, backfill'")
         return ()
     text = reading.text(tree, "actions")
+    if dialect == "kai" and kai.is_nothing(tree):
+        text = kai.DEFAULT_ACTIONS
     if not text.strip():
         position = tree.position if tree is not None else reading.positions.get("")
         rule = "at least one action must be named, such as 'enqueue, allocate, backfill'"
@@ -146,8 +148,9 @@ def _actions(reading: Reading, tree: Tree | None, catalogue: Catalogue, dialect:
         if not name:
             reading.error("unknown-action", "there is a comma but no action's name", path, position)
         elif name not in catalogue.actions:
-            message = f"unknown action {name!r} (known: {_listing(catalogue.actions)})"
-            reading.error("unknown-action", message, path, position, name, catalogue.actions)
+            known = kai.of_dialect(catalogue.actions, dialect)
+            message = f"unknown action {name!r} (known: {_listing(known)})"
+            reading.error("unknown-action", message, path, position, name, known)
         elif said := kai.foreign(name, dialect, catalogue.actions, action=True):
             reading.error("other-dialect", said, path, position, name)
     return tuple(names)

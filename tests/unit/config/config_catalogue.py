@@ -1,4 +1,4 @@
-"""A catalogue with Volcano's flags, plugins, actions and hooks, as the parts above config would hand it in."""
+"""A catalogue with the flags, plugins, actions and hooks of Volcano, and some of KAI, as the parts above config give it."""
 
 from __future__ import annotations
 
@@ -80,6 +80,9 @@ PLUGINS: dict[str, ArgumentsInfo | None] = {
         *(f"extender.{verb}Verb" for verb in VERBS),
     ),
     "site-policy": None,
+    **{f"kai/{name}": reads() for name in ("predicates", "priority", "gpupack", "gpuspread", "sg-nodelocalgreedy")},
+    "kai/proportion": reads("kValue"),
+    "kai/nodeplacement": reads("cpu", "gpu"),
 }
 CACHE = "predicateErrorCacheEnable"
 ACTIONS: dict[str, ArgumentsInfo | None] = {
@@ -98,6 +101,7 @@ ACTIONS: dict[str, ArgumentsInfo | None] = {
     "gangpreempt": reads("maxDomains", "allowWholeBundle"),
     "gangreclaim": reads("maxDomains", "allowWholeBundle"),
     "shuffle": reads(),
+    **{f"kai/{name}": reads() for name in ("allocate", "consolidation", "reclaim", "preempt")},
 }
 
 
@@ -149,6 +153,9 @@ HOOKS = (
     hook("victim_tasks", "enabledVictim", Stop.TIER, "rescheduling tdm pdb", "shuffle"),
     hook("hyper_node_gradient", "enabledHyperNodeGradient", Stop.FIRST_PLUGIN, "network-topology-aware site-policy"),
     hook("target_job", "enableTargetJob", Stop.FIRST_PLUGIN, ""),
+    hook("scenario_generator", None, Stop.NEVER, "kai/sg-nodelocalgreedy", "kai/consolidation kai/reclaim kai/preempt"),
+    hook("can_reclaim_resources", None, Stop.ANSWER, "kai/proportion", "kai/reclaim"),
+    hook("gpu_order", None, Stop.NEVER, "kai/gpupack kai/gpuspread kai/nodeplacement kai/predicates kai/priority"),
 )
 
 

@@ -46,6 +46,26 @@ def test_without_tiers_a_conf_of_kai_has_its_own_list() -> None:
     assert names[-1] == "kai/sg-multinodegang"
 
 
+@pytest.mark.parametrize("text", ["dialect: kai\n", "dialect: kai\nactions:\n", "queueDepthPerAction: {reclaim: 1}\n"])
+def test_without_actions_a_conf_of_kai_has_its_own(text: str) -> None:
+    assert loaded(text).conf.actions == tuple(
+        f"kai/{name}" for name in ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "listed"),
+    [
+        ("dialect: kai\nactions: alocate\n", "allocate, consolidation, preempt, reclaim, stalegangeviction"),
+        ("actions: alocate\n", "allocate, backfill, easybackfill"),
+    ],
+)
+def test_actions_of_its_own_world_are_named_where_one_is_unknown(text: str, listed: str) -> None:
+    with pytest.raises(InvalidConf, match=f"known: {listed}") as caught:
+        loaded(text)
+    assert "kai/" not in str(caught.value)
+
+
 def test_a_conf_reads_back_as_it_was_written() -> None:
     conf = loaded("dialect: kai\nactions: allocate\nqueueDepthPerAction: {reclaim: 3}\n").conf
     again = from_data(conf.to_data(), catalogue_of(default_registry())).conf
@@ -61,9 +81,12 @@ def test_a_conf_reads_back_as_it_was_written() -> None:
         ("usageDBConfig: {usageParams: {windowsize: 1m}}", "unknown-key"),
         ("scenarioSearchBudgets: {maxSearch: 1m}", "unknown-key"),
         ("schedulerParams: {noSuchThing: 1}", "unknown-key"),
+        ("schedulerParams: {scheduleCSIStorage: true}", "unused-key"),
+        ("schedulerParams: {detailedFitErrors: true}", "unused-key"),
+        ("schedulerParams: {schedulerName: mine}", "unused-key"),
         ("tiers: [{plugins: [{name: priority, disableJobOrder: true}]}]", "ignored-switch"),
         ("tiers: [{plugins: [{name: snapshot}]}]", "missing-plugin"),
-        ("tiers: [{plugins: [{name: dynamicresources}]}]", "missing-plugin"),
+        ("tiers: [{plugins: [{name: podaffinity}]}]", "missing-plugin"),
     ],
 )
 def test_what_has_no_effect_is_told(text: str, code: str) -> None:

@@ -308,3 +308,30 @@ def test_who_was_helped_gets_the_room_when_it_is_free() -> None:
         state.apply(Gone("Pod", pod.key))
     state.now += 1
     assert run_cycle(state, assembly, runtime).binds == {"default/gang-0": "n1", "default/gang-1": "n1"}
+
+
+@pytest.mark.parametrize(("restricts", "expected"), [(False, {"n0", "n1"}), (True, {"n2"})])
+def test_where_only_workers_are_used_tasks_go_to_those_of_their_kind(restricts: bool, expected: set[str]) -> None:
+    labelled = {"node-role.kubernetes.io/gpu-worker": ""}
+    case = cluster(
+        *(node("n0", gpu=1), node("n1", gpu=1), node("n2", gpu=1, **labelled), queue("q")),
+        node("n3", gpu=1, **{"node-role.kubernetes.io/cpu-worker": ""}),
+        *(job(f"j{n}", "q", minute=n) for n in range(2)),
+        actions="allocate",
+        restrictSchedulingNodes=restricts,
+    )
+    placed = {task["node"] for task in seen(case).tasks.values() if task["status"] == "Binding"}
+    assert placed == expected
+
+
+@pytest.mark.parametrize(
+    ("minutes", "threshold", "free"), [(1, "", True), (3, "", False), (3, "5m", True), (3, "0s", False)]
+)
+def test_a_pod_that_does_not_leave_keeps_its_room(minutes: int, threshold: str, free: bool) -> None:
+    going = job("going", "q", on=("n1",))
+    going["pods"][0]["metadata"]["deletionTimestamp"] = f"2025-12-31T23:{60 - minutes:02d}:00Z"
+    params: dict[str, Any] = {"stuckInReleasingThreshold": threshold} if threshold else {}
+    got = decided(
+        cluster(node("n1", gpu=1), queue("q"), going, job("new", "q", minute=5), actions="allocate", **params)
+    )
+    assert got["new-0"] == ("Pipelined n1" if free else "Pending")

@@ -9,7 +9,7 @@ from typing import Any
 from pumice.config.durations import parse_duration
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.usage import UsageSettings
-from pumice.model.keys import NODE_POOL_LABEL
+from pumice.model.keys import KAI_QUEUE_LABEL, NODE_POOL_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,12 @@ class KaiSettings:
     """Are jobs passed by that are like one which could not be helped?"""
     staleness_grace: float = 60.0
     """Seconds after which a stale gang is evicted; below 0: never."""
+    stuck_after: float = 120.0
+    """Seconds beyond its deletion time after which a running pod is taken to be stuck."""
     restrict_nodes: bool = False
+    """Are only nodes used that are labelled as workers: tasks with GPUs on some, all others on the others?"""
+    queue_label: str = KAI_QUEUE_LABEL
+    """The label of shared device claims that names their queue."""
     full_hierarchy: bool = True
     """Is the tree of queues used as it is, or only its leaves?"""
     pool_label: str = NODE_POOL_LABEL
@@ -53,7 +58,9 @@ def settings_of(conf: Mapping[str, Any], environment: Mapping[str, Any]) -> KaiS
     given = conf.get("schedulerParams") or {}
     found: dict[str, Any] = {name: given[key] for key, name in _FLAGS.items() if key in given}
     if "globalDefaultStalenessGracePeriod" in given:
-        found["staleness_grace"] = parse_duration(str(given["globalDefaultStalenessGracePeriod"]), days=True) / 1e9
+        found["staleness_grace"] = _seconds(given["globalDefaultStalenessGracePeriod"])
+    if "stuckInReleasingThreshold" in given and (stuck := _seconds(given["stuckInReleasingThreshold"])) > 0:
+        found["stuck_after"] = stuck
     found["depth"] = conf.get("queueDepthPerAction") or {}
     found["budgets"] = {key: _seconds(value) for key, value in (conf.get("scenarioSearchBudgets") or {}).items()}
     if "usageDBConfig" in conf:
@@ -73,6 +80,7 @@ _FLAGS = {
     "allowConsolidatingReclaim": "consolidating_reclaim",
     "useSchedulingSignatures": "signatures",
     "restrictSchedulingNodes": "restrict_nodes",
+    "queueLabelKey": "queue_label",
     "fullHierarchyFairness": "full_hierarchy",
     "nodePoolLabelKey": "pool_label",
     "nodePoolLabelValue": "pool",
