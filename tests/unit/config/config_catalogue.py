@@ -1,4 +1,4 @@
-"""A catalogue with the flags, plugins, actions and hooks of Volcano, and some of KAI, as the parts above config give it."""
+"""A catalogue of flags, plugins, actions and hooks of Volcano, and some of KAI, as the parts above config give it."""
 
 from __future__ import annotations
 
