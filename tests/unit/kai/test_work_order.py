@@ -5,7 +5,7 @@ from __future__ import annotations
 from kai_cases import job, node, queue
 from kai_plans import world
 
-from pumice.kai.search.ordering import WorkOrder
+from pumice.kai.search.ordering import SharedOrder, WorkOrder
 
 
 def test_of_two_queues_that_victims_would_leave_with_nothing_the_one_that_holds_more_gives_first() -> None:
@@ -28,3 +28,28 @@ def test_a_department_is_compared_by_the_queue_that_was_on_top_of_it() -> None:
     )
     order = WorkOrder(seen, seen.jobs.values())
     assert [j.name for j in order] == ["other", "third", "small", "large", "extra", "fourth"]
+
+
+def test_a_shared_order_is_walked_as_one_of_its_own_would_be_whatever_is_put_back() -> None:
+    """Jobs are put back at every place where one came out, and at none."""
+    seen = world(
+        *(node("n1", gpu=16), queue("one"), queue("two"), queue("p", parent="one"), queue("q", parent="one")),
+        *(job(f"p{n}", "p", on=("n1",) * (n + 1), pods=n + 1, least=1, minute=n) for n in range(3)),
+        *(job(f"q{n}", "q", on=("n1",), minute=n + 4) for n in range(3)),
+        *(job(f"t{n}", "two", on=("n1",), minute=n + 8) for n in range(2)),
+    )
+    made = WorkOrder(seen, seen.jobs.values(), victims=True)
+    shared, number = SharedOrder(made.copy()), len(seen.jobs)
+    for back in range(-1, number):
+        alone, walk = made.copy(), shared.walk()
+        came = []
+        while walk:
+            assert bool(alone)
+            mine, theirs = walk.pop(), alone.pop()
+            came.append((mine.name, theirs.name))
+            if len(came) - 1 == back:
+                walk.push(mine)
+                alone.push(theirs)
+        assert not alone
+        assert all(mine == theirs for mine, theirs in came)
+        assert len(came) == number + (back >= 0)

@@ -46,6 +46,7 @@ class MinRuntime(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         """Protect victims of both actions."""
         self._world: KaiWorld = world_of(ssn)
+        self._known: dict[tuple[str, str], float] = {}
         ssn.add_reclaim_victim_filter_fn(self.name, self._may_be_reclaimed)
         ssn.add_preempt_victim_filter_fn(self.name, self._may_be_preempted)
         ssn.add_reclaim_scenario_validator_fn(self.name, self._reclaim_valid)
@@ -57,17 +58,22 @@ class MinRuntime(Plugin):
 
     def reclaim_time(self, reclaimer: QueueView, victim: QueueView) -> float:
         """Seconds for which work of one queue is not reclaimed by another."""
-        return _nearest(start_of(self._method, reclaimer, victim), "reclaim_min_runtime", self._reclaim)
+        pair = (reclaimer.name, victim.name)
+        known = self._known.get(pair)
+        if known is None:
+            start = start_of(self._method, reclaimer, victim)
+            known = self._known[pair] = _nearest(start, "reclaim_min_runtime", self._reclaim)
+        return known
 
     def _protected(self, victim: JobView, seconds: float) -> bool:
         start = victim.last_start
         return start is not None and self._world.now < start + seconds
 
     def _may_be_reclaimed(self, job: JobView, victim: JobView) -> bool:
-        return victim.elastic or not self._protected(victim, self.reclaim_time(job.queue, victim.queue))
+        return not self._protected(victim, self.reclaim_time(job.queue, victim.queue)) or victim.elastic
 
     def _may_be_preempted(self, job: JobView, victim: JobView) -> bool:
-        return victim.elastic or not self._protected(victim, self.preempt_time(victim.queue))
+        return not self._protected(victim, self.preempt_time(victim.queue)) or victim.elastic
 
     def _reclaim_valid(self, scenario: VictimScenario) -> bool:
         mine = scenario.job.queue

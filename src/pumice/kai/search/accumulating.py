@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pumice.kai.search.ordering import WorkOrder
+from pumice.kai.search.ordering import Walk
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.amounts import total
 from pumice.kai.view.jobs import JobView
@@ -30,7 +30,7 @@ class SearchContext:
     """Victims that were found to be needed for less, as they go together."""
     feasible: Bools
     """Nodes that may take the tasks, victims' nodes aside."""
-    victims: Callable[[], WorkOrder]
+    victims: Callable[[], Walk]
     """A fresh order of victims."""
     accepts: Accept
     """Could it be enough? Asked before a set of victims is tried."""

@@ -14,7 +14,7 @@ from pumice.framework.points.guard import FAILS
 from pumice.framework.session.session import Session
 from pumice.kai.search.accumulating import SearchContext
 from pumice.kai.search.budgets import SearchBudget
-from pumice.kai.search.ordering import WorkOrder
+from pumice.kai.search.ordering import SharedOrder, WorkOrder
 from pumice.kai.search.placing import Placer
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.search.sieves import Sieve
@@ -67,7 +67,7 @@ class Solver:
         if not self.budget.begin_job():
             return Solved.OVER, None
         before = job.active_count
-        candidates = WorkOrder(world, self._victims(job), victims=True)
+        candidates = SharedOrder(WorkOrder(world, self._victims(job), victims=True))
         self._waiting = [j for j in world.jobs.values() if j.pending]
         failed: set[object] = set()
         taken: dict[str, tuple[list[TaskView], bool]] = {}
@@ -156,7 +156,7 @@ class _Search:
         solver: Solver,
         job: JobView,
         chunk: list[TaskView],
-        candidates: WorkOrder,
+        candidates: SharedOrder,
         failed: set[object],
         taken: dict[str, tuple[list[TaskView], bool]],
         number: int,
@@ -219,7 +219,7 @@ class _Search:
             tasks=tasks,
             recorded=list(self._recorded),
             feasible=feasible,
-            victims=self._candidates.copy,
+            victims=self._candidates.walk,
             accepts=sieve.accepts,
             might=sieve.might,
             taken=self._taken,

@@ -9,6 +9,8 @@ from typing import Final
 class TaskStage(Enum):
     """The status of a task in a session of KAI."""
 
+    __hash__ = object.__hash__  # sets of stages are asked all the time
+
     PENDING = "Pending"
     GATED = "Gated"
     ALLOCATED = "Allocated"

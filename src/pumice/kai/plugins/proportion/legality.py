@@ -91,9 +91,9 @@ def _overtakes(mine: float, share: float, theirs: float, their_share: float, mul
     return multiplier * ratio >= theirs / their_share
 
 
-def may_be_victim(job: JobView, request: Amounts, victim: JobView) -> bool:
-    """Can anything be reclaimed from the victim's queue at all?"""
-    mine, theirs = diverge(job.queue, victim.queue)
+def may_be_robbed(queue: QueueView, request: Amounts, other: QueueView) -> bool:
+    """Can anything be reclaimed from the other queue at all, on behalf of a request of the first?"""
+    mine, theirs = diverge(queue, other)
     if exceeds(plus(mine.allocated, request), mine.quota):
         return exceeds(theirs.allocated, theirs.allocatable)
     limited = [n for n in range(3) if request[n] > 0 and theirs.quota[n] != -1]

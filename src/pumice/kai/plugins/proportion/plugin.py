@@ -9,7 +9,7 @@ from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.plugins.proportion.division import DividedShare, divide
-from pumice.kai.plugins.proportion.legality import may_be_victim, reclaim_is_legal, units
+from pumice.kai.plugins.proportion.legality import may_be_robbed, reclaim_is_legal, units
 from pumice.kai.plugins.proportion.standing import ClaimOrder
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.amounts import NAMES, Amounts, finite, plus, total, within
@@ -40,6 +40,8 @@ class KaiProportion(Plugin):
         self._multiplier = max(arguments.float("relcaimerSaturationMultiplier", 1.0), 1.0)
         self._standings: dict[str, tuple[Amounts, Amounts]] = {}
         self._asked: tuple[tuple[int, int], Amounts] | None = None
+        self._robbed: tuple[tuple[int, int], dict[str, bool]] = ((0, -1), {})
+        """Job and version of the world -> from which queues may be reclaimed for it."""
 
     def on_session_open(self, ssn: Session) -> None:
         """Divide, and answer by the result."""
@@ -125,7 +127,14 @@ class KaiProportion(Plugin):
         self._standings = {q.name: (q.allocated, q.non_preemptible) for q in self._world.queues.values()}
 
     def _may_be_victim(self, job: JobView, victim: JobView) -> bool:
-        return may_be_victim(job, self._request(job), victim)
+        mark = (id(job), self._world.version)
+        if self._robbed[0] != mark:
+            self._robbed = (mark, {})
+        known = self._robbed[1]
+        name = victim.queue.name
+        if name not in known:
+            known[name] = may_be_robbed(job.queue, self._request(job), victim.queue)
+        return known[name]
 
     def _is_legal(self, scenario: VictimScenario) -> bool:
         moved = self._world.settings.consolidating_reclaim
