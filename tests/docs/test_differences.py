@@ -33,6 +33,7 @@ ELSEWHERE = {
     "raising_handlers",
     "unmeasured_nodes",
     "unscored_single_candidate",
+    "unknown_geometries",
     "unscored_vgpu_spread",
 }
 """Sections without a cluster; what they say is tested where it says."""

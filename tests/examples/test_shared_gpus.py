@@ -16,7 +16,8 @@ def test_tasks_share_cards_and_who_wants_one_alone_says_how_much_is_free() -> No
     done = CliRunner().invoke(app, ["cycle", str(SHARED), "--conf", str(SHARED / "scheduler.conf"), "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.output)
-    assert len(told["binds"]) == 5
+    assert len(told["binds"]) == 6
+    assert told["binds"]["default/notebook-0"] == "gpu-2"
     [waits] = told["waiting"]
     assert waits["job"] == "default/train"
     assert "too few cards with room: 1 with 100 % of the memory and 100 % of the cores" in waits["text"]
@@ -27,4 +28,4 @@ def test_played_the_one_that_waits_starts_when_the_others_end() -> None:
     done = CliRunner().invoke(app, ["simulate", str(SHARED / "scenario.yaml"), "--json"])
     assert done.exit_code == 0, done.output
     [run] = json.loads(done.stdout)["runs"]
-    assert (run["total"]["completed"], run["total"]["wait"]["max"]) == (3, 600)
+    assert (run["total"]["completed"], run["total"]["wait"]["max"]) == (4, 600)

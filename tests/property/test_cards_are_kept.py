@@ -19,8 +19,25 @@ NUMBER, MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 ACTIONS = ("allocate", "preempt", "backfill")
 CORES, PERCENT = "volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory-percentage"
 
+MODES = st.sampled_from(["hami-core", "hami-core", "mig"])
+WAYS = {"halves": [500, 500], "mixed": [300, 300, 700], "whole": [1000]}
+"""The ways to cut a MIG card, and the memory of each instance."""
+GEOMETRIES = [
+    {
+        "models": ["X"],
+        "allowedGeometries": [
+            {"group": "halves", "geometries": [{"name": "half", "memory": 500, "count": 2}]},
+            {
+                "group": "mixed",
+                "geometries": [{"name": "s", "memory": 300, "count": 2}, {"name": "l", "memory": 700, "count": 1}],
+            },
+            {"group": "whole", "geometries": [{"name": "all", "memory": 1000, "count": 1}]},
+        ],
+    }
+]
+HEALTH = st.sampled_from([True, True, True, False])
 cards = st.lists(
-    st.tuples(st.sampled_from([1, 2, 10]), st.sampled_from([1000, 1500]), st.sampled_from([True, True, True, False])),
+    st.tuples(st.sampled_from([1, 2, 10]), st.sampled_from([1000, 1500]), HEALTH, MODES),
     min_size=1,
     max_size=3,
 )
@@ -97,20 +114,32 @@ def test_no_card_has_more_users_memory_or_cores_than_it_has(
     machines = {f"n{n}": {f"GPU-{n}-{c}": card for c, card in enumerate(one)} for n, one in enumerate(drawn)}
     scenario = Scenario()
     for name, own in machines.items():
-        text = ":".join(f"{u},{s},{m},NVIDIA-X,{str(h).lower()},hami-core" for u, (s, m, h) in own.items())
+        text = ":".join(f"{u},{s},{m},NVIDIA-X,{str(h).lower()},{mode}" for u, (s, m, h, mode) in own.items())
         offer = {NUMBER: 100, MEMORY: 100_000, CORES: 1000}
         scenario.add(node(name, annotations={"volcano.sh/node-vgpu-register": text}, resources=offer))
 
     def look() -> None:
         users: dict[str, list[tuple[int, int, bool]]] = {}
+        cut: dict[str, list[tuple[str, int]]] = {}
         for told, pod in _there(scenario, IDS):
             for part in told.replace(";", ":").split(":"):
                 if part:
-                    uuid, _, memory, cores = part.split(",")
+                    named, _, asked, cores = part.split(",")
+                    uuid, _, slot = named.partition("[")
+                    memory = int(asked)
+                    if slot:
+                        group, _, position = slot.removesuffix("]").partition("-")
+                        memory = WAYS[group][int(position)]  # an instance is taken whole
+                        assert int(asked) <= memory
+                        cut.setdefault(uuid, []).append((group, int(position)))
+                    assert bool(slot) == (machines[pod.spec.node_name][uuid][3] == "mig")
                     assert uuid in machines[pod.spec.node_name]
-                    users.setdefault(uuid, []).append((int(memory), int(cores), "app" in (pod.metadata.labels or {})))
+                    users.setdefault(uuid, []).append((memory, int(cores), "app" in (pod.metadata.labels or {})))
         for own in machines.values():
-            for uuid, (slots, memory, healthy) in own.items():
+            for uuid, (slots, memory, healthy, _) in own.items():
+                instances = cut.get(uuid, [])
+                assert len(set(instances)) == len(instances)
+                assert len({group for group, _ in instances}) <= 1
                 on = users.get(uuid, [])
                 assert len(on) <= (slots if healthy else 0)
                 assert sum(m for m, _, _ in on) <= memory
@@ -119,7 +148,8 @@ def test_no_card_has_more_users_memory_or_cores_than_it_has(
                 assert sum(1 for *_, alone in on if alone) <= 1
 
     rules = {"deviceshare.GPUExclusiveRules": [{"app": "alone"}]}
-    arguments = {"deviceshare.VGPUEnable": True, "deviceshare.SchedulePolicy": policy, **rules}
+    arguments: dict[str, Any] = {"deviceshare.VGPUEnable": True, "deviceshare.SchedulePolicy": policy, **rules}
+    arguments["deviceshare.KnownMigGeometries"] = GEOMETRIES
     _play(scenario, story, arguments, look, actions)
 
 

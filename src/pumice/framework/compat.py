@@ -50,6 +50,8 @@ class Compat:
     """usage gives a node without fresh measurements the lowest score (33)."""
     unscored_vgpu_spread: bool = False
     """deviceshare with the policy spread scores no node: a card counts as used before it is looked at (35)."""
+    unknown_geometries: bool = False
+    """deviceshare shares a MIG card that nobody says how to cut as any other card."""
     time_windows: bool = False
     """tdm's windows end at midnight, and a job below its minimum loses one more task (31)."""
     undone_evictions: bool = False

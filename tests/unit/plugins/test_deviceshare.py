@@ -21,8 +21,15 @@ def cards(*written: str) -> dict[str, Any]:
     return {"annotations": {"volcano.sh/node-vgpu-register": ":".join(written)}, "resources": OFFER}
 
 
-def card(uuid: str, count: int = 10, memory: int = 16000, kind: str = "NVIDIA-V100", health: str = "true") -> str:
-    return f"{uuid},{count},{memory},{kind},{health},hami-core"
+def card(
+    uuid: str,
+    count: int = 10,
+    memory: int = 16000,
+    kind: str = "NVIDIA-V100",
+    health: str = "true",
+    mode: str = "hami-core",
+) -> str:
+    return f"{uuid},{count},{memory},{kind},{health},{mode}"
 
 
 def vgpu(name: str, *containers: dict[str, Any], **more: Any) -> list[Any]:
@@ -137,3 +144,130 @@ def test_cards_that_cannot_be_read_are_given_to_nobody(text: str) -> None:
 def test_a_wrong_argument_is_named(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         DeviceShare(Arguments({f"deviceshare.{k}": v for k, v in arguments.items()}))
+
+
+GEOMETRIES = [
+    {
+        "models": ["A30"],
+        "allowedGeometries": [
+            {"group": "g1", "geometries": [{"name": "1g.6gb", "memory": 6144, "count": 4}]},
+            {
+                "group": "g2",
+                "geometries": [
+                    {"name": "2g.12gb", "memory": 12288, "count": 1},
+                    {"name": "1g.6gb", "memory": 6144, "count": 2},
+                ],
+            },
+            {"group": "g3", "geometries": [{"name": "4g.24gb", "memory": 24576, "count": 1}]},
+        ],
+    }
+]
+
+
+def mig(uuid: str, **more: Any) -> str:
+    return card(uuid, **{"count": 7, "memory": 24576, "kind": "NVIDIA-A30", "mode": "mig", **more})
+
+
+def slots(*asked: int, scenario: Scenario | None = None, policy: str = "") -> list[str]:
+    """Where one pod after the other is, of so many MiB each; nothing where it waits."""
+    scenario = scenario or Scenario(node("n1", **cards(mig("GPU-0"))))
+    for n, memory in enumerate(asked):
+        scenario.add(*vgpu(f"p{n}", {"number": 1, "memory": memory}))
+    said = notes(run(scenario, KnownMigGeometries=GEOMETRIES, SchedulePolicy=policy))
+    told = [said.get(f"default/p{n}-0", {}).get("volcano.sh/vgpu-ids-new", "") for n in range(len(asked))]
+    return [text.partition(",")[0] for text in told]
+
+
+@pytest.mark.parametrize(
+    ("asked", "got"),
+    [
+        # the first geometry that has an instance of the size, and there the smallest that will do
+        ((1000,), ["GPU-0[g1-0]"]),
+        ((6144,), ["GPU-0[g1-0]"]),
+        ((6145,), ["GPU-0[g2-0]"]),
+        ((24576,), ["GPU-0[g3-0]"]),
+        # instances one after the other; the card stays cut as it is
+        ((1000, 1000, 1000, 1000, 1000), ["GPU-0[g1-0]", "GPU-0[g1-1]", "GPU-0[g1-2]", "GPU-0[g1-3]", ""]),
+        ((1000, 8000), ["GPU-0[g1-0]", ""]),
+        # other instances of the same geometry can be had beside those in use
+        ((8000, 1000, 1000, 1000), ["GPU-0[g2-0]", "GPU-0[g2-1]", "GPU-0[g2-2]", ""]),
+        ((24577,), [""]),
+    ],
+)
+def test_a_mig_card_is_cut_by_its_first_geometry_that_will_do_and_stays_so(
+    asked: tuple[int, ...], got: list[str]
+) -> None:
+    assert slots(*asked) == got
+
+
+def test_an_instance_is_free_again_when_its_pod_is_gone_and_an_empty_card_is_cut_anew() -> None:
+    scenario = Scenario(node("n1", **cards(mig("GPU-0"))))
+    assert slots(1000, 1000, scenario=scenario) == ["GPU-0[g1-0]", "GPU-0[g1-1]"]
+    scenario.finish("default/p0-0")
+    scenario.add(*vgpu("q", {"number": 1, "memory": 2000}))
+    assert (
+        notes(run(scenario, KnownMigGeometries=GEOMETRIES))["default/q-0"]["volcano.sh/vgpu-ids-new"]
+        == "GPU-0[g1-0],NVIDIA,2000,0:"
+    )
+    for name in ("p1-0", "q-0"):
+        scenario.finish(f"default/{name}")
+    scenario.add(*vgpu("r", {"number": 1, "memory": 20000}))
+    assert notes(run(scenario, KnownMigGeometries=GEOMETRIES))["default/r-0"]["volcano.sh/vgpu-ids-new"].startswith(
+        "GPU-0[g3-0],"
+    )
+
+
+def test_an_instance_counts_with_all_its_memory_for_the_policy() -> None:
+    scenario = Scenario(node("n1", **cards(mig("GPU-0"))), node("n2", **cards(card("GPU-1", memory=24576))))
+    scenario.add(*vgpu("a", {"number": 1, "memory": 1000}))
+    done = run(scenario, KnownMigGeometries=GEOMETRIES, SchedulePolicy="binpack", ScheduleWeight=1)
+    assert done.binds == {"default/a-0": "n1"}  # 6144 of 24576 there, 1000 here
+
+
+def test_a_pod_gets_cards_of_the_mode_that_it_names() -> None:
+    for mode, node_of in (("mig", "n1"), ("hami-core", "n2")):
+        scenario = Scenario(node("n1", **cards(mig("GPU-0"))), node("n2", **cards(card("GPU-1", mode=""))))
+        scenario.add(*vgpu("a", {"number": 1, "memory": 100}, task_annotations={"volcano.sh/vgpu-mode": mode}))
+        assert run(scenario, KnownMigGeometries=GEOMETRIES).binds == {"default/a-0": node_of}
+
+
+def test_on_a_node_of_both_modes_only_the_cards_of_the_named_one_are_given() -> None:
+    scenario = Scenario(node("n1", **cards(mig("GPU-0"), card("GPU-1"))))
+    scenario.add(*vgpu("a", {"number": 2, "memory": 100}, task_annotations={"volcano.sh/vgpu-mode": "hami-core"}))
+    assert run(scenario, KnownMigGeometries=GEOMETRIES).binds == {}
+
+
+def test_a_mig_card_that_nobody_says_how_to_cut_is_given_to_nobody_and_volcano_shares_it_as_any_other() -> None:
+    for compat, binds in ((None, {}), ("volcano", {"default/a-0": "n1"})):
+        scenario = Scenario(node("n1", **cards(mig("GPU-0", kind="NVIDIA-H100"))))
+        scenario.add(*vgpu("a", {"number": 1, "memory": 100}))
+        done = run(scenario, compat, KnownMigGeometries=GEOMETRIES)
+        assert done.binds == binds
+    assert "MIG cards that the conf does not say how to cut" in _why("NVIDIA-H100")
+
+
+def test_the_largest_instance_that_is_free_is_told() -> None:
+    assert "(the roomiest has 6144 MiB, 100 % of its cores)" in _why("NVIDIA-A30", 1000)
+
+
+def _why(kind: str, *running: int) -> str:
+    scenario = Scenario(node("n1", **cards(mig("GPU-0", kind=kind))))
+    slots(*running, scenario=scenario)
+    scenario.add(*vgpu("late", {"number": 1, "memory": 20000}))
+    return run(scenario, KnownMigGeometries=GEOMETRIES).why("late").text
+
+
+@pytest.mark.parametrize(
+    ("geometries", "said"),
+    [
+        ("g1", "must be a list of mappings"),
+        ([{"models": []}], r"KnownMigGeometries\[0\].models: must be a list of names"),
+        ([{"models": ["A"], "allowedGeometries": [[{"name": "a"}]]}], "allowedGeometries: must be a list of mappings"),
+        ([{"models": ["A"], "allowedGeometries": [{"group": "a-b"}]}], "group: must be letters and digits, got 'a-b'"),
+        ([{"models": ["A"], "allowedGeometries": [{"group": "a", "geometries": [{"memory": 0}]}]}], "memory: must be"),
+        ([{"models": ["A"], "allowedGeometries": [{"group": "a", "geometries": []}] * 2}], "a name of its own"),
+    ],
+)
+def test_a_wrong_geometry_is_named(geometries: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        DeviceShare(Arguments({**VGPU, "deviceshare.KnownMigGeometries": geometries}))

@@ -49,6 +49,64 @@ def deviceshare_shares_nothing(conf: SchedulerConf, catalogue: Catalogue) -> Ite
             )
 
 
+def geometries_not_read(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """deviceshare is told of a ConfigMap with MIG geometries, which only Volcano reads."""
+    for listed in conf.listed():
+        for name in ("deviceshare.KnownGeometriesCMName", "deviceshare.KnownGeometriesCMNamespace"):
+            if listed.plugin.name == "deviceshare" and name in listed.plugin.arguments:
+                yield Hit(
+                    Severity.WARNING,
+                    f"{listed.path}.arguments.{name}",
+                    "the ConfigMap is read by Volcano alone: here the conf itself says how MIG cards are cut",
+                    "Copy its knownMigGeometries into deviceshare.KnownMigGeometries.",
+                )
+
+
+def weight_of_an_unlisted_resource(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """A resource has a weight and is not in the list of those that count."""
+    for listed in conf.listed():
+        prefix = {"binpack": "binpack.resources", "network-topology-aware": "hypernode.binpack.resources"}.get(
+            listed.plugin.name
+        )
+        if prefix is None:
+            continue
+        written = listed.plugin.arguments.get(prefix) or ""
+        counted = {name.strip() for name in str(written).split(",")}
+        for key in listed.plugin.arguments:
+            name = key.removeprefix(f"{prefix}.")
+            if key != name and name not in counted:
+                yield Hit(
+                    Severity.WARNING,
+                    f"{listed.path}.arguments.{key}",
+                    f"{name} has a weight, and {prefix} does not name it: it does not count",
+                    f"Add it: {prefix}: {', '.join(sorted({*counted, name} - {''}))}.",
+                )
+
+
+def tdm_without_zones(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """tdm knows no zone, or one whose hours Volcano ends at midnight."""
+    for listed in conf.listed():
+        if listed.plugin.name != "tdm":
+            continue
+        zones = {k: v for k, v in listed.plugin.arguments.items() if k.startswith("tdm.revocable-zone.")}
+        if not zones:
+            yield Hit(
+                Severity.WARNING,
+                listed.path,
+                "no zone has hours, so nodes of a revocable zone are for nobody, at any time",
+                "Set tdm.revocable-zone.NAME to hours such as 22:00-06:00.",
+            )
+        for key, hours in zones.items():
+            begins, _, ends = str(hours).partition("-")
+            if ends and ends <= begins:
+                yield Hit(
+                    Severity.INFO,
+                    f"{listed.path}.arguments.{key}",
+                    f"in Volcano a window that crosses midnight ends there: {hours} is over at 00:00",
+                    "Give the hours after midnight a zone and nodes of their own, if Volcano runs this conf.",
+                )
+
+
 def pdb_drops_unlabelled(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
     """pdb is on, which in Volcano shields pods that have no labels."""
     if EVICTING.isdisjoint(conf.actions):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pumice.errors import InvalidInput
 from pumice.model import keys
@@ -13,14 +14,14 @@ from pumice.model.task import Task
 from pumice.plugins.deviceshare.cards import (
     ALL_CORES,
     Card,
-    CardRequest,
     Part,
     asked_of,
     read_cards,
     read_parts,
-    wants_kind,
+    wants,
     write_parts,
 )
+from pumice.plugins.deviceshare.mig import KnownGeometries, geometries_of
 from pumice.state.cluster import ClusterState
 
 Promise: TypeAlias = tuple[str, str]
@@ -28,7 +29,6 @@ Promise: TypeAlias = tuple[str, str]
 Rules: TypeAlias = Sequence[Mapping[str, str]]
 Chosen: TypeAlias = tuple[list[list[Part]], float]
 """The parts of each container, and the score of the cards."""
-MIG: Final = "mig"
 _BEING_PLACED: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 
@@ -47,11 +47,22 @@ def no_policy(_: Card) -> tuple[float, int]:
     return 0.0, 0
 
 
+class CardSettings(NamedTuple):
+    """What the conf says of cards."""
+
+    rules: Rules = ()
+    """Pods that have the labels of the same rule never share a card."""
+    known: KnownGeometries = ()
+    """How cards are cut by MIG."""
+    fall_back: bool = False
+    """Is a MIG card that nobody knows how to cut shared as any other?"""
+
+
 class CardLedger:
     """The cards of all nodes. Rows are read again when the log of the node table says that they changed."""
 
-    def __init__(self, state: ClusterState, memory: dict[str, Any], rules: Rules) -> None:
-        self._state, self._rules = state, rules
+    def __init__(self, state: ClusterState, memory: dict[str, Any], settings: CardSettings) -> None:
+        self._state, self._settings = state, settings
         self._promises: dict[str, Promise] = memory.setdefault("cards", {})
         self._position = -1
         self._rows: dict[int, _Holding] = {}
@@ -73,7 +84,7 @@ class CardLedger:
             node = table.nodes[row]
             self._rows.pop(row, None)
             if node is not None and keys.VGPU_REGISTER in node.annotations:
-                self._rows[row] = _Holding(node, self._parts_of, self._rules)
+                self._rows[row] = _Holding(node, self._parts_of, self._settings)
             self.changed.append(row)
 
     def on(self, node: Node) -> _Holding | None:
@@ -108,21 +119,21 @@ class CardLedger:
     def _read_again(self, node: Node) -> None:
         self.sync()
         if node.row in self._rows:
-            self._rows[node.row] = _Holding(node, self._parts_of, self._rules)
+            self._rows[node.row] = _Holding(node, self._parts_of, self._settings)
             self.changed.append(node.row)
 
 
 class _Holding:
     """The cards of one node and who is on them: all, and all but those that this session evicts."""
 
-    def __init__(self, node: Node, parts_of: Callable[[Task, Node], list[Part] | None], rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self, node: Node, parts_of: Callable[[Task, Node], list[Part] | None], settings: CardSettings) -> None:
+        self._rules = settings.rules
         self.problem = ""
         try:
-            self.cards = read_cards(node)
+            self.cards = read_cards(node, partial(geometries_of, settings.known), fall_back=settings.fall_back)
         except InvalidInput as exc:
             self.cards, self.problem = (), str(exc)
-        self._bare = self.cards
+        self._empty = self.cards
         place = {card.uuid: n for n, card in enumerate(self.cards)}
         self._labels: list[list[tuple[Task, bool]]] = [[] for _ in self.cards]
         all_cards, staying = list(self.cards), list(self.cards)
@@ -156,7 +167,20 @@ class _Holding:
         self, task: Task, order: Callable[[Card], tuple[float, int]], *, future: bool, score: str = ""
     ) -> Chosen | None:
         """Cards for every container of a task, or None; *future*: once those are gone that this session evicts."""
-        cards = list(self.staying if future else self.cards)
+        return self._choose(list(self.staying if future else self.cards), task, order, future, score)
+
+    def is_large_enough(self, task: Task) -> bool:
+        """Would there be room if nobody were here?"""
+        return self._choose(list(self._empty), task, no_policy, None, "") is not None
+
+    def _choose(
+        self,
+        cards: list[Card],
+        task: Task,
+        order: Callable[[Card], tuple[float, int]],
+        future: bool | None,
+        score: str,
+    ) -> Chosen | None:
         chosen: list[list[Part]] = []
         total = 0.0
         for asked in asked_of(task.klass):
@@ -165,9 +189,9 @@ class _Holding:
                 if len(parts) == asked.cards:
                     break
                 card = cards[at]
-                if not fits(card, asked) or not wants_kind(task, card.kind) or self._excluded(task, at, future):
+                part = card.part_for(asked)
+                if part is None or not wants(task, card) or self._excluded(task, at, future):
                     continue
-                part = Part(card.uuid, asked.memory_of(card), asked.cores)
                 cards[at] = card.with_part(part)
                 parts.append(part)
                 if score == "binpack":
@@ -179,9 +203,9 @@ class _Holding:
             chosen.append(parts)
         return chosen, total
 
-    def _excluded(self, task: Task, at: int, future: bool) -> bool:
-        """Is somebody on the card who matches a rule that the task matches too?"""
-        for rule in self._rules:
+    def _excluded(self, task: Task, at: int, future: bool | None) -> bool:
+        """Is somebody on the card who matches a rule that the task matches too? Nobody is on an empty one (None)."""
+        for rule in self._rules if future is not None else ():
             if _matches(task, rule):
                 for other, evicted in self._labels[at]:
                     if other is not task and not (future and evicted) and _matches(other, rule):
@@ -190,19 +214,7 @@ class _Holding:
 
     def roomiest(self) -> tuple[int, int]:
         """(MiB, percent of the cores) that are free on the card with most free memory."""
-        free = [(c.memory - c.used_memory, ALL_CORES - c.used_cores) for c in self.staying if c.used < c.users]
-        return max(free, default=(0, 0))
-
-
-def fits(card: Card, asked: CardRequest) -> bool:
-    """Is there room on a card for one container's part?"""
-    if not card.healthy or card.mode == MIG or card.used >= card.users:
-        return False
-    if card.memory - card.used_memory < asked.memory_of(card) or card.used_cores + asked.cores > ALL_CORES:
-        return False
-    if asked.cores >= ALL_CORES and card.used:
-        return False  # all cores are the card for oneself
-    return not (card.used_cores >= ALL_CORES and asked.cores == 0)
+        return max(((c.free_memory(), ALL_CORES - c.used_cores) for c in self.staying), default=(0, 0))
 
 
 def _matches(task: Task, rule: Mapping[str, str]) -> bool:

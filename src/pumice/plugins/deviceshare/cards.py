@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -12,7 +12,10 @@ from pumice.model.api import Container, Quantity
 from pumice.model.node import Node
 from pumice.model.quantity import value
 from pumice.model.task import Task, TaskClass
+from pumice.plugins.deviceshare.mig import Geometries, MigSlot, memory_of, pick, read_slot
 
+HAMI_CORE: Final = "hami-core"
+MIG: Final = "mig"
 ALL_CORES: Final = 100
 _NUMBER, _MEMORY = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"
 _PERCENT, _CORES = "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-cores"
@@ -33,18 +36,48 @@ class Card:
     kind: str
     healthy: bool
     mode: str
+    """How it is shared: `HAMI_CORE`, or `MIG`."""
     used: int = 0
     used_memory: int = 0
     used_cores: int = 0
+    ways: Geometries = ()
+    """How it can be cut, if it is shared by MIG."""
+    slots: frozenset[MigSlot] = frozenset()
+    """Its instances that are taken."""
 
-    def with_part(self, part: Part, sign: int = 1) -> Card:
-        """The card with one more user, or one less."""
+    def with_part(self, part: Part) -> Card:
+        """The card with one more user. An instance is taken whole, whatever was asked of it."""
+        memory = memory_of(self.ways, part.slot) if part.slot is not None else None
         return replace(
             self,
-            used=self.used + sign,
-            used_memory=self.used_memory + sign * part.memory,
-            used_cores=self.used_cores + sign * part.cores,
+            used=self.used + 1,
+            used_memory=self.used_memory + (part.memory if memory is None else memory),
+            used_cores=self.used_cores + part.cores,
+            slots=self.slots if part.slot is None else self.slots | {part.slot},
         )
+
+    def part_for(self, asked: CardRequest) -> Part | None:
+        """The part that one container would get, or None where there is no room."""
+        memory = asked.memory_of(self)
+        if not self.healthy or self.used >= self.users or self.memory - self.used_memory < memory:
+            return None
+        if self.used_cores + asked.cores > ALL_CORES or (asked.cores >= ALL_CORES and self.used):
+            return None  # all cores are the card for oneself
+        if self.used_cores >= ALL_CORES and asked.cores == 0:
+            return None
+        if self.mode != MIG:
+            return Part(self.uuid, memory, asked.cores)
+        found = pick(self.ways, self.slots, memory)
+        return Part(self.uuid, memory, asked.cores, found[0]) if found is not None else None
+
+    def free_memory(self) -> int:
+        """MiB that one container could have at most."""
+        if not self.healthy or self.used >= self.users:
+            return 0
+        if self.mode != MIG:
+            return self.memory - self.used_memory
+        sizes = {i.memory for way in self.ways for i in way.instances}
+        return max((size for size in sizes if pick(self.ways, self.slots, size) is not None), default=0)
 
 
 class Part(NamedTuple):
@@ -52,7 +85,10 @@ class Part(NamedTuple):
 
     uuid: str
     memory: int
+    """MiB that were asked for."""
     cores: int
+    slot: MigSlot | None = None
+    """The instance, of a card that is shared by MIG."""
 
 
 class CardRequest(NamedTuple):
@@ -70,8 +106,10 @@ class CardRequest(NamedTuple):
         return self.memory or card.memory * self.percent // 100
 
 
-def read_cards(node: Node) -> tuple[Card, ...]:
+def read_cards(node: Node, ways_of: Callable[[str], Geometries], *, fall_back: bool = False) -> tuple[Card, ...]:
     """The cards that a node registered; none where it did not, or has taken them back.
+
+    *ways_of* says how a type of card can be cut by MIG; *fall_back*: one that nobody knows of is shared otherwise.
 
     :raises InvalidInput: a card cannot be read.
     """
@@ -85,9 +123,12 @@ def read_cards(node: Node) -> tuple[Card, ...]:
             continue
         if len(fields) < 5 or len(cards) == _MOST:
             raise InvalidInput(f"{keys.VGPU_REGISTER}: must be uuid,count,memory,type,health,mode, got {shown(part)}")
-        mode = fields[5] if len(fields) > 5 else ""
+        mode = MIG if fields[5:6] == [MIG] else HAMI_CORE
+        ways = ways_of(fields[3]) if mode == MIG else ()
+        if fall_back and not ways:
+            mode = HAMI_CORE
         healthy = fields[4].strip().lower() in ("true", "1", "t")
-        cards.append(Card(fields[0], _whole(fields[1]), _whole(fields[2]), fields[3], healthy, mode))
+        cards.append(Card(fields[0], _whole(fields[1]), _whole(fields[2]), fields[3], healthy, mode, ways=ways))
     return tuple(cards)
 
 
@@ -122,9 +163,11 @@ def _asked(container: Container) -> CardRequest | None:
     )
 
 
-def wants_kind(task: Task, kind: str) -> bool:
-    """Is a card of this kind one that the task's annotations allow?"""
-    kind = kind.upper()
+def wants(task: Task, card: Card) -> bool:
+    """Is the card one that the task's annotations allow, by its type and by how it is shared?"""
+    if task.annotations.get(keys.VGPU_MODE, card.mode) != card.mode:
+        return False
+    kind = card.kind.upper()
     use, avoid = task.annotations.get(keys.USE_GPU_TYPE), task.annotations.get(keys.NO_USE_GPU_TYPE)
     if use is not None:
         return any(word.upper() in kind for word in use.split(","))
@@ -133,7 +176,10 @@ def wants_kind(task: Task, kind: str) -> bool:
 
 def write_parts(containers: Sequence[Sequence[Part]]) -> str:
     """What containers got, as the device plugin reads it."""
-    return ";".join("".join(f"{p.uuid},NVIDIA,{p.memory},{p.cores}:" for p in parts) for parts in containers)
+    return ";".join(
+        "".join(f"{p.uuid}{f'[{p.slot}]' if p.slot else ''},NVIDIA,{p.memory},{p.cores}:" for p in parts)
+        for parts in containers
+    )
 
 
 def read_parts(text: str) -> Iterator[Part]:
@@ -141,4 +187,5 @@ def read_parts(text: str) -> Iterator[Part]:
     for part in text.replace(";", ":").split(":"):
         fields = part.split(",")
         if len(fields) == 4 and all(n.isascii() and n.isdigit() and len(n) <= _DIGITS for n in fields[2:]):
-            yield Part(fields[0], int(fields[2]), int(fields[3]))
+            uuid, slot = read_slot(fields[0])
+            yield Part(uuid, int(fields[2]), int(fields[3]), slot)

@@ -19,8 +19,10 @@ from pumice.model.node import Node
 from pumice.model.reason import Code, reason_id
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
-from pumice.plugins.deviceshare.card_ledger import CardLedger, binpack, no_policy, spread
-from pumice.plugins.deviceshare.cards import asked_of
+from pumice.plugins.deviceshare.card_ledger import CardLedger, CardSettings, binpack, no_policy, spread
+from pumice.plugins.deviceshare.cards import MIG, asked_of
+from pumice.plugins.deviceshare.mig import ARGUMENT as GEOMETRIES
+from pumice.plugins.deviceshare.mig import read_geometries
 
 Reasons = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -31,6 +33,7 @@ _ORDERS: Final = {"binpack": binpack, "spread": spread, "": no_policy}
 _OTHERS: Final = ("AscendMindClusterVNPUEnable", "AscendHAMiVNPUEnable")
 NO_CARDS: Final = reason_id(NAME, "node(s) had no cards that are shared", Code.UNRESOLVABLE)
 UNREADABLE: Final = reason_id(NAME, "node(s) had registered cards that cannot be read", Code.UNRESOLVABLE)
+UNCUT: Final = reason_id(NAME, "node(s) had MIG cards that the conf does not say how to cut", Code.UNRESOLVABLE)
 OTHER_MODE: Final = reason_id(NAME, "node(s) had cards of another sharing mode", Code.UNRESOLVABLE)
 
 
@@ -38,14 +41,16 @@ class DeviceShare(Plugin):
     """Gives tasks parts of cards: memory and cores of vGPUs, and the index of a GPU that is shared by memory or whole.
 
     Arguments: ``deviceshare.VGPUEnable``, ``deviceshare.GPUSharingEnable``, ``deviceshare.GPUNumberEnable`` (only one
-    of the three), ``deviceshare.SchedulePolicy`` (``binpack`` or ``spread``), ``deviceshare.ScheduleWeight`` (0) and
-    ``deviceshare.GPUExclusiveRules`` (labels; pods that match the same never share a card).
+    of the three), ``deviceshare.SchedulePolicy`` (``binpack`` or ``spread``), ``deviceshare.ScheduleWeight`` (0),
+    ``deviceshare.GPUExclusiveRules`` (labels; pods that match the same never share a card) and
+    ``deviceshare.KnownMigGeometries`` (how types of cards can be cut by MIG).
     """
 
     name = NAME
     arguments_read = (
         *("deviceshare.VGPUEnable", "deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable"),
         *("deviceshare.SchedulePolicy", "deviceshare.ScheduleWeight", "deviceshare.GPUExclusiveRules"),
+        GEOMETRIES,
         *("deviceshare.NodeLockEnable", *(f"deviceshare.{name}" for name in _OTHERS)),
         *("deviceshare.KnownGeometriesCMName", "deviceshare.KnownGeometriesCMNamespace"),
     )
@@ -71,11 +76,12 @@ class DeviceShare(Plugin):
                 f"deviceshare: argument deviceshare.SchedulePolicy: must be binpack or spread, got {self._policy!r}"
             )
         self._weight = arguments.int("deviceshare.ScheduleWeight", 0)
-        self._rules = _rules(arguments)
+        self._settings = CardSettings(_rules(arguments), read_geometries(arguments.get(GEOMETRIES) or []))
 
     def on_session_open(self, ssn: Session) -> None:
         self._ssn = ssn
-        self._ledger = CardLedger(ssn.state, ssn.memory, self._rules)
+        settings = self._settings._replace(fall_back=ssn.compat.unknown_geometries)
+        self._ledger = CardLedger(ssn.state, ssn.memory, settings)
         self._answers: dict[Hashable, _Answer] = {}
         unscored = self._policy == "spread" and ssn.compat.unscored_vgpu_spread
         self._scores = bool(self._weight and self._policy) and not unscored
@@ -102,7 +108,7 @@ class DeviceShare(Plugin):
     def _answer(self, task: Task, rows: NodeRows) -> _Answer:
         ledger, size = self._ledger, rows.table.size
         ledger.sync()
-        key = (task.klass.id, _kind(task), frozenset(task.labels.items()) if self._rules else None)
+        key = (task.klass.id, _kind(task), frozenset(task.labels.items()) if self._settings.rules else None)
         answer = self._answers.get(key)
         if answer is None or len(answer.reasons) != size:
             answer = self._answers[key] = _Answer(size, len(ledger.changed))
@@ -124,9 +130,11 @@ class DeviceShare(Plugin):
         mode = task.annotations.get(keys.VGPU_MODE)
         if mode is not None and all(card.mode != mode for card in held.cards):
             return OTHER_MODE, 0.0
+        if all(card.mode == MIG and not card.ways for card in held.cards):
+            return UNCUT, 0.0
         chosen = held.choose(task, _ORDERS[self._policy], future=True, score=self._policy)
         if chosen is None:
-            return _no_room(task, held.roomiest()), 0.0
+            return _no_room(task, held.roomiest(), held.is_large_enough(task)), 0.0
         return 0, chosen[1]
 
     # -- placements -------------------------------------------------------------------------------------------------
@@ -200,10 +208,12 @@ def _placed_many(tasks: Sequence[Task]) -> None:
     """Tasks that are placed in bulk ask for no cards."""
 
 
-def _no_room(task: Task, free: tuple[int, int]) -> int:
+def _no_room(task: Task, free: tuple[int, int], large_enough: bool) -> int:
     most = max(asked_of(task.klass), key=lambda a: (a.cards, a.memory, a.percent, a.cores))
     memory = f"{most.memory} MiB" if most.memory else f"{most.percent} % of the memory"
     wants = f"{most.cards} with {memory}" + (f" and {most.cores} % of the cores" if most.cores else "")
+    if not large_enough:
+        return reason_id(NAME, f"node(s) had too few cards that are large enough: {wants}", Code.UNRESOLVABLE)
     text = f"node(s) had too few cards with room: {wants} (the roomiest has {free[0]} MiB, {free[1]} % of its cores)"
     return reason_id(NAME, text)
 
