@@ -14,9 +14,10 @@ from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.intents import Bind, DeviceChoice
 from pumice.plugins.predicates import Predicates
-from pumice.plugins.predicates.cel import Device, compile_selector
+from pumice.plugins.predicates.cel import compile_selector
 from pumice.plugins.predicates.cel_values import version_key
 from pumice.plugins.predicates.devices import Devices
+from pumice.plugins.predicates.offered_device import Device
 from pumice.state.cluster import ClusterState
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from pumice.engine.matching import untolerated
 from pumice.model.api import ResourceClaim, Toleration
 from pumice.model.mapping import plain
-from pumice.plugins.predicates.cel import Counter, Device
+from pumice.plugins.predicates.offered_device import Counter, Device
 
 Key: TypeAlias = tuple[str, str, str]
 """Driver, pool and name of a device."""

@@ -3,23 +3,21 @@
 ``compile_selector(text)`` gives a function of a `Device`. Known is what is legal there: ``device.driver``,
 ``device.attributes["domain"].name``, ``device.capacity["domain"].name``, texts, numbers, truth values, lists and maps,
 ``?:``, ``|| && !``, comparisons, ``in``, arithmetic, ``has``, the macros ``all``, ``exists``, ``exists_one``,
-``filter``, ``map`` and ``cel.bind``, and the functions and methods of `cel_values`. What asks for an attribute that a
-device does not have, or compares what cannot be compared, has no value: ``||`` and ``&&`` then go by their other side,
-and a selector without a value selects nothing.
+``filter``, ``map`` and ``cel.bind``, optional values (``.?name``, ``[?key]``), the functions of `cel_functions` and
+the methods of `cel_methods`. What asks for an attribute that a device does not have, or compares what cannot be
+compared, has no value: ``||`` and ``&&`` then go by their other side, and a selector without a value selects nothing.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Final
 
 from pumice.errors import InvalidInput, shown
-from pumice.model.api import Taint
 from pumice.model.patterns import matcher
+from pumice.plugins.predicates.cel_functions import FUNCTIONS
+from pumice.plugins.predicates.cel_methods import METHODS
 from pumice.plugins.predicates.cel_parts import (
-    CelDomains,
     CelScope,
     Value,
     all_of,
@@ -34,54 +32,22 @@ from pumice.plugins.predicates.cel_parts import (
     named,
     negated,
     operator,
+    opt_map,
+    or_value,
+    other_sign,
     with_name,
 )
-from pumice.plugins.predicates.cel_values import FUNCTIONS, METHODS, OPERATORS, CelAmount, CelVersion, NoValue
+from pumice.plugins.predicates.cel_tokens import number_of, text_of, tokens
+from pumice.plugins.predicates.cel_values import LARGEST, OPERATORS, TYPES, CelType, NoValue
+from pumice.plugins.predicates.offered_device import Device
 
-_TOKEN: Final = re.compile(
-    r"\s*(?:(?P<text>r?(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'))|(?P<number>\d+\.\d+(?:[eE][+-]?\d+)?|0x[0-9a-fA-F]+|\d+u?)"
-    r"|(?P<name>[A-Za-z_]\w*)|(?P<sign>==|!=|<=|>=|&&|\|\||[-<>!().,\[\]?:+*/%{}]))",
-    re.ASCII,
-)
-_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
 _LONGEST: Final = 10_240
 """Characters of an expression: the API's limit."""
 _DEEPEST: Final = 50
 """How deep an expression may be nested."""
 _LEVELS: Final = (("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
 _MACROS: Final = ("all", "exists", "exists_one", "filter", "map")
-
-Counter: TypeAlias = tuple[str, str, str, str]
-"""Driver, pool, counter set and name of a counter that devices share."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Device:
-    """A device of a slice; attributes and capacity by (domain, name)."""
-
-    driver: str
-    pool: str
-    name: str
-    attributes: Mapping[tuple[str, str], Any]
-    capacity: Mapping[tuple[str, str], int]
-    taints: tuple[Taint, ...] = ()
-    consumes: Mapping[Counter, int] = field(default_factory=dict)
-    place: Mapping[str, Any] = field(default_factory=dict)
-    """``nodeName`` or ``nodeSelector`` where it is not usable on all nodes."""
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Driver, pool and name: what allocations are written with."""
-        return self.driver, self.pool, self.name
-
-
-def _shown_to_cel(device: Device) -> dict[str, Any]:
-    attributes, capacity = CelDomains(), CelDomains()
-    for (domain, name), held in device.attributes.items():
-        attributes.setdefault(domain, {})[name] = CelVersion(held) if isinstance(held, tuple) else held
-    for (domain, name), milli in device.capacity.items():
-        capacity.setdefault(domain, {})[name] = CelAmount(milli)
-    return {"driver": device.driver, "attributes": attributes, "capacity": capacity}
+_PACKAGES: Final = frozenset(name.partition(".")[0] for name in FUNCTIONS if "." in name)
 
 
 def compile_selector(text: str) -> Callable[[Device], bool]:
@@ -96,7 +62,7 @@ def compile_selector(text: str) -> Callable[[Device], bool]:
 
     def selects(device: Device) -> bool:
         try:
-            return value(CelScope({"device": _shown_to_cel(device)})) is True
+            return value(CelScope({"device": device.shown_to_cel()})) is True
         except (NoValue, RecursionError):
             return False
 
@@ -108,18 +74,16 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens: list[str] = []
         self._at = self._depth = 0
         self._names = ["device"]
-        at = 0
+        self._fields: dict[Value, tuple[Value, str]] = {}
+        """What was made of ``of.name``: for `has`."""
         if len(text) > _LONGEST:
             raise self.wrong(f"must have at most {_LONGEST} characters, has {len(text)}")
-        while text[at:].strip():
-            found = _TOKEN.match(text, at)
-            if found is None:
-                raise self.wrong()
-            self._tokens.append(found.group().strip())
-            at = found.end()
+        found = tokens(text)
+        if found is None:
+            raise self.wrong()
+        self._tokens = found
 
     def wrong(self, why: str = "not an expression that is understood") -> InvalidInput:
         return InvalidInput(f"device selector {shown(self._text)}: {why}")
@@ -178,30 +142,42 @@ class _Parser:
             signs.append(self._next())
         value = self._member(self._atom())
         for sign in reversed(signs):
-            value = (
-                negated(value) if sign == "!" else operator(lambda a, b: OPERATORS["-"](type(b)(0), b), value, value)
-            )
+            value = negated(value) if sign == "!" else other_sign(value)
         return value
 
     def _member(self, value: Value) -> Value:
         while self.peek() in (".", "["):
-            if self._next() == "[":
-                value = index(value, self.expression())
+            opening = self._next()
+            optional = self._found("?")
+            if opening == "[":
+                value = index(value, self.expression(), optional=optional)
                 self._expect("]")
                 continue
-            name = self._next()
-            if not name.isidentifier():
-                raise self.wrong()
-            if not self._found("("):
-                value = index(value, constant(name))
+            name = self._name()
+            if optional or not self._found("("):
+                of, value = value, index(value, constant(name), optional=optional)
+                if not optional:
+                    self._fields[value] = (of, name)
             elif name in _MACROS:
                 value = self._macro(name, value)
+            elif name in ("optMap", "optFlatMap"):
+                variable, body = self._variable_and_body()
+                self._expect(")")
+                value = opt_map(value, variable, body, flat=name == "optFlatMap")
             else:
                 value = self._method(name, value)
         return value
 
+    def _name(self) -> str:
+        name = self._next()
+        if not name.isidentifier():
+            raise self.wrong()
+        return name
+
     def _method(self, name: str, value: Value) -> Value:
         arguments = self._list(")")
+        if name in ("orValue", "or") and len(arguments) == 1:
+            return or_value(value, arguments[0], optional=name == "or")
         method = METHODS.get(name)
         if method is None:
             raise self.wrong(f"has no method {name!r} that is understood")
@@ -212,15 +188,24 @@ class _Parser:
         return call(method, [value, *arguments])
 
     def _macro(self, name: str, value: Value) -> Value:
-        variable = self._next()
-        self._expect(",")
-        self._names.append(variable)
-        bodies = [self.expression()]
+        variable, body = self._variable_and_body()
+        bodies = [body]
         if name == "map" and self._found(","):
-            bodies.append(self.expression())
-        self._names.pop()
+            bodies.append(self._with(variable))
         self._expect(")")
         return comprehension(name, variable, value, bodies)
+
+    def _variable_and_body(self) -> tuple[str, Value]:
+        """``name, expression``, in which the name means something."""
+        variable = self._name()
+        self._expect(",")
+        return variable, self._with(variable)
+
+    def _with(self, variable: str) -> Value:
+        self._names.append(variable)
+        body = self.expression()
+        self._names.pop()
+        return body
 
     def _list(self, end: str) -> list[Value]:
         items: list[Value] = []
@@ -235,9 +220,15 @@ class _Parser:
     def _atom(self) -> Value:
         token = self._next()
         if token[-1:] in ("'", '"'):
-            return constant(_text(token))
-        if token[:1].isdigit():
-            return constant(_number(token))
+            said = text_of(token)
+            if said is None:
+                raise self.wrong("has an escape that does not exist")
+            return constant(said)
+        if token[:1].isdigit() or (token[:1] == "." and token[1:2].isdigit()):
+            number = number_of(token)
+            if type(number) is int and number >= LARGEST + (self._tokens[self._at - 2 : self._at - 1] == ["-"]):
+                raise self.wrong("has a number that is too large")
+            return constant(number)
         match token:
             case "true" | "false":
                 return constant(token == "true")
@@ -253,17 +244,21 @@ class _Parser:
                 return self._map()
             case "has":
                 self._expect("(")
-                inner = self.expression()
+                field_of = self._fields.get(self.expression())
                 self._expect(")")
-                return is_there(inner)
+                if field_of is None:
+                    raise self.wrong("has(...) needs a field, such as has(a.b)")
+                return is_there(*field_of)
             case "cel":
                 return self._bound()
         if token in self._names:
             return named(token)
+        if token in _PACKAGES and self._found("."):
+            token = f"{token}.{self._next()}"
         if token in FUNCTIONS and self._found("("):
-            arguments = self._list(")")
-            if len(arguments) == 1:
-                return call(FUNCTIONS[token], arguments)
+            return call(FUNCTIONS[token], self._list(")"))
+        if token in TYPES.values():
+            return constant(CelType(token))
         raise self.wrong()
 
     def _map(self) -> Value:
@@ -272,6 +267,8 @@ class _Parser:
         while not self._found("}"):
             if keys:
                 self._expect(",")
+                if self._found("}"):
+                    break
             keys.append(self.expression())
             self._expect(":")
             values.append(self.expression())
@@ -281,24 +278,10 @@ class _Parser:
         """``cel.bind(name, value, expression)``."""
         for token in (".", "bind", "("):
             self._expect(token)
-        name = self._next()
+        name = self._name()
         self._expect(",")
         value = self.expression()
         self._expect(",")
-        self._names.append(name)
-        body = self.expression()
-        self._names.pop()
+        body = self._with(name)
         self._expect(")")
         return lambda scope: with_name(scope, name, value(scope), body)
-
-
-def _text(token: str) -> str:
-    if token.startswith("r"):
-        return token[2:-1]
-    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), token[1:-1])
-
-
-def _number(token: str) -> int | float:
-    if "." in token:
-        return float(token)
-    return int(token.rstrip("u"), 16) if token.startswith("0x") else int(token.rstrip("u"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from pumice.plugins.predicates.cel_values import NoValue
+from pumice.plugins.predicates.cel_values import CelOptional, NoValue, negative
 
 _MOST_STEPS: Final = 20_000
 """How much one device may cost: an expression that goes on longer has no value."""
@@ -94,16 +94,74 @@ def call(work: Callable[..., Any], parts: list[Value]) -> Value:
     return value
 
 
-def index(of: Value, at: Value) -> Value:
+def other_sign(inner: Value) -> Value:
+    return lambda scope: negative(inner(scope))
+
+
+def index(of: Value, at: Value, *, optional: bool = False) -> Value:
+    """``of[at]``; *optional*: ``of[?at]``, which is a value that may be missing, as is what is in one."""
+
     def value(scope: CelScope) -> Any:
         scope.step()
         held, key = of(scope), at(scope)
-        if isinstance(held, Mapping) and isinstance(key, str):
-            if key in held or isinstance(held, CelDomains):
-                return held[key]
-        elif type(held) is list and type(key) is int and 0 <= key < len(held):
-            return held[key]
+        if type(held) is not CelOptional and not optional:
+            return _held(held, key)
+        inside = held.held if type(held) is CelOptional else (held,)
+        if not inside or not _has(inside[0], key):
+            return CelOptional()
+        return CelOptional((_held(inside[0], key),))
+
+    return value
+
+
+def _has(held: Any, key: Any) -> bool:
+    """Is there something at this place?
+
+    :raises NoValue: there are no places in it, or none of this kind.
+    """
+    if isinstance(held, Mapping) and type(key) in (str, int):
+        return key in held
+    if type(held) is list and type(key) is int:
+        return 0 <= key < len(held)
+    raise NoValue
+
+
+def _held(held: Any, key: Any) -> Any:
+    if not _has(held, key) and not isinstance(held, CelDomains):
         raise NoValue
+    return held[key]
+
+
+def or_value(of: Value, other: Value, *, optional: bool) -> Value:
+    """What may be missing, or else the other; *optional*: which may be missing too."""
+
+    def value(scope: CelScope) -> Any:
+        held = of(scope)
+        if type(held) is not CelOptional:
+            raise NoValue
+        if held.held:
+            return held if optional else held.held[0]
+        found = other(scope)
+        if optional and type(found) is not CelOptional:
+            raise NoValue
+        return found
+
+    return value
+
+
+def opt_map(of: Value, variable: str, body: Value, *, flat: bool) -> Value:
+    """What *body* makes of a value, where there is one; *flat*: it says itself whether there is something."""
+
+    def value(scope: CelScope) -> Any:
+        held = of(scope)
+        if type(held) is not CelOptional:
+            raise NoValue
+        if not held.held:
+            return held
+        found = with_name(scope, variable, held.held[0], body)
+        if flat and type(found) is not CelOptional:
+            raise NoValue
+        return found if flat else CelOptional((found,))
 
     return value
 
@@ -183,21 +241,23 @@ def all_of(items: list[Value]) -> Value:
 
 
 def mapping(keys: list[Value], values: list[Value]) -> Value:
-    def value(scope: CelScope) -> dict[str, Any]:
+    def value(scope: CelScope) -> dict[str | int, Any]:
         names = [key(scope) for key in keys]
-        if not all(isinstance(name, str) for name in names):
+        if not all(type(name) in (str, int) for name in names) or len(set(names)) < len(names):
             raise NoValue
         return dict(zip(names, (one(scope) for one in values), strict=True))
 
     return value
 
 
-def is_there(inner: Value) -> Value:
+def is_there(of: Value, name: str) -> Value:
+    """``has(of.name)``."""
+
     def value(scope: CelScope) -> bool:
-        try:
-            inner(scope)
-        except NoValue:
-            return False
-        return True
+        scope.step()
+        held = of(scope)
+        if type(held) is CelOptional:
+            return bool(held.held) and _has(held.held[0], name)
+        return _has(held, name)
 
     return value

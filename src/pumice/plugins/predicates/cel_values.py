@@ -1,22 +1,21 @@
-"""What the values of CEL can do: operators, functions and methods, each over the types that it is there for."""
+"""What the values of CEL can do: operators, each over the types that it is there for."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pumice.errors import InvalidInput
-from pumice.model import quantity
-from pumice.model.patterns import matcher
 
 _VERSION: Final = re.compile(
     r"(?P<major>\d+)\.(?P<minor>\d+)\.(?P<patch>\d+)(?:-(?P<early>[0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
 )
-_LARGEST: Final = 2**63
+LARGEST: Final = 2**63
 """Whole numbers have 64 bits: what goes beyond has no value."""
-_LONGEST: Final = 10_000
+LONGEST: Final = 10_000
 """Texts and lists that are put together have at most so many parts."""
 
 
@@ -52,14 +51,44 @@ class CelVersion:
     key: tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CelType:
+    """What `type` says of a value."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CelOptional:
+    """A value that may be missing."""
+
+    held: tuple[Any, ...] = ()
+    """The value, or nothing."""
+
+
+TYPES: Final[Mapping[type, str]] = {
+    bool: "bool",
+    int: "int",
+    float: "double",
+    str: "string",
+    list: "list",
+    dict: "map",
+    type(None): "null_type",
+}
+
+
 def _same_types(a: Any, b: Any, *allowed: type) -> bool:
     return type(a) in allowed and type(b) in allowed and (type(a) is type(b) or {type(a), type(b)} == {int, float})
 
 
-def _equal(a: Any, b: Any) -> bool:
+def equal(a: Any, b: Any) -> bool:
     """Values of different types are not equal; numbers are compared as numbers."""
     if type(a) is list and type(b) is list:
-        return len(a) == len(b) and all(_equal(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
+    if type(a) is CelOptional and type(b) is CelOptional:
+        return equal([*a.held], [*b.held])
     if type(a) is not type(b) and {type(a), type(b)} != {int, float}:
         return False
     return bool(a == b)
@@ -76,22 +105,22 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 def _within(a: Any, b: Any) -> bool:
     if type(b) is list:
-        return any(_equal(a, item) for item in b)
+        return any(equal(a, item) for item in b)
     if isinstance(b, Mapping):
-        return a in b if isinstance(a, str) else False
+        return a in b if type(a) in (str, int) else False
     raise NoValue
 
 
-def _whole(value: Any) -> Any:
-    if type(value) is int and not -_LARGEST <= value < _LARGEST:
+def whole(value: Any) -> Any:
+    if type(value) is int and not -LARGEST <= value < LARGEST:
         raise NoValue
     return value
 
 
 def _plus(a: Any, b: Any) -> Any:
     if _same_types(a, b, int, float) and type(a) is type(b):
-        return _whole(a + b)
-    if _same_types(a, b, str, list) and len(a) + len(b) <= _LONGEST:
+        return whole(a + b)
+    if _same_types(a, b, str, list) and len(a) + len(b) <= LONGEST:
         return a + b
     raise NoValue
 
@@ -101,7 +130,7 @@ def _arithmetic(work: Callable[[Any, Any], Any], *types: type) -> Callable[[Any,
         if type(a) is not type(b) or type(a) not in types:
             raise NoValue
         try:
-            return _whole(work(a, b))
+            return whole(work(a, b))
         except (ZeroDivisionError, OverflowError):
             raise NoValue from None
 
@@ -109,16 +138,18 @@ def _arithmetic(work: Callable[[Any, Any], Any], *types: type) -> Callable[[Any,
 
 
 def _divide(a: Any, b: Any) -> Any:
-    """Whole numbers are cut towards zero."""
+    """Whole numbers are cut towards zero; others know the infinite."""
     if type(a) is float:
-        return a / b
+        if b:
+            return a / b
+        return math.nan if not a or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1.0, b)
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
 
 
 OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    "==": _equal,
-    "!=": lambda a, b: not _equal(a, b),
+    "==": equal,
+    "!=": lambda a, b: not equal(a, b),
     "<": _ordered(lambda a, b: a < b),
     "<=": _ordered(lambda a, b: a <= b),
     ">": _ordered(lambda a, b: a > b),
@@ -132,142 +163,8 @@ OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def _size(of: Any) -> int:
-    if type(of) in (str, list) or isinstance(of, Mapping):
-        return len(of)
-    raise NoValue
-
-
-def _read(reads: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """A function of a text that says what it means; what cannot be read has no value."""
-
-    def function(text: Any) -> Any:
-        if type(text) is not str:
-            raise NoValue
-        try:
-            return reads(text)
-        except (InvalidInput, ValueError, OverflowError):
-            raise NoValue from None
-
-    return function
-
-
-def _can(function: Callable[[Any], Any]) -> Callable[[Any], bool]:
-    def asks(text: Any) -> bool:
-        try:
-            function(text)
-        except NoValue:
-            return False
-        return True
-
-    return asks
-
-
-def _int(value: Any) -> int:
-    if type(value) in (int, float):
-        try:
-            return int(_whole(int(value)))
-        except (ValueError, OverflowError):
-            raise NoValue from None
-    return int(_whole(_read(int)(value)))
-
-
-def _double(value: Any) -> float:
-    return float(value) if type(value) in (int, float) else float(_read(float)(value))
-
-
-def _string(value: Any) -> str:
-    if type(value) is bool:
-        return str(value).lower()
-    if type(value) in (str, int, float):
-        return str(value)
-    raise NoValue
-
-
-_amount = _read(lambda text: CelAmount(quantity.milli(text)))
-_version = _read(lambda text: CelVersion(version_key(text)))
-
-FUNCTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "size": _size,
-    "quantity": _amount,
-    "isQuantity": _can(_amount),
-    "semver": _version,
-    "isSemver": _can(_version),
-    "int": _int,
-    "double": _double,
-    "string": _string,
-}
-
-
-def _of(kind: type, method: Callable[..., Any], *arguments: type) -> Callable[..., Any]:
-    """A method of values of one type, with arguments of given types."""
-
-    def call(value: Any, *given: Any) -> Any:
-        if type(value) is not kind or tuple(map(type, given)) != arguments:
-            raise NoValue
-        try:
-            return _whole(method(value, *given))
-        except InvalidInput:
-            raise NoValue from None
-
-    return call
-
-
-def _either(*methods: Callable[..., Any]) -> Callable[..., Any]:
-    """The first of several methods that the value has."""
-
-    def call(value: Any, *given: Any) -> Any:
-        for method in methods:
-            try:
-                return method(value, *given)
-            except NoValue:
-                continue
+def negative(value: Any) -> Any:
+    """The number with the other sign."""
+    if type(value) not in (int, float):
         raise NoValue
-
-    return call
-
-
-def _compared(method: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    return _either(_of(CelAmount, method, CelAmount), _of(CelVersion, method, CelVersion))
-
-
-def _as_integer(amount: CelAmount) -> int:
-    if amount.milli % 1000:
-        raise NoValue
-    return amount.milli // 1000
-
-
-METHODS: Final[Mapping[str, Callable[..., Any]]] = {
-    "size": lambda value: _size(value),
-    "compareTo": _compared(lambda a, b: (a > b) - (a < b)),
-    "isGreaterThan": _compared(lambda a, b: a > b),
-    "isLessThan": _compared(lambda a, b: a < b),
-    "add": _either(
-        _of(CelAmount, lambda a, b: CelAmount(a.milli + b.milli), CelAmount),
-        _of(CelAmount, lambda a, b: CelAmount(a.milli + 1000 * b), int),
-    ),
-    "sub": _either(
-        _of(CelAmount, lambda a, b: CelAmount(a.milli - b.milli), CelAmount),
-        _of(CelAmount, lambda a, b: CelAmount(a.milli - 1000 * b), int),
-    ),
-    "sign": _of(CelAmount, lambda a: (a.milli > 0) - (a.milli < 0)),
-    "isInteger": _of(CelAmount, lambda a: a.milli % 1000 == 0),
-    "asInteger": _of(CelAmount, _as_integer),
-    "asApproximateFloat": _of(CelAmount, lambda a: a.milli / 1000),
-    "major": _of(CelVersion, lambda a: a.key[0]),
-    "minor": _of(CelVersion, lambda a: a.key[1]),
-    "patch": _of(CelVersion, lambda a: a.key[2]),
-    "startsWith": _of(str, str.startswith, str),
-    "endsWith": _of(str, str.endswith, str),
-    "contains": _of(str, lambda a, b: b in a, str),
-    "matches": _of(str, lambda a, b: matcher(b)(a), str),
-    "lowerAscii": _of(str, str.lower),
-    "upperAscii": _of(str, str.upper),
-    "trim": _of(str, str.strip),
-    "split": _of(str, lambda a, b: a.split(b) if b else list(a), str),
-    "indexOf": _of(str, str.find, str),
-    "replace": _of(str, lambda a, b, c: a.replace(b, c)[:_LONGEST], str, str),
-    "substring": _either(
-        _of(str, lambda a, b: a[max(b, 0) :], int), _of(str, lambda a, b, c: a[max(b, 0) : c], int, int)
-    ),
-}
+    return whole(-value)

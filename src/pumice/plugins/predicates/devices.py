@@ -26,7 +26,8 @@ from pumice.plugins.predicates.allotment import (
     choose,
     counters_left,
 )
-from pumice.plugins.predicates.cel import Device, compile_selector
+from pumice.plugins.predicates.cel import compile_selector
+from pumice.plugins.predicates.offered_device import Device
 from pumice.plugins.predicates.slices import Slices, selected
 from pumice.plugins.predicates.taken import FreeRows, Taken
 from pumice.state.cluster import ClusterState

@@ -16,8 +16,8 @@ from pumice.errors import InvalidInput
 from pumice.model import quantity
 from pumice.model.api import NodeSelector, ResourceSlice, Taint
 from pumice.plugins.predicates.allotment import Counters, Key, qualified
-from pumice.plugins.predicates.cel import Device
 from pumice.plugins.predicates.cel_values import version_key
+from pumice.plugins.predicates.offered_device import Device
 from pumice.state.cluster import ClusterState
 
 UNREADABLE: Final = (AttributeError, InvalidInput, KeyError, TypeError, ValueError, msgspec.MsgspecError)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.plugins.predicates.allotment import Key
-from pumice.plugins.predicates.cel import Device
+from pumice.plugins.predicates.offered_device import Device
 from pumice.plugins.predicates.slices import Slices
 from pumice.state.cluster import ClusterState
 
