@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.errors import InvalidInput
+from pumice.model.api import Container, PodSpec, ResourceRequirements
+from pumice.plugins.numa_aware.asked_cpus import AskedCpus, Refused, _cpus_of, admit
 from pumice.plugins.numa_aware.cpus import CpuTopology, read_cpus, read_topology, write_cpus
 
 DETAIL = {str(c): {"numa": c // 8, "socket": c // 8, "core": c % 8 // 2} for c in range(16)}
@@ -88,3 +90,48 @@ def test_what_cannot_be_read_of_an_object_is_an_error_with_its_name(spec: dict[s
 
 def test_only_cpus_that_the_node_has_are_offered() -> None:
     assert write_cpus(topology(numares={"cpu": {"allocatable": "0-99"}}).offered) == "0-15"
+
+
+@pytest.mark.parametrize(
+    ("policy", "free", "passing", "lasting", "got"),
+    [
+        # every policy, on two NUMA nodes of 8 CPUs
+        ("best-effort", "0-15", [], [8], "0-7"),
+        ("best-effort", "4-11", [], [6], "4-9"),  # more NUMA nodes than it need be, where it must
+        ("best-effort", "0-3", [], [5], Refused(5, 0, 4)),
+        ("restricted", "4-11", [], [4], "4-7"),
+        ("restricted", "4-11", [], [6], Refused(6, 1, 4)),
+        ("restricted", "0-15", [], [10], "0-9"),  # more than one has on the empty machine
+        ("single-numa-node", "0-15", [], [8], "0-7"),
+        ("single-numa-node", "4-11", [], [6], Refused(6, 1, 4)),
+        ("single-numa-node", "0-15", [], [10], Refused(10, 1, 8)),
+        # containers one after the other, each in its own NUMA node
+        ("single-numa-node", "0-15", [], [5, 5], "0-4,8-12"),
+        ("single-numa-node", "0-15", [], [5, 5, 5], Refused(5, 1, 3)),
+        ("single-numa-node", "0-15", [], [0, 3], "0-2"),
+        # what init containers had is used again, and they must fit too
+        ("single-numa-node", "0-7", [8], [8], "0-7"),
+        ("single-numa-node", "0-7", [8, 8], [4, 4], "0-7"),
+        ("single-numa-node", "4-11", [6], [2], Refused(6, 1, 4)),
+        ("restricted", "4-11", [6], [2], Refused(6, 1, 4)),
+        ("best-effort", "4-11", [6], [2], "4-5"),
+        ("best-effort", "0-3", [5], [2], Refused(5, 0, 4)),
+    ],
+)
+def test_the_kubelet_would_admit_or_refuse(
+    policy: str, free: str, passing: list[int], lasting: list[int], got: str | Refused
+) -> None:
+    machine = topology(policies={"CPUManagerPolicy": "static", "TopologyManagerPolicy": policy})
+    found = admit(machine, read_cpus(free), AskedCpus(tuple(passing), tuple(lasting)))
+    assert (write_cpus(found) if isinstance(found, int) else found) == got
+
+
+def test_sidecars_keep_their_cpus_and_init_containers_do_not() -> None:
+    def container(cpu: int, **more: str) -> Container:
+        amounts = {"cpu": str(cpu), "memory": "1Gi"}
+        return Container(name="c", resources=ResourceRequirements(limits=amounts, requests=amounts), **more)  # type: ignore[arg-type]
+
+    spec = PodSpec(
+        init_containers=(container(4), container(1, restart_policy="Always")), containers=(container(2), container(3))
+    )
+    assert _cpus_of(spec) == AskedCpus((4,), (1, 2, 3))

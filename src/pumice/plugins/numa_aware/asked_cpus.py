@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from pumice.model import keys
@@ -27,26 +26,42 @@ class Refused(NamedTuple):
     """How many are free in the roomiest NUMA node, or in all."""
 
 
+class AskedCpus(NamedTuple):
+    """CPUs that each container of a pod has for itself, 0 where it has none."""
+
+    passing: tuple[int, ...]
+    """Of init containers, whose CPUs those after them use again."""
+    lasting: tuple[int, ...]
+    """Of containers and sidecars."""
+
+
 def policy_of(task: Task) -> str:
     """The policy that a task asks for; nothing where it does not care."""
     asked = task.annotations.get(keys.NUMA_POLICY, "")
     return "" if asked == "none" else asked
 
 
-def cpus_of(klass: TaskClass) -> tuple[int, ...] | None:
-    """CPUs that each container has for itself, 0 where it has none; None where the pod is not of class Guaranteed."""
+def cpus_of(klass: TaskClass) -> AskedCpus | None:
+    """What the containers of a pod ask for; None where it is not of class Guaranteed."""
     if "numa-aware" not in klass.memo:
         klass.memo["numa-aware"] = _cpus_of(klass.spec)
-    found: tuple[int, ...] | None = klass.memo["numa-aware"]
+    found: AskedCpus | None = klass.memo["numa-aware"]
     return found
 
 
-def _cpus_of(spec: PodSpec) -> tuple[int, ...] | None:
+def _cpus_of(spec: PodSpec) -> AskedCpus | None:
     sidecars = [c for c in spec.init_containers or () if c.restart_policy == "Always"]
+    passing = [c for c in spec.init_containers or () if c.restart_policy != "Always"]
     if not is_guaranteed(spec):
         return None
-    asked = [milli(_amounts(c, "limits")["cpu"]) for c in (*sidecars, *(spec.containers or ()))]
-    return tuple(amount // 1000 if amount % 1000 == 0 else 0 for amount in asked)
+    return AskedCpus(
+        tuple(_whole_cpus(c) for c in passing), tuple(_whole_cpus(c) for c in (*sidecars, *(spec.containers or ())))
+    )
+
+
+def _whole_cpus(container: Container) -> int:
+    amount = milli(_amounts(container, "limits")["cpu"])
+    return amount // 1000 if amount % 1000 == 0 else 0
 
 
 def _amounts(container: Container, which: str) -> ResourceList:
@@ -54,25 +69,35 @@ def _amounts(container: Container, which: str) -> ResourceList:
     return found or {}
 
 
-def admit(topology: CpuTopology, free: int, containers: Sequence[int]) -> int | Refused:
+def admit(topology: CpuTopology, free: int, asked: AskedCpus) -> int | Refused:
     """The CPUs that the containers of a task would get of the *free* ones, or why the kubelet would refuse one.
 
     A container wants the fewest NUMA nodes that hold as many CPUs as it asks for. *best-effort* takes more where it
-    must, *restricted* refuses, *single-numa-node* takes no more than one.
+    must, *restricted* refuses, *single-numa-node* takes no more than one. Init containers leave theirs to the others.
     """
     free &= ~topology.reserved
+    for count in asked.passing:
+        found = _taken(topology, free, count)
+        if isinstance(found, Refused):
+            return found
     taken = 0
-    for asked in containers:
-        if not asked:
-            continue
-        inside, zones = topology.narrowest(asked, free)
-        if not zones:
-            return Refused(asked, 0, free.bit_count())
-        fewest = topology.fewest_zones(asked)
-        most = {RESTRICTED: fewest, SINGLE: 1 if fewest == 1 else 0}.get(topology.policy, zones)
-        if zones > most:
-            return Refused(asked, max(most, 1), topology.roomiest(free))
-        own = topology.take(free & inside, asked)
-        taken |= own
-        free &= ~own
+    for count in asked.lasting:
+        found = _taken(topology, free & ~taken, count)
+        if isinstance(found, Refused):
+            return found
+        taken |= found
     return taken
+
+
+def _taken(topology: CpuTopology, free: int, count: int) -> int | Refused:
+    """The CPUs that one container would get."""
+    if not count:
+        return 0
+    inside, zones = topology.narrowest(count, free)
+    if not zones:
+        return Refused(count, 0, free.bit_count())
+    fewest = topology.fewest_zones(count)
+    most = {RESTRICTED: fewest, SINGLE: 1 if fewest == 1 else 0}.get(topology.policy, zones)
+    if zones > most:
+        return Refused(count, max(most, 1), topology.roomiest(free))
+    return topology.take(free & inside, count)

@@ -17,7 +17,7 @@ from pumice.model.node import Node
 from pumice.model.reason import Code, reason_id
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
-from pumice.plugins.numa_aware.asked_cpus import POLICIES, Refused, admit, cpus_of, policy_of
+from pumice.plugins.numa_aware.asked_cpus import POLICIES, AskedCpus, Refused, admit, cpus_of, policy_of
 from pumice.plugins.numa_aware.promised_cpus import CpuLedger, CpuTopologies
 from pumice.words import counted
 
@@ -116,7 +116,7 @@ class NumaAware(Plugin):
         free = self._ledger.free(node.name, topology)
         if policy and not free:
             return NO_CPU, 0
-        found = admit(topology, free, cpus_of(task.klass) or ())
+        found = admit(topology, free, cpus_of(task.klass) or AskedCpus((), ()))
         return (_said(found), 0) if isinstance(found, Refused) else (0, topology.spans(found))
 
     # -- placements -------------------------------------------------------------------------------------------------
