@@ -55,7 +55,8 @@ def main() -> None:
         before, after = (sum(side) / len(pairs) for side in zip(*pairs, strict=True))
         limits = f" ({found.low:+.2f} to {found.high:+.2f})" if found.low is not None else ""
         less, more = sum(b < a for a, b in pairs), sum(b > a for a, b in pairs)
-        print(f"{name:24} {before:8.2f} -> {after:8.2f} {said:4} {found.estimate:+.2f}{limits}, less in {less}, more in {more} of {len(pairs)}")  # fmt: skip
+        change = f"{found.estimate:+.2f}{limits}, less in {less}, more in {more} of {len(pairs)}"
+        print(f"{name:24} {before:8.2f} -> {after:8.2f} {said:4} {change}")
     if options.shown in seeds:
         for rule, played in (("Volcano's rule", lasting), ("this rule", ours)):
             print(f"seed {options.shown}, {rule}: {played[options.shown - 1][1]}")
