@@ -52,7 +52,10 @@ def place_by_topology(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, re
         ssn.outcome.refuse(job, Stage.TOPOLOGY, tree.problem)
         return None
     sheets = sheet.sub_jobs if job.policies else {job.uid: sheet.tasks}
-    placing = _Placing(ssn, queue, job, remember)
+    drops = bool(job.policies) and ssn.compat.dropped_sub_groups
+    if drops and sheet.required is None:
+        sheet.required = required_of(ssn, job)
+    placing = _Placing(ssn, queue, job, remember, sheet.required if drops else None)
     done = placing.job(sheets)
     if done is None:
         return None
@@ -67,8 +70,10 @@ def place_by_topology(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, re
 class _Placing:
     """One visit of one job."""
 
-    def __init__(self, ssn: Session, queue: Queue, job: Job, remember: bool) -> None:
+    def __init__(self, ssn: Session, queue: Queue, job: Job, remember: bool, required: set[str] | None) -> None:
         self._ssn, self._queue, self._job, self._remember = ssn, queue, job, remember
+        self._required = required
+        """What the job needs, where that is decided once; a sub-job that fails is then left out for the cycle."""
         self._whole = None if job.policies else job.whole()
         self._compares = False
         """Does it matter how good a hyper-node is for a sub-job: are several tried for the job?"""
@@ -122,11 +127,13 @@ class _Placing:
         """Place sub-jobs inside a hyper-node until the job is ready; what was placed, and the sum of the scores."""
         ssn, job = self._ssn, self._job
         statement, total = ssn.statement(), 0.0
-        queue = sub_job_queue(ssn, job, sheets, self._whole)
+        queue = sub_job_queue(ssn, job, sheets, self._whole, self._required)
         while queue:
             sub_job = queue.pop()
             own, score = self._sub_job(sub_job, sheets, hyper)
             if own is None or not own.operations:
+                if self._required is not None:
+                    del sheets[sub_job.uid]
                 continue
             statement.merge(own)
             total += score
@@ -226,21 +233,23 @@ def gradient(ssn: Session, subject: Job | SubJob, inside: TopologyDomain, purpos
     return found
 
 
-def sub_job_queue(ssn: Session, job: Job, sheets: Sheets, whole: SubJob | None = None) -> OrderedQueue[SubJob]:
+def sub_job_queue(
+    ssn: Session, job: Job, sheets: Sheets, whole: SubJob | None = None, required: set[str] | None = None
+) -> OrderedQueue[SubJob]:
     """Sub-jobs with tasks to place: those that the job needs to become ready first, then the rest, each in order."""
     if not job.policies:
         return OrderedQueue(ssn.orders.sub_job_less, [whole or job.whole()] if sheets.get(job.uid) else [])
-    required = _required(ssn, job)
+    needed = required_of(ssn, job) if required is None else required
 
     def less(left: SubJob, right: SubJob) -> bool:
-        if (left.uid in required) != (right.uid in required):
-            return left.uid in required
+        if (left.uid in needed) != (right.uid in needed):
+            return left.uid in needed
         return ssn.orders.sub_job_less(left, right)
 
     return OrderedQueue(less, [s for s in job.sub_jobs.values() if sheets.get(s.uid)])
 
 
-def _required(ssn: Session, job: Job) -> set[str]:
+def required_of(ssn: Session, job: Job) -> set[str]:
     """Sub-jobs that have to become ready for the job to have enough of each kind."""
 
     def compare(left: SubJob, right: SubJob) -> int:

@@ -38,15 +38,16 @@ class Worksheet:
     tasks: deque[Task] = field(default_factory=deque)
     sub_jobs: dict[str, deque[Task]] = field(default_factory=dict)
     by_topology: bool = False
+    required: set[str] | None = None
+    """The sub-jobs that the job needs to become ready, once that was decided for the cycle."""
 
     def __bool__(self) -> bool:
         return bool(self.tasks) or any(self.sub_jobs.values())
 
     def copy(self) -> Worksheet:
         """One that stays as this is now."""
-        return Worksheet(
-            self.tasks.copy(), {uid: tasks.copy() for uid, tasks in self.sub_jobs.items()}, self.by_topology
-        )
+        parts = {uid: tasks.copy() for uid, tasks in self.sub_jobs.items()}
+        return Worksheet(self.tasks.copy(), parts, self.by_topology, self.required)
 
     def become(self, other: Worksheet) -> None:
         """List what the other lists."""
