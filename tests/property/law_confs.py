@@ -81,6 +81,10 @@ POLICIES: tuple[Policy, ...] = (
     Policy("gang preempt", "enqueue, allocate, gangpreempt, backfill", (UPPER, ("predicates", "binpack"))),
     Policy("gang reclaim", "enqueue, allocate, gangreclaim, gangpreempt", (UPPER, ("capacity", *_CAP))),
     Policy(
+        "nobody shares", "enqueue, allocate, preempt, reclaim, backfill", (("gang", "drf", "predicates", "nodeorder"),)
+    ),
+    Policy("gangs, nobody shares", "enqueue, allocate, gangreclaim, gangpreempt", (UPPER, ("drf", *_CAP))),
+    Policy(
         "dry run",
         "enqueue, allocate, preempt, backfill",
         (UPPER, ("drf", "predicates", "proportion", "nodeorder", "resourcequota", "sjf")),

@@ -14,6 +14,7 @@ from law_worlds import Drawn, Happening, JobDraw, WorldDraw, made, node_object, 
 
 from pumice.engine.hypernodes import places_of
 from pumice.framework.registry import default_registry
+from pumice.framework.session.rounds import copied
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import Pod
 from pumice.model.events import ClusterEvent, Seen
@@ -108,6 +109,7 @@ class Story:
             state.apply(Seen(obj))
         assert traces(self.state) == traces(state), "what a session did and undid has left a trace"
         runtime.nominations = {k: replace(n) for k, n in self.runtime.nominations.items()}
+        runtime.turns = copied(self.runtime.turns)
         report = run_cycle(state, self.assembly, runtime)
         return [i for i in report.intents if isinstance(i, DECISIONS)]
 
@@ -155,7 +157,7 @@ class Story:
 
     def no_queue_above_its_capability(self, report: CycleReport, held: dict[str, dict[int, Any]]) -> None:
         """What a queue and all below it hold grows only within its capability."""
-        if not self.policy.shares:
+        if self.compat and not self.policy.shares:
             return
         for n, draw in enumerate(self.draw.queues):
             if draw.capability <= 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -191,19 +193,57 @@ def test_a_changed_budget_counts_in_the_next_cycle(scenario: Scenario) -> None:
     assert len(scenario.run().evictions) == 1
 
 
-@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+@pytest.mark.parametrize("action", list(EVICTING))
+@pytest.mark.parametrize("pdb", [[], ["pdb"]], ids=["", "pdb"])
 @pytest.mark.parametrize("sizes", [(1, 3), (3, 1), (1, 1, 3), (3, 1, 1)], ids=str)
 @pytest.mark.parametrize("wants", [3, 1])
 def test_a_budget_that_is_nearly_spent_is_for_the_victims_that_suffice(
-    scenario: Scenario, action: str, sizes: tuple[int, ...], wants: int
+    scenario: Scenario, action: str, pdb: list[str], sizes: tuple[int, ...], wants: int
 ) -> None:
     """One more may go, and only the large one makes enough room, wherever it stands in the order of victims."""
     scenario.queue("low").queue("high", weight=9).node("n1", cpu=sum(sizes)).add(budget("web", 1))
     for n, cpu in enumerate(sizes):
         scenario.job(f"web{n}", queue="low", tasks=1, min_available=0, on="n1", cpu=cpu, task_labels={"app": "web"})
     wanting(scenario, action, tasks=1, cpu=wants)
-    cycle = scenario.run(actions=["allocate", action], plugins=EVICTING[action])
+    cycle = scenario.run(actions=["allocate", action], plugins=[*EVICTING[action], *pdb])
     if wants == 3:
         assert cycle.evictions == [f"default/web{sizes.index(3)}-0"]
     else:
         assert len(cycle.evictions) == 1
+
+
+def possible(nodes: list[list[tuple[int, str]]], left: dict[str, int], tasks: int, cpu: int) -> bool:
+    """Is there any set of victims within their budgets that makes room for so many tasks? All of them are tried."""
+    victims = [(n, size, of) for n, there in enumerate(nodes) for size, of in there]
+    for count in range(len(victims) + 1):
+        for gone in combinations(victims, count):
+            room = sum(sum(size for at, size, _ in gone if at == n) // cpu for n in range(len(nodes)))
+            if room >= tasks and all(sum(of == name for *_, of in gone) <= most for name, most in left.items()):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("action", list(EVICTING))
+@pytest.mark.parametrize("part", range(5))
+def test_room_is_made_wherever_budgets_leave_a_way(action: str, part: int) -> None:
+    """Two budgets over some of up to eight victims of several sizes, on one or two nodes, for one task or two."""
+    for seed in range(part * 10, part * 10 + 10):
+        draw = random.Random(seed)
+        sizes = [[draw.choice((1, 1, 2, 3)) for _ in range(draw.randint(1, 4))] for _ in range(draw.randint(1, 2))]
+        nodes = [[(size, draw.choice("aab-")) for size in there] for there in sizes]
+        left, tasks, cpu = (
+            {"a": draw.randint(0, 2), "b": draw.randint(0, 1)},
+            draw.choice((1, 1, 2)),
+            draw.randint(1, 4),
+        )
+        scenario = Scenario().queue("low").queue("high", weight=99).node("rest", cpu=9)
+        scenario.job("rest", queue="low", tasks=9, on="rest", preemptible=False)
+        scenario.add(*(budget(name, most) for name, most in left.items()))
+        for n, there in enumerate(nodes):
+            scenario.node(f"n{n}", cpu=sum(size for size, _ in there))
+            for k, (size, of) in enumerate(there):
+                labels = {"app": of} if of != "-" else {}
+                scenario.job(f"v{n}{k}", queue="low", min_available=0, on=f"n{n}", cpu=size, task_labels=labels)
+        wanting(scenario, action, tasks=tasks, cpu=cpu)
+        found = scenario.run(actions=["allocate", action], plugins=EVICTING[action]).evictions
+        assert bool(found) == possible(nodes, left, tasks, cpu), (seed, nodes, left, tasks, cpu, found)

@@ -66,16 +66,15 @@ class Preempt(Action):
     def _between_jobs(self, ssn: Session, maker: RoomMaker, search: RoomMaker | DryRun, queue: Queue, job: Job) -> None:
         """Make room for a job at the cost of other jobs of its queue; all of it or nothing."""
         statement = ssn.statement()
-        for task in waiting_tasks(ssn, job):
-            if not ssn.job_starving(job):
-                break
-            self._serve(ssn, search, task, queue, statement, same_job=False)
-        if not statement.operations:
-            return
-        if ssn.job_pipelined(job):
+
+        def make() -> None:
+            for task in waiting_tasks(ssn, job):
+                if not ssn.job_starving(job):
+                    break
+                self._serve(ssn, search, task, queue, statement, same_job=False)
+
+        if maker.plan(job, statement, make):
             maker.settle(statement, job)
-        else:
-            statement.discard()
 
     def _within_job(self, ssn: Session, maker: RoomMaker, search: RoomMaker | DryRun, queue: Queue, job: Job) -> None:
         """Make room for tasks of a job at the cost of its lesser ones, one by one until one finds none."""

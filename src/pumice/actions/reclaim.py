@@ -64,18 +64,16 @@ class Reclaim(Action):
             other = victim.job
             return victim.status is S.RUNNING and other is not None and other.in_session and from_queue(other.queue)
 
-        for task in waiting_tasks(ssn, job):
-            if not ssn.job_starving(job):
-                break
-            if never_preempts(task) or not ssn.preemptive(queue, [task]) or not ssn.pre_predicate(task):
-                continue
-            maker.make(task, queue, statement, permits, from_queue)
-        if not statement.operations:
-            return
-        if ssn.job_pipelined(job):
+        def make() -> None:
+            for task in waiting_tasks(ssn, job):
+                if not ssn.job_starving(job):
+                    break
+                if never_preempts(task) or not ssn.preemptive(queue, [task]) or not ssn.pre_predicate(task):
+                    continue
+                maker.make(task, queue, statement, permits, from_queue)
+
+        if maker.plan(job, statement, make):
             maker.settle(statement, job)
-        else:
-            statement.discard()
 
 
 def _others(ssn: Session, queue: Queue) -> Callable[[str], bool]:

@@ -22,6 +22,8 @@ class Compat:
     """Victims are taken without regard to the minimum of their role (25)."""
     closed_queues: bool = False
     """Only the plugins that share between queues look whether a queue is open, and backfill asks none of them."""
+    blind_capability: bool = False
+    """Only proportion and capacity keep queues within their capability."""
     leaving_pods: bool = False
     """Pods that are being evicted do not count for their queue, which so holds more than its capability for a while."""
     begun_jobs: bool = False
@@ -40,6 +42,8 @@ class Compat:
     """Victims that a plan turned out not to need are evicted all the same."""
     reclaim_in_turns: bool = False
     """reclaim evicts also where the victim could at once reclaim the place back."""
+    evictions_in_turn: bool = False
+    """Jobs may be evicted for each other in turn without end."""
     hold_freed_room: bool = False
     """Freed room is not held for the one it was freed for."""
     disruption_budgets: bool = False

@@ -68,7 +68,6 @@ class CycleMetrics:
         self._victims = gauge("volcano_pod_preemption_victims", "Pods that the last preemption evicts.")
         self._intents = counter("pumice_intents", "Decisions handed over.", "intent")
         self._writes = counter("pumice_writes", "Binds and evictions, by what became of them.", "intent", "result")
-        self._rounds = counter("pumice_eviction_rounds", "Evictions by which jobs were evicted for each other in turn.")
         self._leading = gauge("pumice_leading", "1 if this replica leads.")
         self._failed = counter(
             "pumice_failed_cycles", "Cycles that failed as a whole; nothing of them was carried out."
@@ -169,11 +168,6 @@ class CycleMetrics:
         for uid in list(self._created):  # another thread may take some out meanwhile
             if uid not in state.tasks:
                 self._created.pop(uid, None)
-
-    def rounds(self, closed: int) -> None:
-        """So many evictions of a cycle made jobs take turns."""
-        if closed:
-            self._rounds.inc(closed)
 
     def leading(self, leads: bool) -> None:
         """Whether this replica leads."""

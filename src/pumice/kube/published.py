@@ -39,6 +39,7 @@ PUBLISHED = {
     "volcano_job_share": "The dominant share of a job.",
     "volcano_total_preemption_attempts": "Cycles with a preemption.",
     "volcano_eviction_transactions_total": "Plans with evictions that were carried out, by action.",
+    "pumice_eviction_rounds_total": "Evictions by which jobs take turns: closed (made) and spared (not made).",
     "pumice_plugin_failures_total": "Callbacks of plugins that raised.",
     "pumice_extender_request_seconds": "Calls of extenders.",
     "pumice_extender_errors_total": "Calls of extenders that failed, by kind of failure.",

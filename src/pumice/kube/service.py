@@ -29,7 +29,6 @@ from pumice.kube.gangs import HALF, HalfGangs
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.overtaken import Overtaken
 from pumice.kube.queues import QueueStatuses
-from pumice.kube.rounds import EvictionRounds
 from pumice.kube.serving import Answers
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, Note
@@ -94,7 +93,7 @@ class Service:
         self._queues = QueueStatuses()
         self._admissions, self._ungrouped = Admissions(), Ungrouped()
         self._backend.witness = self._ungrouped.see
-        self._half, self._rounds = HalfGangs(half_gangs), EvictionRounds()
+        self._half = HalfGangs(half_gangs)
         self._overtaken = Overtaken()
         self._history, self._learned = history, learned
         self._historian = Historian(loop.state, history) if history is not None else None
@@ -263,9 +262,6 @@ class Service:
         if self._backend.settings.dialect != "kai":  # what KAI's queues hold is written by its queue controller
             told += self._queues.updates(loop.state)
         told += [*self._admissions.updates(report, loop.state), *self._ungrouped.notes(loop.state)]
-        rounds = self._rounds.look(report.intents, loop.state)
-        self.metrics.rounds(len(rounds))
-        told += rounds
         if told:
             self._backend.submit(told)
         self._answer()

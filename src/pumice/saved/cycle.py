@@ -51,6 +51,16 @@ class SavedNomination(_Record):
     """The jobs that lost tasks for the task's job since it waits."""
 
 
+class SavedTurn(_Record):
+    """That tasks of a job were evicted for another job."""
+
+    evicted: str
+    helped: str
+    at: float
+    rounds: int = 0
+    told: bool = False
+
+
 class SavedRefusal(_Record):
     """A task that the cluster did not let us evict."""
 
@@ -90,6 +100,8 @@ class SavedCycle(_Record):
     random_ties: bool = False
     cycle: int = 0
     nominations: dict[str, SavedNomination] = {}
+    turns: list[SavedTurn] = []
+    """Who was evicted for whom lately."""
     refused: dict[str, SavedRefusal] = {}
     """Task -> why it could not be evicted."""
     health: dict[str, SavedHealth] = {}

@@ -69,6 +69,8 @@ def redacted(saved: SavedCycle) -> SavedCycle:
     out.nominations = {uids.get(uid, uid): room for uid, room in out.nominations.items()}
     for room in out.nominations.values():
         room.evicted = [names.job_key(uid) for uid in room.evicted]
+    for turn in out.turns:
+        turn.evicted, turn.helped = names.job_key(turn.evicted), names.job_key(turn.helped)
     out.refused = {uids.get(uid, uid): no for uid, no in out.refused.items()}
     for no in out.refused.values():
         no.pod, no.beneficiary, no.message = names.pod_key(no.pod), names.job_key(no.beneficiary), ""

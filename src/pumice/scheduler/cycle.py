@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pumice.framework.session.rounds import copied
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.status import TaskStatus
@@ -82,7 +83,7 @@ def _run(
         stands=stands,
         thorough=details,
     )
-    sent, nominations = sent_of(state), dict(runtime.nominations)
+    sent, nominations, turns = sent_of(state), dict(runtime.nominations), copied(runtime.turns)
     try:
         session.open()
         session.timings["cycle", "open"] = time.perf_counter() - started
@@ -101,7 +102,7 @@ def _run(
     except BaseException:
         session.break_off()
         take_back(state, sent)
-        runtime.nominations = nominations
+        runtime.nominations, runtime.turns = nominations, turns
         runtime.drop_kept()
         state.admission_changes = None
         session.retire()

@@ -1,8 +1,8 @@
 """A dry cycle: what would be decided now, also if some objects were there; nothing of it is left behind.
 
 It runs on the state itself, with what is kept for speed, so it costs what a cycle costs. Everything that a cycle
-changes is put back afterwards: tasks, phases, nominations, and what plugins remember. The next real cycle decides as if
-there had been none.
+changes is put back afterwards: tasks, phases, nominations, who was evicted for whom, what plugins remember. The next
+real cycle decides as if there had been none.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pumice.framework.session.rounds import copied
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.api import AnyObject
@@ -59,18 +60,19 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
     phases = {uid: job.phase for uid, job in state.session_jobs.items()}
     nominated = {uid: task.nominated_node for uid in runtime.nominations if (task := state.tasks.get(uid)) is not None}
     refused = {uid: (no, no.fresh) for uid, no in state.refused.items()}
-    kept = runtime.memory, runtime.health, runtime.nominations, runtime.told, runtime.cycle
+    kept = runtime.memory, runtime.health, runtime.nominations, runtime.turns, runtime.told, runtime.cycle
     standing, runtime.standing = runtime.standing, None  # who asks is shown a session, also where nothing changes
     runtime.memory, _ = _copied(runtime.memory)
     runtime.health = {name: replace(health) for name, health in runtime.health.items()}
-    runtime.nominations, runtime.told = dict(runtime.nominations), set(runtime.told)
+    runtime.nominations, runtime.turns = dict(runtime.nominations), copied(runtime.turns)
+    runtime.told = set(runtime.told)
     try:
         yield
     finally:
         take_back(state, sent, state.assumed)
         for obj in reversed(added):
             state.apply(Gone(obj.kind_name, obj.key))
-        runtime.memory, runtime.health, runtime.nominations, runtime.told, runtime.cycle = kept
+        runtime.memory, runtime.health, runtime.nominations, runtime.turns, runtime.told, runtime.cycle = kept
         runtime.standing = standing
         for uid, phase in phases.items():
             if state.session_jobs[uid].phase != phase:

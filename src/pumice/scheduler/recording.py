@@ -14,11 +14,12 @@ from pumice.extender.asking.caller import ReplayCallers
 from pumice.extender.plugin import CALLERS
 from pumice.framework.points.health import Health
 from pumice.framework.registry import Registry
+from pumice.framework.session.rounds import Turn, Turns
 from pumice.framework.session.runtime import Nomination, Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.intents import Bind, Evict, Intent, Nominate
 from pumice.saved import cycle as parts
-from pumice.saved.cycle import SavedCycle, SavedHealth, SavedNomination, SavedShard
+from pumice.saved.cycle import SavedCycle, SavedHealth, SavedNomination, SavedShard, SavedTurn
 from pumice.saved.packing import pack, pack_memory, unpack, unpack_memory
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
@@ -55,6 +56,11 @@ def record(
             k: SavedNomination(node=n.node, until=n.until, evicted=sorted(n.evicted))
             for k, n in runtime.nominations.items()
         },
+        turns=[
+            SavedTurn(evicted=evicted, helped=helped, **turn._asdict())
+            for evicted, mine in runtime.turns.items()
+            for helped, turn in mine.items()
+        ],
         refused=parts.refused_of(state),
         health={
             k: SavedHealth(failures=h.failures, failing_cycles=h.failing_cycles, quarantined=h.quarantined, last=h.last)
@@ -127,10 +133,18 @@ def restored(
             if conf is None
         },
         nominations={k: Nomination(n.node, n.until, frozenset(n.evicted)) for k, n in saved.nominations.items()},
+        turns=_turns(saved),
         cycle=saved.cycle,
     )
     shard = Shard(saved.shard.hard, frozenset(saved.shard.nodes)) if saved.shard is not None else None
     return parts.restore(saved), assemble(used, registry), runtime, shard, _environment(saved, live)
+
+
+def _turns(saved: SavedCycle) -> Turns:
+    found: Turns = {}
+    for turn in saved.turns:
+        found.setdefault(turn.evicted, {})[turn.helped] = Turn(turn.at, turn.rounds, turn.told)
+    return found
 
 
 def _environment(saved: SavedCycle, live: bool) -> dict[str, Any]:

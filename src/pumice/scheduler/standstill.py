@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pumice.framework.session.rounds import free_again
 from pumice.model.intents import Note, StatusUpdate
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Standstill:
     shard: Shard | None
     moment: int
     until: float
-    """The time at which room that is held for somebody becomes free."""
+    """The time at which room that is held for somebody becomes free, or somebody who is spared may be evicted."""
     report: CycleReport
 
     def lasts(
@@ -63,9 +64,9 @@ def standstill_after(session: Session, assembly: Assembly, report: CycleReport, 
         return None
     if not all(isinstance(intent, StatusUpdate | Note) for intent in report.intents):
         return None
-    until = _until(runtime)
+    until = min(_free_room(runtime), free_again(runtime.turns, state.now))
     return Standstill(state, assembly, session.shard, began, until, report)
 
 
-def _until(runtime: Runtime) -> float:
+def _free_room(runtime: Runtime) -> float:
     return min((held.until for held in runtime.nominations.values() if held.node), default=float("inf"))

@@ -14,13 +14,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.goheap import OrderedQueue
 from pumice.engine.rows import NodeRows
 from pumice.engine.victims import EvictableRoom
 from pumice.engine.views import SEVERITY, ClassView
 from pumice.framework.evicting.plans import ASKS as PLAN_ASKS
 from pumice.framework.evicting.plans import commit_plan, spare_more, spares
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
-from pumice.framework.evicting.victims import victim_order, victim_queue
+from pumice.framework.evicting.victims import victim_order, victim_queue, without_rounds
 from pumice.framework.placing.node_search import rows_named
 from pumice.framework.points import table as points
 from pumice.framework.points.point import Point
@@ -63,12 +64,37 @@ class RoomMaker:
         self._profiles = ssn.victim_profiles(point)
         self._filters = ssn.anybody(VICTIM_FILTER)
         self._room: EvictableRoom[Group] | None = None
-        self._failed: dict[tuple[str, int, int, bool], int] = {}
+        self._failed: dict[tuple[str, int, int, bool, bool], int] = {}
+        self._thrifty: Callable[[Task], float] | None = None
         self._limits = _limits(ssn)
         self._worth: dict[tuple[str, tuple[Hashable, ...], int], bool] = {}
         self._worth_at = -1
         self._possible_groups: set[Group] = set()
         self._possible_at = -1
+
+    def plan(self, job: Job, statement: Statement, make: Callable[[], None]) -> bool:
+        """Let *make* make room for tasks of a job; True if that is enough, else all is taken back.
+
+        Where budgets may be why it is not, they are left to those who make most of the room that the whole job needs.
+        """
+        make()
+        if self._enough_for(job, statement):
+            return True
+        if not self._ssn.budgets.watched or len(job.with_status(S.PENDING)) < 2:
+            return False
+        need = [(d, int(v)) for d, v in job.pending.items() if v > 0]
+        self._thrifty = partial(_help, need)
+        try:
+            make()
+        finally:
+            self._thrifty = None
+        return self._enough_for(job, statement)
+
+    def _enough_for(self, job: Job, statement: Statement) -> bool:
+        if statement.operations and self._ssn.job_pipelined(job):
+            return True
+        statement.discard()
+        return False
 
     # -- the search -------------------------------------------------------------------------------------------------
     def make(
@@ -92,7 +118,7 @@ class RoomMaker:
         """As `make`, with *try_nodes* to settle which of the nodes that are worth a closer look is taken."""
         ssn = self._ssn
         position = ssn.state.table.touched
-        known = (task.job_key, task.klass.id, task.priority, from_queue is None)
+        known = (task.job_key, task.klass.id, task.priority, from_queue is None, self._thrifty is not None)
         if self._failed.get(known) == position.position:
             return False
         with ssn.state.lifted(task):
@@ -284,7 +310,7 @@ class RoomMaker:
             jobs = {v.job_key: v.job for v in found}
             allowed = {key for key, victim in jobs.items() if self._ssn.victim_filter(job, victim)}
             found = [v for v in found if v.job_key in allowed]
-        return victim_order(self._ssn, found, task)
+        return victim_order(self._ssn, without_rounds(self._ssn, task.job, found), task)
 
     def allowed(
         self, task: Task, candidates: Sequence[Task], worth: Callable[[Task], float] | None = None
@@ -336,15 +362,17 @@ class RoomMaker:
         candidates = self.candidates(task, node, permits)
         if not candidates and not self._anywhere:
             return None
-        victims = self.allowed(task, candidates)
+        thrifty = self._thrifty
+        victims = self.allowed(task, candidates, thrifty)
         if not _enough(ssn, task, node, victims):
             if not ssn.budgets.watched:
                 return None
-            victims = self.allowed(task, candidates, partial(_help, _shortage(ssn, task, node)))
+            worth = partial(_help, _shortage(ssn, task, node))
+            victims = self.allowed(task, ssn.budgets.together(candidates, worth), worth)
             if not _enough(ssn, task, node, victims):
                 return None
         mark = statement.checkpoint()
-        waiting = victim_queue(ssn, victims, task) if victims else None
+        waiting = (_most_first(victims, thrifty) if thrifty else victim_queue(ssn, victims, task)) if victims else None
         evicted: list[Task] = []
         while not self.fits(task, node, queue):
             if not waiting:
@@ -445,6 +473,11 @@ def _shortage(ssn: Session, task: Task, node: Node) -> list[tuple[int, int]]:
 def _help(short: Sequence[tuple[int, int]], victim: Task) -> float:
     """How much of what is short a victim would leave, as parts of each resource."""
     return sum(min(int(victim.klass.requests.get(d)) / missing, 1.0) for d, missing in short)
+
+
+def _most_first(victims: Sequence[Task], worth: Callable[[Task], float]) -> OrderedQueue[Task]:
+    """Victims to be popped one by one, those of most worth first."""
+    return OrderedQueue(lambda a, b: worth(a) > worth(b), victims)
 
 
 def _roomy(ssn: Session, task: Task, node: Node, less: Task | None = None) -> bool:

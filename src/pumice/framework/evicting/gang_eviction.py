@@ -10,8 +10,9 @@ from pumice.engine.hypernodes import TopologyDomain
 from pumice.framework.evicting.bundles import Bundle, allowed_only, bundles_of, in_order, sum_of
 from pumice.framework.evicting.plans import ASKS as PLAN_ASKS
 from pumice.framework.evicting.plans import commit_plan, spares
+from pumice.framework.evicting.spending import affordable
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
-from pumice.framework.evicting.victims import EvictionContext
+from pumice.framework.evicting.victims import EvictionContext, without_rounds
 from pumice.framework.placing.node_search import NodeSearch
 from pumice.framework.placing.topology import ASKS as TOPOLOGY_ASKS
 from pumice.framework.placing.topology import Sheets, gradient, sub_job_queue
@@ -102,8 +103,27 @@ class GangEviction:
         free = self._free(domain)
         if self._spares and need.less_equal(free) and self._plan([], queue, job, task, sheets, domain, statement):
             return True
+        bundles = self._bundles(queue, job, task, need, domain)
+        return any(
+            self._with_some(some, need, free, queue, job, task, sheets, domain, statement)
+            for some in affordable(self._ssn.budgets, bundles, need)
+        )
+
+    def _with_some(
+        self,
+        bundles: Sequence[Bundle],
+        need: Resources,
+        free: Resources,
+        queue: Queue,
+        job: Job,
+        task: Task,
+        sheets: Sheets,
+        domain: TopologyDomain,
+        statement: Statement,
+    ) -> bool:
+        """Evict as few of these as it takes, in their order, and promise the job its places."""
         chosen: list[Bundle] = []
-        for bundle in self._bundles(queue, job, task, need, domain):
+        for bundle in bundles:
             chosen.append(bundle)
             given = sum_of(t for b in chosen for t in b.tasks)
             if not need.less_equal(free + given):
@@ -122,16 +142,16 @@ class GangEviction:
         return Resources({d: int(v) for d, v in enumerate(total.tolist()) if v})
 
     def _bundles(self, queue: Queue, job: Job, task: Task, need: Resources, domain: TopologyDomain) -> list[Bundle]:
-        """Permitted victims in the domain, in the order in which they are taken."""
+        """Permitted victims in the domain, budgets aside, in the order in which they are taken."""
         ssn, rules = self._ssn, self._rules
-        split = bundles_of(self._candidates(job, domain))
+        split = bundles_of(without_rounds(ssn, job, list(self._candidates(job, domain))))
         if self._spares:  # a gang that is being bound in this cycle cannot go as a whole: half of it would stay
             split = [b for b in split if b.safe or not b.job.count(S.ALLOCATED, S.BINDING)]
         ordered = in_order(ssn, split, need, queue, by_queue=rules.by_queue)
         context = EvictionContext(rules.kind, job, task, domain.name)
         asked = [t for b in ordered for t in b.tasks]
-        allowed = (ssn.unified_evictable(context, asked) or []) if asked else []
-        kept = allowed_only(ordered, allowed, whole=self._whole)
+        said = ssn.ask(points.UNIFIED_EVICTABLE, context, ssn.budgets.open(asked)) if asked else None
+        kept = allowed_only(ordered, said or (), whole=self._whole)
         return in_order(ssn, kept, need, queue, by_queue=rules.by_queue)
 
     def _candidates(self, job: Job, domain: TopologyDomain) -> Iterator[Task]:

@@ -8,6 +8,7 @@ from functools import cmp_to_key
 
 from pumice.engine.goheap import OrderedQueue
 from pumice.framework.points import table as points
+from pumice.framework.session.rounds import not_back_from, tell_spared
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Operation, OperationKind
 from pumice.model.job import Job
@@ -45,6 +46,16 @@ def scenario_of(action: str, job: Job, operations: Iterable[Operation], task: Ta
         if op.kind is OperationKind.EVICT:
             scenario.victims.setdefault(op.task.job_key, []).append(op.task)
     return scenario
+
+
+def without_rounds(ssn: Session, job: Job, victims: list[Task]) -> list[Task]:
+    """Those who may be evicted for a job without that jobs take turns; it is told for whom it may not."""
+    spared = not_back_from(ssn, job)
+    if not spared:
+        return victims
+    for uid in dict.fromkeys(t.job_key for t in victims if t.job_key in spared):
+        tell_spared(ssn, job, uid)
+    return [t for t in victims if t.job_key not in spared]
 
 
 def victim_order(ssn: Session, tasks: Iterable[Task], preemptor: Task) -> list[Task]:

@@ -113,7 +113,7 @@ class Turns:
         waits, at_once = len(ssn.outcome.kept) > kept, len(job.with_status(S.ALLOCATED))
         if waits:
             ssn.outcome.kept.pop().discard()
-        with giving_way(ssn, weaker):
+        with giving_way(ssn, job, weaker):
             if placed():
                 return True
             if waits and len(ssn.outcome.kept) > kept:

@@ -84,17 +84,14 @@ class Budgets:
         """Those who may go together: the first ones, as long as their budgets last, or those of most *worth*."""
         if not self.watched:
             return list(tasks)
-        taken: dict[str, int] = {}
+        purse = self.purse()
         order = tasks if worth is None else sorted(tasks, key=lambda t: -worth(t))
-        going = {t.uid for t in order if self._spend(t, taken)}
+        going = {t.uid for t in order if purse.take((t,))}
         return [t for t in tasks if t.uid in going]
 
-    def _spend(self, task: Task, taken: dict[str, int]) -> bool:
-        if not self._allows(task, taken):
-            return False
-        for budget in self.needed(task):
-            taken[budget.key] = taken.get(budget.key, 0) + 1
-        return True
+    def purse(self) -> Purse:
+        """What is left now, to be spent in thought."""
+        return Purse(self._allows, self.needed)
 
     def _allows(self, task: Task, taken: Mapping[str, int]) -> bool:
         needed = self.needed(task)
@@ -106,8 +103,8 @@ class Budgets:
     # -- what the pdb plugin asks -----------------------------------------------------------------------------------
     def permitted(self, tasks: Sequence[Task]) -> list[Task]:
         """The answer of the pdb plugin."""
-        if not self._as_volcano:
-            return self.together(tasks)
+        if not self._as_volcano:  # what several may have together is looked at for the plan as a whole
+            return list(self.open(tasks))
         left = {key: b.status.disruptions_allowed for key, b in self._all()}
         out = []
         for task in tasks:
@@ -189,6 +186,29 @@ class Budgets:
     def _drawn(self, task: Task) -> Iterator[PodDisruptionBudget]:
         """The budgets that the eviction of a task draws on, and whose status does not show it yet."""
         return (b for b in self.needed(task) if task.name not in (b.status.disrupted_pods or {}))
+
+
+class Purse:
+    """What budgets allow, spent as long as it lasts, without anything being decided."""
+
+    def __init__(
+        self,
+        allows: Callable[[Task, Mapping[str, int]], bool],
+        needed: Callable[[Task], tuple[PodDisruptionBudget, ...]],
+    ) -> None:
+        self._allows, self._needed = allows, needed
+        self._taken: dict[str, int] = {}
+
+    def take(self, tasks: Sequence[Task]) -> bool:
+        """May these go too, all of them? If not, nothing is spent."""
+        taken = dict(self._taken) if len(tasks) > 1 else self._taken
+        for task in tasks:
+            if not self._allows(task, taken):
+                return False
+            for budget in self._needed(task):
+                taken[budget.key] = taken.get(budget.key, 0) + 1
+        self._taken = taken
+        return True
 
 
 class _Index:

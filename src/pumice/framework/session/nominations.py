@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pumice.framework.session.rounds import note_lost
 from pumice.framework.session.runtime import Nomination
 from pumice.model.intents import Nominate
 from pumice.model.job import Job
@@ -134,8 +135,11 @@ def spared(ssn: Session, job: Job) -> bool:
 
 
 @contextmanager
-def giving_way(ssn: Session, tasks: Iterable[Task]) -> Iterator[None]:
-    """Within the block nothing is held for these tasks; afterwards it is again, where the room is still there."""
+def giving_way(ssn: Session, job: Job, tasks: Iterable[Task]) -> Iterator[None]:
+    """Within the block nothing is held for these tasks; afterwards it is again, where the room is still there.
+
+    Where it is not, they lost it to the *job*, and so did those who were evicted for them.
+    """
     state = ssn.state
     lifted = [(task, state.lift(task)) for task in tasks]
     try:
@@ -145,6 +149,8 @@ def giving_way(ssn: Session, tasks: Iterable[Task]) -> Iterator[None]:
             if _still_there(ssn, task, node):
                 state.hold(task, node)
             else:
+                lost = (task.job_key, *ssn.runtime.nominations[task.uid].evicted)
+                note_lost(ssn, ((loser, job.uid) for loser in lost))
                 end_nomination(ssn, task)
 
 

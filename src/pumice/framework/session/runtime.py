@@ -11,6 +11,7 @@ from pumice.engine.views import ViewCache
 from pumice.framework.points.health import Health
 from pumice.framework.session.backlog import Backlog
 from pumice.framework.session.opened import Opened
+from pumice.framework.session.rounds import Turns
 
 
 @dataclass(slots=True)
@@ -38,6 +39,8 @@ class Runtime:
     admissions: Backlog = field(default_factory=Backlog)
     """Jobs that wait to be let into their queue."""
     nominations: dict[str, Nomination] = field(default_factory=dict)
+    turns: Turns = field(default_factory=dict)
+    """Who was evicted for whom lately."""
     cycle: int = 0
     hyper_nodes: tuple[object, HyperNodeTree] | None = None
     """The tree of hyper-nodes, with what it was made of."""

@@ -12,6 +12,7 @@ from pumice.framework.points.binds import Unprepared
 from pumice.framework.points.table import BIND_REQUEST_MUTATE, GPU_ORDER
 from pumice.framework.session.nominations import nominate
 from pumice.framework.session.refusals import Stage
+from pumice.framework.session.rounds import note_lost
 from pumice.model.intents import Bind, Choice, Evict, Nominate
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -202,6 +203,7 @@ class Statement:
         operations, self.operations = self.operations, []
         if len(operations) > 1 and not prepared and self._bind_together(operations):
             return True
+        note_lost(ssn, ((op.task.job_key, op.for_task.job_key) for op in operations if op.for_task is not None))
         freed = {op.task.job_key for op in operations if op.kind is OperationKind.EVICT}
         for op in operations:
             if op.kind is OperationKind.ALLOCATE:
