@@ -32,6 +32,21 @@ UNLIMITED = sys.maxsize
 """As much room as anybody can ask for."""
 
 
+def is_below(queues: Mapping[str, Queue], name: str, top: str) -> bool:
+    """Is a queue *top*, or somewhere below it?"""
+    seen: set[str] = set()
+    while name and name != top and name not in seen:
+        seen.add(name)
+        name = queues[name].parent if name in queues else ""
+    return name == top
+
+
+def capability_of(queue: Queue) -> dict[int, Number]:
+    """What a queue's capability limits, pod slots aside, as the plugins that share read it: none of CPU or memory does
+    not limit it."""
+    return {d: v for d, v in queue.capability.items() if d != PODS and (v > 0 or d not in (CPU, MEMORY))}
+
+
 def is_open(queue: Queue) -> bool:
     """Does the queue take new work? A queue whose state nobody has set does."""
     return queue.state in ("", "Open")

@@ -17,6 +17,7 @@ from pumice.framework.plugin import Action
 from pumice.framework.points import FLAGS, POINTS
 from pumice.framework.registry import PluginInfo, Registry, build
 from pumice.framework.session.opened import PluginEntry
+from pumice.scheduler import capabilities
 from pumice.scheduler.trying import Trial, try_plugins
 from pumice.state.cluster import ClusterState
 
@@ -108,11 +109,25 @@ class Assembly:
     """Points that no action asks."""
 
     def tiers(self) -> list[list[PluginEntry]]:
-        """Fresh entries for one session."""
-        return [
+        """Fresh entries for one session. Where no plugin keeps queues within their capabilities, one comes last."""
+        tiers = [
             [PluginEntry(name, partial(build, info, conf.arguments), conf.enabled) for info, conf, name in tier]
             for tier in self.plugins
         ]
+        return tiers if self._keeps else [*tiers, [capabilities.keeper()]]
+
+    @property
+    def _keeps(self) -> bool:
+        """Are queues kept within their capabilities without us, or not to be?"""
+        return (
+            self.compat.blind_capability
+            or self.conf.dialect == "kai"
+            or any(
+                info.name in capabilities.KEEPERS and conf.enabled(capabilities.ASKED)
+                for tier in self.plugins
+                for info, conf, _ in tier
+            )
+        )
 
     def action_arguments(self, action: str) -> Mapping[str, Any]:
         """What the configuration gives an action."""

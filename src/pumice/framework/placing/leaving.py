@@ -8,7 +8,7 @@ from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
 from pumice.model.job import Job
 from pumice.model.queue import Queue
-from pumice.model.resources import CPU, MEMORY, Number, dim_name
+from pumice.model.resources import Number, dim_name
 from pumice.words import counted
 
 
@@ -22,7 +22,7 @@ def bind_placed(ssn: Session, job: Job, statement: Statement) -> bool:
     if crowded is None:
         return statement.commit()
     queue, d = crowded
-    pods = sum(1 for task in ssn.state.leaving.values() if _is_below(ssn, task.job.queue, queue.name))
+    pods = sum(1 for task in ssn.state.leaving.values() if quota.is_below(ssn.queues, task.job.queue, queue.name))
     told = f"{counted(pods, 'pod')} that leave it are gone"
     text = f"queue {queue.name} is at its capability of {dim_name(d)} until {told}"
     statement.keep()
@@ -48,26 +48,14 @@ def _crowded(ssn: Session, job: Job) -> tuple[Queue, int] | None:
 
 def _too_full(ssn: Session, queue: Queue) -> int | None:
     """The resource of which a queue holds more than its capability only together with what leaves it; None: of none."""
-    tasks = [t for t in ssn.state.leaving.values() if _is_below(ssn, t.job.queue, queue.name)]
+    tasks = [t for t in ssn.state.leaving.values() if quota.is_below(ssn.queues, t.job.queue, queue.name)]
     if not tasks:
         return None
-    held: dict[int, Number] = {}
+    most, held = quota.capability_of(queue), dict[int, Number]()
     for below in ssn.queues.values():
-        if _is_below(ssn, below.name, queue.name):
+        if quota.is_below(ssn.queues, below.name, queue.name):
             quota.added(held, below.allocated.amounts.items())
     for d, leaves in quota.summed(tasks).items():
-        most = queue.capability.get(d, -1)
-        limits = most > 0 or (most == 0 and d not in (CPU, MEMORY))  # as the plugins that share read it
-        if limits and held.get(d, 0) <= most < held.get(d, 0) + leaves:
+        if d in most and held.get(d, 0) <= most[d] < held.get(d, 0) + leaves:
             return d
     return None
-
-
-def _is_below(ssn: Session, name: str, top: str) -> bool:
-    """Is a queue *top*, or somewhere below it?"""
-    seen: set[str] = set()
-    while name and name != top and name not in seen:
-        seen.add(name)
-        queue = ssn.queues.get(name)
-        name = queue.parent if queue is not None else ""
-    return name == top
