@@ -156,7 +156,8 @@ class SoakWitness:
 
     def _look_at(self, key: str, group: Group, now: float) -> None:
         members = [p for p in self._members[key].values() if not p.leaving]
-        there = sum(bool(p.node) for p in members)
+        # KWOK writes by name: a pod that has the name of one just deleted may be told to have ended before it is placed
+        there = sum(bool(p.node) or p.ended for p in members)
         if there >= group.least:
             group.whole = True
         if group.whole and there == 0:
