@@ -401,14 +401,6 @@ class ClusterState:
         w.set_assumed_at(task, self.now if since is None else since)
         self.assumed[task.uid] = task
 
-    def expire(self, older_than: float) -> list[Task]:
-        """Give up assumptions made before *older_than* that nobody confirmed; returns the tasks."""
-        late = [t for t in self.assumed.values() if t.assumed_at is not None and t.assumed_at < older_than]
-        for task in late:
-            self.moment += 1
-            handlers.unassume(self, task)
-        return late
-
 
 def _drop_zeros(sums: dict[int, Number]) -> None:
     """A sum of which nothing is left, of a name that objects brought, is no longer mentioned."""

@@ -230,14 +230,6 @@ def test_an_eviction_that_failed_lets_the_task_run_on() -> None:
     assert violations(state) == []
 
 
-def test_an_assumption_that_nobody_confirms_expires() -> None:
-    state = assumed()
-    assert state.expire(older_than=100.0) == []
-    assert {t.name for t in state.expire(older_than=100.1)} == {"a-0", "b-0"}
-    assert (state.tasks["default/a-0"].status, state.tasks["default/b-0"].status) == (S.PENDING, S.RUNNING)
-    assert state.assumed == {}
-
-
 def test_a_node_that_leaves_takes_assumed_binds_with_it() -> None:
     state = assumed()
     state.apply(Gone("Node", "n1"))
