@@ -86,6 +86,7 @@ def controllers(
     import asyncio
     from concurrent.futures import ThreadPoolExecutor, wait
 
+    from pumice.kube.allocator import use_one_heap
     from pumice.kube.controllers.running import Controllers, ControllerSettings
     from pumice.kube.credentials import Credentials
     from pumice.kube.serving import Answers, health_routes, listening, serve
@@ -98,6 +99,7 @@ def controllers(
     if leader_elect:
         election = election_of(lease_name, lease_namespace, (lease_duration, renew_deadline, retry_period))
     beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
+    use_one_heap()
     made = Controllers(
         Credentials(kubeconfig, context, master),
         ControllerSettings(schedulers=scheduler_name or ["pumice"], enabled=enabled, election=election),

@@ -180,6 +180,7 @@ def run(
     from pumice.config import DEFAULT_CONF, InvalidConf
     from pumice.config.reload import ConfSource
     from pumice.framework.registry import default_registry
+    from pumice.kube.allocator import use_one_heap
     from pumice.kube.backend import BackendSettings, KubeBackend
     from pumice.kube.confmap import ConfMap
     from pumice.kube.credentials import Credentials
@@ -235,6 +236,7 @@ def run(
         dialect=assembly.conf.dialect,
         without=frozenset() if priority_class else frozenset(("PriorityClass",)),
     )
+    use_one_heap()
     binders: dict[str, Binder] = {}
     beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
     backend = KubeBackend(Credentials(kubeconfig, context, master), settings, binders=binders, beside=beside)

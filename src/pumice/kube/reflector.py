@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
+from pumice.kube.allocator import give_back
 from pumice.kube.client import KubeClient
 from pumice.kube.errors import ApiRefused, Unreachable
 from pumice.kube.kinds import BOOKMARK, DECODERS, LISTS, RAW_LIST, WATCH_LINE, Resource
@@ -140,6 +141,13 @@ class Reflector:
         waiting = len(self._waiting)
         self._wanted.clear()
         body = await self._client.request("GET", self._resource.collection, query=self._query, timeout=120.0)
+        version = self._take_list(body, waiting)
+        if self.lists > 1 and len(body) > _BIG * 100:
+            del body
+            give_back()
+        return version
+
+    def _take_list(self, body: bytes, waiting: int) -> str:
         self._is_absent = False
         with _collector_at_rest(len(body) > _BIG * 1000, stays=not self._listed):
             present: set[str] = set()
