@@ -165,7 +165,7 @@ def test_what_is_wrong_whatever_the_cluster_is_one_line_at_its_authors_line(tmp_
 
 def test_what_the_plugins_own_code_raises_there_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assembly = tried(tmp_path, opening("self.group = ssn.jobs['team/train']"))
-    assert [e.name for tier in assembly.tiers() for e in tier] == ["gang", "mine"]
+    assert [name for tier in assembly.plugins for *_, name in tier] == ["gang", "mine"]
     said = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert said == [
         f"{tmp_path / 'mine.py'}:8: plugin 'mine': on_session_open raised KeyError: 'team/train' on a made-up "
