@@ -97,6 +97,7 @@ NEUTRAL_HINTS: dict[str, Callable[..., Any]] = {
     "profile": lambda job: 0,
     "admits": lambda own, other: True,
     "course": lambda task: None,
+    "across": lambda classes, rows: None,
     "stamp": lambda queue: 0,
 }
 
@@ -148,7 +149,17 @@ def registrations() -> list[tuple[str, str]]:
     return found
 
 
-ARITY = {"key": 1, "static_key": 1, "applies": 1, "normalize": 2, "needs": 1, "room": 2, "profile": 1, "admits": 2}
+ARITY = {
+    "key": 1,
+    "static_key": 1,
+    "applies": 1,
+    "normalize": 2,
+    "needs": 1,
+    "room": 2,
+    "profile": 1,
+    "admits": 2,
+    "across": 2,
+}
 
 
 def _point(method: str) -> str:

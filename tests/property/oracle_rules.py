@@ -27,6 +27,7 @@ from pumice import (
     reason_id,
     same_class,
 )
+from pumice.model.resources import CPU
 
 STATIC, NODE, SESSION = Scope.STATIC, Scope.NODE, Scope.SESSION
 KINDS = {"zone": STATIC, "pods": NODE, "cpu": NODE, "company": NODE, "parity": SESSION, "job": SESSION}
@@ -82,8 +83,11 @@ class Policy:
 
 
 @st.composite
-def rules(draw: st.DrawFn, score: bool) -> Rule:
-    kind = draw(st.sampled_from(sorted(KINDS)))
+def rules(draw: st.DrawFn, score: bool, kinds: tuple[str, ...] = ()) -> Rule:
+    """Any rule, or one of those *kinds* that says all that is true of it."""
+    kind = draw(st.sampled_from(kinds or sorted(KINDS)))
+    if kinds:
+        return Rule(kind, True, NODE, draw(st.sampled_from([3, 2, 1, 0])), keyed=True)
     lowest = SCOPES.index(KINDS[kind])
     batch = draw(st.booleans())
     return Rule(
@@ -118,16 +122,22 @@ def zone_of(node: Node) -> int:
     return int(node.labels.get("zone", "0"))
 
 
+def follows_amounts(rule: Rule, milli: int, pods: int, used: int) -> tuple[bool, int]:
+    """(whether a rule about amounts lets a task of so many milli-cpu pass, its score)."""
+    if rule.kind == "pods":
+        return pods <= rule.amount, pods * (rule.amount - 1)
+    worth = used // 500 * (1 - rule.amount)
+    if rule.kind == "cpu":
+        return used <= 1000 * rule.amount + milli, worth
+    return pods > 0 or milli >= 250 * rule.amount, worth
+
+
 def passes(rule: Rule, task: Task, zone: int, pods: int, used: int, row: int) -> bool:
     match rule.kind:
         case "zone":
             return zone != (rule.amount + len(task.job.name)) % 4
-        case "pods":
-            return pods <= rule.amount
-        case "cpu":
-            return used <= 1000 * rule.amount + int(task.requests.milli_cpu)
-        case "company":
-            return pods > 0 or int(task.requests.milli_cpu) >= 250 * rule.amount
+        case "pods" | "cpu" | "company":
+            return follows_amounts(rule, int(task.requests.milli_cpu), pods, used)[0]
         case "parity":
             return (number(task.name) + row) % 4 != rule.amount
         case _:
@@ -138,10 +148,8 @@ def worth(rule: Rule, task: Task, zone: int, pods: int, used: int, row: int) -> 
     match rule.kind:
         case "zone":
             return (zone * (rule.amount + 1) + len(task.job.name)) % 5
-        case "pods":
-            return pods * (rule.amount - 1)
-        case "cpu" | "company":
-            return used // 500 * (1 - rule.amount)
+        case "pods" | "cpu" | "company":
+            return follows_amounts(rule, int(task.requests.milli_cpu), pods, used)[1]
         case "parity":
             return (number(task.name) * 3 + row * (rule.amount + 1)) % 4
         case _:
@@ -166,7 +174,10 @@ class UserPolicy(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         for n, rule in enumerate(self.policy.filters):
             if rule.batch:
-                ssn.add_batch_predicate_fn(self.name, self.batch_filter(rule, n), also=True, **rule.declared())
+                across = self.across(rule, 0)
+                ssn.add_batch_predicate_fn(
+                    self.name, self.batch_filter(rule, n), also=True, across=across, **rule.declared()
+                )
             else:
                 ssn.add("predicate", self.name, self.filter(rule), also=True, **rule.declared())
         for rule in self.policy.scorers:
@@ -175,6 +186,7 @@ class UserPolicy(Plugin):
                     self.name,
                     self.batch_scorer(rule),
                     normalize=scaled if rule.normalized else None,
+                    across=self.across(rule, 1),
                     also=True,
                     **rule.declared(),
                 )
@@ -211,6 +223,18 @@ class UserPolicy(Plugin):
             return fits if n % 2 else np.where(fits, 0, reason_id(self.name, f"batch {rule.kind}"))
 
         return ask
+
+    def across(self, rule: Rule, part: int) -> Any:
+        """The same for many classes, where the rule says that amounts decide: objections, or scores."""
+        number = reason_id(self.name, f"batch {rule.kind}")
+
+        def ask(classes: Any, rows: NodeRows) -> Any:
+            held = list(zip(rows.pod_count.tolist(), rows.used.milli_cpu.tolist(), strict=True))
+            asked = classes.requests((CPU,))[0, :, 0].tolist()
+            said = [[follows_amounts(rule, milli, *row)[part] for row in held] for milli in asked]
+            return said if part else np.where(np.array(said).reshape(len(asked), len(held)), 0, number)
+
+        return ask if rule.amounts_only else None
 
     def scorer(self, rule: Rule) -> Any:
         def ask(task: Task, node: Node) -> float:

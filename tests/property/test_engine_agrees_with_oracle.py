@@ -8,13 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import Decision, decide
-from oracle_rules import Policy, Rule, plugin_of, policies
+from oracle_rules import Policy, Rule, plugin_of, policies, rules
 from oracle_worlds import Happening, JobDraw, NodeDraw, happenings, job_objects, jobs, node_objects, nodes
 
 from effort import examples
 from pumice import Scope
 from pumice.config import from_data
 from pumice.engine import evaluate
+from pumice.engine.by_kind import ByKind
 from pumice.engine.evaluate import Evaluator
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.session.runtime import Runtime
@@ -161,6 +162,98 @@ def test_the_engine_decides_so_as_well_where_equal_rows_are_worked_out_once(monk
         given(stories)(agree)
     )()
     assert len(reached) > times
+
+
+def tasks_by_kind(patch: pytest.MonkeyPatch) -> list[int]:
+    """The rows that were found for tasks by kinds of rows alone."""
+    found: list[int] = []
+    real = ByKind.best_row
+
+    def noted(self: ByKind, task: Any) -> int:
+        found.append(real(self, task))
+        return found[-1]
+
+    patch.setattr(ByKind, "best_row", noted)
+    return found
+
+
+AMOUNTS = ("pods", "cpu", "company")
+by_amounts = st.builds(
+    Policy,
+    filters=st.lists(rules(score=False, kinds=AMOUNTS), max_size=1).map(tuple),
+    scorers=st.lists(rules(score=True, kinds=AMOUNTS), max_size=2).map(tuple),
+    best_node=st.just(False),
+    refuses=st.sampled_from([0, 0, 3]),
+    queue_limit=st.sampled_from([0, 3000]),
+    larger_first=st.booleans(),
+)
+
+
+by_amounts_alone = st.tuples(
+    st.lists(nodes, min_size=2, max_size=7),
+    st.lists(jobs, min_size=2, max_size=6),
+    by_amounts,
+    st.just(("gang",)),
+    st.lists(st.lists(happenings, min_size=1, max_size=5), min_size=1, max_size=3),
+)
+
+
+def test_the_engine_decides_so_as_well_where_scores_are_kept_by_kind_of_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "MANY_ROWS", 0)
+    found = tasks_by_kind(monkeypatch)
+    times = examples(300)
+    settings(max_examples=times, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)(
+        given(by_amounts_alone)(agree)
+    )()
+    assert sum(row >= 0 for row in found) > times
+
+
+sizes = st.tuples(st.integers(1, 6), st.sampled_from([1, 2, 3]))
+"""Cpus or tenths of them, and GiB or eighths."""
+
+
+def test_the_usual_plugins_decide_by_kinds_of_rows_as_by_looking_at_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole numbers and floating point to the last digit: the same arithmetic, with the classes side by side."""
+    found = tasks_by_kind(monkeypatch)
+    times = examples(300)
+    entries = [{"name": name} for name in ("gang", "predicates", "nodeorder", "binpack")]
+    entries[2]["arguments"] = {"mostrequested.weight": 1, "balancedresource.weight": 2}  # type: ignore[assignment]
+    entries[3]["arguments"] = {"binpack.cpu": 3, "binpack.weight": 2}  # type: ignore[assignment]
+    registry = default_registry()
+    tiers = (entries, [{"name": entry["name"]} for entry in entries])
+    confs = [
+        assemble(from_data({"actions": "allocate", "tiers": [{"plugins": one}]}, catalogue_of(registry)).conf, registry)
+        for one in tiers
+    ]
+
+    @settings(max_examples=times, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(
+        st.lists(sizes, min_size=2, max_size=5),
+        st.lists(st.lists(st.tuples(sizes, st.booleans()), min_size=1, max_size=12), min_size=1, max_size=3),
+        st.sampled_from(confs),
+    )
+    def alike(drawn: list[tuple[int, int]], waves: list[list[tuple[tuple[int, int], bool]]], conf: Assembly) -> None:
+        sides = [Story([], [], conf) for _ in range(2)]
+        for side in sides:
+            for n, (cpu, memory) in enumerate(drawn):
+                side.tell(side.world.put(builders.node(f"n{n * 7 % 5}", cpu=cpu, memory=f"{memory}Gi", pods=6)))
+        for number, wave in enumerate(waves):
+            reports = []
+            for many, side in zip((0, 1000), sides, strict=True):
+                for n, ((cpu, memory), leaves) in enumerate(wave):
+                    running = sorted(o.key for o in side.world.objects if isinstance(o, Pod) and o.spec.node_name)
+                    if leaves and running:
+                        side.tell(side.world.pod_deleted(running[n % len(running)]))
+                    for obj in builders.job(f"w{number}-{n}", queue="q0", cpu=cpu / 10, memory=f"{128 * memory}Mi"):
+                        side.tell(side.world.put(obj))
+                side.tell(side.world.settle())
+                monkeypatch.setattr(evaluate, "MANY_ROWS", many)
+                reports.append(run_cycle(side.state, side.assembly, side.runtime))
+                side.tell(side.world.carry_out(reports[-1].intents))
+            assert (reports[0].binds, reports[0].pipelined) == (reports[1].binds, reports[1].pipelined)
+
+    alike()
+    assert sum(row >= 0 for row in found) > 3 * times
 
 
 def test_the_engine_decides_so_as_well_on_more_than_256_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

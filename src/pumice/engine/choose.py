@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.by_kind import ByKind
 from pumice.engine.course import plan_along
 from pumice.engine.evaluate import Evaluator
 from pumice.engine.room import first_shortage, fit_count
@@ -119,6 +120,7 @@ class Chooser:
         pre_order: Callable[[Task, NodeRows], None] | None = None,
     ) -> None:
         self.evaluator = evaluator
+        self._by_kind = ByKind(evaluator)
         self._best_node, self._reduce, self._rng = best_node, reduce, rng
         self._score_single = score_single
         self._pre_order = pre_order
@@ -171,9 +173,9 @@ class Chooser:
         *within* limits the search; nodes outside *soft* are taken only when none inside will do.
         """
         if within is None and soft is None and self._plain():
-            best = self.evaluator.best_of_kinds(task)
-            if best is not None:
-                return NodeChoice(self._node(self._first_of(best)), True)
+            row = self._by_kind.best_row(task)
+            if row >= 0:
+                return NodeChoice(self._node(row), True)
         view = self.evaluator.view(task)
         limits = [within] if soft is None else [_and(within, soft), _and(within, ~soft)]
         for future in (False, True):
@@ -206,11 +208,6 @@ class Chooser:
     def _plain(self) -> bool:
         """Do filters and scores alone decide, and the smallest name between equals?"""
         return self._best_node is None and self._reduce is None and self._rng is None and self._pre_order is None
-
-    def _first_of(self, ties: Index) -> int:
-        """The row of the smallest name."""
-        table = self.evaluator.table
-        return int(ties[0] if table.rows_by_name else ties[table.ranks()[ties].argmin()])
 
     @staticmethod
     def _varies(view: ClassView) -> bool:

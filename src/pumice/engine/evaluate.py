@@ -65,7 +65,7 @@ class Evaluator:
         """*unopposed*, *unscored*: the objection and the score of every node where nobody has any."""
         self.table, self.filters, self.scorers, self.cache = table, filters, scorers, cache
         self.guard = guard
-        self._unopposed, self._unscored = unopposed, unscored
+        self._unopposed, self.unscored = unopposed, unscored
         asked: list[Filter | Scorer] = [*filters, *scorers]
         self._keys = [c.key for c in asked if c.scope is not Scope.SESSION]
         self._traces = any(k is None for k in self._keys)
@@ -97,13 +97,13 @@ class Evaluator:
         else:
             views.move_to_end(key)
         if view.split_by != self._number:
-            self._split(view, task)
+            self.split(view, task)
             view.split_by = self._number
         view.task = task
         self._refresh(view, task)
         return view
 
-    def _split(self, view: ClassView, task: Task) -> None:
+    def split(self, view: ClassView, task: Task) -> None:
         """Sort this session's callbacks by how they are asked for this class."""
         groups: dict[int, Group] = {}
         session: list[Filter] = []
@@ -156,38 +156,16 @@ class Evaluator:
                 self._evaluate_rows(view, task, np.fromiter(rows, dtype=np.intp, count=len(rows)))
         view.touched_at, view.changed_at = touched_at, changed_at
 
-    def best_of_kinds(self, task: Task) -> Index | None:
-        """The rows of the highest score for a class that is met for the first time, each kind of row asked about once.
+    @property
+    def many_rows(self) -> bool:
+        """Are there so many rows that it pays to know which of them are equal?"""
+        return self.table.size > MANY_ROWS
 
-        No view is made: of a class that comes once, most of it would never be looked at. None where the best row does
-        not follow from the amounts of the rows alone, where none has room, and for a class that comes again.
-        """
-        table = self.table
-        if table.size <= MANY_ROWS or len(table.by_name) < table.size or table.in_flux:
-            return None
-        if not self.cache.first_use(self.key_of(task)) or (kinds := self._kinds.current()) is None:
-            return None
-        view = ClassView()
-        self._split(view, task)
-        if not view.by_amounts or view.session_filters or view.session_scorers or view.static_scorers:
-            return None
-        view.size, view.static_score = table.size, np.zeros(0)
+    def indifferent(self, view: ClassView, task: Task) -> bool:
+        """Does no static filter of a split view object to any node, and no static score tell nodes apart?"""
+        view.size, view.static_score = self.table.size, np.zeros(0)
         self._evaluate_static_all(view, task)
-        if not all(view.clear) or not all(view.flat):
-            return None
-        kind, reps = kinds
-        rows = NodeRows(table, reps)
-        code, _ = self._combine(view, reps, self._node_answers(view, task, rows), len(reps))
-        ok = self._fits(task, rows) & (code == 0)
-        score = np.full(len(reps), self._unscored)
-        if view.node_scorers:
-            score = view.node_scorers[0].merge(score, self._ask_scorers(view.node_scorers, task, rows))
-        score = np.where(ok & self._kinds.there(), score, _NEG_INF)
-        best = score.max(initial=_NEG_INF)
-        if best == _NEG_INF:
-            return None
-        ties = np.flatnonzero(score == best)
-        return np.flatnonzero(kind == ties[0] if len(ties) == 1 else np.isin(kind, ties))
+        return all(view.clear) and all(view.flat)
 
     def room(self, task: Task) -> int:
         """How many tasks of this class there is room for now, at most."""
@@ -204,13 +182,13 @@ class Evaluator:
     def _evaluate_all(self, view: ClassView, task: Task) -> None:
         size = self.table.size
         view.size = size
-        view.static_score = np.full(size, self._unscored)
+        view.static_score = np.full(size, self.unscored)
         view.raws = [None if s.scope is Scope.STATIC else np.zeros(size) for s in view.normalized]
         view.flat = [False] * len(view.normalized)
         view.future_at = -1
         self._evaluate_static_all(view, task)
         by_kind = view.by_amounts and size > MANY_ROWS and bool(self.table.by_name)
-        kinds = self._kinds.current() if by_kind else None
+        kinds = self._kinds if by_kind and self._kinds.current() else None
         if kinds is None:
             view.code = np.zeros(size, dtype=np.int32)
             view.severity = np.zeros(size, dtype=np.int8)
@@ -221,7 +199,7 @@ class Evaluator:
             view.idle_ok = np.zeros(size, dtype=np.bool_)
             self._evaluate_rows(view, task, None)
         else:
-            self._evaluate_kinds(view, task, *kinds)
+            self._evaluate_kinds(view, task, kinds.of_rows, kinds.a_row_of_each())
 
     def _rows(self, index: Index | None) -> tuple[NodeRows, slice | Index]:
         if len(self.table.by_name) < self.table.size:  # some rows are free
@@ -272,7 +250,7 @@ class Evaluator:
             return
         rows, at = self._rows(index)
         if view.static_scorers:
-            view.static_score[at] = self._unscored + self._ask_scorers(view.static_scorers, task, rows)
+            view.static_score[at] = self.unscored + self._ask_scorers(view.static_scorers, task, rows)
         for n in static:
             view.raws[n], view.flat[n] = self._static_raw(view, view.normalized[n], task, n, rows, at, index)
 
@@ -382,7 +360,7 @@ class Evaluator:
         if not klass.fit_dims:
             fits = np.ones(len(rows), dtype=np.bool_)
         elif rows.extra is None and max(klass.fit_dims) < table.width:
-            lines, wanted = _asked(klass)
+            lines, wanted = asked_lines(klass)
             free = rows.matrix(table.idle, lines)
             enough = free >= wanted
             if table.in_flux:
@@ -536,7 +514,7 @@ def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:
     return [ImaginedNode(n, task, k) for n, k in zip(rows.nodes, rows.extra.tolist(), strict=True)]
 
 
-def _asked(klass: TaskClass) -> tuple[slice | Index, npt.NDArray[np.int64]]:
+def asked_lines(klass: TaskClass) -> tuple[slice | Index, npt.NDArray[np.int64]]:
     """What a class asks for, side by side: the lines of a ledger, and the amounts."""
     known: tuple[slice | Index, npt.NDArray[np.int64]] | None = klass.memo.get("engine.asked")
     if known is None:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pumice.engine.course import Course
 from pumice.engine.rows import NodeRows
+from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
 from pumice.model.node import Node
 from pumice.model.task import Task
@@ -38,6 +39,12 @@ class RowGuard(Protocol):
 
     def static_key(self, c: Filter | Scorer, task: Task) -> Hashable:
         """Tasks of equal keys get equal answers whatever their class."""
+
+    def objections_of_classes(self, f: Filter, classes: ClassAmounts, rows: NodeRows) -> Reasons | None:
+        """As `objections`, of many classes about each row; None where the filter cannot tell."""
+
+    def scores_of_classes(self, s: Scorer, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
+        """As `scores`, of many classes for each row; None where the score cannot tell."""
 
     def course(self, f: Filter, task: Task) -> Course | None:
         """How a filter goes on while equal tasks are placed; None where it does not say."""

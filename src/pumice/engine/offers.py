@@ -45,17 +45,21 @@ class Offers:
 
         Where the second is False the lines must not be used.
         """
-        table = self.table
+        table = rows.table
+        if table is not self.table:  # a table of kinds: whoever asks keeps what is made of it
+            made = _read(table, dims, rows)
+            return made.amounts, made.plain
         lines = self._known.get(dims)
         if lines is None or lines.position != table.changed.position or lines.size != table.size:
-            lines = self._known[dims] = self._read(dims)
+            lines = self._known[dims] = _read(table, dims, NodeRows(table))
         return rows.matrix(lines.amounts, slice(None)), lines.plain
 
-    def _read(self, dims: tuple[int, ...]) -> _Lines:
-        table, size = self.table, self.table.size
-        if any(d >= table.width for d in dims):
-            return _Lines(table.changed.position, size, np.zeros((len(dims), size)), False)
-        amounts = table.allocatable[list(dims), :size].astype(np.float64)
-        amounts[:, ~table.valid[:size]] = 1.0
-        plain = bool(((amounts > 0) & (amounts <= _EXACT)).all())
-        return _Lines(table.changed.position, size, amounts, plain)
+
+def _read(table: NodeTable, dims: tuple[int, ...], rows: NodeRows) -> _Lines:
+    position, size = table.changed.position, len(rows)
+    if any(d >= table.width for d in dims):
+        return _Lines(position, size, np.zeros((len(dims), size)), False)
+    amounts = rows.matrix(table.allocatable, np.array(dims, dtype=np.intp)).astype(np.float64)
+    amounts[:, ~rows.take(table.valid)] = 1.0
+    plain = bool(((amounts > 0) & (amounts <= _EXACT)).all())
+    return _Lines(position, size, amounts, plain)

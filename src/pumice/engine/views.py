@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.course import Course
+from pumice.engine.grid import KindGrid
 from pumice.engine.room import ClassRoom
 from pumice.engine.scope import Scope
 from pumice.engine.vain import FitsNowhere
@@ -49,6 +50,7 @@ class Filter:
     """The objection that it is taken to have where it fails."""
     amounts_only: bool = False
     static_key: Callable[[Task], Hashable] | None = None
+    across: Callable[..., Any] | None = None
     course: Callable[[Task], Course | None] | None = None
 
 
@@ -69,6 +71,7 @@ class Scorer:
     """The score that it is taken to give where it fails."""
     amounts_only: bool = False
     static_key: Callable[[Task], Hashable] | None = None
+    across: Callable[..., Any] | None = None
 
 
 class ReasonSeverity:
@@ -170,12 +173,13 @@ class ViewCache:
         """What callbacks without a key were seen to read of a task."""
         self.static: dict[Hashable, tuple[int, Reasons, npt.NDArray[np.int8], bool]] = {}
         self.raws: dict[Hashable, tuple[int, Floats, bool]] = {}
+        self.grids: dict[Hashable, KindGrid] = {}
         self.nowhere = FitsNowhere()
         self._met: set[Hashable] = set()
 
     def first_use(self, key: Hashable) -> bool:
         """Was the class not met before, as far as that is remembered? From now on it was."""
-        if key in self.views or key in self._met:
+        if key in self._met or key in self.views:
             return False
         if len(self._met) >= _MOST_MET:
             self._met.clear()
@@ -189,6 +193,7 @@ class ViewCache:
             self.reads.clear()
             self.static.clear()
             self.raws.clear()
+            self.grids.clear()
             self.nowhere.clear()
             self._met.clear()
             self.signature = signature

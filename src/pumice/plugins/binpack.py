@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.kept_lines import KeptLines
 from pumice.engine.offers import Offers
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
+from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import same_class
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
@@ -44,21 +47,20 @@ class Binpack(Plugin):
             weights[name] = _weight(arguments, f"{_RESOURCES}.{name}")
         self._weights: Mapping[int, int] = {dim(name): w for name, w in weights.items()}
         self._plans: dict[int, _Plan] = {}
+        self._kept: dict[tuple[int, ...], KeptLines] = {}
 
     def on_session_open(self, ssn: Session) -> None:
         self.on_session_reopen(ssn)
         if self._weight:
-            ssn.add_batch_node_order_fn(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True)
+            add, across = ssn.add_batch_node_order_fn, self._across
+            add(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True, across=across)
 
     def on_session_reopen(self, ssn: Session) -> bool:
         self._offers = Offers.kept(ssn.runtime.kept, ssn.state.table)
         return True
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
-        klass = task.klass
-        plan = self._plans.get(klass.id)
-        if plan is None:
-            plan = self._plans[klass.id] = self._plan(klass)
+        plan = self._plan(task.klass)
         if not plan.divisor:
             return np.zeros(len(rows))
         offered, plain = self._offers.of(plan.dims, rows)
@@ -67,12 +69,38 @@ class Binpack(Plugin):
             after += plan.requests * rows.extra
         if not plain:
             return self._with_gaps(plan, after, rows)
+        return self._filled(plan, after, offered)
+
+    def _across(self, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
+        """The same for many classes at once; None where some node does not offer some resource."""
+        plan = self._plan(classes.first)
+        if not plan.divisor:
+            return np.zeros((len(classes), len(rows)))
+        kept = self._kept.get(plan.dims)
+        if kept is None:
+            kept = self._kept[plan.dims] = KeptLines(partial(self._lines, plan))
+        lines = kept.of(rows)
+        if lines is None:
+            return None
+        offered, used = lines[: len(plan.dims), None], lines[len(plan.dims) :, None]
+        return self._filled(plan, used + classes.requests(plan.dims), offered)
+
+    def _lines(self, plan: _Plan, rows: NodeRows) -> Floats | None:
+        """What rows offer and what is used of it; None where some node does not offer some resource."""
+        offered, plain = self._offers.of(plan.dims, rows)
+        return np.concatenate((offered, rows.matrix(rows.table.used, plan.lines))) if plain else None
+
+    def _filled(self, plan: _Plan, after: npt.NDArray[np.int64] | Floats, offered: Floats) -> Floats:
+        """How full nodes would be *after* it."""
         parts = after / offered
         over: Bools = np.maximum.reduce(parts, axis=0) > 1.0
-        total: Floats = np.add.reduce(parts if plan.even else after * plan.weights / offered, axis=0)
+        if not plan.even:
+            parts = after * plan.weights.reshape(-1, *(1,) * (after.ndim - 1)) / offered
+        total: Floats = parts[0] + parts[1] if len(parts) == 2 else _added(parts)
         total /= plan.divisor
         total *= 100 * self._weight
-        total[over] = 0.0
+        if np.count_nonzero(over):
+            total[over] = 0.0
         return total
 
     def _with_gaps(self, plan: _Plan, after: npt.NDArray[np.int64], rows: NodeRows) -> Floats:
@@ -86,6 +114,12 @@ class Binpack(Plugin):
 
     def _plan(self, klass: TaskClass) -> _Plan:
         """Which resources of a class count, in what order."""
+        plan = self._plans.get(klass.id)
+        if plan is None:
+            plan = self._plans[klass.id] = self._make_plan(klass)
+        return plan
+
+    def _make_plan(self, klass: TaskClass) -> _Plan:
         counted = [(d, v, self._weights[d]) for d, v in klass.items if v and d in self._weights]
         divisor = sum(w for _, _, w in counted)
         counted = [(d, v, w) for d, v, w in counted if w]
@@ -110,6 +144,14 @@ class _Plan:
     weights: npt.NDArray[np.int64]
     even: bool
     divisor: int
+
+
+def _added(parts: Floats) -> Floats:
+    """The sum of the lines, one after the other."""
+    total: Floats = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
 
 
 def _weight(arguments: Arguments, key: str) -> int:

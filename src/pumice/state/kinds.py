@@ -5,99 +5,137 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pumice.state.table import LEDGERS, NodeTable
+from pumice.state.table import NodeTable
 
 Index = npt.NDArray[np.intp]
+_CLOSED = float("-inf")
+_REMEMBERED = 4096
+"""So many changes of the meaning of numbers, at least, can be followed."""
 
 
 class RowKinds:
     """Numbers the rows so that rows of one number hold equal amounts (ledgers, pod counts, limits); free rows apart.
 
-    Kept up to date from the table's log of touched rows; when most rows differ from each other it rests for a while.
+    Kept up to date from the table's log of touched rows; when most rows differ from each other it rests for a while. A
+    kind of which there is no row any more may keep its number for some time: rows come back to what others were before.
     """
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
+        self.amounts = NodeTable()
+        """A table with a row for each kind; its log of changes says which numbers got a meaning."""
+        self.bar: npt.NDArray[np.float64] = np.zeros(0)
+        """Per kind: 0 where a node is of it now, else minus infinity."""
         self._position = -1
         self._shape = (0, 0)
         self._ids: dict[bytes, int] = {}
         self._keys: list[bytes] = []
         self._counts: list[int] = []
+        self._empty = 0
+        self.most_empty = 0
+        """So many kinds of which there is no row are remembered: somebody else keeps what he found out about them."""
         self._free: list[int] = []
         self._kind: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
-        self._rep: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         self._rest_until = -1
 
-    def current(self) -> tuple[Index, Index] | None:
-        """(kind of each row, a row of each kind), or None when it would not pay."""
+    def current(self) -> bool:
+        """Bring the numbers up to date; False when it would not pay."""
         table = self.table
         at = table.touched.position
+        if self._position == at and self._shape == (table.width, table.size):
+            return True
         if at < self._rest_until:
-            return None
-        if self._position != at:
-            rows = table.touched.since(self._position) if self._shape == (table.width, table.size) else None
-            if rows is None or len(rows) > table.size // 2:
-                self._rebuild()
-            else:
-                self._update(rows)
-            self._position = at
-            if len(self._ids) > table.size // 4 + 16:
-                self._rest_until = at + 4 * table.size
-                self._shape = (0, 0)
-                return None
-        return self._kind, self._rep[: len(self._counts)]
+            return False
+        rows = table.touched.since(self._position) if self._shape == (table.width, table.size) else None
+        if rows is None or len(rows) > table.size // 2:
+            self._rebuild()
+        else:
+            self._update(rows)
+        self._position = at
+        if len(self._ids) - self._empty > table.size // 2 + 16:
+            self._rest_until = at + 4 * table.size
+            self._shape = (0, 0)
+            return False
+        self.amounts.changed.trim(_REMEMBERED)
+        if self._empty > self.most_empty:
+            self._forget_empty()
+        return True
 
-    def there(self) -> npt.NDArray[np.bool_]:
-        """Per kind: does a row of it exist now?"""
-        return np.array(self._counts, dtype=np.intp) > 0
+    def __len__(self) -> int:
+        """How many numbers are in use, those without a row included."""
+        return len(self._counts)
 
-    def _keys_of(self, rows: Index) -> list[bytes]:
-        table = self.table
-        parts = [getattr(table, name).take(rows, axis=1) for name in LEDGERS]
-        single = (table.pod_count, table.max_pods, table.valid)
-        parts += [table.assumed.take(rows, axis=1), *(column.take(rows)[None] for column in single)]
-        block = np.ascontiguousarray(np.concatenate(parts).T)
-        text, width = block.tobytes(), block.shape[1] * 8
-        return [text[i * width : (i + 1) * width] for i in range(len(rows))]
+    @property
+    def of_rows(self) -> Index:
+        """The kind of each row."""
+        return self._kind
+
+    def a_row_of_each(self) -> Index:
+        """The first row of each kind; 0 where there is none."""
+        reps = np.zeros(len(self._counts), dtype=np.intp)
+        reps[self._kind[::-1]] = np.arange(len(self._kind) - 1, -1, -1)
+        return reps
+
+    def first_row(self, kinds: npt.NDArray[np.bool_]) -> int:
+        """The row of the smallest node name among those of some kinds, at least one of which has a row."""
+        numbers = kinds.nonzero()[0]
+        among = self._kind == numbers[0] if len(numbers) == 1 else kinds.take(self._kind)
+        if self.table.rows_by_name:
+            return int(among.argmax())
+        rows = among.nonzero()[0]
+        return int(rows[self.table.ranks()[rows].argmin()])
 
     def _rebuild(self) -> None:
         table = self.table
         self._shape = (table.width, table.size)
         self._ids, self._keys, self._counts, self._free = {}, [], [], []
+        self._empty = 0
         self._kind = np.zeros(table.size, dtype=np.intp)
-        self._rep = np.zeros(max(table.size, 1), dtype=np.intp)
-        for row, key in enumerate(self._keys_of(np.arange(table.size))):
+        self.amounts = NodeTable()
+        for row, key in enumerate(table.amounts()):
             self._join(row, key)
 
     def _update(self, rows: set[int]) -> None:
-        index = np.fromiter(rows, dtype=np.intp, count=len(rows))
-        for row, key in zip(index.tolist(), self._keys_of(index), strict=True):
-            old = int(self._kind[row])
+        for row in rows:
+            key, old = self.table.amounts_of(row), self._kind.item(row)
             if self._keys[old] != key:
-                self._kind[row] = -1
-                self._leave(row, old)
+                self._counts[old] -= 1
+                if not self._counts[old]:
+                    self._empty += 1
+                    self.bar[old] = _CLOSED
                 self._join(row, key)
 
     def _join(self, row: int, key: bytes) -> None:
         kind = self._ids.get(key)
         if kind is None:
-            if self._free:
-                kind = self._free.pop()
-                self._keys[kind] = key
-            else:
-                kind = len(self._counts)
-                self._keys.append(key)
-                self._counts.append(0)
-            self._ids[key] = kind
-            self._rep[kind] = row
+            kind = self._ids[key] = self._named(key)
+            self.amounts.hold_as(kind, self.table, row)
+        if not self._counts[kind]:
+            self._empty -= 1
+            self.bar[kind] = 0.0 if key else _CLOSED
         self._counts[kind] += 1
         self._kind[row] = kind
 
-    def _leave(self, row: int, kind: int) -> None:
-        self._counts[kind] -= 1
-        if not self._counts[kind]:
-            del self._ids[self._keys[kind]]
-            self._keys[kind] = b""
-            self._free.append(kind)
-        elif self._rep[kind] == row:
-            self._rep[kind] = int(np.argmax(self._kind == kind))
+    def _named(self, key: bytes) -> int:
+        """A number for a new kind, of which there is no row yet."""
+        self._empty += 1
+        if self._free:
+            kind = self._free.pop()
+            self._keys[kind] = key
+            return kind
+        self._keys.append(key)
+        self._counts.append(0)
+        kind = len(self._counts) - 1
+        if kind >= len(self.bar):
+            bar = np.full(max(64, 2 * kind), _CLOSED)
+            bar[:kind] = self.bar[:kind]
+            self.bar = bar
+        return kind
+
+    def _forget_empty(self) -> None:
+        """Give the numbers of kinds without a row back."""
+        for kind, count in enumerate(self._counts):
+            if not count and self._ids.get(self._keys[kind]) == kind:
+                del self._ids[self._keys[kind]]
+                self._free.append(kind)
+        self._empty = 0

@@ -79,16 +79,15 @@ class NodeTable:
     releasing: Ints
     pipelined: Ints
     evicted: Ints
+    assumed: Ints
+    pod_count: Ints
+    max_pods: Ints
 
     def __init__(self) -> None:
         self.size = 0
         self._cap = 64
         self.width = max(8, dim_count())
-        for name in LEDGERS:
-            setattr(self, name, np.zeros((self.width, self._cap), dtype=np.int64))
-        self.assumed: Ints = np.zeros((2, self._cap), dtype=np.int64)
-        self.pod_count: Ints = np.zeros(self._cap, dtype=np.int64)
-        self.max_pods: Ints = np.zeros(self._cap, dtype=np.int64)
+        self._lay_out(np.zeros((len(LEDGERS) * self.width + 4, self._cap), dtype=np.int64))
         self.valid: npt.NDArray[np.bool_] = np.zeros(self._cap, dtype=np.bool_)
         self.unschedulable: npt.NDArray[np.bool_] = np.zeros(self._cap, dtype=np.bool_)
         self.taint_set: Codes = np.zeros(self._cap, dtype=np.int32)
@@ -113,29 +112,32 @@ class NodeTable:
         """Rows whose node object changed: labels, taints, allocatable; also new and removed nodes."""
 
     # -- shape ----------------------------------------------------------------------------------------------------
+    def _lay_out(self, block: Ints) -> None:
+        """Let all amounts be lines of one *block*, so that those of a row are one column of it."""
+        self._block = block
+        for n, name in enumerate(LEDGERS):
+            setattr(self, name, block[n * self.width : (n + 1) * self.width])
+        self.assumed, self.pod_count, self.max_pods = block[-4:-2], block[-2], block[-1]
+
     def ensure_width(self) -> None:
         """Make room for every resource name seen so far."""
         want = dim_count()
         if want <= self.width:
             return
+        old, before = self._block, self.width
         self.width = want + 8
-        for name in LEDGERS:
-            old: Ints = getattr(self, name)
-            new = np.zeros((self.width, self._cap), dtype=np.int64)
-            new[: len(old)] = old
-            setattr(self, name, new)
+        block = np.zeros((len(LEDGERS) * self.width + 4, self._cap), dtype=np.int64)
+        for n in range(len(LEDGERS)):
+            block[n * self.width : n * self.width + before] = old[n * before : (n + 1) * before]
+        block[-4:] = old[-4:]
+        self._lay_out(block)
 
     def _grow(self) -> None:
         cap = self._cap * 2
-        for name in LEDGERS:
-            old: Ints = getattr(self, name)
-            new = np.zeros((self.width, cap), dtype=np.int64)
-            new[:, : self._cap] = old
-            setattr(self, name, new)
-        assumed = np.zeros((2, cap), dtype=np.int64)
-        assumed[:, : self._cap] = self.assumed
-        self.assumed = assumed
-        for name in ("pod_count", "max_pods", "valid", "unschedulable", "taint_set", "rank"):
+        block = np.zeros((len(self._block), cap), dtype=np.int64)
+        block[:, : self._cap] = self._block
+        self._lay_out(block)
+        for name in ("valid", "unschedulable", "taint_set", "rank"):
             column = getattr(self, name)
             wider = np.zeros(cap, dtype=column.dtype)
             wider[: self._cap] = column
@@ -168,11 +170,8 @@ class NodeTable:
     def remove(self, node: Node) -> None:
         """Free a node's row."""
         row = node.row
-        for name in LEDGERS:
-            getattr(self, name)[:, row] = 0
-        self.assumed[:, row] = 0
-        for column in (self.pod_count, self.max_pods, self.taint_set):
-            column[row] = 0
+        self._block[:, row] = 0
+        self.taint_set[row] = 0
         self.valid[row] = self.unschedulable[row] = False
         for codes, _ in self._labels.values():
             codes[row] = 0
@@ -182,6 +181,38 @@ class NodeTable:
         self._rank_stale = True
         self.changed.add(row)
         self.touched.add(row)
+
+    # -- amounts --------------------------------------------------------------------------------------------------
+    def amounts_of(self, row: int) -> bytes:
+        """Equal for rows that hold equal amounts; that of a free row is like no other."""
+        return self._block[:, row].tobytes() if self.valid[row] else b""
+
+    def amounts(self) -> list[bytes]:
+        """`amounts_of` of all rows."""
+        found: list[bytes] = []
+        width = 8 * len(self._block)
+        for at in range(0, self.size, 4096):
+            text = np.ascontiguousarray(self._block[:, at : min(at + 4096, self.size)].T).tobytes()
+            found += [text[i : i + width] for i in range(0, len(text), width)]
+        for row in np.flatnonzero(~self.valid[: self.size]).tolist():
+            found[row] = b""
+        return found
+
+    def hold_as(self, row: int, other: NodeTable, its: int) -> None:
+        """Let a row of this table, which has no nodes, hold what a row of another one holds."""
+        if (self.width, row < self._cap) != (other.width, True):
+            self._fit(other.width, row)
+        self._block[:, row] = other._block[:, its]
+        self.valid[row] = other.valid[its]
+        self.size = max(self.size, row + 1)
+        self.changed.add(row)
+
+    def _fit(self, width: int, row: int) -> None:
+        if self.width != width:
+            self.width, self.size = width, 0
+            self._lay_out(np.zeros((len(LEDGERS) * width + 4, self._cap), dtype=np.int64))
+        while row >= self._cap:
+            self._grow()
 
     # -- order ----------------------------------------------------------------------------------------------------
     def _rerank(self) -> None:

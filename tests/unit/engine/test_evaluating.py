@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
-from pumice.engine import evaluate
+from pumice.engine import evaluate, grid
 from pumice.engine.choose import FitError, NodeChoice
 from pumice.engine.evaluate import GONE, Evaluator
 from pumice.engine.views import SEVERITY
@@ -29,9 +29,15 @@ def not_full(task: Task, rows: NodeRows) -> Any:
     return np.where(rows.used.milli_cpu > 3000, FULL, 0)
 
 
+def across(answer: Score) -> Callable[..., Any]:
+    """What it says of every class, whatever the class."""
+    return lambda classes, rows: np.repeat(answer(classes, rows)[None], len(classes), axis=0)
+
+
 def asked(ssn: Session, *, amounts_only: bool) -> Evaluator:
-    ssn.add_batch_predicate_fn("p", not_full, scope=Scope.NODE, key=same_class, amounts_only=amounts_only)
-    ssn.add_batch_node_order_fn("p", used, scope=Scope.NODE, key=same_class, amounts_only=amounts_only)
+    full, held = (across(not_full), across(used)) if amounts_only else (None, None)
+    ssn.add_batch_predicate_fn("p", not_full, scope=Scope.NODE, key=same_class, amounts_only=amounts_only, across=full)
+    ssn.add_batch_node_order_fn("p", used, scope=Scope.NODE, key=same_class, amounts_only=amounts_only, across=held)
     return ssn.search.evaluator
 
 
@@ -330,17 +336,102 @@ def test_a_class_that_is_met_first_gets_the_node_that_its_view_would_give(gone: 
     got = first_uses(quick, shared=True)
     assert got == first_uses(world(), shared=False)
     assert len(set(got)) > 1
-    assert bool(quick.runtime.cache.views) is gone  # where a row is free, views are made as ever
+    assert not quick.runtime.cache.views
 
 
-def test_a_class_that_comes_again_has_a_view_that_follows() -> None:
+def classes_kept(ssn: Session) -> int:
+    return sum(len(grid) for grid in ssn.runtime.cache.grids.values())
+
+
+def test_a_class_that_comes_again_is_asked_about_new_kinds_of_rows_alone() -> None:
     ssn = many()
-    ssn.state.apply(Seen(node("n101", cpu=4)))
-    asked(ssn, amounts_only=True)
+    rows_asked: list[int] = []
+
+    def noted(task: Any, rows: NodeRows) -> Any:
+        rows_asked.append(len(rows))
+        return used(task, rows)
+
+    ssn.add_batch_node_order_fn("p", noted, scope=Scope.NODE, key=same_class, amounts_only=True, across=across(noted))
     task = task_of(ssn, "new-0")
     first, again = ssn.search.chooser.choose(task), ssn.search.chooser.choose(task)
+    assert isinstance(first, NodeChoice)
     assert first == again
+    assert classes_kept(ssn) == 1
+    assert not ssn.runtime.cache.views
+    rows_asked.clear()
+    statement = ssn.statement()
+    statement.allocate(task_of(ssn, "new-1"), first.node)
+    assert ssn.search.chooser.choose(task) == first
+    assert rows_asked == [1]  # a node with two tasks: there was none
+    statement.discard()
+    assert ssn.search.chooser.choose(task) == first
+    assert rows_asked == [1]
+
+
+WRONG: dict[str, Callable[..., Any]] = {
+    "raises": lambda classes, rows: 1 // 0,
+    "cannot tell": lambda classes, rows: None,
+    "wrong length": lambda classes, rows: np.zeros(99),
+    "text": lambda classes, rows: "perhaps",
+    "not a number": lambda classes, rows: np.full((len(classes), len(rows)), np.nan),
+    "writes": lambda classes, rows: classes.wanted.fill(0),
+}
+
+
+@pytest.mark.parametrize("point", ["predicate", "node_order"])
+@pytest.mark.parametrize("what", WRONG)
+def test_an_answer_for_many_classes_that_is_wrong_is_as_if_it_had_not_been_declared(what: str, point: str) -> None:
+    ssn = many()
+    wrong: dict[str, Any] = {"scope": Scope.NODE, "key": same_class, "amounts_only": True, "across": WRONG[what]}
+    right = {**wrong, "across": across(used if point == "predicate" else not_full)}
+    ssn.add_batch_predicate_fn("p", not_full, **(wrong if point == "predicate" else right))
+    ssn.add_batch_node_order_fn("p", used, **(wrong if point == "node_order" else right))
+    found = ssn.search.chooser.choose(task_of(ssn, "new-0"))
+    plain = many()
+    asked(plain, amounts_only=False)
+    assert found == NodeChoice(ssn.nodes["n000"], True)
+    expected = plain.search.chooser.choose(task_of(plain, "new-0"))
+    assert isinstance(expected, NodeChoice)
+    assert expected.node.name == "n000"
     assert len(ssn.runtime.cache.views) == 1
+    silent = what == "cannot tell" or (what, point) == ("not a number", "node_order")
+    assert len([error for error in ssn.errors if error.point == f"batch_{point}.across"]) == (not silent)
+
+
+def test_the_classes_that_are_asked_about_least_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid, "MOST_CLASSES", 3)
+    names = [f"n{n:03d}" for n in range(evaluate.MANY_ROWS + 10)]
+    ssn = session(*(node(name, cpu=4) for name in names), *(job(f"new{n}", cpu=1 + n / 10) for n in range(5)))
+    asked(ssn, amounts_only=True)
+    got = []
+    for _ in range(3):
+        for n in range(5):
+            found = ssn.search.chooser.choose(task_of(ssn, f"new{n}-0"))
+            assert isinstance(found, NodeChoice)
+            got.append(found.node.name)
+    assert classes_kept(ssn) == 3
+    assert set(got) == {"n000"}
+
+
+def test_kinds_without_a_row_give_their_numbers_back_and_others_take_them() -> None:
+    names = [f"n{n:03d}" for n in range(evaluate.MANY_ROWS + 10)]
+    ssn = session(
+        *(node(name, cpu=4) for name in names),
+        *(job(f"new{n}", cpu=1 + n / 100) for n in range(200)),
+        job("same", cpu=2),
+        job("large", cpu=3.5),
+    )
+    asked(ssn, amounts_only=True)
+    chooser, kinds = ssn.search.chooser, ssn.runtime.cache.kinds_of(ssn.state.table)
+    for n in range(200):
+        statement = ssn.statement()
+        statement.allocate(task_of(ssn, f"new{n}-0"), ssn.nodes["n007"])
+        for name, place in (("same", "n007" if n <= 100 else "n000"), ("large", "n000")):
+            found = chooser.choose(task_of(ssn, f"{name}-0"))
+            assert isinstance(found, NodeChoice)
+            assert found.node.name == place
+        statement.discard()
+    assert len(kinds) < 200
 
 
 def test_the_first_use_of_a_class_that_fits_nowhere_has_its_reasons() -> None:

@@ -27,6 +27,10 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
     "normalize": ("Fn | None = None", "*normalize(scores)*: how the scores of all candidates are made comparable."),
     "amounts_only": ("bool = False", "*amounts_only* (scope NODE): it reads nothing of a row but its amounts."),
     "static_key": ("Fn | None = None", "*static_key(task)* (scope STATIC): equal keys, equal answers for any class."),
+    "across": (
+        "Fn | None = None",
+        "*across(classes, rows)* (scope NODE): the same for many classes at once, from amounts alone, or None.",
+    ),
     "course": (
         "Fn | None = None",
         "*course(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.",

@@ -84,6 +84,7 @@ class Registration:
         also: bool = False,
         amounts_only: bool = False,
         static_key: Fn | None = None,
+        across: Fn | None = None,
         course: Fn | None = None,
     ) -> None:
         """*scope*: what the answer depends on, and so when it is asked again.
@@ -92,6 +93,7 @@ class Registration:
         *also*: beside an earlier one of the same plugin, not instead of it.
         *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
         *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
+        *across(classes, rows)* (scope NODE): the same for many classes at once, from amounts alone, or None.
         *course(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.
         """
         self.add(
@@ -104,6 +106,7 @@ class Registration:
             also=also,
             amounts_only=amounts_only,
             static_key=static_key,
+            across=across,
             course=course,
         )
 
@@ -133,6 +136,7 @@ class Registration:
         also: bool = False,
         amounts_only: bool = False,
         static_key: Fn | None = None,
+        across: Fn | None = None,
         normalize: Fn | None = None,
     ) -> None:
         """*scope*: what the answer depends on, and so when it is asked again.
@@ -141,6 +145,7 @@ class Registration:
         *also*: beside an earlier one of the same plugin, not instead of it.
         *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
         *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
+        *across(classes, rows)* (scope NODE): the same for many classes at once, from amounts alone, or None.
         *normalize(scores)*: how the scores of all candidates are made comparable.
         """
         self.add(
@@ -153,6 +158,7 @@ class Registration:
             also=also,
             amounts_only=amounts_only,
             static_key=static_key,
+            across=across,
             normalize=normalize,
         )
 

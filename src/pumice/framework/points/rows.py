@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pumice.engine.course import Course
 from pumice.engine.rows import NodeRows
+from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
 from pumice.errors import shown
 from pumice.framework.points.callback import Callback
@@ -21,6 +24,7 @@ from pumice.model.node import Node
 from pumice.model.reason import Code, Unfit, reason_count, reason_id
 from pumice.model.task import Task
 
+T = TypeVar("T", bound=np.generic)
 _DROPPED: Final = float("-inf")
 
 
@@ -38,6 +42,7 @@ def filter_of(point: Point[..., Any, Any], c: Callback, group: int) -> Filter:
         failed=0 if point.on_failure is OnFailure.ABSTAIN else reason_id(c.plugin, _failed(c.plugin), Code.ERROR),
         amounts_only=c.amounts_only,
         static_key=c.static_key,
+        across=c.across,
         course=c.course,
     )
 
@@ -56,6 +61,7 @@ def scorer_of(point: Point[..., Any, Any], c: Callback) -> Scorer:
         failed=0.0 if point.on_failure is OnFailure.ABSTAIN else _DROPPED,
         amounts_only=c.amounts_only,
         static_key=c.static_key,
+        across=c.across,
     )
 
 
@@ -75,7 +81,7 @@ class PluginRows:
         if not f.batch:
             return self._one_by_one(f, task, nodes)
         try:
-            return _reasons(f, f.call(task, rows), len(rows))
+            return _reasons(f, f.call(task, rows), (len(rows),))
         except Unfit as no:
             return np.full(len(rows), reason_id(f.plugin, no.text, no.code), dtype=np.int32)
         except FAILS as exc:
@@ -105,15 +111,12 @@ class PluginRows:
         if not s.batch:
             return self._scored_one_by_one(s, task, nodes)
         try:
-            array = np.asarray(s.call(task, rows), dtype=np.float64)
-            if array.shape != (len(rows),):
-                raise TypeError(f"a batch score returns one value per node ({len(rows)}), got shape {array.shape}")
+            return _floats(s.call(task, rows), (len(rows),))
         except Unfit:
             raise
         except FAILS as exc:
             self._contain(s.plugin, BATCH_NODE_ORDER.name, exc, task, fn=s.call)
             return np.full(len(rows), s.failed)
-        return array
 
     def _scored_one_by_one(self, s: Scorer, task: Task, nodes: Sequence[Node]) -> Floats:
         array = np.zeros(len(nodes))
@@ -186,6 +189,30 @@ class PluginRows:
             return ("failed", task.uid)
         return value
 
+    def objections_of_classes(self, f: Filter, classes: ClassAmounts, rows: NodeRows) -> Reasons | None:
+        """As `objections`, of many classes about each row; None where the filter cannot tell."""
+        return self._of_classes(f, classes, rows, partial(_reasons, f))
+
+    def scores_of_classes(self, s: Scorer, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
+        """As `scores`, of many classes for each row; None where the score cannot tell."""
+        return self._of_classes(s, classes, rows, _floats)
+
+    def _of_classes(
+        self,
+        c: Filter | Scorer,
+        classes: ClassAmounts,
+        rows: NodeRows,
+        read: Callable[[Any, tuple[int, ...]], NDArray[T]],
+    ) -> NDArray[T] | None:
+        if c.across is None:
+            return None
+        try:
+            answer = c.across(classes, rows)
+            return None if answer is None else read(answer, (len(classes), len(rows)))
+        except FAILS as exc:
+            self._contain(c.plugin, f"{_point_of(c)}.across", exc, fn=c.across)
+            return None
+
     def course(self, f: Filter, task: Task) -> Course | None:
         """How a filter goes on while equal tasks are placed; None where it does not say."""
         if f.course is None:
@@ -224,10 +251,17 @@ def _point_of(c: Filter | Scorer) -> str:
     return (BATCH_NODE_ORDER if c.batch else NODE_ORDER).name
 
 
-def _reasons(f: Filter, answer: Any, size: int) -> Reasons:
+def _floats(answer: Any, shape: tuple[int, ...]) -> Floats:
+    array = np.asarray(answer, dtype=np.float64)
+    if array.shape != shape:
+        raise TypeError(f"a batch score returns one value per {_per(shape)}, got shape {array.shape}")
+    return array
+
+
+def _reasons(f: Filter, answer: Any, shape: tuple[int, ...]) -> Reasons:
     array = np.asarray(answer)
-    if array.shape != (size,):
-        raise TypeError(f"a batch predicate returns one value per node ({size}), got shape {array.shape}")
+    if array.shape != shape:
+        raise TypeError(f"a batch predicate returns one value per {_per(shape)}, got shape {array.shape}")
     if array.dtype == np.bool_:
         return np.where(array, 0, reason_id(f.plugin, f"rejected by {f.plugin}")).astype(np.int32)
     if array.dtype != np.int32 and not np.issubdtype(array.dtype, np.integer):
@@ -235,3 +269,7 @@ def _reasons(f: Filter, answer: Any, size: int) -> Reasons:
     if np.count_nonzero(array) and (array.min() < 0 or array.max() >= reason_count()):
         raise ValueError(f"a reason number is one that reason_id gave, got {array.min()} to {array.max()}")
     return array.astype(np.int32, copy=False)
+
+
+def _per(shape: tuple[int, ...]) -> str:
+    return f"node ({shape[0]})" if len(shape) == 1 else f"class and node {shape}"

@@ -182,6 +182,7 @@ BATCH_PREDICATE = Point(
         "also",
         "amounts_only",
         "static_key",
+        "across",
         "course",
     ),
     contract="As predicate, for many nodes at once: one truth value or reason number (reason_id) per row.",
@@ -221,6 +222,7 @@ BATCH_NODE_ORDER = Point(
         "also",
         "amounts_only",
         "static_key",
+        "across",
         "normalize",
     ),
     contract=(

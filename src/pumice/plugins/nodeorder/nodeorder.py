@@ -80,7 +80,8 @@ class NodeOrder(Plugin):
         if (least or most or balanced) and blind:
             add(RequestScores(offers, least, most, balanced, Frozen.of(ssn.state.table)).score)
         elif least or most or balanced:
-            add(RequestScores(offers, least, most, balanced).score, scope=Scope.NODE, key=same_class, amounts_only=True)
+            live = RequestScores(offers, least, most, balanced)
+            add(live.score, scope=Scope.NODE, key=same_class, amounts_only=True, across=live.across)
         if by := weight["tainttoleration"]:
             add(
                 avoided_taints,

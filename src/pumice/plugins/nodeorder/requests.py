@@ -11,8 +11,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.kept_lines import KeptLines
 from pumice.engine.offers import Offers
 from pumice.engine.rows import NodeRows
+from pumice.engine.side_by_side import ClassAmounts
 from pumice.model.resources import CPU, MEMORY, dim
 from pumice.model.task import Task, TaskClass
 from pumice.state.table import NodeTable
@@ -46,6 +48,7 @@ class RequestScores:
         self._offers = offers
         self._least, self._most, self._balanced = least, most, balanced
         self._frozen = frozen
+        self._kept = KeptLines(self._lines)
 
     def score(self, task: Task, rows: NodeRows) -> Floats:
         """Least, most and balanced, each times its weight."""
@@ -67,6 +70,32 @@ class RequestScores:
             return np.zeros(len(rows))
         return total.astype(np.float64)
 
+    def across(self, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
+        """The same for many classes at once; None where not every node offers both, or too much for exactness."""
+        klass = classes.first
+        lines = None if self._frozen is not None or klass.requests.get(GPU) else self._kept.of(rows)
+        if lines is None:
+            return None
+        free, offered, held = lines[0:2, None], lines[2:4, None], lines[4:6, None]
+        total: Floats | None = None
+        if self._least or self._most:
+            total = self._free(free - classes.assumed, offered)
+        if self._balanced and _asks(klass):
+            after = held + classes.requests((CPU, MEMORY))
+            after /= offered
+            gain = self._gain(lines[6], _evenness_of_two(after))
+            total = gain if total is None else np.add(total, gain, out=total)
+        return np.zeros((len(classes), len(rows))) if total is None else total
+
+    def _lines(self, rows: NodeRows) -> Floats | None:
+        """Of cpu and memory: free of what is assumed, offered, used; and how even the use is."""
+        offered, plain = self._offers.of((CPU, MEMORY), rows)
+        if not plain:
+            return None
+        held = rows.matrix(rows.table.used, _BOTH)
+        free = offered - rows.matrix(rows.table.assumed, _BOTH)
+        return np.concatenate((free, offered, held, _evenness_of_two(held / offered)[None]))
+
     def _fast(self, klass: TaskClass, rows: NodeRows, offered: Floats, with_gpus: Floats | None, asks: bool) -> Floats:
         """The same with the resources side by side, in floating point where it is exact: fewer, quicker steps."""
         own = klass.memo.get("nodeorder.amounts")
@@ -82,13 +111,7 @@ class RequestScores:
             after = rows.matrix(table.assumed, _BOTH) + assumed
             if extra is not None:
                 after += assumed * extra
-            if self._least:
-                left = offered - after
-                np.maximum(left, 0.0, out=left)
-                total = _percent(left, offered, self._least)
-            if self._most:
-                part = _percent(np.minimum(offered, after), offered, self._most)
-                total = part if total is None else total + part
+            total = self._free(offered - after, offered)
         if asks:
             lines, evenness, of = _BOTH, _evenness_of_two, offered
             if with_gpus is not None:
@@ -100,19 +123,33 @@ class RequestScores:
                 held = held + rows.matrix(table.pipelined, lines) - rows.matrix(table.evicted, lines)
             if extra is not None:
                 held = held + asked * extra
-            parts = np.empty((2, *held.shape))
-            np.divide(held, of, out=parts[0])
-            np.divide(held + asked, of, out=parts[1])
-            before, after_it = evenness(parts)
-            gain = np.subtract(after_it, before, out=after_it)
-            gain += 50.0
-            gain *= 0.5
-            np.floor(gain, out=gain)
-            gain += 50.0
-            if self._balanced != 1:
-                gain *= self._balanced
+            parts = np.empty((len(held), 2, *held.shape[1:]))
+            np.divide(held, of, out=parts[:, 0])
+            np.divide(held + asked, of, out=parts[:, 1])
+            gain = self._gain(*evenness(parts))
             total = gain if total is None else np.add(total, gain, out=total)
         return np.zeros(len(rows)) if total is None else total
+
+    def _free(self, left: Floats, offered: Floats) -> Floats:
+        """Least and most requested, each times its weight, where so much would be *left*, which is changed."""
+        np.maximum(left, 0.0, out=left)
+        taken = offered - left if self._most else None
+        total = _percent(left, offered, self._least) if self._least else None
+        if taken is not None:
+            part = _percent(taken, offered, self._most)
+            total = part if total is None else total + part
+        assert total is not None
+        return total
+
+    def _gain(self, before: Floats, after: Floats) -> Floats:
+        """The balanced score, times its weight: how much more even the node would be used. Changes *after*."""
+        gain = np.subtract(after, before, out=after)
+        gain += 150.0  # 50 + (50 + gain) / 2, cut off
+        gain *= 0.5
+        np.floor(gain, out=gain)
+        if self._balanced != 1:
+            gain *= self._balanced
+        return gain
 
     def _by_free(self, klass: TaskClass, rows: NodeRows) -> Ints:
         cpu, memory = rows.allocatable[CPU], rows.allocatable[MEMORY]
@@ -187,27 +224,27 @@ def _percent(amounts: Floats, offered: Floats, weight: int) -> Floats:
 
 
 def _evenness_of_two(parts: Floats) -> Floats:
-    """100 when both resources are used to the same part, down to 50; of several states of the rows at once."""
+    """100 when both resources are used to the same part, down to 50; *parts* has a line for each and is changed."""
     np.minimum(parts, 1.0, out=parts)
-    apart: Floats = parts[:, 0] - parts[:, 1]
-    apart /= 2
+    apart: Floats = parts[0] - parts[1]
     np.abs(apart, out=apart)
-    np.subtract(1.0, apart, out=apart)
+    apart *= -0.5
+    apart += 1.0
     apart *= MAX
     np.floor(apart, out=apart)
     return apart
 
 
 def _evenness_of_three(parts: Floats) -> Floats:
-    """100 less the standard deviation of the used parts, step by step as `_evenness`; of several states at once."""
+    """100 less the standard deviation of the used parts, step by step as `_evenness`; of *parts* as above."""
     np.minimum(parts, 1.0, out=parts)
-    mean: Floats = parts[:, 0] + parts[:, 1]
-    mean += parts[:, 2]
+    mean: Floats = parts[0] + parts[1]
+    mean += parts[2]
     mean /= 3
-    parts -= mean[:, None]
+    parts -= mean
     parts *= parts
-    apart: Floats = parts[:, 0] + parts[:, 1]
-    apart += parts[:, 2]
+    apart: Floats = parts[0] + parts[1]
+    apart += parts[2]
     apart /= 3
     np.sqrt(apart, out=apart)
     np.subtract(1.0, apart, out=apart)

@@ -12,6 +12,7 @@ from pumice.engine.matching import toleration_key
 from pumice.engine.neighbours import Neighbours
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
+from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import same_class
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
@@ -66,7 +67,8 @@ class Predicates(Plugin):
         self._made_for = frozenset(used)
         add = ssn.add_batch_predicate_fn
         name, static = self.name, Scope.STATIC
-        add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True, amounts_only=True)
+        room = room_for_any_pod
+        add(name, room_for_a_pod, scope=Scope.NODE, key=same_class, also=True, amounts_only=True, across=room)
         add(name, fixed.not_cordoned, scope=static, key=same_class, static_key=toleration_key, also=True)
         if self._on["NodeAffinity"] and Feature.NODE_SELECTION in used:
             add(name, fixed.selected, scope=static, key=same_class, applies=fixed.has_node_selection, also=True)
@@ -145,3 +147,12 @@ def room_for_a_pod(_: Task, rows: NodeRows) -> Reasons:
     """The node holds fewer pods than it may."""
     full = rows.max_pods <= rows.pod_count
     return np.multiply(full, TOO_MANY_PODS, dtype=np.int32)
+
+
+def room_for_any_pod(classes: ClassAmounts, rows: NodeRows) -> Reasons:
+    """The same, whatever the class."""
+    full = rows.max_pods <= rows.pod_count
+    objections = np.zeros((len(classes), len(full)), dtype=np.int32)
+    if np.count_nonzero(full):
+        objections[:, full] = TOO_MANY_PODS
+    return objections

@@ -1,0 +1,158 @@
+"""The best node for a task by kinds of rows, where filters and scores follow from amounts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from pumice.engine.evaluate import Evaluator, asked_lines
+from pumice.engine.grid import KindGrid
+from pumice.engine.rows import NodeRows
+from pumice.engine.scope import Scope
+from pumice.engine.side_by_side import ClassAmounts
+from pumice.engine.views import ClassView, Filter, Floats, Scorer, same_class
+from pumice.model.task import Task
+
+_NEG_INF: Final = float("-inf")
+_FEW: Final = 16
+"""So many kinds without a row are remembered while classes come once."""
+_MOST: Final = 20_000
+"""Of so many classes it is remembered how they are asked about."""
+
+
+_MOST_WAYS: Final = 64
+
+
+@dataclass(slots=True)
+class _Way:
+    """How classes are asked about: whose answers follow from amounts, and what is known of such classes."""
+
+    filters: list[Filter]
+    scorers: list[Scorer]
+    grid: KindGrid
+    able: bool
+    """Is the best row the one of the best kind?"""
+
+
+class ByKind:
+    """Finds the best row of a class by asking about each kind of row once."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        asked: list[Filter | Scorer] = [*evaluator.filters, *evaluator.scorers]
+        self._conditional = [c for c in asked if c.applies is not None]
+        static = {c.static_key: c for c in asked if c.scope is Scope.STATIC and c.static_key is not None}
+        self._static = list(static.values())
+        self._able = all(_answers_by_amounts(c) for c in asked if c.applies is None)
+        self._at = -1
+        self._ways: dict[Hashable, _Way] = {}
+        self._way_of: dict[Hashable, _Way] = {}
+
+    def best_row(self, task: Task) -> int:
+        """The row of the highest score, and of those the one of the smallest name.
+
+        -1 where it does not follow from the amounts of the rows alone, where a view that is up to date says it, and
+        where no row has room.
+        """
+        evaluator = self._evaluator
+        table = evaluator.table
+        if not self._able or not evaluator.many_rows or table.in_flux or task.klass.gpu is not None:
+            return -1
+        key = evaluator.key_of(task)
+        view = evaluator.cache.views.get(key)
+        if view is not None and view.touched_at == table.touched.position:
+            return -1
+        way = self._way(key, task)
+        kinds = evaluator.cache.kinds_of(table)
+        if not way.able or not kinds.current():
+            return -1
+        again = not evaluator.cache.first_use(key)
+        kinds.most_empty = table.size // 2 if again else max(_FEW, kinds.most_empty - _FEW)
+        scores = way.grid.scores(key, task.klass, kinds, partial(self._ask, way), keep=again)
+        if scores is None:
+            way.able = False
+            return -1
+        scores = scores + kinds.bar[: len(scores)]
+        best = scores.max(initial=_NEG_INF)
+        return -1 if best == _NEG_INF else kinds.first_row(scores == best)
+
+    def _way(self, key: Hashable, task: Task) -> _Way:
+        evaluator = self._evaluator
+        at = evaluator.table.changed.position
+        if at != self._at:
+            self._ways.clear()
+            self._way_of.clear()
+            self._at = at
+        way = self._way_of.get(key)
+        if way is None:
+            guard = evaluator.guard
+            applies = tuple([guard.applies(c, task) for c in self._conditional])
+            static = tuple([guard.static_key(c, task) for c in self._static])
+            resources = tuple([d for d, v in task.klass.items if v])
+            token = (applies, static, resources)
+            way = self._ways.get(token)
+            if way is None:
+                way = self._ways[token] = self._new_way(token, task)
+            if len(self._way_of) >= _MOST:
+                self._way_of.clear()
+            self._way_of[key] = way
+        return way
+
+    def _new_way(self, token: Hashable, task: Task) -> _Way:
+        evaluator = self._evaluator
+        view = ClassView()
+        evaluator.split(view, task)
+        filters = [f for group in view.groups for f in group.node]
+        if len(evaluator.cache.grids) >= _MOST_WAYS:
+            evaluator.cache.grids.clear()
+            self._ways.clear()
+            self._way_of.clear()
+        grid = evaluator.cache.grids.setdefault(token, KindGrid())
+        way = _Way(filters, view.node_scorers, grid, False)
+        alike = not (view.session_filters or view.session_scorers or view.static_scorers)
+        follow: list[Filter | Scorer] = [*filters, *view.node_scorers]
+        by_amounts = view.by_amounts and all(_answers_by_amounts(c) for c in follow)
+        static: list[Filter | Scorer] = [c for group in view.groups for c in group.static]
+        static += view.normalized
+        keyed = all(c.static_key is not None and c.scope is Scope.STATIC for c in static)
+        way.able = alike and by_amounts and keyed and evaluator.indifferent(view, task)
+        return way
+
+    def _ask(self, way: _Way, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
+        """Scores by class and row, minus infinity where the class does not fit; None where somebody cannot tell."""
+        evaluator, guard = self._evaluator, self._evaluator.guard
+        lines = asked_lines(classes.first)[0]
+        if max(classes.first.fit_dims, default=0) >= rows.table.width:
+            return None
+        ok = np.logical_and.reduce(rows.lines(rows.table.idle, lines) >= classes.wanted, axis=0)
+        for f in way.filters:
+            code = guard.objections_of_classes(f, classes, rows)
+            if code is None:
+                return None
+            if np.count_nonzero(code):
+                ok = ok & (code == 0)
+        total: Floats | None = None
+        for s in way.scorers:
+            own = guard.scores_of_classes(s, classes, rows)
+            if own is None:
+                return None
+            total = own if total is None else s.merge(total, own)
+        if total is None:
+            total = np.zeros(ok.shape)
+        elif not math.isfinite(np.add.reduce(total, axis=None)):
+            return None
+        else:
+            total = way.scorers[0].merge(evaluator.unscored, total)
+        return np.where(ok, total, _NEG_INF)
+
+
+def _answers_by_amounts(c: Filter | Scorer) -> bool:
+    """Does it say what it answers about many classes, or answer the same as long as no node changes?"""
+    if c.scope is Scope.NODE:
+        return c.across is not None and c.key is same_class
+    return c.scope is Scope.STATIC

@@ -1,0 +1,75 @@
+"""Classes that ask for the same resources, side by side: what a batch callback is asked about many classes at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.rows import read_only
+from pumice.model.task import TaskClass
+
+Ints = npt.NDArray[np.int64]
+
+
+class ClassAmounts:
+    """What some classes ask for: arrays with a line per resource, then a place for each class, then one for rows.
+
+    So arithmetic with lines of rows (`NodeRows.lines`) gives an answer for every class and row. All classes here ask
+    for the same resources; *first* is one of them.
+    """
+
+    def __init__(self, klass: TaskClass) -> None:
+        self.first = klass
+        self._size = 1
+        self._amounts: Ints = np.array([[v] for v in klass.fit_values], dtype=np.int64)
+        self._assumed: Ints = np.array([[klass.assumed_cpu], [klass.assumed_memory]], dtype=np.int64)
+        self._lines: dict[tuple[int, ...], slice | npt.NDArray[np.intp] | None] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def put(self, at: int, klass: TaskClass) -> None:
+        """Let a class take a place: one that is there, or the next."""
+        if at >= self._amounts.shape[1]:
+            self._amounts, self._assumed = _wider(self._amounts), _wider(self._assumed)
+        self._amounts[:, at] = klass.fit_values
+        self._assumed[:, at] = klass.assumed_cpu, klass.assumed_memory
+        self._size = max(self._size, at + 1)
+
+    @property
+    def assumed(self) -> Ints:
+        """Cpu and memory as kube-scheduler counts them, with defaults for containers that ask for none."""
+        return read_only(self._assumed[:, : self._size, None])
+
+    @property
+    def wanted(self) -> Ints:
+        """What must be free, a line for each of the first one's `fit_dims`."""
+        return read_only(self._amounts[:, : self._size, None])
+
+    def requests(self, dims: tuple[int, ...]) -> Ints:
+        """What is asked for of some resources."""
+        try:
+            lines = self._lines[dims]
+        except KeyError:
+            lines = self._lines[dims] = _lines_of(dims, self.first.fit_dims)
+        if lines is None:
+            known = dict(zip(self.first.fit_dims, self._amounts, strict=True))
+            none = np.zeros(self._amounts.shape[1], dtype=np.int64)
+            return np.array([known.get(d, none) for d in dims])[:, : self._size, None]
+        found: Ints = self._amounts[lines]
+        return read_only(found[:, : self._size, None])
+
+
+def _lines_of(dims: tuple[int, ...], known: tuple[int, ...]) -> slice | npt.NDArray[np.intp] | None:
+    """Where the lines of some resources stand; None where one of them has no line."""
+    if dims == known[: len(dims)]:
+        return slice(0, len(dims))
+    if not set(dims) <= set(known):
+        return None
+    return np.array([known.index(d) for d in dims], dtype=np.intp)
+
+
+def _wider(lines: Ints) -> Ints:
+    wider = np.zeros((len(lines), max(8, 2 * lines.shape[1])), dtype=np.int64)
+    wider[:, : lines.shape[1]] = lines
+    return wider
