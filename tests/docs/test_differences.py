@@ -24,11 +24,16 @@ EXAMPLE = re.compile(r"^```yaml\n(?P<cluster>.*?)^```\n+```text\n(?P<outcome>.*?
 SECTIONS = {m["name"]: m["body"] for m in SECTION.finditer(TEXT)}
 SWITCHES = [field.name for field in fields(Compat)]
 ELSEWHERE = {
+    "kai_any_excess",
     "kai_forgotten_promises",
+    "kai_free_spread",
     "kai_gpu_counts",
+    "kai_movable_only",
     "kai_narrow_topology",
+    "kai_over_share",
     "kai_promise_kept",
     "kai_sharing_score",
+    "kai_unset_limits",
     "extender_answers",
     "raising_handlers",
     "unmeasured_nodes",

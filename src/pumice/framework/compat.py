@@ -103,6 +103,16 @@ class Compat:
     """Who was evicted may take the room again that he was evicted for (D13)."""
     kai_promise_kept: bool = False
     """A victim that waits for one node and would go back to another keeps its promise, whoever was given the room."""
+    kai_over_share: bool = False
+    """A queue is above its share only if it is so in every resource."""
+    kai_any_excess: bool = False
+    """Who holds too much of one resource can be reclaimed from whatever is asked for."""
+    kai_unset_limits: bool = False
+    """A limit that a queue does not give is 0: nothing runs."""
+    kai_free_spread: bool = False
+    """Topology spread constraints are not looked at."""
+    kai_movable_only: bool = False
+    """Work is moved together only for jobs that may themselves be evicted."""
 
 
 PUMICE: Final = Compat()

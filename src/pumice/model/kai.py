@@ -53,7 +53,7 @@ class QueueResource(api._Struct, frozen=True):
     """Quota, limit and weight of one resource; -1 is without limit."""
 
     quota: float = 0
-    limit: float = 0
+    limit: float | None = None
     over_quota_weight: float = 0
 
 
@@ -63,6 +63,10 @@ class QueueResources(api._Struct, frozen=True):
     cpu: QueueResource = msgspec.field(default_factory=QueueResource)
     memory: QueueResource = msgspec.field(default_factory=QueueResource)
     gpu: QueueResource = msgspec.field(default_factory=QueueResource)
+
+
+def _said(amount: float | None) -> float:
+    return -1.0 if amount is None else amount
 
 
 class KaiQueueSpec(api.QueueSpec, frozen=True):
@@ -79,7 +83,7 @@ class KaiQueueSpec(api.QueueSpec, frozen=True):
         given = self.resources or QueueResources()
         parts = {"cpu": (given.cpu, 1000), "memory": (given.memory, 1e-6), "nvidia.com/gpu": (given.gpu, 1)}
         for name, field in (("deserved", "quota"), ("capability", "limit")):
-            amounts = {key: getattr(part, field) / unit for key, (part, unit) in parts.items()}
+            amounts = {key: _said(getattr(part, field)) / unit for key, (part, unit) in parts.items()}
             # more than a ledger can hold is as good as no limit
             said = {k: v for k, v in amounts.items() if 0 <= v * (1 if k == "memory" else 1000) < LIMIT}
             force_setattr(self, name, frozen(said))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 from kai_cases import cluster, decided, job, node, queue
 from kai_plans import fraction_evicted_beside_promises, twice_evicted, undone_move
@@ -36,3 +39,67 @@ def test_promises_on_a_node_do_not_take_a_gpu_from_it(compat: str | None, counts
 @pytest.mark.parametrize(("compat", "used"), [(None, 0.5), ("kai", 1.0)])
 def test_a_move_between_gpus_that_is_taken_back_leaves_nothing_behind(compat: str | None, used: float) -> None:
     assert undone_move(compat) == used
+
+
+@pytest.mark.parametrize(("compat", "served"), [(None, "modest-0"), ("kai", "more-0")])
+def test_who_holds_more_gpus_than_its_share_is_served_after_who_does_not(compat: str | None, served: str) -> None:
+    """Queue *a* has twice its GPUs and little else; its priority would put it first."""
+    case = cluster(
+        *(node("n1", gpu=5), queue("a", quota=2, weight=0, priority=200), queue("b")),
+        job("hoard", "a", on=("n1",) * 4, pods=4),
+        *(job("more", "a", minute=1), job("modest", "b", minute=2)),
+        actions="allocate",
+    )
+    got = decided(case, compat)
+    assert [name for name in ("more-0", "modest-0") if got[name] == "Binding n1"] == [served]
+
+
+def _counted(name: str, cpu: float, **more: Any) -> dict[str, Any]:
+    """A queue that is entitled to so many thousandths of CPU."""
+    made = queue(name, **more)
+    made["spec"]["resources"]["cpu"] = {"quota": cpu, "limit": -1, "overQuotaWeight": 0}
+    return made
+
+
+@pytest.mark.parametrize(("compat", "goes"), [(None, False), ("kai", True)])
+def test_an_excess_of_cpu_does_not_expose_gpus(compat: str | None, goes: bool) -> None:
+    """The new job asks for no CPU; the queue that has too much of that holds its own GPUs only."""
+    needs = job("needs", "b", minute=9)
+    del needs["pods"][0]["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+    case = cluster(
+        *(node("n1", gpu=2), _counted("a", 1000, quota=2, weight=0), _counted("b", 1000, quota=2, weight=0)),
+        *(job(f"old{n}", "a", on=("n1",), minute=n) for n in range(2)),
+        needs,
+    )
+    assert ("Releasing n1" in decided(case, compat).values()) is goes
+
+
+@pytest.mark.parametrize(("compat", "does"), [(None, "Binding n1"), ("kai", "Pending")])
+def test_a_limit_that_is_not_given_is_none(compat: str | None, does: str) -> None:
+    unset = queue("q", quota=1)
+    del unset["spec"]["resources"]["gpu"]["limit"]
+    closed = queue("closed", quota=1, limit=0)
+    got = decided(cluster(node("n1", gpu=2), unset, closed, job("a", "q"), job("b", "closed", minute=1)), compat)
+    assert (got["a-0"], got["b-0"]) == (does, "Pending")
+
+
+@pytest.mark.parametrize(("compat", "zones"), [(None, {"a": 2, "b": 1}), ("kai", {"a": 3})])
+def test_pods_that_must_be_spread_are(compat: str | None, zones: dict[str, int]) -> None:
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    made = job("even", "q", pods=3, labels={n: {"app": "x"} for n in range(3)})
+    for one in made["pods"]:
+        one["spec"]["topologySpreadConstraints"] = [{**spread, "labelSelector": {"matchLabels": {"app": "x"}}}]
+    nodes = [node("n1", gpu=4, zone="a"), node("n2", gpu=8, zone="b"), node("n3", gpu=8)]
+    got = decided(cluster(*nodes, queue("q"), made, actions="allocate"), compat)
+    assert Counter({"n1": "a", "n2": "b", "n3": "-"}[place.split()[1]] for place in got.values()) == zones
+
+
+@pytest.mark.parametrize(("compat", "does"), [(None, "Pipelined"), ("kai", "Pending")])
+def test_work_is_moved_together_for_a_job_that_may_not_be_evicted(compat: str | None, does: str) -> None:
+    case = cluster(
+        *(node("n1", gpu=2), node("n2", gpu=2), queue("q", quota=4)),
+        *(job("one", "q", on=("n1",)), job("two", "q", on=("n2",), minute=1)),
+        job("whole", "q", gpu="2", minute=2, priority="build"),
+        actions="allocate, consolidation",
+    )
+    assert decided(case, compat)["whole-0"].split()[0] == does

@@ -25,7 +25,7 @@ class Consolidation(Action):
     asks: ClassVar = helping.ASKS
 
     def execute(self, ssn: Session) -> None:
-        """Help every waiting job that may itself be moved."""
+        """Help every waiting job (in KAI: that may itself be moved)."""
         world = world_of(ssn)
         most = world.settings.max_consolidation_preemptees
         if most == 0:
@@ -45,7 +45,7 @@ class Consolidation(Action):
             victims=victims,
             valid=valid,
             one_table=True,
-            preemptible_only=True,
+            preemptible_only=ssn.compat.kai_movable_only,
         )
 
 

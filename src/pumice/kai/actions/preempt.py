@@ -11,6 +11,7 @@ from pumice.kai.search import helping
 from pumice.kai.search.helping import help_in_turn, victims_among
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.jobs import JobView
+from pumice.kai.view.standins import as_job, as_tasks
 from pumice.kai.view.world import world_of
 
 
@@ -29,7 +30,7 @@ class KaiPreempt(Action):
         world = world_of(ssn)
 
         def possible(job: JobView) -> bool:
-            return bool(ssn.job_within_quota(job, world.chunk(job, real=False)))  # type: ignore[arg-type]
+            return bool(ssn.job_within_quota(as_job(job), as_tasks(world.chunk(job, real=False))))
 
         def victims(job: JobView) -> list[JobView]:
             return victims_among(
@@ -37,8 +38,8 @@ class KaiPreempt(Action):
                 lambda v: (
                     v.queue is job.queue
                     and v.priority < job.priority
-                    and bool(ssn.preempt_victim_filter(job, v))  # type: ignore[arg-type]
-                    and bool(ssn.victim_filter(job, v))  # type: ignore[arg-type]
+                    and bool(ssn.preempt_victim_filter(as_job(job), as_job(v)))
+                    and bool(ssn.victim_filter(as_job(job), as_job(v)))
                 ),
             )
 

@@ -11,6 +11,7 @@ from pumice.kai.search import helping
 from pumice.kai.search.helping import help_in_turn, victims_among
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.jobs import JobView
+from pumice.kai.view.standins import as_job
 from pumice.kai.view.world import world_of
 
 
@@ -33,8 +34,8 @@ class KaiReclaim(Action):
                 world.jobs.values(),
                 lambda v: (
                     v.queue is not job.queue
-                    and bool(ssn.reclaim_victim_filter(job, v))  # type: ignore[arg-type]
-                    and bool(ssn.victim_filter(job, v))  # type: ignore[arg-type]
+                    and bool(ssn.reclaim_victim_filter(as_job(job), as_job(v)))
+                    and bool(ssn.victim_filter(as_job(job), as_job(v)))
                 ),
             )
 
@@ -44,7 +45,7 @@ class KaiReclaim(Action):
         help_in_turn(
             ssn,
             self.name,
-            eligible=lambda job: bool(ssn.can_reclaim_resources(job)),  # type: ignore[arg-type]
+            eligible=lambda job: bool(ssn.can_reclaim_resources(as_job(job))),
             victims=victims,
             valid=valid,
             start=ssn.on_job_solution_start,

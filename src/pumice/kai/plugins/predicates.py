@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pumice.engine.matching import has_node_selection, selected, taints_tolerated
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
+from pumice.kai.search.evenly import must_spread, stays_even
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.stage import USED
 from pumice.kai.view.tasks import TaskView
@@ -43,6 +44,7 @@ class KaiPredicates(Plugin):
             self._usable[node.row] = _usable(node)
         self._strategy = {n.row: n.labels.get(keys.MIG_STRATEGY, "none") for n in nodes}
         self._biggest: dict[int, int] = {}
+        self._spreads = not ssn.compat.kai_free_spread
         ssn.add_pre_predicate_fn(self.name, self._possible)
         ssn.add_victim_invariant_pre_predicate_fn(self.name, self._possible)
         ssn.add_batch_predicate_fn(self.name, self._suits)
@@ -138,6 +140,8 @@ class KaiPredicates(Plugin):
         asks = affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
         if asks or any(True for _ in _ports(spec)) or task.request.shared is not None or task.request.mig:
             return True
+        if self._spreads and must_spread(task):
+            return True
         return self._anti_affine
 
     @property
@@ -160,7 +164,9 @@ class KaiPredicates(Plugin):
                 if other is not task and ports & set(_ports(other.task.klass.spec)):
                     return False
         node = ledger.table.nodes[row]
-        return node is not None and self._affinity(task, node)
+        if node is None or (self._spreads and must_spread(task) and not stays_even(self._world, task, node)):
+            return False
+        return self._affinity(task, node)
 
     def _reservations_fit(self, task: TaskView, row: int) -> bool:
         """A GPU that is shared from now on is held by a pod of its own."""

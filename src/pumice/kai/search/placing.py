@@ -17,6 +17,7 @@ from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.nodes import WHOLE_GPU
+from pumice.kai.view.standins import as_job, as_part, as_task, as_tasks
 from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.subgroups import GroupSet, Member, PodSet
 from pumice.kai.view.tasks import GPU_NAMES, TaskView
@@ -53,11 +54,11 @@ class Placer:
     def place(self, plan: ChangePlan, nodes: Bools, job: JobView, *, promises: bool) -> bool:
         """Place the next piece of a job within some nodes; False with the plan as it was where it cannot be."""
         ssn, world = self._ssn, self._world
-        ssn.pre_job_allocation(job)  # type: ignore[arg-type]
+        ssn.pre_job_allocation(as_job(job))
         chunk = world.chunk(job, real=not promises)
         if not chunk or (promises and self._fits_nowhere(chunk[0])):
             return False
-        said = ssn.job_within_capacity(job, chunk)  # type: ignore[arg-type]
+        said = ssn.job_within_capacity(as_job(job), as_tasks(chunk))
         if not said:
             if not promises:
                 world.refuse(job, Stage.QUEUE, said)
@@ -137,7 +138,7 @@ class Placer:
             return (nodes,)
         table = self._world.state.table
         listed = [n for n in (table.nodes[r] for r in np.flatnonzero(nodes).tolist()) if n is not None]
-        sets = self._subset(job, member, tasks, listed)  # type: ignore[arg-type]
+        sets = self._subset(as_job(job), as_part(member), as_tasks(tasks), listed)
         if sets is None:
             return (nodes,)
         found = []
@@ -192,7 +193,7 @@ class Placer:
         order = self._ssn.gpu_order
         scored = []
         for position, name in enumerate(ledger.fitting_gpus(node.row, request)):
-            score = order(task, node, name)  # type: ignore[arg-type]
+            score = order(as_task(task), node, name)
             if score is not None:
                 scored.append((-score, position, name))
         picked: list[str] = []
@@ -216,17 +217,14 @@ class Placer:
         """What all plugins together say of the nodes."""
         total: Floats = np.zeros(len(rows))
         for s in self._scorers:
-            answer = self._guard.scores(s, task, rows, rows.nodes if not s.batch else ())  # type: ignore[arg-type]
-            total += self._guard.finite(s, task, answer)  # type: ignore[arg-type]
+            answer = self._guard.scores(s, as_task(task), rows, rows.nodes if not s.batch else ())
+            total += self._guard.finite(s, as_task(task), answer)
         return total
 
     def objects(self, task: TaskView, node: Node) -> bool:
         """Has somebody an objection to the node (room aside)?"""
         one = WorldRows(self._world.nodes, np.array([node.row], dtype=np.intp))
-        return any(
-            bool(self._guard.objections(f, task, one, [node])[0])  # type: ignore[arg-type]
-            for f in self._filters
-        )
+        return any(bool(self._guard.objections(f, as_task(task), one, [node])[0]) for f in self._filters)
 
 
 def _best_first(scores: Floats, fits: Bools) -> Sequence[int]:

@@ -46,6 +46,6 @@ def within(a: Amounts, limits: Amounts) -> bool:
     return all(x <= finite(y) + _SLACK for x, y in zip(a, limits, strict=True))
 
 
-def exceeds(a: Amounts, limits: Amounts) -> bool:
-    """Is it above the limits in some resource?"""
-    return not within(a, limits)
+def exceeds(a: Amounts, limits: Amounts, of: Iterable[int] = range(3)) -> bool:
+    """Is it above the limits in some resource, of those that count?"""
+    return any(a[n] > finite(limits[n]) + _SLACK for n in of)

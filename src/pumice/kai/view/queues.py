@@ -24,7 +24,8 @@ class QueueView:
         *("queue", "quota", "request", "uid", "usage", "weight"),
     )
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: Queue, unset: float = UNLIMITED) -> None:
+        """*unset*: a limit that is not given."""
         spec = queue.object.spec
         self.queue = queue
         self.name = queue.name
@@ -40,7 +41,8 @@ class QueueView:
             given = spec.resources or _SAYS_NOTHING
             parts: tuple[QueueResource, ...] = (given.cpu, given.memory, given.gpu)
             self.quota = _amounts(parts[0].quota, parts[1].quota, parts[2].quota)
-            self.limit = _amounts(parts[0].limit, parts[1].limit, parts[2].limit)
+            cpu, memory, gpu = (unset if part.limit is None else part.limit for part in parts)
+            self.limit = _amounts(cpu, memory, gpu)
             self.weight = (parts[0].over_quota_weight, parts[1].over_quota_weight, parts[2].over_quota_weight)
         else:  # Volcano's: what is deserved is the quota, what it may hold at most the limit
             self.quota = _of_resources(queue.deserved, 0.0)

@@ -11,6 +11,7 @@ from pumice.kai.view.amounts import Amounts
 from pumice.kai.view.device_claims import ClaimsBefore
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import TaskStage
+from pumice.kai.view.standins import as_task
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld
 from pumice.kai.view.zones import ZonePlacement
@@ -134,9 +135,9 @@ class ChangePlan:
         handlers = self._world.ssn.handlers
         if handlers:
             if sign > 0:
-                handlers.allocated(task)  # type: ignore[arg-type]
+                handlers.allocated(as_task(task))
             else:
-                handlers.deallocated(task)  # type: ignore[arg-type]
+                handlers.deallocated(as_task(task))
 
     # -- undoing ----------------------------------------------------------------------------------------------------
     def checkpoint(self) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pumice.framework.points import table as t
 from pumice.framework.session.refusals import Stage
-from pumice.kai.view.amounts import NOTHING, Amounts, minus, plus
+from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, plus
 from pumice.kai.view.asked_zones import zoned_request
 from pumice.kai.view.device_claims import ClaimedDevices
 from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
@@ -28,7 +28,6 @@ from pumice.model.gpu import WHOLE
 from pumice.model.job import Job
 from pumice.model.keys import CPU_WORKER, GPU_WORKER, NUMA_PREDICTED
 from pumice.model.node import Node
-from pumice.model.queue import Queue
 from pumice.model.reason import Verdict
 from pumice.model.resources import CPU, MEMORY
 from pumice.model.task import Task
@@ -95,7 +94,9 @@ class KaiWorld:
         """Per row: is the node up?"""
         for node in self.nodes.nodes:
             self.ready_rows[node.row] = is_ready(node)
-        self.queues = _queue_tree([q for q in state.queues.values() if pool(q.object.metadata.labels or {})])
+        unset = 0.0 if ssn.compat.kai_unset_limits else UNLIMITED
+        listed = [q for q in state.queues.values() if pool(q.object.metadata.labels or {})]
+        self.queues = _queue_tree(QueueView(q, unset) for q in listed)
         if not self.settings.full_hierarchy:
             self.queues = _flattened(self.queues)
         memory = ssn.memory_of("kai")
@@ -385,9 +386,9 @@ def is_ready(node: Node) -> bool:
     return not conditions or any(c.type == "Ready" and c.status == "True" for c in conditions)
 
 
-def _queue_tree(queues: Iterable[Queue]) -> dict[str, QueueView]:
+def _queue_tree(queues: Iterable[QueueView]) -> dict[str, QueueView]:
     """Queues by name, each with those above and below it; a queue whose chain is broken is left out."""
-    found = {q.name: QueueView(q) for q in queues}
+    found = {q.name: q for q in queues}
     parents = {name: view.queue.object.spec.parent for name, view in found.items()}
     if "root" not in found:  # which Volcano means without there being one
         parents = {name: "" if parent == "root" else parent for name, parent in parents.items()}

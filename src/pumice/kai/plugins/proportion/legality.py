@@ -31,8 +31,9 @@ def reclaim_is_legal(
     victims: Iterable[tuple[JobView, Sequence[Amounts]]],
     standings: Standings,
     multiplier: float,
+    counts: Sequence[int],
 ) -> bool:
-    """May the job have all of this go? *victims*: what goes of each, in pieces."""
+    """May the job have all of this go? *victims*: what goes of each, in pieces; *counts*: excess of which resources."""
     left: dict[str, Amounts] = {}
 
     def remaining(queue: QueueView) -> Amounts:
@@ -45,9 +46,9 @@ def reclaim_is_legal(
         for unit in pieces:
             mine, theirs = diverge(job.queue, victim.queue)
             has = remaining(theirs)
-            fair = exceeds(has, theirs.allocatable)
+            fair = exceeds(has, theirs.allocatable, counts)
             in_quota = within(plus(standings[mine.name][0], request), mine.quota)
-            if not fair and not (in_quota and exceeds(has, theirs.quota)):
+            if not fair and not (in_quota and exceeds(has, theirs.quota, counts)):
                 return False
             for queue in victim.queue.chain():
                 left[queue.name] = minus(remaining(queue), unit)
@@ -91,11 +92,11 @@ def _overtakes(mine: float, share: float, theirs: float, their_share: float, mul
     return multiplier * ratio >= theirs / their_share
 
 
-def may_be_robbed(queue: QueueView, request: Amounts, other: QueueView) -> bool:
+def may_be_robbed(queue: QueueView, request: Amounts, other: QueueView, counts: Sequence[int]) -> bool:
     """Can anything be reclaimed from the other queue at all, on behalf of a request of the first?"""
     mine, theirs = diverge(queue, other)
     if exceeds(plus(mine.allocated, request), mine.quota):
-        return exceeds(theirs.allocated, theirs.allocatable)
+        return exceeds(theirs.allocated, theirs.allocatable, counts)
     limited = [n for n in range(3) if request[n] > 0 and theirs.quota[n] != -1]
     if any(theirs.allocated[n] > theirs.quota[n] for n in limited):
         return True

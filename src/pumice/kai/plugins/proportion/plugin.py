@@ -46,6 +46,7 @@ class KaiProportion(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         """Divide, and answer by the result."""
         self._world: KaiWorld = world_of(ssn)
+        self._any_excess = ssn.compat.kai_any_excess
         offered = self._world.total()
         self._count_past_use(ssn, offered)
         roots = [q for q in self._world.queues.values() if q.parent is None]
@@ -133,7 +134,8 @@ class KaiProportion(Plugin):
         known = self._robbed[1]
         name = victim.queue.name
         if name not in known:
-            known[name] = may_be_robbed(job.queue, self._request(job), victim.queue)
+            request = self._request(job)
+            known[name] = may_be_robbed(job.queue, request, victim.queue, self._counting(request))
         return known[name]
 
     def _is_legal(self, scenario: VictimScenario) -> bool:
@@ -143,7 +145,12 @@ class KaiProportion(Plugin):
             return task.stage is TaskStage.RELEASING or not moved
 
         victims = [(job, units(job, tasks, goes)) for job, tasks in scenario.by_job()]
-        return reclaim_is_legal(scenario.job, scenario.request, victims, self._standings, self._multiplier)
+        counts = self._counting(scenario.request)
+        return reclaim_is_legal(scenario.job, scenario.request, victims, self._standings, self._multiplier, counts)
+
+    def _counting(self, request: Amounts) -> Sequence[int]:
+        """The resources of which others must hold too much: those that are asked for (in KAI: any)."""
+        return range(3) if self._any_excess else [n for n in range(3) if request[n] > 0]
 
 
 def share_out(offered: Amounts, queues: Sequence[QueueView], k: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pumice.kai.search.claims import QueueClaim
-from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, plus, total, within
+from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, exceeds, minus, plus, total, within
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.world import KaiWorld
@@ -17,11 +17,12 @@ class ClaimOrder:
 
     def __init__(self, world: KaiWorld, offered: Amounts) -> None:
         self._world, self._offered = world, offered
+        self._of_all = world.ssn.compat.kai_over_share
 
     def compare(self, left: QueueClaim, right: QueueClaim) -> int:
         """Below 0: the left one goes first."""
         a, b = left.queue, right.queue
-        over = _over_share(a) - _over_share(b)
+        over = self._over_share(a) - self._over_share(b)
         if over:
             return over
         job_a, job_b = self._request(left.job), self._request(right.job)
@@ -55,17 +56,18 @@ class ClaimOrder:
         chunk = self._world.chunk(job, real=False)
         return total(self._world.asked(t.request) for t in chunk)
 
+    def _over_share(self, queue: QueueView) -> bool:
+        """Does it hold more than its share of something (in KAI: of everything)?"""
+        if self._of_all:
+            return all(share < held for share, held in zip(queue.fair_share, queue.allocated, strict=True))
+        return exceeds(queue.allocated, queue.fair_share)
+
     def _dominant(self, queue: QueueView, held: Amounts) -> float:
         largest = 0.0
         for amount, allowed, offered in zip(held, queue.allocatable, self._offered, strict=True):
             most = offered if allowed == UNLIMITED or allowed == float("inf") else allowed
             largest = max(largest, amount / most if most else amount * _NO_SHARE)
         return largest
-
-
-def _over_share(queue: QueueView) -> bool:
-    """Does it hold more than its share of everything?"""
-    return all(share < held for share, held in zip(queue.fair_share, queue.allocated, strict=True))
 
 
 def _uses_nothing_allowed(queue: QueueView, held: Amounts) -> bool:
