@@ -14,9 +14,13 @@ PRIORITIES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 1
 _OPEN = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 
-def random_case(seed: int, *, actions: str = ALL, big: int = 1) -> Case:
-    """One cluster; *big* times as many nodes and jobs."""
-    made = _Cluster(random.Random(seed), big)
+def random_case(seed: int, *, actions: str = ALL, big: int = 1, varied: bool = False) -> Case:
+    """One cluster; *big* times as many nodes and jobs.
+
+    *varied*: with queues of three levels, parts of GPUs by memory and of several GPUs, MIG instances, times for which
+    work is protected, delays, taints, terminating pods, and several kinds of limits.
+    """
+    made = (_VariedCluster if varied else _Cluster)(random.Random(seed), big)
     packing = [{"name": "gpuspread"}, {"name": "nodeplacement", "arguments": {"cpu": "spread", "gpu": "spread"}}]
     conf: dict[str, Any] = {"actions": actions}
     if seed % 7 == 6:  # one in seven spreads
@@ -138,3 +142,64 @@ class _Cluster:
 
 def _minute(n: int) -> str:
     return f"2025-12-31T{22 + n // 60:02d}:{n % 60:02d}:00Z"
+
+
+class _VariedCluster(_Cluster):
+    """As the other, with more of what KAI's objects can say."""
+
+    def _node(self, n: int) -> None:
+        super()._node(n)
+        rng, made = self._rng, self.objects["nodes"][-1]
+        if rng.random() < 0.2 and not int(made["status"]["allocatable"]["nvidia.com/gpu"]):
+            made["metadata"]["labels"]["nvidia.com/mig.strategy"] = "mixed"
+            made["status"]["allocatable"]["nvidia.com/mig-1g.5gb"] = str(rng.randint(1, 4))
+            made["status"]["allocatable"]["nvidia.com/mig-2g.10gb"] = str(rng.randint(0, 2))
+        if rng.random() < 0.1:
+            made["spec"] = {"taints": [{"key": "kept", "effect": "NoSchedule"}]}
+
+    def _queues(self, gpus: int) -> list[str]:
+        rng, leaves = self._rng, super()._queues(gpus)
+        found: list[str] = []
+        for leaf in leaves:
+            split = rng.random() < 0.4
+            found += [f"{leaf}-{i}" for i in range(2)] if split else [leaf]
+            for i in range(2 if split else 0):
+                gpu = {"quota": rng.randint(0, 2), "overQuotaWeight": rng.randint(0, 2), "limit": rng.choice((-1, 3))}
+                cpu = {"quota": rng.choice((-1, 2000)), "overQuotaWeight": 1, "limit": rng.choice((-1, 8000))}
+                spec = {"resources": {"gpu": gpu, "cpu": cpu, "memory": _OPEN}, "parentQueue": leaf}
+                meta = {"name": f"{leaf}-{i}", "creationTimestamp": "2025-12-31T20:00:00Z"}
+                self.objects["queues"].append({"apiVersion": "scheduling.run.ai/v2", "metadata": meta, "spec": spec})
+        for made in self.objects["queues"]:
+            for key in ("preemptMinRuntime", "reclaimMinRuntime"):
+                if rng.random() < 0.15:
+                    made["spec"][key] = rng.choice(("30s", "5m"))
+        return found
+
+    def _job(self, n: int, queue: str, runs: bool) -> None:
+        before = len(self.objects["pods"])
+        super()._job(n, queue, runs)
+        rng, group, pods = self._rng, self.objects["podGroups"][-1], self.objects["pods"][before:]
+        if rng.random() < 0.15:
+            group["spec"]["preemptionDelay"] = rng.choice(("1s", "10m"))
+        if rng.random() < 0.1:
+            group["spec"]["stalenessGracePeriod"] = rng.choice(("-1s", "5m"))
+        for pod in pods:
+            if rng.random() < 0.3:
+                pod["metadata"]["labels"]["kai.scheduler/task-priority"] = str(rng.randint(0, 2))
+            if runs and pod["spec"].get("nodeName") and rng.random() < 0.08:
+                pod["metadata"]["deletionTimestamp"] = rng.choice((NOW, "2025-12-31T23:50:00Z"))
+        waits = all(not pod["spec"].get("nodeName") for pod in pods)
+        kind, times = rng.random(), rng.choice((1, 2))
+        for pod in pods if waits else ():
+            notes, asked = pod["metadata"]["annotations"], pod["spec"]["containers"][0]["resources"]["requests"]
+            if kind < 0.15:
+                notes.pop("gpu-fraction", None)
+                asked.pop("nvidia.com/gpu", None)
+                notes["gpu-memory"] = "15000"
+            elif kind < 0.25 and "gpu-fraction" in notes:
+                notes["gpu-fraction-num-devices"] = str(times)
+            elif kind < 0.35 and "gpu-fraction" not in notes:
+                asked.pop("nvidia.com/gpu", None)
+                asked["nvidia.com/mig-1g.5gb"] = str(times)
+            if rng.random() < 0.5:
+                pod["spec"]["tolerations"] = [{"key": "kept", "operator": "Exists"}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import GROUP_LABEL
+from pumice.kai.view.wording import job_error
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model import api, quantity
 from pumice.model.events import Seen
@@ -40,6 +42,8 @@ class Round:
     calls: dict[str, list[str]] = field(default_factory=dict)
     fair_share: dict[str, dict[str, float]] = field(default_factory=dict)
     allocated: dict[str, dict[str, float]] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    """PodGroup -> why it is not served, in KAI's words."""
     problems: list[str] = field(default_factory=list)
     minted: int = 0
     """How many shared GPUs got names so far."""
@@ -78,7 +82,9 @@ def play(case: Case, registry: Registry) -> KaiCaseOutcome:
             failures += [f"round {number}: {text}" for text in _mismatches(expect, seen)]
         objects = write_back(case, objects, seen)
         if number == until - 1:
-            failures += _mismatches(expect, as_found(case, assembly, objects))
+            found = as_found(case, assembly, objects)
+            found.errors = seen.errors
+            failures += _mismatches(expect, found)
     return KaiCaseOutcome(failures, deviations)
 
 
@@ -175,6 +181,8 @@ def _look(world: KaiWorld, seen: Round) -> None:
         zones = world.zones.get(node.row)
         if zones is not None:
             seen.zones[node.name] = [dict(z.available) for z in zones.zones]
+    for uid, errors in world.job_errors.items():
+        seen.errors[uid] = _with_their_names(job_error(errors), world)
     for key, allocation, users in world.claims.states() if world.claims is not None else ():
         seen.claims[key] = {"reservedFor": [{"resource": "pods", "uid": uid} for uid in users]}
         if allocation is not None:
@@ -185,6 +193,18 @@ def _look(world: KaiWorld, seen: Round) -> None:
     names = ("cpu", "memory", "gpu")
     for queue in world.queues.values():
         seen.fair_share[queue.name] = dict(zip(names, queue.fair_share, strict=True))
+
+
+def _with_their_names(text: str, world: KaiWorld) -> str:
+    """A text with the names that the cases use: UIDs, and no namespace where it is the default one."""
+    keys = {job.job.uid: job.uid for job in world.jobs.values()} | {t.task.key: t.uid for t in world.tasks.values()}
+
+    def named(found: re.Match[str]) -> str:
+        uid = keys.get(found[0])
+        namespace = found[0].partition("/")[0]
+        return found[0] if uid is None else f"{'' if namespace == 'default' else namespace}/{uid}"
+
+    return re.sub(r"[a-z0-9.-]+/[a-z0-9.-]*[a-z0-9]", named, text)
 
 
 # -- comparing ------------------------------------------------------------------------------------------------------
@@ -200,6 +220,9 @@ def _mismatches(expect: Mapping[str, Any], seen: Round) -> list[str]:
             out.append(f"task {key}: expected {_brief(want)}, got {_brief(have)}")
         elif "numaZones" in want and want["numaZones"] != have.get("numaZones", []):
             out.append(f"task {key}: expected NUMA zones {want['numaZones']}, got {have.get('numaZones', [])}")
+    for key, text in (expect.get("jobErrors") or {}).items():
+        if seen.errors.get(key, "") != text:
+            out.append(f"job {key}: expected {text!r}, got {seen.errors.get(key, '')!r}")
     for name, amounts in (expect.get("nodes") or {}).items():
         for what, value in amounts.items():
             if what in ("idleGpus", "releasingGpus") and abs(seen.nodes[name][what] - value) > 1e-6:

@@ -94,10 +94,10 @@ def test_claims_are_served_as_far_as_devices_go() -> None:
     ("made", "why"),
     [
         (claim("c", queue="other"), "wrong queue label (expected queue: q, claim queue label: other)"),
-        (claim("c", users=tuple(f"u{n}" for n in range(256))), "256 users"),
+        (claim("c", users=tuple(f"u{n}" for n in range(256))), "maximum number of consumers (256)"),
         (claim("c", kind="absent.example.com"), "device class absent.example.com does not exist"),
         (claim("other"), 'resourceclaim "c" not found'),
-        (claim("c", count=3), "no node in the node-pool has nvidia.com/gpu enough"),
+        (claim("c", count=3), "Max GPU resources available in a single node in the default node-pool is topped at 2"),
     ],
 )
 def test_a_claim_that_nobody_can_serve_is_told(made: dict[str, Any], why: str) -> None:

@@ -20,11 +20,16 @@ LATER = {"preemptionDelay": "24h"}
 @pytest.mark.parametrize(
     ("parts", "stage", "text"),
     [
-        ([queue("q", limit=1), job("gang", "q", pods=2)], "queue", "limit of gpu is 1"),
+        (
+            [queue("q", limit=1), job("gang", "q", pods=2)],
+            "queue",
+            "q quota has reached the allowable limit of GPUs. Limit is 1 GPUs, currently 0 GPUs allocated",
+        ),
         (
             [queue("q", quota=9), job("gang", "q", pods=3)],
             "nodes",
-            "gang-2 fits on none of 1 nodes: 1 Insufficient nvidia",
+            "Resources were found for 2 pods while 3 are required for gang scheduling. Additional pods cannot be "
+            "scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs",
         ),
         ([queue("q", quota=9), job("gang", "q", spec=NEAR)], "topology", "topology none does not exist"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,11 @@ from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld, world_of
-from pumice.model.reason import PASS, Verdict, reject
+from pumice.model.reason import PASS, Verdict, reason_id, reject
+from pumice.plugins.predicates.devices import MOST_USERS
 
-Bools = npt.NDArray[np.bool_]
+Reasons = npt.NDArray[np.int32]
+NONE_THERE: Final = reason_id("dynamicresources", "cannot allocate all claims")
 
 
 class DynamicResources(Plugin):
@@ -42,6 +44,9 @@ class DynamicResources(Plugin):
         claims = self._world.claims
         if claims is None:
             return reject("its resource claims do not exist")
+        full = next((held for held in claims.of(task.task) if held.is_full_for(task.uid)), None)
+        if full is not None:
+            return reject(f"resource claim {full.claim.key} has reached its maximum number of consumers ({MOST_USERS})")
         why_not = claims.refusal(task.task)
         if why_not:
             return reject(why_not)
@@ -52,13 +57,13 @@ class DynamicResources(Plugin):
             said = (meta.labels or {}).get(self._world.settings.queue_label, "")
             if held.gpus and meta.name in shared and said != queue:
                 return reject(
-                    f"DRA claim {meta.name} is a shared GPU claim with wrong queue label "
-                    f"(expected queue: {queue}, claim queue label: {said})"
+                    f"pod {task.task.key} cannot be scheduled: DRA claim {meta.name} is a shared GPU claim "
+                    f"with wrong queue label (expected queue: {queue}, claim queue label: {said})"
                 )
         return PASS
 
-    def _fits(self, task: TaskView, rows: WorldRows) -> Bools:
+    def _fits(self, task: TaskView, rows: WorldRows) -> Reasons:
         task, claims = self._world.task_of(task), self._world.claims
         if claims is None or not task.task.klass.spec.resource_claims:
-            return np.ones(len(rows), dtype=np.bool_)
-        return np.array([claims.fit(task.task, node) for node in rows.nodes], dtype=np.bool_)
+            return np.zeros(len(rows), dtype=np.int32)
+        return np.array([0 if claims.fit(task.task, node) else NONE_THERE for node in rows.nodes], dtype=np.int32)

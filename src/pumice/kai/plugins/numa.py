@@ -20,11 +20,13 @@ from pumice.kai.view.world import KaiWorld, world_of
 from pumice.kai.view.zones import NONE, RESTRICTED, SINGLE, ZonedNode, ZonePlacement, zoned
 from pumice.model.api import NodeResourceTopology
 from pumice.model.keys import NUMA_OBSERVED, NUMA_PREDICTED
+from pumice.model.reason import reason_id
 from pumice.model.resources import dim_count, dim_name
 
-Bools = npt.NDArray[np.bool_]
+Reasons = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 BAND: Final = 100.0
+UNALIGNED: Final = reason_id("numa", "node cannot NUMA-align the pod's resources under its Topology Manager policy")
 
 
 class Numa(Plugin):
@@ -99,13 +101,14 @@ class Numa(Plugin):
         return None
 
     # -- what suits -------------------------------------------------------------------------------------------------
-    def _aligns(self, task: TaskView, rows: WorldRows) -> Bools:
-        out = np.ones(len(rows), dtype=np.bool_)
+    def _aligns(self, task: TaskView, rows: WorldRows) -> Reasons:
+        out = np.zeros(len(rows), dtype=np.int32)
         if self._filtering:
             asked = zoned_request(self._world.task_of(task).task.klass)
             for at, row in enumerate(rows.index.tolist()):
                 zones = self._world.zones.get(row)
-                out[at] = zones is None or zones.admits(asked)
+                if zones is not None and not zones.admits(asked):
+                    out[at] = UNALIGNED
         return out
 
     def _scores(self, task: TaskView, rows: WorldRows) -> Floats:

@@ -15,18 +15,44 @@ from pumice.kai.search.evenly import must_spread, stays_even
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.stage import USED
 from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.wording import beyond_largest
 from pumice.kai.view.world import KaiWorld, is_ready, world_of
 from pumice.model import keys
 from pumice.model.api import PodAffinityTerm, PodSpec
 from pumice.model.gpu import WHOLE
 from pumice.model.native import NativePodGroup
 from pumice.model.node import Node
-from pumice.model.reason import PASS, Verdict, reject
-from pumice.model.resources import PODS, dim_name
+from pumice.model.reason import PASS, Verdict, reason_id, reject
+from pumice.model.resources import CPU, MEMORY, PODS, dim_name
 from pumice.model.selectors import label_selector_matches
 
 Bools = npt.NDArray[np.bool_]
+Reasons = npt.NDArray[np.int32]
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+
+
+def _says(text: str) -> int:
+    return reason_id("predicates", text)
+
+
+_UNUSABLE: Final = _says("node(s) were not ready or unschedulable")
+_UNSELECTED: Final = _says("node(s) didn't match Pod's node affinity/selector")
+_TAINTED: Final = _says("node(s) had untolerated taint(s)")
+_NO_WORKER: Final = _says("node(s) were no workers for such pods")
+_PORTS_TAKEN: Final = _says("node(s) didn't have free ports for the requested pod ports")
+_NO_COMPANY: Final = _says("node(s) didn't match pod affinity rules")
+_CROWDED: Final = _says("node(s) didn't match pod anti-affinity rules")
+_UNWANTED: Final = _says("node(s) didn't satisfy existing pods anti-affinity rules")
+_UNEVEN: Final = _says("node(s) didn't match pod topology spread constraints")
+_NO_SLOT: Final = _says("node(s) didn't have a pod slot for the reservation of a shared GPU")
+_LEGACY: Final = _says("MIG job cannot be scheduled on node with legacy MIG jobs")
+_BY_CLAIM: Final = _says("GPUs of the node(s) are had by resource claims")
+_UNSYNCED: Final = _says("node(s) do not tell the memory of their GPUs")
+_NO_MIG: Final = _says("MIG job cannot be scheduled on node(s) without MIG")
+_KINDS: Final = {
+    "single": _says("only whole gpu jobs can run on a node with MigStrategy='single'"),
+    "mixed": _says("only MIG jobs can run on a node with MigStrategy='mixed'"),
+}
 
 
 class KaiPredicates(Plugin):
@@ -37,7 +63,7 @@ class KaiPredicates(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         """Look at the nodes once."""
         self._world: KaiWorld = world_of(ssn)
-        self._suited: dict[int, Bools] = {}
+        self._suited: dict[int, Reasons] = {}
         nodes = self._world.nodes.nodes
         self._usable = np.zeros(len(self._world.nodes.there), dtype=np.bool_)
         for node in nodes:
@@ -85,47 +111,50 @@ class KaiPredicates(Plugin):
                 column = ledger.allocatable[d][ledger.there] if d < len(ledger.allocatable) else ()
                 self._biggest[d] = int(max(column, default=0))
             if self._biggest[d] < v:
-                return reject(f"no node in the node-pool has {dim_name(d)} enough for the pod")
+                unit = {CPU: 1000.0, MEMORY: 1e9}.get(d, WHOLE)
+                return reject(beyond_largest(task, dim_name(d), self._biggest[d] / unit))
         return PASS
 
     # -- on these nodes -----------------------------------------------------------------------------------------------
-    def _suits(self, task: TaskView, rows: WorldRows) -> Bools:
+    def _suits(self, task: TaskView, rows: WorldRows) -> Reasons:
         task = self._world.task_of(task)
         klass = task.task.klass
         known = self._suited.get(klass.id)
         if known is None:
-            everything = WorldRows(self._world.nodes, np.arange(len(self._usable), dtype=np.intp))
-            known = self._usable & self._kinds(task)
-            if self._world.settings.restrict_nodes:
-                known &= self._workers(task)
-            if has_node_selection(klass):
-                known &= selected(klass, everything)
-            known &= taints_tolerated(klass, everything)
-            self._suited[klass.id] = known
-        out: Bools = known[rows.index]
-        if out.any() and self._looks_around(klass.spec, task):
+            known = self._suited[klass.id] = self._by_class(task)
+        out: Reasons = known[rows.index]
+        if not out.all() and self._looks_around(klass.spec, task):
             for at, row in enumerate(rows.index.tolist()):
-                if out[at]:
-                    out[at] = self._neighbours_suit(task, row)
+                if not out[at]:
+                    out[at] = self._around(task, row)
         return out
 
-    def _kinds(self, task: TaskView) -> Bools:
-        """Does the kind of the node's GPUs suit what is asked for?"""
+    def _by_class(self, task: TaskView) -> Reasons:
+        """What of every node, whoever is on it, is in the way of tasks of a class."""
+        klass, size = task.task.klass, len(self._usable)
+        everything = WorldRows(self._world.nodes, np.arange(size, dtype=np.intp))
+        out = np.where(self._usable, 0, _UNUSABLE).astype(np.int32)
+        out = np.where(out, out, self._kinds(task))
+        if self._world.settings.restrict_nodes:
+            out = np.where(out | self._workers(task), out, _NO_WORKER)
+        if has_node_selection(klass):
+            out = np.where((out != 0) | selected(klass, everything), out, _UNSELECTED)
+        return np.where((out != 0) | taints_tolerated(klass, everything), out, _TAINTED).astype(np.int32)
+
+    def _kinds(self, task: TaskView) -> Reasons:
+        """Where the kind of the node's GPUs does not suit what is asked for."""
         request, ledger = task.request, self._world.nodes
-        out = np.ones(len(ledger.there), dtype=np.bool_)
+        out = np.zeros(len(ledger.there), dtype=np.int32)
         if request.shared is not None and request.shared.memory:
-            out &= ledger.synced
+            out[~ledger.synced] = _UNSYNCED
         if not request.devices and not request.mig:
             return out
         if not request.mig:
-            out[list(ledger.by_claim)] = False  # their GPUs are had by claims only
+            out[list(ledger.by_claim)] = _BY_CLAIM
         for row, strategy in self._strategy.items():
-            if strategy == "mixed":
-                out[row] &= bool(request.mig)
-            elif strategy == "single":
-                out[row] &= bool(request.gpus)
-            else:
-                out[row] &= not request.mig
+            suits = {"mixed": bool(request.mig), "single": bool(request.gpus)}.get(strategy, not request.mig)
+            if not suits:
+                out[row] = _KINDS.get(strategy, _NO_MIG)
         return out
 
     def _workers(self, task: TaskView) -> Bools:
@@ -152,20 +181,22 @@ class KaiPredicates(Plugin):
             self.__dict__["_anti"] = known
         return known
 
-    def _neighbours_suit(self, task: TaskView, row: int) -> bool:
+    def _around(self, task: TaskView, row: int) -> int:
+        """What of those who are on a node, or near it, is in the way of a task; 0: nothing."""
         ledger, spec = self._world.nodes, task.task.klass.spec
+        there = ledger.tasks.get(row, {}).values()
         if task.request.shared is not None and not self._reservations_fit(task, row):
-            return False
-        if task.request.mig and any(_legacy_mig(other) for other in ledger.tasks.get(row, {}).values()):
-            return False
+            return _NO_SLOT
+        if task.request.mig and any(_legacy_mig(other) for other in there):
+            return _LEGACY
         ports = set(_ports(spec))
-        if ports:
-            for other in ledger.tasks.get(row, {}).values():
-                if other is not task and ports & set(_ports(other.task.klass.spec)):
-                    return False
+        if ports and any(other is not task and ports & set(_ports(other.task.klass.spec)) for other in there):
+            return _PORTS_TAKEN
         node = ledger.table.nodes[row]
-        if node is None or (self._spreads and must_spread(task) and not stays_even(self._world, task, node)):
-            return False
+        if node is None:
+            return _UNUSABLE
+        if self._spreads and must_spread(task) and not stays_even(self._world, task, node):
+            return _UNEVEN
         return self._affinity(task, node)
 
     def _reservations_fit(self, task: TaskView, row: int) -> bool:
@@ -177,23 +208,23 @@ class KaiPredicates(Plugin):
         return joins or int(ledger.idle[PODS, row] + ledger.releasing[PODS, row]) >= 2
 
     # -- affinity between pods ----------------------------------------------------------------------------------------
-    def _affinity(self, task: TaskView, node: Node) -> bool:
+    def _affinity(self, task: TaskView, node: Node) -> int:
         spec = task.task.klass.spec
         for term in _required(spec, anti=False):
             if not self._has_company(task, term, node):
-                return False
+                return _NO_COMPANY
         for term in _required(spec, anti=True):
             if any(self._matching(task, term, node)):
-                return False
+                return _CROWDED
         if not self._anti_affine:
-            return True
+            return 0
         for other in self._placed():
             for term in _required(other.task.klass.spec, anti=True):
                 if other is not task and other.node is not None and _matches(other, term, task):
                     value = node.labels.get(term.topology_key)
                     if value is not None and value == other.node.labels.get(term.topology_key):
-                        return False
-        return True
+                        return _UNWANTED
+        return 0
 
     def _has_company(self, task: TaskView, term: PodAffinityTerm, node: Node) -> bool:
         if term.topology_key not in node.labels:

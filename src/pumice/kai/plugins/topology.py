@@ -17,6 +17,7 @@ from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.subgroups import Member
 from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.wording import topology_error
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.api import Topology as TopologyObject
 from pumice.model.kai import TopologyConstraint
@@ -77,7 +78,7 @@ class KaiTopology(Plugin):
             start = start.at(required)
         measure = Measure(self._world, tasks, start)
         if not measure.fits(start):
-            self._world.refuse(job, Stage.TOPOLOGY, f"topology {constraint.topology}: {measure.shortfall(start)}")
+            self._tell(job, constraint, "not enough resources in the cluster to allocate the job")
             return []
         lowest = preferred or required
         layers = _by_level(start, lowest, measure)
@@ -87,12 +88,16 @@ class KaiTopology(Plugin):
         if not found:
             tops = layers.get(required or start.level) or [start]
             said = "; ".join(measure.shortfall(d) for d in tops[:3])
-            self._world.refuse(job, Stage.TOPOLOGY, f"topology {constraint.topology}: {said}")
+            self._tell(job, constraint, said)
         hosts = self._hosts(tasks)
         if required and hosts:
             held = {tree.leaf_of[row].at(required) for row in hosts if row in tree.leaf_of}
             found = [d for d in found if d.at(required) in held]
         return [[n for n in inside if n.row in d.members] for d in found]
+
+    def _tell(self, job: JobView, constraint: TopologyConstraint, why: str) -> None:
+        level = constraint.required_topology_level or constraint.preferred_topology_level
+        self._world.refuse(job, Stage.TOPOLOGY, topology_error(constraint.topology, level, job.job.uid, why))
 
     def _prefer(self, domains: Sequence[Domain], tasks: Sequence[TaskView]) -> None:
         scores: dict[int, float] = {}

@@ -15,6 +15,7 @@ from pumice.kai.search.signatures import Signatures
 from pumice.kai.search.solver import Solved, Solver
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.wording import POD_ERRORS, JobError
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.reason import Verdict
 
@@ -41,7 +42,7 @@ def delayed(world: KaiWorld, job: JobView) -> bool:
     since = max(job.creation, job.last_eviction or 0.0)
     if world.now < since + delay:
         text = f"others are not evicted for it until {delay:g} s have passed since it was created or last evicted"
-        if text not in world.job_errors.get(job.job.uid, ()):
+        if all(error.text != text for error in world.job_errors.get(job.job.uid, ())):
             world.refuse(job, Stage.EVICTION, text)
         return True
     return False
@@ -80,9 +81,11 @@ def help_in_turn(
             continue
         if not signatures.worth_trying(job):
             continue
-        refused = next((said for x in world.chunk(job, real=False) if not (said := invariant(x))), None)
+        refused = next(((x, said) for x in world.chunk(job, real=False) if not (said := invariant(x))), None)
         if refused is not None:
-            world.refuse(job, Stage.NODES, refused)
+            task, said = refused
+            text = f"Resources were not found for pod {task.task.key} due to: {said.text}"
+            world.refuse(job, Stage.NODES, JobError(POD_ERRORS, text))
             continue
         if possible is not None and not possible(job):
             signatures.failed(job)

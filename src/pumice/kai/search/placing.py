@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,10 @@ from pumice.kai.view.standins import as_job, as_part, as_task, as_tasks
 from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.subgroups import GroupSet, Member, PodSet
 from pumice.kai.view.tasks import GPU_NAMES, TaskView
+from pumice.kai.view.wording import JobError, lacks, no_capacity, pod_error, task_error
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.node import Node
-from pumice.model.reason import Reason, Verdict
+from pumice.model.reason import Reason, Verdict, reason_of
 from pumice.model.resources import dim_name
 
 Bools = npt.NDArray[np.bool_]
@@ -32,6 +33,15 @@ ASKS: Final = (
     *(t.PRE_JOB_ALLOCATION, t.JOB_WITHIN_CAPACITY, t.TASK_WITHIN_CAPACITY, t.SUBSET_NODES, t.PRE_PREDICATE),
     *(t.PREDICATE, t.BATCH_PREDICATE, t.NODE_ORDER, t.BATCH_NODE_ORDER, t.GPU_ORDER, t.BIND_REQUEST_MUTATE),
 )
+
+
+class _Stuck(NamedTuple):
+    """A task that found no node, among how many, and why."""
+
+    task: TaskView
+    reasons: dict[Reason, int]
+    nodes: int
+    error: JobError
 
 
 class Placer:
@@ -45,8 +55,8 @@ class Placer:
         self._pre = cast(Callable[[TaskView], Verdict], ssn.pre_predicate)
         self._capacity = cast(Callable[[TaskView, Node], Verdict], ssn.task_within_capacity)
         self._full: dict[int, bool] = {}
-        self._stuck: tuple[TaskView, int, Counter[str]] | None = None
-        """The task that found no node last, of how many, and why."""
+        self._stuck: _Stuck | None = None
+        """The task that found no node last."""
         self._full_of = -1
         self._subset = ssn.subset_nodes if ssn.anybody(t.SUBSET_NODES) else None
 
@@ -64,38 +74,71 @@ class Placer:
                 world.refuse(job, Stage.QUEUE, said)
             return False
         mark = plan.checkpoint()
+        self._stuck = None
+        world.imagines = promises
+        try:
+            done = self._all(plan, nodes, job, chunk, promises, mark)
+        finally:
+            world.imagines = False
+        if not done and not promises:
+            self._tell(job)
+        return done
+
+    def _all(
+        self, plan: ChangePlan, nodes: Bools, job: JobView, chunk: Sequence[TaskView], promises: bool, mark: int
+    ) -> bool:
+        world = self._world
         held = world.held_against(job) if not promises and world.state.rooms else ()
         with world.nodes.promised(held):
             if self._member(plan, nodes, job, job.root, chunk, promises):
                 return True
             plan.rollback(mark)
-        if not promises:
-            self._tell(job)
         return False
 
     def _tell(self, job: JobView) -> None:
         """Remember why the task that was tried last has no place: nodes by reason."""
         stuck, self._stuck = self._stuck, None
-        if stuck is None:
-            return
-        task, nodes, counts = stuck
-        self._ssn.outcome.unfit(
-            job.job, task.task, FitError({Reason("", text): n for text, n in counts.items()}, nodes)
-        )
-        said = ", ".join(f"{n} {text}" for text, n in sorted(counts.items())) or "none is in question"
-        self._world.refuse(job, Stage.NODES, f"{task.task.name} fits on none of {nodes} nodes: {said}")
+        if stuck is not None:
+            self._ssn.outcome.unfit(job.job, stuck.task.task, FitError(stuck.reasons, stuck.nodes))
+            self._world.refuse(job, Stage.NODES, stuck.error)
 
-    def _why_not(self, task: TaskView, nodes: Bools) -> Counter[str]:
-        """Nodes by what is in the way of a task."""
-        ledger, counts = self._world.nodes, Counter[str]()
-        left = nodes & ~ledger.fits(task.request, now=False)
-        counts["the node does not suit it"] = int(nodes.sum()) - int(left.sum())
-        for d, v in task.request.items:
-            lacks = left & (ledger.idle[d] + ledger.releasing[d] < v) if d < len(ledger.idle) else left.copy()
-            counts[f"Insufficient {dim_name(d)}"] += int(lacks.sum())
-            left &= ~lacks
-        counts[f"Insufficient {GPU_NAMES[0]}"] += int(left.sum())
-        return +counts
+    def _why_not(self, task: TaskView, nodes: Bools) -> tuple[dict[Reason, int], Counter[str]]:
+        """Nodes by what is in the way of a task, as reasons and in KAI's words."""
+        found, words = Counter[Reason](), Counter[str]()
+        room = self._world.nodes.fits(task.request, now=False)
+        self._count_lacking(task, np.flatnonzero(nodes & ~room), found, words)
+        rows = WorldRows(self._world.nodes, nodes & room)
+        objections = self._objections(task, rows)
+        for number, count in zip(*np.unique(objections, return_counts=True), strict=True):
+            if number:
+                found[reason_of(int(number))] += int(count)
+                words[reason_of(int(number)).text] += int(count)
+        for node, objected in zip(rows.nodes, objections.tolist(), strict=True):
+            if not objected and not (said := self._capacity(task, node)):
+                found[Reason("", said.text)] += 1
+                words[no_capacity(said.reason, said.text)] += 1
+        return dict(found), words
+
+    def _count_lacking(
+        self, task: TaskView, index: npt.NDArray[np.intp], found: Counter[Reason], words: Counter[str]
+    ) -> None:
+        """Count the resources of which nodes have too little; GPUs, where it is nothing else.
+
+        KAI finds no words for GPUs that are asked for by their memory or by claims.
+        """
+        ledger, request = self._world.nodes, task.request
+        left = np.ones(len(index), dtype=np.bool_)
+        for d, v in (*request.items, *([(ledger.gpu, request.gpus)] if request.gpus else ())):
+            free = ledger.idle[d, index] + ledger.releasing[d, index] if d < len(ledger.idle) else np.zeros(len(index))
+            short = free < v
+            if short.any():
+                words[lacks(dim_name(d))] += int(short.sum())
+                found[Reason("", f"Insufficient {dim_name(d)}")] += int((short & left).sum())
+                left &= ~short
+        if left.any():
+            found[Reason("", f"Insufficient {GPU_NAMES[0]}")] += int(left.sum())
+            if request.shared is not None and not request.shared.memory:
+                words[lacks(GPU_NAMES[0])] += int(left.sum())
 
     def _fits_nowhere(self, task: TaskView) -> bool:
         """Is there no node with room for a task, whatever else is asked of it? Kept until something changes."""
@@ -122,7 +165,7 @@ class Placer:
                     self._member(plan, within, job, m, mine, promises) for m in self._world.sort_members(member.members)
                 )
             else:
-                done = all(self._task(plan, within, job, task, promises) for task in mine)
+                done = all(self._task(plan, within, job, task, promises, n) for n, task in enumerate(mine))
             if done:
                 return True
             plan.rollback(mark)
@@ -149,9 +192,15 @@ class Placer:
         return found
 
     # -- tasks ------------------------------------------------------------------------------------------------------
-    def _task(self, plan: ChangePlan, nodes: Bools, job: JobView, task: TaskView, promises: bool) -> bool:
+    def _task(self, plan: ChangePlan, nodes: Bools, job: JobView, task: TaskView, promises: bool, before: int) -> bool:
+        """Place a task; *before*: so many of its set were placed in this attempt."""
         world = self._world
-        if not self._pre(task):
+        said = self._pre(task)
+        if not said:
+            if not promises:
+                reasons = {Reason(said.plugin, said.text): int(nodes.sum())}
+                error = pod_error(task, said.text, self._set_of(job, task), before)
+                self._stuck = _Stuck(task, reasons, int(nodes.sum()), error)
             return False
         ledger = world.nodes
         rows = WorldRows(ledger, nodes)
@@ -165,7 +214,9 @@ class Placer:
             if self._put(plan, task, node, promises):
                 return True
         if not promises:
-            self._stuck = (task, int(nodes.sum()), self._why_not(task, nodes))
+            reasons, words = self._why_not(task, nodes)
+            error = pod_error(task, task_error(words), self._set_of(job, task), before)
+            self._stuck = _Stuck(task, reasons, int(nodes.sum()), error)
         return False
 
     def _put(self, plan: ChangePlan, task: TaskView, node: Node, promises: bool) -> bool:
@@ -225,6 +276,13 @@ class Placer:
         """Has somebody an objection to the node (room aside)?"""
         one = WorldRows(self._world.nodes, np.array([node.row], dtype=np.intp))
         return any(bool(self._guard.objections(f, as_task(task), one, [node])[0]) for f in self._filters)
+
+    def _objections(self, task: TaskView, rows: WorldRows) -> npt.NDArray[np.int32]:
+        """The first objection to each node, as a number; 0: there is none."""
+        out = np.zeros(len(rows), dtype=np.int32)
+        for f in self._filters:
+            out = np.where(out, out, self._guard.objections(f, as_task(task), rows, rows.nodes))
+        return out
 
 
 def _best_first(scores: Floats, fits: Bools) -> Sequence[int]:

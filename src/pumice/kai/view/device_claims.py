@@ -17,7 +17,7 @@ from pumice.model.node import Node
 from pumice.model.reason import Unfit
 from pumice.model.task import Task
 from pumice.plugins.predicates.allotment import Key, allocation_of
-from pumice.plugins.predicates.devices import Devices, devices_of, usable_at
+from pumice.plugins.predicates.devices import MOST_USERS, Devices, devices_of, usable_at
 from pumice.plugins.predicates.slices import UNREADABLE
 from pumice.state.cluster import ClusterState
 
@@ -36,6 +36,10 @@ class HeldClaim:
     allocation: Allocation | None
     users: set[str]
     """UIDs of pods."""
+
+    def is_full_for(self, uid: str) -> bool:
+        """Has it as many users as it may have, and is a pod none of them?"""
+        return len(self.users) >= MOST_USERS and uid not in self.users
 
 
 ClaimsBefore: TypeAlias = tuple[tuple[HeldClaim, Allocation | None], ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, finite
@@ -107,3 +107,36 @@ def diverge(one: QueueView, other: QueueView) -> tuple[QueueView, QueueView]:
         if a is not b:
             return a, b
     return left[-1], right[-1]
+
+
+def queue_tree(queues: Iterable[QueueView]) -> dict[str, QueueView]:
+    """Queues by name, each with those above and below it; a queue whose chain is broken is left out."""
+    found = {q.name: q for q in queues}
+    parents = {name: view.queue.object.spec.parent for name, view in found.items()}
+    if "root" not in found:  # which Volcano means without there being one
+        parents = {name: "" if parent == "root" else parent for name, parent in parents.items()}
+
+    def whole(name: str) -> bool:
+        seen: set[str] = set()
+        while name:
+            if name in seen or name not in parents:
+                return False
+            seen.add(name)
+            name = parents[name]
+        return True
+
+    kept = {name: view for name, view in found.items() if whole(name)}
+    for name, view in kept.items():
+        parent = kept.get(parents[name])
+        view.parent = parent
+        if parent is not None:
+            parent.children.append(view)
+    return kept
+
+
+def side_by_side(queues: Mapping[str, QueueView]) -> dict[str, QueueView]:
+    """Only the queues with jobs, side by side."""
+    leaves = {name: view for name, view in queues.items() if view.is_leaf}
+    for view in leaves.values():
+        view.parent = None
+    return leaves

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -17,11 +17,12 @@ from pumice.kai.view.asked_zones import zoned_request
 from pumice.kai.view.device_claims import ClaimedDevices
 from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
 from pumice.kai.view.nodes import UNSYNCED, NodeLedger
-from pumice.kai.view.queues import QueueView
+from pumice.kai.view.queues import QueueView, queue_tree, side_by_side
 from pumice.kai.view.settings import KaiSettings, settings_of
 from pumice.kai.view.stage import ALLOCATED, USED, TaskStage
 from pumice.kai.view.subgroups import Member, chunk, piece_to_evict
 from pumice.kai.view.tasks import TaskRequest, TaskView, group_notes
+from pumice.kai.view.wording import POD_ERRORS, JobError
 from pumice.kai.view.zones import ZonedNode, ZonePlacement
 from pumice.model.api import PriorityClass
 from pumice.model.gpu import WHOLE
@@ -76,7 +77,9 @@ class KaiWorld:
         """Grows with every change of a task."""
         self._chunks: dict[tuple[int, bool], tuple[JobView, list[TaskView]]] = {}
         self._chunks_of = -1
-        self.job_errors: dict[str, list[str]] = {}
+        self.imagines = False
+        """Is what is tried just now only imagined? Then nobody is told why it fails."""
+        self.job_errors: dict[str, list[JobError]] = {}
         """Job -> why it was not served, as KAI words it."""
         self.zones: dict[int, ZonedNode] = {}
         """Row -> the NUMA zones of the node, where a plugin looks at them."""
@@ -96,9 +99,9 @@ class KaiWorld:
             self.ready_rows[node.row] = is_ready(node)
         unset = 0.0 if ssn.compat.kai_unset_limits else UNLIMITED
         listed = [q for q in state.queues.values() if pool(q.object.metadata.labels or {})]
-        self.queues = _queue_tree(QueueView(q, unset) for q in listed)
+        self.queues = queue_tree(QueueView(q, unset) for q in listed)
         if not self.settings.full_hierarchy:
-            self.queues = _flattened(self.queues)
+            self.queues = side_by_side(self.queues)
         memory = ssn.memory_of("kai")
         self._started: dict[str, float] = memory.setdefault("started", {})
         """Job -> when it last started, as far as this scheduler saw it; its PodGroup may say more."""
@@ -335,13 +338,20 @@ class KaiWorld:
         """Tasks of a job have just been evicted for somebody else."""
         job.last_eviction = self._evicted[job.job.uid] = self.now
 
-    def refuse(self, job: JobView, stage: Stage, said: Verdict | str, plugin: str = "") -> None:
+    def refuse(self, job: JobView, stage: Stage, said: Verdict | JobError | str, plugin: str = "") -> None:
         """Remember why a job was not served, and tell it; what was said first is told."""
-        text = said if isinstance(said, str) else said.text
+        if self.imagines:
+            return
+        if not isinstance(said, JobError):
+            error = (
+                JobError(POD_ERRORS, said) if isinstance(said, str) else JobError(said.reason or POD_ERRORS, said.text)
+            )
+        else:
+            error, said = said, said.text
         known = self.job_errors.setdefault(job.job.uid, [])
         if not known:
             self.ssn.outcome.refuse(job.job, stage, said, plugin)
-        known.append(text)
+        known.append(error)
 
     def task_of(self, task: Task | TaskView) -> TaskView:
         """The view of a task; a view is its own."""
@@ -384,36 +394,3 @@ def is_ready(node: Node) -> bool:
     """Is the node up? One without conditions is taken to be."""
     conditions = node.object.status.conditions
     return not conditions or any(c.type == "Ready" and c.status == "True" for c in conditions)
-
-
-def _queue_tree(queues: Iterable[QueueView]) -> dict[str, QueueView]:
-    """Queues by name, each with those above and below it; a queue whose chain is broken is left out."""
-    found = {q.name: q for q in queues}
-    parents = {name: view.queue.object.spec.parent for name, view in found.items()}
-    if "root" not in found:  # which Volcano means without there being one
-        parents = {name: "" if parent == "root" else parent for name, parent in parents.items()}
-
-    def whole(name: str) -> bool:
-        seen: set[str] = set()
-        while name:
-            if name in seen or name not in parents:
-                return False
-            seen.add(name)
-            name = parents[name]
-        return True
-
-    kept = {name: view for name, view in found.items() if whole(name)}
-    for name, view in kept.items():
-        parent = kept.get(parents[name])
-        view.parent = parent
-        if parent is not None:
-            parent.children.append(view)
-    return kept
-
-
-def _flattened(queues: Mapping[str, QueueView]) -> dict[str, QueueView]:
-    """Only the queues with jobs, side by side."""
-    leaves = {name: view for name, view in queues.items() if view.is_leaf}
-    for view in leaves.values():
-        view.parent = None
-    return leaves

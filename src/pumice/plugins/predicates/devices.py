@@ -37,7 +37,7 @@ Reasons = npt.NDArray[np.int32]
 PLUGIN: Final = "predicates"
 ELSEWHERE: Final = reason_id(PLUGIN, "resourceclaim not available on the node", Code.UNRESOLVABLE)
 NONE_FREE: Final = reason_id(PLUGIN, "cannot allocate all claims")
-_MOST_USERS: Final = 256
+MOST_USERS: Final = 256
 """A claim has at most so many users: the API's limit."""
 Promise: TypeAlias = tuple[tuple[Key, ...], str, str, dict[str, Any]]
 """Devices, node, task, and the allocation to be written."""
@@ -270,8 +270,8 @@ def _check(claim: ResourceClaim, entry: PodResourceClaim, task: Task) -> None:
     if entry.resource_claim_name is None and owners and task.uid not in owners:
         raise Unfit(f'resourceclaim "{name}" was not created for the pod', unresolvable=True)
     users = _users(claim)
-    if len(users) >= _MOST_USERS and task.uid not in users:
-        raise Unfit(f'resourceclaim "{name}" has {len(users)} users, and at most {_MOST_USERS} are possible')
+    if len(users) >= MOST_USERS and task.uid not in users:
+        raise Unfit(f'resourceclaim "{name}" has {len(users)} users, and at most {MOST_USERS} are possible')
 
 
 def _users(claim: ResourceClaim) -> list[str]:

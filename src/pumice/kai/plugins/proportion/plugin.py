@@ -12,12 +12,13 @@ from pumice.kai.plugins.proportion.division import DividedShare, divide
 from pumice.kai.plugins.proportion.legality import may_be_robbed, reclaim_is_legal, units
 from pumice.kai.plugins.proportion.standing import ClaimOrder
 from pumice.kai.search.scenario import VictimScenario
-from pumice.kai.view.amounts import NAMES, Amounts, finite, plus, total, within
+from pumice.kai.view.amounts import Amounts, finite, plus, total, within
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.usage import UsageAccount
+from pumice.kai.view.wording import over_limit, over_quota
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.codes import ReasonCode
 from pumice.model.node import Node
@@ -96,7 +97,7 @@ class KaiProportion(Plugin):
         for queue in job.queue.chain():
             name = _beyond(queue.allocated, request, queue.limit)
             if name is not None:
-                return _no(queue, name, "limit", queue.limit, queue.allocated, request)
+                return reject(over_limit(queue, name, queue.allocated, request), reason=ReasonCode.OVER_LIMIT)
         return None
 
     def _over_quota(self, job: JobView, request: Amounts) -> Verdict | None:
@@ -105,7 +106,8 @@ class KaiProportion(Plugin):
         for queue in job.queue.chain():
             name = _beyond(queue.non_preemptible, request, queue.quota)
             if name is not None:
-                return _no(queue, name, "quota", queue.quota, queue.non_preemptible, request)
+                text = over_quota(queue, name, queue.non_preemptible, request)
+                return reject(text, reason=ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA)
         return None
 
     # -- reclaim ----------------------------------------------------------------------------------------------------
@@ -177,10 +179,3 @@ def _beyond(held: Amounts, request: Amounts, limits: Amounts) -> int | None:
         if request[n] > 0 and held[n] + request[n] > finite(limits[n]) + 1e-9:
             return n
     return None
-
-
-def _no(queue: QueueView, n: int, kind: str, limits: Amounts, held: Amounts, request: Amounts) -> Verdict:
-    return reject(
-        f"queue {queue.name}: {kind} of {NAMES[n]} is {limits[n]:g}, held {held[n]:g}, asked for {request[n]:g}",
-        reason=ReasonCode.OVER_LIMIT if kind == "limit" else ReasonCode.NON_PREEMPTIBLE_OVER_QUOTA,
-    )
