@@ -19,6 +19,7 @@ A_co = TypeVar("A_co", bound=Answer, covariant=True)
 class PartKind(StrEnum):
     """What a part of a question is."""
 
+    __hash__ = str.__hash__  # Enum's own is written in Python, and parts are looked up for every question
     TASK = "Task"
     NODE = "Node"
     JOB = "Job"

@@ -68,7 +68,7 @@ def _written(thing: Any) -> Any:
         case Task():
             said = volcano.task(thing)
         case Node():
-            said = volcano.node(thing, task)
+            said = volcano.node(thing, task, volcano.node_form(thing))
         case Job():
             said = volcano.job(thing, task)
         case _:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from pumice.extender.dialects import DIALECTS, Dialect, dialect_of
-from pumice.extender.dialects.dialect import MESSAGE
+from pumice.extender.dialects.dialect import MESSAGE, Encoded
 from pumice.extender.fields import check_depth, read
 from pumice.extender.protocol import BATCH_PREDICATE, ON_SESSION_CLOSE, ON_SESSION_OPEN, PREDICATE, PartKind, Verb
 
@@ -24,7 +25,7 @@ class Question(NamedTuple):
     verb: Verb[Any]
     dialect: Dialect
     parts: dict[str, Any]
-    message: dict[str, msgspec.Raw]
+    message: Mapping[str, Encoded]
 
     def echo(self) -> list[msgspec.Raw] | None:
         """The last part as it came, where the caller wants it back."""
@@ -39,6 +40,8 @@ class QuestionReader:
         self._only = DIALECTS[dialect] if dialect else None
         self._known: dict[tuple[str, PartKind, bytes], Any] = {}
         self._dialects: dict[tuple[tuple[str, ...], bytes], Dialect] = {}
+        self._first = b""
+        """The first part of the last question: a task is asked about with many nodes, one after the other."""
         self._size = 0
 
     def read(self, verb: Verb[Any], body: bytes) -> Question:
@@ -50,6 +53,7 @@ class QuestionReader:
         """
         if verb is ON_SESSION_CLOSE and body.strip() in _EMPTY:
             body = b"{}"
+        message: dict[str, Encoded]
         try:
             message = MESSAGE.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -61,7 +65,7 @@ class QuestionReader:
             return Question(verb, dialect, {"snapshot": dialect.read_snapshot(body)}, {})
         return Question(verb, dialect, dialect.read(verb, message, self.known), message)
 
-    def known(self, dialect: Dialect, kind: PartKind, raw: msgspec.Raw) -> Any:
+    def known(self, dialect: Dialect, kind: PartKind, raw: Encoded) -> Any:
         """What a part tells; the same object for the same bytes.
 
         :raises WireError: nested too deep.
@@ -73,19 +77,21 @@ class QuestionReader:
         known = self._known.get(key)
         if known is None:
             check_depth(kind.value, "request", body)
-            known = dialect.read_object(kind, msgspec.Raw(body))
+            known = dialect.read_object(kind, body)
             if self._keeps(len(body)):
                 self._known[key] = known
         return known
 
-    def _dialect(self, verb: Verb[Any], message: dict[str, msgspec.Raw]) -> Dialect:
+    def _dialect(self, verb: Verb[Any], message: dict[str, Encoded]) -> Dialect:
         """The dialect of a message; found once for each first part."""
         if not message:
             return DIALECTS["documented"]
-        first = next(iter(message.values()))
-        if len(bytes(first)) > _LARGEST:
+        name, raw = next(iter(message.items()))
+        first = bytes(raw)
+        if len(first) > _LARGEST:
             return DIALECTS[dialect_of(verb, message)]
-        key = (tuple(message), bytes(first))
+        first = message[name] = self._first = self._first if first == self._first else first  # its hash is known
+        key = (tuple(message), first)
         known = self._dialects.get(key)
         if known is None:
             known = DIALECTS[dialect_of(verb, message)]

@@ -43,6 +43,8 @@ class QuestionWriter:
         self._table: NodeTable | None = None
         self._at = (0, 0)
         self._nodes: dict[int, bytes] = {}
+        self._forms: dict[int, tuple[object, dict[str, msgspec.Raw]]] = {}
+        """What stands in a node's JSON as long as its object is the same."""
         self._pods: dict[int, list[Pod]] = {}
         """The pods that a node's JSON lists, where it lists any."""
         self._tasks: dict[str, tuple[object, int, str, str, bytes]] = {}
@@ -187,7 +189,11 @@ class QuestionWriter:
         return [known[row] for row in rows.index.tolist()]
 
     def _write_node(self, node: Node) -> bytes:
-        return gojson.encode(self._talks.node(node, self._whole))
+        known = self._forms.get(node.row)
+        if known is None or known[0] is not node.object:
+            form = {name: msgspec.Raw(gojson.encode(value)) for name, value in self._talks.node_form(node).items()}
+            known = self._forms[node.row] = (node.object, form)
+        return gojson.encode(self._talks.node(node, self._whole, known[1]))
 
     def _imagined_rows(self, task: Task, rows: NodeRows, extra: list[int]) -> list[bytes]:
         """Imagined nodes; the same ones are usually asked about twice, by filter and by score."""
@@ -223,11 +229,14 @@ class QuestionWriter:
             self._name_lists.clear()
         if touched is None or changed is None:
             self._nodes.clear()
+            self._forms.clear()
             self._pods.clear()
             self._names.clear()
         else:
             for row in touched | changed:
                 self._forget_node(row)
+            for row in changed:
+                self._forms.pop(row, None)
         self._table, self._at = table, at
 
     def _forget_moved(self, table: NodeTable) -> None:

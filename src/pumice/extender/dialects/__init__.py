@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from pumice.extender.dialects.both import Both
-from pumice.extender.dialects.dialect import MESSAGE
+from pumice.extender.dialects.dialect import MESSAGE, Encoded
 from pumice.extender.dialects.dialect import Dialect as Dialect
 from pumice.extender.dialects.documented import Documented
 from pumice.extender.dialects.kube import Kube
@@ -37,10 +38,11 @@ def recognise(verb: Verb[Any], body: bytes) -> Dialect:
 
     :raises WireError: *body* is no JSON object, or is nested too deep.
     """
-    return DIALECTS[dialect_of(verb, read(verb.name, "request", body, MESSAGE))]
+    message = read(verb.name, "request", body, MESSAGE)
+    return DIALECTS[dialect_of(verb, message)]
 
 
-def dialect_of(verb: Verb[Any], message: dict[str, msgspec.Raw]) -> str:
+def dialect_of(verb: Verb[Any], message: Mapping[str, Encoded]) -> str:
     """As ``recognise``, the name alone, of a message that was taken apart already."""
     if any(name.casefold() in _KUBE for name in message):
         return "kube"
@@ -51,7 +53,7 @@ def dialect_of(verb: Verb[Any], message: dict[str, msgspec.Raw]) -> str:
     return "documented"
 
 
-def _names(verb: Verb[Any], part: msgspec.Raw) -> list[str]:
+def _names(verb: Verb[Any], part: Encoded) -> list[str]:
     """The names in an object, or in the first object of a list; none in an empty list or null."""
     try:
         if bytes(part).startswith(b"["):

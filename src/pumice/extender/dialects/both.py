@@ -8,6 +8,7 @@ Volcano's with another type. One service does not understand it: one written in 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from pumice.extender.answers import Answer, Json
@@ -38,8 +39,11 @@ class Both(Dialect):
         names = (uid, namespace, name, job, node, status)
         return {**_DOCUMENTED.named_task(*names), **_VOLCANO.named_task(*names)}
 
-    def node(self, node: Node, written: Written) -> Json:
-        return {**_DOCUMENTED.node(node, written), **_VOLCANO.node(node, written)}
+    def node_form(self, node: Node) -> Json:
+        return {**_DOCUMENTED.node_form(node), "idle": None, "used": None, **_VOLCANO.node_form(node)}
+
+    def node(self, node: Node, written: Written, form: Mapping[str, Any]) -> Json:
+        return _VOLCANO.node(node, written, _DOCUMENTED.node(node, written, form))
 
     def named_node(self, name: str) -> Json:
         return {"name": name, "Name": name}

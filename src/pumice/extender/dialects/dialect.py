@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import msgspec
 
@@ -23,10 +23,12 @@ from pumice.state.cluster import ClusterState
 A = TypeVar("A", bound=Answer)
 Written = Callable[[Task], msgspec.Raw]
 """A task as it stands inside a node or a job; the writer keeps it."""
-Known = Callable[["Dialect", PartKind, msgspec.Raw], Any]
+Encoded = msgspec.Raw | bytes
+"""A part of a message, JSON still."""
+Known = Callable[["Dialect", PartKind, Encoded], Any]
 """What was read of a part before, byte for byte, or is read now."""
 
-MESSAGE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+MESSAGE: Final = cast("msgspec.json.Decoder[dict[str, Encoded]]", msgspec.json.Decoder(dict[str, msgspec.Raw]))
 _LIST: Final[msgspec.json.Decoder[list[msgspec.Raw] | None]] = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _NULL: Final = msgspec.Raw(b"null")
 _SCORES: Final[msgspec.json.Decoder[dict[str, float] | None]] = msgspec.json.Decoder(dict[str, float] | None)
@@ -64,8 +66,12 @@ class Dialect:
         """A task by its names and its place alone; *status* is Volcano's number."""
         raise NotImplementedError
 
-    def node(self, node: Node, written: Written) -> Any:
-        """A node as it stands now; an imagined one as it would stand."""
+    def node_form(self, node: Node) -> dict[str, Any]:
+        """A node as it stands as long as its object is the same, every field in its place."""
+        return {}
+
+    def node(self, node: Node, written: Written, form: Mapping[str, Any]) -> Any:
+        """A node as it stands now, an imagined one as it would stand; *form*: of `node_form`, JSON already or not."""
         raise NotImplementedError
 
     def named_node(self, name: str) -> Any:
@@ -101,7 +107,7 @@ class Dialect:
             task = gojson.encode(self.named_task(intent.uid, namespace, name))
         return self.question(verb, [task, gojson.encode(self.named_node(intent.node))])
 
-    def read(self, verb: Verb[Any], message: Mapping[str, msgspec.Raw], known: Known) -> dict[str, Any]:
+    def read(self, verb: Verb[Any], message: Mapping[str, Encoded], known: Known) -> dict[str, Any]:
         """What a question tells, part by part.
 
         :raises WireError: a part missing or of the wrong type, or a verb that is not carried at all.
@@ -109,12 +115,12 @@ class Dialect:
         self._carried(verb)
         return {part.name: self._part(verb, part, message.get(part.name), known) for part in verb.parts}
 
-    def echo(self, verb: Verb[Any], message: Mapping[str, msgspec.Raw]) -> list[msgspec.Raw] | None:
+    def echo(self, verb: Verb[Any], message: Mapping[str, Encoded]) -> list[msgspec.Raw] | None:
         """The tasks in the list of a question as they came: Volcano evicts what it reads in the answer."""
         last = verb.parts[-1]
         return _LIST.decode(message.get(last.name) or _NULL) or [] if last.kind is PartKind.TASK else None
 
-    def _part(self, verb: Verb[Any], part: MessagePart, raw: msgspec.Raw | None, known: Known) -> Any:
+    def _part(self, verb: Verb[Any], part: MessagePart, raw: Encoded | None, known: Known) -> Any:
         try:
             if part.kind is PartKind.SCORES:
                 return _SCORES.decode(raw or _NULL) or {}
@@ -126,7 +132,7 @@ class Dialect:
         except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WireError(verb.name, f"request: {part.name}: {error}") from error
 
-    def read_object(self, kind: PartKind, raw: msgspec.Raw | bytes) -> Any:
+    def read_object(self, kind: PartKind, raw: Encoded) -> Any:
         """One part of a question, as told.
 
         :raises msgspec.DecodeError: not JSON, or a field of the wrong type.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from pumice.extender.answers import Json
 from pumice.extender.dialects.dialect import Dialect, Written, by_key
@@ -45,16 +46,17 @@ class DocumentedWriting(Dialect):
         place = {"nodeName": node, "phase": _BITS[status].title}
         return {"uid": uid, "namespace": namespace, "name": name, "job": job, **place}
 
-    def node(self, node: Node, written: Written) -> Json:
+    def node_form(self, node: Node) -> Json:
         return {
             "name": node.name,
             "labels": node.labels,
             "annotations": node.annotations,
             "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in node.taints],
             "allocatable": amounts(node.allocatable),
-            "idle": amounts(node.idle),
-            "used": amounts(node.used, zeros=False),
         }
+
+    def node(self, node: Node, written: Written, form: Mapping[str, Any]) -> Json:
+        return {**form, "idle": amounts(node.idle), "used": amounts(node.used, zeros=False)}
 
     def named_node(self, name: str) -> Json:
         return {"name": name}
@@ -91,7 +93,7 @@ class DocumentedWriting(Dialect):
         return {
             "snapshot": {
                 "jobs": [self.job(job, written) for job in by_key(state.session_jobs)],
-                "nodes": [self.node(node, written) for node in by_key(state.table.by_name)],
+                "nodes": [self.node(node, written, self.node_form(node)) for node in by_key(state.table.by_name)],
                 "queues": [self.queue(queue) for queue in by_key(state.queues)],
             }
         }

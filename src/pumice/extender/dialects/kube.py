@@ -17,7 +17,7 @@ from pumice.errors import InvalidInput
 from pumice.extender import answers as a
 from pumice.extender import gojson
 from pumice.extender.answers import Answer, Json
-from pumice.extender.dialects.dialect import Dialect, Known, Written, decoder, listed
+from pumice.extender.dialects.dialect import Dialect, Encoded, Known, Written, decoder, listed
 from pumice.extender.dialects.messages import DEFAULT_NAMESPACE
 from pumice.extender.dialects.volcano import GoNode, GoTask
 from pumice.extender.dialects.volcano_writing import pod_of
@@ -60,7 +60,7 @@ class Kube(Dialect):
     def task(self, task: Task) -> api.Pod:
         return pod_of(task)
 
-    def node(self, node: Node, written: Written) -> api.NodeObject:
+    def node(self, node: Node, written: Written, form: Mapping[str, Any]) -> api.NodeObject:
         return node.object
 
     def named_node(self, name: str) -> str:
@@ -95,7 +95,7 @@ class Kube(Dialect):
         said = {"Pod": pod_of(evictor), "NodeNameToVictims": whole, "NodeNameToMetaVictims": meta}
         return gojson.encode(said)
 
-    def read(self, verb: Verb[Any], message: Mapping[str, msgspec.Raw], known: Known) -> dict[str, Any]:
+    def read(self, verb: Verb[Any], message: Mapping[str, Encoded], known: Known) -> dict[str, Any]:
         self._carried(verb)
         fields = {name.casefold(): raw for name, raw in message.items()}
         try:
@@ -116,13 +116,13 @@ class Kube(Dialect):
         except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WireError(verb.name, f"request: {error}") from error
 
-    def echo(self, verb: Verb[Any], message: Mapping[str, msgspec.Raw]) -> list[msgspec.Raw] | None:
+    def echo(self, verb: Verb[Any], message: Mapping[str, Encoded]) -> list[msgspec.Raw] | None:
         """The nodes of a question as they came, if they came whole: kube-scheduler wants those that fit back."""
         fields = {name.casefold(): raw for name, raw in message.items()}
         return None if _NAMES.decode(fields.get("nodenames", _NULL)) is not None else _items(fields)
 
     def _candidates(
-        self, verb: Verb[Any], fields: dict[str, msgspec.Raw], known: Known
+        self, verb: Verb[Any], fields: dict[str, Encoded], known: Known
     ) -> dict[str, tuple[list[GoTask], int]]:
         """Victims by node, told by UID only or whole."""
         told = fields.get("nodenametometavictims")
@@ -141,7 +141,7 @@ class Kube(Dialect):
             for node, one in whole.items()
         }
 
-    def read_object(self, kind: PartKind, raw: msgspec.Raw | bytes) -> Any:
+    def read_object(self, kind: PartKind, raw: Encoded) -> Any:
         """A pod or a node, as Volcano would tell of it; what is taken on a node is not told."""
         thing = decoder(self.shapes[kind]).decode(raw)
         if isinstance(thing, api.NodeObject):
@@ -179,7 +179,7 @@ class Kube(Dialect):
         return answer
 
 
-def _items(fields: Mapping[str, msgspec.Raw]) -> list[msgspec.Raw]:
+def _items(fields: Mapping[str, Encoded]) -> list[msgspec.Raw]:
     """Whole nodes, as they came."""
     nodes: _Nodes | None = decoder(_Nodes | None).decode(fields.get("nodes", _NULL))
     return (nodes.items if nodes is not None else None) or []

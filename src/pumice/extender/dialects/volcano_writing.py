@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -66,20 +66,19 @@ class VolcanoWriting(Dialect):
     def named_task(self, uid: str, namespace: str, name: str, job: str = "", node: str = "", status: int = 1) -> Json:
         return {"UID": uid, "Job": job, "Name": name, "Namespace": namespace, "NodeName": node, "Status": status}
 
-    def node(self, node: Node, written: Written) -> Json:
-        most = int(node.allocatable.get(PODS))
+    def node_form(self, node: Node) -> Json:
         return {
             "Name": node.name,
             "Node": node.object,
             "State": {"Phase": 1, "Reason": ""},
-            "Releasing": resource(node.releasing, zeros=False),
-            "Pipelined": resource(node.pipelined, zeros=False),
-            "Idle": resource(node.idle, most),
-            "Used": resource(node.used, zeros=False),
-            "Allocatable": resource(node.allocatable, most),
+            "Releasing": _NOTHING,
+            "Pipelined": _NOTHING,
+            "Idle": _NOTHING,
+            "Used": _NOTHING,
+            "Allocatable": resource(node.allocatable, int(node.allocatable.get(PODS))),
             "Capacity": resource(node.capacity, int(node.capacity.get(PODS))),
             "ResourceUsage": _NO_USAGE,
-            "Tasks": {task.key: written(task) for task in sorted(node.tasks.values(), key=lambda task: task.key)},
+            "Tasks": {},
             "NumaInfo": None,
             "UnassignedNumaPods": None,
             "NumaSchedulerInfo": None,
@@ -91,6 +90,16 @@ class VolcanoWriting(Dialect):
             "ImageStates": {},
             "Generation": 0,
             "BindGeneration": 0,
+        }
+
+    def node(self, node: Node, written: Written, form: Mapping[str, Any]) -> Json:
+        return {
+            **form,
+            "Releasing": resource(node.releasing, zeros=False),
+            "Pipelined": resource(node.pipelined, zeros=False),
+            "Idle": resource(node.idle, int(node.allocatable.get(PODS))),
+            "Used": resource(node.used, zeros=False),
+            "Tasks": {task.key: written(task) for task in sorted(node.tasks.values(), key=lambda task: task.key)},
         }
 
     def named_node(self, name: str) -> Json:
@@ -167,7 +176,9 @@ class VolcanoWriting(Dialect):
             entry["QuotaStatus"][meta.name] = api.to_data(quota).get("status", {})
         return {
             "Jobs": {job.uid: self.job(job, written) for job in by_key(state.session_jobs)},
-            "Nodes": {node.name: self.node(node, written) for node in by_key(state.table.by_name)},
+            "Nodes": {
+                node.name: self.node(node, written, self.node_form(node)) for node in by_key(state.table.by_name)
+            },
             "Queues": {queue.name: self.queue(queue) for queue in by_key(state.queues)},
             "NamespaceInfo": sorted_map(namespaces),
             "RevocableNodes": {},
@@ -180,15 +191,17 @@ class VolcanoWriting(Dialect):
 
 def resource(amounts: Resources, most: int = 0, *, zeros: bool = True) -> Json:
     """Amounts as Go has them, without any scalar its map is nil; *zeros*: those of nothing stand there too."""
+    held = dict(amounts.items())
+    if not (most or zeros or any(held.values())):
+        return _NOTHING
     scalars = {
-        name: value * ((1 if d == PODS else 1000) // unit(d))
-        for d, value in amounts.items()
+        dim_name(d): value * ((1 if d == PODS else 1000) // unit(d))
+        for d, value in held.items()
         if d not in (CPU, MEMORY) and (value or zeros)
-        for name in (dim_name(d),)
     }
     return {
-        "MilliCPU": number(amounts.milli_cpu),
-        "Memory": number(amounts.memory),
+        "MilliCPU": number(held.get(CPU, 0)),
+        "Memory": number(held.get(MEMORY, 0)),
         "ScalarResources": numbers(scalars) or None,
         "MaxTaskNum": most,
     }
