@@ -6,19 +6,18 @@ of two fields wins, ``null`` and a missing field leave the zero value (scores an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, Final, Self, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
-from msgspec.structs import FieldInfo
 
 from pumice.extender.fields import Fields, read_answer
 from pumice.extender.gojson import numbers, sorted_map
 
 Json = dict[str, Any]
 Numbers = dict[str, float]
+MaybeNumbers = Numbers | UnsetType | None
 Why = Annotated[str, Meta(description="left out where it is empty")]
 """A text that need not be there."""
 UNSCHEDULABLE: Final = 2
@@ -34,11 +33,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
         :raises WireError: a field of the wrong type.
         """
-        return cls(**{one.name: _READ[one.type](fields, one.encode_name) for one in wire_fields(cls)})
+        told = {
+            one.name: fields.told(one.encode_name, Numbers)
+            if one.type == MaybeNumbers
+            else fields.get(one.encode_name, one.type)
+            for one in msgspec.structs.fields(cls)
+        }
+        return cls(**told)
 
     def said(self) -> Json:
         """The answer as documented."""
-        said = {one.encode_name: (getattr(self, one.name), one.type) for one in wire_fields(type(self))}
+        said = {one.encode_name: (getattr(self, one.name), one.type) for one in msgspec.structs.fields(self)}
         return {
             name: numbers(value) if isinstance(value, dict) else value
             for name, (value, kind) in said.items()
@@ -60,12 +65,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return ()
 
 
-@cache
-def wire_fields(answer: type[Answer]) -> tuple[FieldInfo, ...]:
-    """The fields of an answer that stand on the wire."""
-    return tuple(one for one in msgspec.structs.fields(answer) if one.type in _READ)
-
-
 class Acknowledged(Answer, frozen=True):
     """Nothing is to be answered."""
 
@@ -78,8 +77,8 @@ class NodeRefusal(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        text = fields.text("errorMessage")
-        return cls(text=fields.text("status") or text, code=fields.integer("code"))
+        text = fields.get("errorMessage", str)
+        return cls(text=fields.get("status", str) or text, code=fields.get("code", int))
 
     def in_go(self) -> Json:
         return {"status": self.text, "code": self.code}
@@ -88,7 +87,7 @@ class NodeRefusal(Answer, frozen=True, kw_only=True):
 class Scores(Answer, frozen=True, kw_only=True):
     """Scores by node name. ``UNSET``: the field was missing; ``None``: it was null; both differ from an empty table."""
 
-    scores: Numbers | UnsetType | None = field(default=UNSET, name="nodeScore")
+    scores: MaybeNumbers = field(default=UNSET, name="nodeScore")
     error: str = field(default="", name="errorMessage")
 
     @property
@@ -113,15 +112,15 @@ class NodeRefusals(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        errors, codes = fields.texts("errors"), fields.integers("code")
+        errors, codes = fields.get("errors", dict[str, str]), fields.get("code", dict[str, int])
         for name, code in (("failedNodes", UNSCHEDULABLE), ("failedAndUnresolvableNodes", UNRESOLVABLE)):
-            failed = fields.texts(name)
+            failed = fields.get(name, dict[str, str])
             errors, codes = errors | failed, codes | dict.fromkeys(failed, code)
-        error = fields.text("error") or fields.text("errorMessage")
-        fitting = fields.names("nodeNames")
-        if fitting is None and fields.told("nodes"):
-            metadata = [node.object("metadata") for node in fields.object("nodes").objects("items")]
-            fitting = [meta.identity("name") for meta in metadata]
+        error = fields.get("error", str) or fields.get("errorMessage", str)
+        named, nodes = fields.told("nodeNames", list[str]), fields.told("nodes", Fields)
+        fitting = named if isinstance(named, list) else None
+        if fitting is None and nodes:
+            fitting = [one.get("metadata", Fields).identity("name") for one in nodes.get("items", list[Fields])]
         return cls(errors=errors, codes=codes, fitting=fitting, error=error)
 
     def said(self) -> Json:
@@ -154,9 +153,9 @@ class Victims(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        victims = fields.items("victims")
-        told = [one.identity("uid") for one in fields.objects("victims")] if isinstance(victims, list) else victims
-        return cls(status=fields.integer("status"), uids=told)
+        told = fields.told("victims", list[Fields])
+        uids = [one.identity("uid") for one in told] if isinstance(told, list) else told
+        return cls(status=fields.get("status", int), uids=uids)
 
     def said(self) -> Json:
         if self.uids is UNSET:
@@ -200,7 +199,7 @@ class Error(Answer, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, fields: Fields) -> Self:
-        return cls(error=fields.text("errorMessage") or fields.text("error"))
+        return cls(error=fields.get("errorMessage", str) or fields.get("error", str))
 
     @property
     def problem(self) -> str:
@@ -249,15 +248,6 @@ class Candidates(Answer, frozen=True, kw_only=True):
         return [uid for uids, _ in self.candidates.values() for uid in uids]
 
 
-_READ: Final[dict[Any, Callable[[Fields, str], Any]]] = {
-    str: Fields.text,
-    Why: Fields.text,
-    int: Fields.integer,
-    bool: Fields.boolean,
-    Numbers: lambda fields, name: fields.numbers(name) or {},
-    Numbers | UnsetType | None: Fields.numbers,
-}
-"""How a field of each type is read."""
 A = TypeVar("A", bound=Answer)
 
 
@@ -279,14 +269,14 @@ def of_value(verb: str, answer: type[A], value: Any) -> A:
 def host_priorities(verb: str, hosts: list[Any]) -> dict[str, float]:
     """The scores of kube-scheduler's HostPriorityList."""
     entries = (Fields(verb, f"answer[{at}]", host) for at, host in enumerate(hosts))
-    return {entry.text("host"): entry.integer("score") for entry in entries}
+    return {entry.get("host", str): entry.get("score", int) for entry in entries}
 
 
 def meta_victims(fields: Fields) -> dict[str, tuple[list[str], int]]:
     """Victims by node that are told by UID only (kube-scheduler's MetaVictims)."""
     return {
-        node: ([pod.identity("uid") for pod in one.objects("pods")], one.integer("numPDBViolations"))
-        for node, one in fields.objects_by_name("nodeNameToMetaVictims").items()
+        node: ([pod.identity("uid") for pod in one.get("pods", list[Fields])], one.get("numPDBViolations", int))
+        for node, one in fields.get("nodeNameToMetaVictims", dict[str, Fields]).items()
     }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NoReturn, TypeVar
+import sys
+from typing import Annotated, Any, Final, NoReturn, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -102,15 +103,23 @@ def _begin(body: bytes) -> str:
     return repr(text) if len(body) <= 60 else f"{text!r}…"
 
 
-_PLAIN: Final = frozenset({float})
 _INT64: Final = range(-(2**63), 2**63)
+_FLOATS: Final = frozenset({float})
+_RULES: Final[dict[Any, str]] = {
+    str: "text",
+    int: "a whole number of 64 bits",  # 1.0 is none, as in Go
+    bool: "true or false",
+    float: "a number",
+    dict: "an object",
+    list: "a list",
+}
 
 
 class Fields:
     """One JSON object whose fields are found without regard to case; of two, the later counts.
 
-    A missing field and ``null`` give the zero value, but for the methods that say otherwise. *place* says in error
-    messages where the object stands.
+    A field is read as a type: ``str``, ``int``, ``float``, ``bool``, an object (``Fields``), or a list or table of
+    these. *place* says in error messages where the object stands.
 
     :raises WireError: by every method, for a value of another type; names verb, place, field, rule and value.
     """
@@ -121,115 +130,45 @@ class Fields:
         self._verb, self._place = verb, place
         self._values: dict[str, Any] = {name.casefold(): found for name, found in value.items()} if value else {}
 
-    def told(self, name: str) -> bool:
-        """Whether the field is there and not null."""
-        return self._values.get(name.casefold()) is not None
+    def get(self, name: str, kind: type[T]) -> T:
+        """The field; missing or ``null``, the zero value."""
+        found: T = self._typed(kind, self._values.get(name.casefold()), f"{self._place}.{name}")
+        return found
 
-    def text(self, name: str) -> str:
-        """A text."""
-        value = self._values.get(name.casefold())
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            self._refuse(name, "text", value)
-        return value
+    def told(self, name: str, kind: type[T]) -> T | UnsetType | None:
+        """The field; ``None``: null, ``UNSET``: missing."""
+        value = self._values.get(name.casefold(), UNSET)
+        return self.get(name, kind) if value is not None and value is not UNSET else value
 
     def identity(self, name: str) -> str:
         """A text that must be there."""
-        value = self.text(name)
-        if not value:
-            self._refuse(name, "given", self._values.get(name.casefold()))
-        return value
+        return self.get(name, str) or self._refuse(f"{self._place}.{name}", "given", self._values.get(name.casefold()))
 
-    def integer(self, name: str) -> int:
-        """A whole number that fits 64 bits; 1.0 is none, as in Go."""
-        return self._integer(name, self._values.get(name.casefold()))
-
-    def boolean(self, name: str) -> bool:
-        """True or false."""
-        value = self._values.get(name.casefold())
+    def _typed(self, kind: Any, value: Any, place: str) -> Any:
+        if kind is Fields:
+            return Fields(self._verb, place, value)
+        outer = get_origin(kind)
+        if outer is Annotated:
+            return self._typed(get_args(kind)[0], value, place)
         if value is None:
-            return False
-        if not isinstance(value, bool):
-            self._refuse(name, "true or false", value)
-        return value
+            return (outer or kind)()
+        if kind is float and type(value) is int:
+            return (
+                float(value) if abs(value) <= sys.float_info.max else self._refuse(place, "a number of 64 bits", value)
+            )
+        if type(value) is not (outer or kind) or (kind is int and value not in _INT64):
+            self._refuse(place, _RULES[outer or kind], value)
+        if outer is None:
+            return value
+        inner = get_args(kind)[-1]
+        if outer is list:
+            return [self._typed(inner, one, f"{place}[{at}]") for at, one in enumerate(value)]
+        if inner is float and _FLOATS.issuperset(map(type, value.values())):
+            return value  # nearly always: nothing to name
+        return {key: self._typed(inner, one, f"{place}[{key!r}]") for key, one in value.items()}
 
-    def numbers(self, name: str) -> dict[str, float] | UnsetType | None:
-        """A table of numbers; ``None``: null, ``UNSET``: missing."""
-        table = self.table(name)
-        if not isinstance(table, dict):
-            return table
-        if _PLAIN.issuperset(map(type, table.values())):
-            return table  # nearly always: nothing to name
-        return {key: self._number(f"{name}[{key!r}]", value) for key, value in table.items()}
-
-    def integers(self, name: str) -> dict[str, int]:
-        """A table of whole numbers."""
-        return {key: self._integer(f"{name}[{key!r}]", value) for key, value in (self.table(name) or {}).items()}
-
-    def texts(self, name: str) -> dict[str, str]:
-        """A table of texts."""
-        return {key: self._text(f"{name}[{key!r}]", value) for key, value in (self.table(name) or {}).items()}
-
-    def names(self, name: str) -> list[str] | None:
-        """A list of texts; ``None`` if it is missing or null."""
-        items = self.items(name)
-        if not isinstance(items, list):
-            return None
-        return [self._text(f"{name}[{index}]", value) for index, value in enumerate(items)]
-
-    def object(self, name: str) -> Fields:
-        """The object under *name*."""
-        return Fields(self._verb, f"{self._place}.{name}", self._values.get(name.casefold()))
-
-    def objects(self, name: str) -> list[Fields]:
-        """The objects of the list under *name*."""
-        items = self.items(name) or []
-        return [Fields(self._verb, f"{self._place}.{name}[{index}]", value) for index, value in enumerate(items)]
-
-    def objects_by_name(self, name: str) -> dict[str, Fields]:
-        """The objects of the table under *name*."""
-        table = self.table(name) or {}
-        return {key: Fields(self._verb, f"{self._place}.{name}[{key!r}]", value) for key, value in table.items()}
-
-    def table(self, name: str) -> dict[str, Any] | UnsetType | None:
-        """The object under *name* as it is; ``None``: null, ``UNSET``: missing."""
-        value = self._values.get(name.casefold(), UNSET)
-        if value is not None and value is not UNSET and not isinstance(value, dict):
-            self._refuse(name, "an object", value)
-        return value
-
-    def items(self, name: str) -> list[Any] | UnsetType | None:
-        """The list under *name* as it is; ``None``: null, ``UNSET``: missing."""
-        value = self._values.get(name.casefold(), UNSET)
-        if value is not None and value is not UNSET and not isinstance(value, list):
-            self._refuse(name, "a list", value)
-        return value
-
-    def _text(self, name: str, value: Any) -> str:
-        if not isinstance(value, str):
-            self._refuse(name, "text", value)
-        return value
-
-    def _number(self, name: str, value: Any) -> float:
-        if value is None:
-            return 0.0
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            self._refuse(name, "a number", value)
-        try:
-            return float(value)
-        except OverflowError:
-            self._refuse(name, "a number of 64 bits", value)
-
-    def _integer(self, name: str, value: Any) -> int:
-        if value is None:
-            return 0
-        if not isinstance(value, int) or isinstance(value, bool) or value not in _INT64:
-            self._refuse(name, "a whole number of 64 bits", value)
-        return value
-
-    def _refuse(self, name: str, rule: str, value: Any) -> NoReturn:
-        raise WireError(self._verb, f"{self._place}.{name}: must be {rule}, got {shown(value)}")
+    def _refuse(self, place: str, rule: str, value: Any) -> NoReturn:
+        raise WireError(self._verb, f"{place}: must be {rule}, got {shown(value)}")
 
 
 def shown(value: Any) -> str:

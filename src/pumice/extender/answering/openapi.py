@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import UnsetType
 
 from pumice.extender import answers as a
 from pumice.extender.answers import Answer
@@ -64,7 +63,7 @@ _FIELDS: Final[Mapping[Any, Schema]] = {
     int: {"type": "integer"},
     bool: {"type": "boolean"},
     a.Numbers: _SCORES,
-    a.Numbers | UnsetType | None: _SCORES,
+    a.MaybeNumbers: _SCORES,
 }
 """A field of an answer, by its type; texts that are left out where they are empty, and scores, need not be there."""
 _ANSWERS: Final[Mapping[type[Answer], Schema]] = {
@@ -75,9 +74,11 @@ _ANSWERS: Final[Mapping[type[Answer], Schema]] = {
 
 
 def _answer(answer: type[Answer]) -> Schema:
-    fields = a.wire_fields(answer)
-    required = tuple(one.encode_name for one in fields if one.type not in (a.Why, a.Numbers | UnsetType | None))
-    return _ANSWERS.get(answer) or _object(required, **{one.encode_name: _FIELDS[one.type] for one in fields})
+    if answer in _ANSWERS:
+        return _ANSWERS[answer]
+    fields = msgspec.structs.fields(answer)
+    required = tuple(one.encode_name for one in fields if one.type not in (a.Why, a.MaybeNumbers))
+    return _object(required, **{one.encode_name: _FIELDS[one.type] for one in fields})
 
 
 _ERRORS: Final = {

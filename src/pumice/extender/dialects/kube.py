@@ -186,7 +186,7 @@ def _items(fields: Mapping[str, Encoded]) -> list[msgspec.Raw]:
 
 
 def _bind(fields: Fields) -> dict[str, Any]:
-    pod, namespace, uid = fields.identity("podName"), fields.text("podNamespace"), fields.text("podUID")
+    pod, namespace, uid = fields.identity("podName"), fields.get("podNamespace", str), fields.get("podUID", str)
     return {"task": GoTask(UID=uid, Name=pod, Namespace=namespace), "node": GoNode(Name=fields.identity("node"))}
 
 
