@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pumice.errors import PumiceError
 from pumice.extender.answering.openapi import all_paths, document
 from pumice.extender.answering.policies import PolicyServer
-from pumice.extender.fields import WireError
+from pumice.extender.gojson import WireError
 from pumice.extender.protocol import VERBS
 from pumice.extender.server import app
 from pumice.framework.plugin import Plugin

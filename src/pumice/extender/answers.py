@@ -12,8 +12,7 @@ from typing import Annotated, Any, Final, Self, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from pumice.extender.fields import Fields, read_answer
-from pumice.extender.gojson import numbers, sorted_map
+from pumice.extender.gojson import Fields, numbers, read_answer, sorted_map
 
 Json = dict[str, Any]
 Numbers = dict[str, float]

@@ -12,7 +12,7 @@ from pumice.extender import answers as m
 from pumice.extender import protocol as v
 from pumice.extender.answers import decode, of_value
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.fields import MAX_BODY, MAX_DEPTH, WireError
+from pumice.extender.gojson import MAX_BODY, MAX_DEPTH, WireError
 
 
 @pytest.mark.parametrize(

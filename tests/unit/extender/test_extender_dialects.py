@@ -16,7 +16,7 @@ from pumice.extender import protocol as p
 from pumice.extender.answering.reader import QuestionReader
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.dialects import DIALECTS, recognise
-from pumice.extender.fields import WireError
+from pumice.extender.gojson import WireError
 from pumice.model.status import TaskStatus
 
 

@@ -15,7 +15,7 @@ from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answers import Acknowledged, NodeRefusal, Scores, Victims, decode
 from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import DIALECTS, recognise
-from pumice.extender.fields import WireError
+from pumice.extender.gojson import WireError
 from pumice.extender.protocol import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, PartKind
 from pumice.model.job import Job
 from pumice.model.node import Node

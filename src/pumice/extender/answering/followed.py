@@ -6,8 +6,9 @@ from typing import Protocol
 
 from pumice.clock import Clock
 from pumice.errors import PumiceError
-from pumice.extender.answering.told_state import JobMessage, NodeMessage, QueueMessage, TaskMessage, ToldState
-from pumice.extender.dialects.documented import Cluster
+from pumice.extender.answering.told_state import ToldState
+from pumice.extender.dialects.messages import Cluster, JobMessage, NodeMessage, QueueMessage
+from pumice.extender.dialects.task_message import TaskMessage
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind
 from pumice.model.job import Job

@@ -9,8 +9,9 @@ import msgspec
 
 from pumice.extender import answers as a
 from pumice.extender.answers import Answer
-from pumice.extender.dialects.documented import DocSnapshot, Documented
+from pumice.extender.dialects.messages import SHAPES, SnapshotMessage
 from pumice.extender.protocol import PREEMPT, VERBS, MessagePart, PartKind, Verb
+from pumice.model.api import Taint
 
 Schema = dict[str, Any]
 _REF: Final = "#/components/schemas/{name}"
@@ -42,17 +43,19 @@ _SCORES: Final = _map({"type": "number"})
 
 
 def _schemas() -> dict[str, Schema]:
-    """The objects of questions, from the very types by which they are read; a task is named Task, not DocTask."""
-    shapes = {kind.value: shape for kind, shape in Documented.shapes.items()} | {PartKind.SNAPSHOT.value: DocSnapshot}
-    _, found = msgspec.json.schema_components(shapes.values(), ref_template=_REF)
-    names = {shape.__name__: name for name, shape in shapes.items()}
-    text = msgspec.json.encode({names.get(name, name): schema for name, schema in found.items()})
-    for own, name in names.items():
-        text = text.replace(_REF.format(name=own).encode(), _REF.format(name=name).encode())
-    schemas: dict[str, Schema] = msgspec.json.decode(text)
+    """The objects of questions, from the very types by which they are read, but for the fields that Volcano has.
+
+    A task is named Task, not TaskMessage.
+    """
+    shapes = {kind.value: shape for kind, shape in SHAPES.items()} | {PartKind.SNAPSHOT.value: SnapshotMessage}
+    _, found = msgspec.json.schema_components([*shapes.values(), Taint], ref_template=_REF)
+    text = msgspec.json.encode({shape.__name__: found[shape.__name__] for shape in (*shapes.values(), Taint)})
+    schemas: dict[str, Schema] = msgspec.json.decode(text.replace(b'Message"', b'"'))
     for name, schema in schemas.items():
         schema["title"] = name
-    schemas["Job"]["required"] = ["name"]  # one with a UID alone is understood, but nobody need know
+        schema["properties"] = {key: one for key, one in schema["properties"].items() if not key[0].isupper()}
+        if "name" in schema["properties"]:
+            schema["required"] = ["name"]  # a job with a UID alone is understood, but nobody need know
     schemas["Error"] = _object(("errorMessage",), errorMessage=_TEXT)
     return schemas
 

@@ -18,7 +18,7 @@ from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answering.untold import NotTold
 from pumice.extender.answers import Answer
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.dialects.documented import Cluster
+from pumice.extender.dialects.messages import Cluster
 from pumice.extender.protocol import BIND, ON_SESSION_CLOSE, ON_SESSION_OPEN, VOLCANO_VERBS, Verb, carriers
 from pumice.framework.arguments import Arguments
 from pumice.framework.compat import Compat, compat_of

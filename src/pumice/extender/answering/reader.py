@@ -9,7 +9,7 @@ import msgspec
 
 from pumice.extender.dialects import DIALECTS, Dialect, dialect_of
 from pumice.extender.dialects.dialect import MESSAGE, Encoded
-from pumice.extender.fields import check_depth, read
+from pumice.extender.gojson import WireError, check_depth, read
 from pumice.extender.protocol import BATCH_PREDICATE, ON_SESSION_CLOSE, ON_SESSION_OPEN, PREDICATE, PartKind, Verb
 
 _KEPT: Final = 64 * 2**20
@@ -39,7 +39,7 @@ class QuestionReader:
         """*dialect*: the only one understood; empty: all."""
         self._only = DIALECTS[dialect] if dialect else None
         self._known: dict[tuple[str, PartKind, bytes], Any] = {}
-        self._dialects: dict[tuple[tuple[str, ...], bytes], Dialect] = {}
+        self._dialects: dict[tuple[tuple[str, ...], bytes], str] = {}
         self._first = b""
         """The first part of the last question: a task is asked about with many nodes, one after the other."""
         self._size = 0
@@ -58,7 +58,10 @@ class QuestionReader:
             message = MESSAGE.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             message = read(verb.name, "request", body, MESSAGE)  # says what is wrong, or finds the first value
-        dialect = self._only or self._dialect(verb, message)
+        found = self._dialect(verb, message)
+        dialect = self._only or DIALECTS[found or "documented"]
+        if found and found not in dialect.understands:
+            raise WireError(verb.name, f"request: in the {found} dialect, and only {dialect.name} is understood here")
         if dialect.name == "kube" and verb is PREDICATE:
             verb = BATCH_PREDICATE
         if verb is ON_SESSION_OPEN:
@@ -82,19 +85,19 @@ class QuestionReader:
                 self._known[key] = known
         return known
 
-    def _dialect(self, verb: Verb[Any], message: dict[str, Encoded]) -> Dialect:
-        """The dialect of a message; found once for each first part."""
+    def _dialect(self, verb: Verb[Any], message: dict[str, Encoded]) -> str:
+        """The name of a message's dialect; found once for each first part."""
         if not message:
-            return DIALECTS["documented"]
+            return ""
         name, raw = next(iter(message.items()))
         first = bytes(raw)
         if len(first) > _LARGEST:
-            return DIALECTS[dialect_of(verb, message)]
+            return dialect_of(verb, message)
         first = message[name] = self._first = self._first if first == self._first else first  # its hash is known
         key = (tuple(message), first)
         known = self._dialects.get(key)
         if known is None:
-            known = DIALECTS[dialect_of(verb, message)]
+            known = dialect_of(verb, message)
             if self._keeps(len(key[1])):
                 self._dialects[key] = known
         return known

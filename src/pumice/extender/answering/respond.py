@@ -13,9 +13,9 @@ from pumice.extender import answers as a
 from pumice.extender import protocol as p
 from pumice.extender.answering.reader import Question
 from pumice.extender.answering.served_session import ServedSession
-from pumice.extender.answering.told_state import TaskMessage, ToldState
+from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answers import Answer
-from pumice.extender.dialects.messages import uid_of
+from pumice.extender.dialects.task_message import TaskMessage, uid_of
 from pumice.extender.protocol import PartKind, Verb
 from pumice.framework.points import Point
 from pumice.framework.points import table as t

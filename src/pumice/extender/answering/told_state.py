@@ -8,9 +8,9 @@ from typing import Final, TypeVar, cast
 from pumice.clock import Clock, SystemClock
 from pumice.errors import InvalidInput
 from pumice.extender.answering.untold import NotTold, TableView, UntoldJob, UntoldNode, UntoldSums
-from pumice.extender.dialects.documented import Cluster, DocJob, DocNode, DocQueue, DocTask
-from pumice.extender.dialects.messages import Ledgers, group_of, uid_of
-from pumice.extender.dialects.volcano import GoJob, GoNode, GoQueue, GoTask
+from pumice.extender.dialects.amounts import Ledgers
+from pumice.extender.dialects.messages import Cluster, JobMessage, NodeMessage, QueueMessage
+from pumice.extender.dialects.task_message import TaskMessage, group_of, uid_of
 from pumice.model import api
 from pumice.model.dimensions import give_back
 from pumice.model.events import Gone, Seen
@@ -23,11 +23,6 @@ from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
 T = TypeVar("T")
-TaskMessage = DocTask | GoTask
-NodeMessage = DocNode | GoNode
-JobMessage = DocJob | GoJob
-QueueMessage = DocQueue | GoQueue
-"""What tells of a thing, as it came."""
 
 _MOST_OBJECTS: Final = 50_000
 """Without snapshots objects of old calls are forgotten when there are so many."""
@@ -170,7 +165,7 @@ class ToldState:
             self._last["PodGroup", uid] = told
             self._only(self.state.jobs[uid].tasks.values(), told.tasks)
         job = self.state.jobs[uid]
-        told_facts.tell_job(job, told.priority, told.min_available, told.group.status.phase)
+        told_facts.tell_job(job, *told.counts, told.group.status.phase)
         for member in told.tasks:
             self.task(member, moved=True)
         return job

@@ -20,7 +20,7 @@ from pumice.extender.asking.caller import CallFailed, Observation
 from pumice.extender.asking.connections import LOOP, bound, tls
 from pumice.extender.asking.settings import Transport
 from pumice.extender.dialects import Dialect
-from pumice.extender.fields import MAX_BODY, WireError
+from pumice.extender.gojson import MAX_BODY, WireError
 from pumice.extender.protocol import BIND, ON_SESSION_CLOSE, ON_SESSION_OPEN, Verb
 
 A = TypeVar("A", bound=Answer)

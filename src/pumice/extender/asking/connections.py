@@ -15,7 +15,7 @@ from aiohttp.streams import EMPTY_PAYLOAD
 
 from pumice.extender.asking.caller import CallFailed
 from pumice.extender.asking.settings import Transport
-from pumice.extender.fields import MAX_BODY
+from pumice.extender.gojson import MAX_BODY
 
 T = TypeVar("T")
 _HEAD: Final = 256 * 1024

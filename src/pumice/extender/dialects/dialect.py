@@ -11,7 +11,8 @@ import msgspec
 from pumice.errors import InvalidInput
 from pumice.extender import answers, gojson
 from pumice.extender.answers import Answer, NodeRefusal
-from pumice.extender.fields import WireError, read
+from pumice.extender.dialects.messages import SHAPES
+from pumice.extender.gojson import WireError, read
 from pumice.extender.protocol import ASKED, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.intents import Bind
 from pumice.model.job import Job
@@ -48,9 +49,11 @@ class Dialect:
     name: ClassVar[str]
     carries: ClassVar[frozenset[str]] = frozenset(ASKED)
     """The verbs that can be said in it."""
+    understands: ClassVar[frozenset[str]]
+    """The dialects whose questions a service for this one can read."""
     no_items: ClassVar[bytes] = b"[]"
     """An empty list of objects."""
-    shapes: ClassVar[dict[PartKind, Any]] = {}
+    shapes: ClassVar[dict[PartKind, Any]] = SHAPES
     """How each kind of part is read: a struct that shows what it tells (see ``messages``)."""
 
     def __init__(self) -> None:

@@ -18,10 +18,10 @@ from pumice.extender import answers as a
 from pumice.extender import gojson
 from pumice.extender.answers import Answer, Json
 from pumice.extender.dialects.dialect import Dialect, Encoded, Known, Written, decoder, listed
-from pumice.extender.dialects.messages import DEFAULT_NAMESPACE
-from pumice.extender.dialects.volcano import GoNode, GoTask
-from pumice.extender.dialects.volcano_writing import pod_of
-from pumice.extender.fields import Fields, WireError, read_answer
+from pumice.extender.dialects.messages import NodeMessage
+from pumice.extender.dialects.task_message import DEFAULT_NAMESPACE, TaskMessage
+from pumice.extender.dialects.volcano import pod_of
+from pumice.extender.gojson import Fields, WireError, read_answer
 from pumice.extender.protocol import BIND, KUBE_PATHS, PREEMPT, PartKind, Verb
 from pumice.model import api
 from pumice.model.intents import Bind
@@ -30,7 +30,7 @@ from pumice.model.task import Task
 from pumice.state.pods import pod_status
 
 A = TypeVar("A", bound=Answer)
-_Named = tuple[list[GoTask], int]
+_Named = tuple[list[TaskMessage], int]
 """Victims, and how many disruption budgets they break."""
 _NULL: Final = msgspec.Raw(b"null")
 _NAMES: Final[msgspec.json.Decoder[list[str] | None]] = msgspec.json.Decoder(list[str] | None)
@@ -53,6 +53,7 @@ class Kube(Dialect):
     """What kube-scheduler sends to an extender, and what it reads."""
 
     name: ClassVar[str] = "kube"
+    understands: ClassVar[frozenset[str]] = frozenset({"kube"})
     carries: ClassVar[frozenset[str]] = frozenset(verb.name for verb in KUBE_PATHS.values())
     shapes: ClassVar[dict[PartKind, Any]] = {PartKind.TASK: api.Pod, PartKind.NODE: api.NodeObject}
 
@@ -111,7 +112,7 @@ class Kube(Dialect):
                 return {"task": task, "candidates": self._candidates(verb, fields, known)}
             names = _NAMES.decode(fields.get("nodenames", _NULL))
             if names is not None:
-                return {"task": task, "nodes": [GoNode(Name=name) for name in names]}
+                return {"task": task, "nodes": [NodeMessage(Name=name) for name in names]}
             return {"task": task, "nodes": [known(self, PartKind.NODE, item) for item in _items(fields)]}
         except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WireError(verb.name, f"request: {error}") from error
@@ -123,14 +124,14 @@ class Kube(Dialect):
 
     def _candidates(
         self, verb: Verb[Any], fields: dict[str, Encoded], known: Known
-    ) -> dict[str, tuple[list[GoTask], int]]:
+    ) -> dict[str, tuple[list[TaskMessage], int]]:
         """Victims by node, told by UID only or whole."""
         told = fields.get("nodenametometavictims")
         meta = a.meta_victims(
             Fields(verb.name, "request", {"nodeNameToMetaVictims": msgspec.json.decode(told) if told else None})
         )
         if meta:
-            return {node: ([GoTask(UID=uid) for uid in uids], broken) for node, (uids, broken) in meta.items()}
+            return {node: ([TaskMessage(UID=uid) for uid in uids], broken) for node, (uids, broken) in meta.items()}
         raw = fields.get("nodenametovictims") or fields.get("nodetovictims")  # before v1
         whole: dict[str, _Victims] = decoder(dict[str, _Victims] | None).decode(raw or b"null") or {}
         return {
@@ -145,13 +146,15 @@ class Kube(Dialect):
         """A pod or a node, as Volcano would tell of it; what is taken on a node is not told."""
         thing = decoder(self.shapes[kind]).decode(raw)
         if isinstance(thing, api.NodeObject):
-            return self.derived(kind, GoNode(Name=thing.metadata.name, Node=thing))
+            return self.derived(kind, NodeMessage(Name=thing.metadata.name, Node=thing))
         pod = api.with_namespace(thing, DEFAULT_NAMESPACE)
         meta, spec = pod.metadata, pod.spec
         names = {"UID": meta.uid, "Name": meta.name, "Namespace": meta.namespace}
         priority = 1 if spec.priority is None else spec.priority
         status = pod_status(pod).bit
-        return self.derived(kind, GoTask(**names, Pod=pod, Status=status, node=spec.node_name, Priority=priority))
+        return self.derived(
+            kind, TaskMessage(**names, Pod=pod, Status=status, NodeName=spec.node_name, Priority=priority)
+        )
 
     # -- answers --------------------------------------------------------------------------------------------------
     def _said(self, answer: Answer) -> object:
@@ -187,7 +190,10 @@ def _items(fields: Mapping[str, Encoded]) -> list[msgspec.Raw]:
 
 def _bind(fields: Fields) -> dict[str, Any]:
     pod, namespace, uid = fields.identity("podName"), fields.get("podNamespace", str), fields.get("podUID", str)
-    return {"task": GoTask(UID=uid, Name=pod, Namespace=namespace), "node": GoNode(Name=fields.identity("node"))}
+    return {
+        "task": TaskMessage(UID=uid, Name=pod, Namespace=namespace),
+        "node": NodeMessage(Name=fields.identity("node")),
+    }
 
 
 def _filtered(answer: a.NodeRefusals) -> Json:

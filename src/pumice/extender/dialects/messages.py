@@ -1,135 +1,279 @@
-"""What the messages of all dialects share: names, ledgers, and pods with what is said of their tasks beside them.
+"""What a message tells of a task, node, job, queue or cluster, in the documented form, in Volcano's, or in both.
 
-Every dialect has structs of its own, as its JSON is. What they derive from their fields is under the same names
-everywhere (``pod``, ``status``, ``node``, ``ledgers``, ``tasks``, ``group``, ``queue``, ``held``); *bare* is what
-tells no more than names, and what stands beside them. Nothing else stands between them and what plugins see.
+The fields are those of the JSON: lower case is documented, Go's case is Volcano's. Where an object has a name of
+Volcano's, its fields count, and of the documented ones those that Volcano does not have. What is derived from them
+(``pod``, ``status``, ``node``, ``ledgers``, ``tasks``, ``group``, ``queue``, ``held``) is the API object and what
+stands beside it; *bare* is what tells no more than names. Nothing else stands between these and what plugins see.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Any, Final, NamedTuple
 
+import msgspec
+from msgspec import UNSET, Meta, UnsetType, field
 from msgspec.structs import replace
 
-from pumice.errors import InvalidInput
+from pumice.extender.dialects.amounts import Amounts, GoResource, Ledger, Ledgers, ledger, less, quantities
+from pumice.extender.dialects.task_message import (
+    DEFAULT_NAMESPACE,
+    Name,
+    Namespace,
+    TaskMessage,
+    Texts,
+    Whole,
+    checked,
+    given,
+)
+from pumice.extender.protocol import PartKind
 from pumice.model import api
-from pumice.model.dimensions import offered_dim, unit_of
-from pumice.model.resources import LIMIT, is_counted
-from pumice.model.status import TaskStatus
-from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, group_named
-
-Ledger = Mapping[int, int]
-"""Amounts in the units of the ledgers, by dimension."""
-
-DEFAULT_NAMESPACE: Final = "default"
-STATUSES: Final = {status.title: status for status in TaskStatus}
-_UNPLACED: Final = frozenset({TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED})
 
 
-class Ledgers(NamedTuple):
-    """What is free, taken, given back and promised on a node."""
+class NodeMessage(msgspec.Struct, dict=True, kw_only=True):
+    """A node."""
 
-    idle: Ledger
-    used: Ledger
-    releasing: Ledger = {}
-    pipelined: Ledger = {}
+    name: Name | UnsetType = UNSET
+    labels: Texts | None = None
+    annotations: Texts | None = None
+    taints: tuple[api.Taint, ...] | None = None
+    allocatable: Amounts | None = None
+    idle: Amounts | None = None
+    used: Amounts | None = None
+    Name: str = ""
+    Node: api.NodeObject | None = None
+    Releasing: GoResource | None = None
+    Pipelined: GoResource | None = None
+    Idle: GoResource | None = None
+    Used: GoResource | None = None
+    Allocatable: GoResource | None = None
+    Tasks: dict[str, TaskMessage] | None = None
 
+    @cached_property
+    def node(self) -> api.NodeObject:
+        """The node.
 
-def uid_of(pod: api.Pod) -> str:
-    """The UID of a pod's task: its own, or ``namespace/name``."""
-    return pod.metadata.uid or pod.key
+        :raises InvalidInput: no name, or more of something than a cluster has.
+        """
+        node = self.Node
+        if node is None:
+            listed = self.Allocatable.quantities() if self.Allocatable is not None else quantities(self.allocatable)
+            node = api.NodeObject(
+                metadata=api.Metadata(labels=self.labels, annotations=self.annotations),
+                spec=api.NodeSpec(taints=self.taints),
+                status=api.NodeStatus(allocatable=listed, capacity=listed),
+            )
+        name = self.Name or given(self.name)
+        if node.metadata.name != name:
+            node = replace(node, metadata=replace(node.metadata, name=name))
+        checked(node)
+        return node
 
+    @property
+    def bare(self) -> bool:
+        """Is only its name told?"""
+        if self.Name:
+            return self.Node is None and self.Allocatable is None
+        return self.allocatable is None and self.labels is None and self.annotations is None and self.taints is None
 
-def group_of(pod: api.Pod) -> str:
-    """The UID of the job of a pod's task, or nothing."""
-    group = group_named(pod.metadata.annotations, pod.spec)
-    return f"{pod.metadata.namespace}/{group}" if group else ""
+    @property
+    def tasks(self) -> list[TaskMessage] | None:
+        """What stands on it, where that is told."""
+        return None if self.Tasks is None else list(self.Tasks.values())
 
+    @cached_property
+    def ledgers(self) -> Ledgers | None:
+        """What is free and taken.
 
-def named_pod(namespace: str, name: str, uid: str, group: str = "") -> api.Pod:
-    """A pod of which only names are known."""
-    notes = {GROUP_ANNOTATION: group} if group else None
-    return api.Pod(
-        metadata=api.Metadata(name=name, namespace=namespace or DEFAULT_NAMESPACE, uid=uid, annotations=notes)
-    )
-
-
-def complete_pod(
-    pod: api.Pod,
-    *,
-    namespace: str,
-    name: str,
-    uid: str,
-    job: str,
-    role: str,
-    annotations: Mapping[str, str],
-    preemptable: bool,
-    priority: int | None,
-    node: str,
-    status: TaskStatus,
-) -> api.Pod:
-    """The pod, with what the caller says of its task beside it; the pod itself where it says all that."""
-    meta, spec = pod.metadata, pod.spec
-    notes = dict(meta.annotations or {}) | dict(annotations)
-    if group := job.partition("/")[2]:
-        notes[GROUP_ANNOTATION] = group
-    if role:
-        notes.setdefault(ROLE_KEY, role)
-    if not preemptable:
-        notes.setdefault(PREEMPTABLE_KEY, "false")
-    namespace, uid = namespace or meta.namespace or DEFAULT_NAMESPACE, uid or meta.uid
-    if (meta.name, meta.namespace, meta.uid) != (name, namespace, uid) or notes != (meta.annotations or {}):
-        meta = replace(meta, name=name, namespace=namespace, uid=uid, annotations=notes)
-    if priority is not None and spec.priority != priority:
-        spec = replace(spec, priority=priority)
-    if node and status not in _UNPLACED and spec.node_name != node:
-        spec = replace(spec, node_name=node)
-    return pod if meta is pod.metadata and spec is pod.spec else replace(pod, metadata=meta, spec=spec)
-
-
-def checked(thing: api.AnyObject) -> None:
-    """Nothing, if the object has the names that it needs.
-
-    :raises InvalidInput: it has none, or one with a slash.
-    """
-    meta, kind = thing.metadata, thing.kind_name
-    for part in (meta.name, meta.namespace) if kind in ("Pod", "PodGroup") else (meta.name,):
-        if not part or "/" in part:
-            raise InvalidInput(f"{kind} {thing.key!r}: must have names, and no slash in them")
+        :raises InvalidInput: more of something than a cluster has.
+        """
+        go = bool(self.Name)
+        idle, used = ledger(self.Idle if go else self.idle), ledger(self.Used if go else self.used)
+        if idle is None and used is None:
+            return None
+        whole = ledger(self.Allocatable if go else self.allocatable)
+        return Ledgers(
+            less(whole, used) if idle is None else idle,
+            less(whole, idle) if used is None else used,
+            ledger(self.Releasing) or {},
+            ledger(self.Pipelined) or {},
+        )
 
 
-def ledger(amounts: Mapping[str, int | float], per_unit: Mapping[str, int], usual: int) -> dict[int, int]:
-    """Amounts in ledger units, of the names that are counted; *per_unit* of the caller's (else *usual*) make one as
-    written in a manifest.
+class JobMessage(msgspec.Struct, dict=True, kw_only=True):
+    """A job; of its tasks, which stand in Volcano's four times, only one set is read."""
 
-    :raises InvalidInput: one that no machine has and that sums could not hold.
-    """
-    found: dict[int, int] = {}
-    for name, amount in amounts.items():
-        if not is_counted(name):
-            continue
-        scaled = amount * unit_of(name) // per_unit.get(name, usual)
-        if not -LIMIT < scaled < LIMIT:
-            raise InvalidInput(f"amount of {name}: must be below {LIMIT} in ledger units, got {amount}")
-        found[offered_dim(name)] = int(scaled)
-    return found
+    name: Name | UnsetType = UNSET
+    uid: str | None = None
+    namespace: Namespace | None = None
+    queue: str | None = None
+    min_available: Annotated[int, Meta(ge=0, le=2**31 - 1)] = field(default=0, name="minAvailable")
+    priority: Whole = 0
+    annotations: Texts | None = None
+    members: list[TaskMessage] | None = None
+    UID: str = ""
+    Name: str = ""
+    Namespace: str = ""
+    Queue: str = ""
+    Priority: int = 0
+    MinAvailable: int = 0
+    Tasks: dict[str, TaskMessage] | None = None
+    TaskMinAvailable: dict[str, int] | None = None
+    PodGroup: api.PodGroup | None = None
+
+    @cached_property
+    def group(self) -> api.PodGroup:
+        """Its pod group, under the name and in the queue that the job is said to have.
+
+        :raises InvalidInput: no name, or one with a slash.
+        """
+        go = self._go
+        namespace, name, uid = (self.Namespace, self.Name, self.UID) if go else (self.namespace, self.name, self.uid)
+        if not name:
+            namespace, _, name = (uid or "").partition("/")
+        namespace, queue = namespace or DEFAULT_NAMESPACE, self.Queue if go else self.queue
+        group = self.PodGroup or api.PodGroup(
+            metadata=api.Metadata(annotations=self.annotations),
+            spec=api.PodGroupSpec(min_member=self.counts[1], min_task_member=self.TaskMinAvailable),
+        )
+        meta = group.metadata
+        if (meta.namespace, meta.name) != (namespace, name):
+            group = replace(group, metadata=replace(meta, namespace=namespace, name=name))
+        if queue and group.spec.queue != queue:
+            group = replace(group, spec=replace(group.spec, queue=queue))
+        checked(group)
+        return group
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Its priority, and how many of its tasks it needs at once."""
+        return (self.Priority, self.MinAvailable) if self._go else (self.priority, self.min_available)
+
+    @cached_property
+    def tasks(self) -> list[TaskMessage]:
+        """Its tasks."""
+        told, job = (self.Tasks or {}).values() if self._go else self.members or (), self.group.key
+        return [task if task.Job or task.job else replace(task, Job=job, job=job) for task in told]
+
+    @property
+    def bare(self) -> bool:
+        """Are only names and numbers told?"""
+        return self.PodGroup is None if self._go else self.annotations is None
+
+    @property
+    def _go(self) -> bool:
+        return bool(self.Name or self.UID)
 
 
-def less(left: Ledger, right: Ledger) -> dict[int, int]:
-    """The difference, dimension by dimension."""
-    return {d: left.get(d, 0) - right.get(d, 0) for d in left.keys() | right.keys()}
+class QueueMessage(msgspec.Struct, dict=True, kw_only=True):
+    """A queue; its amounts, which Volcano does not tell, are those of this moment."""
+
+    name: Name | UnsetType = UNSET
+    weight: Whole = 0
+    capability: Amounts | None = None
+    deserved: Amounts | None = None
+    guarantee: Amounts | None = None
+    allocated: Amounts | None = None
+    state: str | None = None
+    Name: str = ""
+    Weight: int = 0
+    Queue: api.QueueObject | None = None
+
+    @cached_property
+    def queue(self) -> api.QueueObject:
+        """The queue.
+
+        :raises InvalidInput: no name, or more of something than a cluster has.
+        """
+        name, go = self.Name or given(self.name), bool(self.Name)
+        queue = self.Queue or api.QueueObject(
+            spec=api.QueueSpec(weight=self.Weight if go else self.weight),
+            status=api.QueueStatus(state="" if go else self.state or ""),
+        )
+        if queue.metadata.name != name:
+            queue = replace(queue, metadata=replace(queue.metadata, name=name))
+        if self.allocated is not None or not go:
+            spec = replace(
+                queue.spec,
+                capability=quantities(self.capability),
+                deserved=quantities(self.deserved),
+                guarantee=api.Guarantee(resource=quantities(self.guarantee)),
+            )
+            queue = replace(queue, spec=spec)
+        checked(queue)
+        return queue
+
+    @cached_property
+    def held(self) -> Ledger | None:
+        """What it holds, where that is said."""
+        return ledger(self.allocated)
 
 
-def named_group(group: api.PodGroup, namespace: str, name: str, queue: str) -> api.PodGroup:
-    """The pod group under the name, and in the queue, that its job is said to have.
+class GpuMessage(msgspec.Struct):
+    """A device: share used (0 to 1) and MiB in all."""
 
-    :raises InvalidInput: no name, or one with a slash.
-    """
-    meta, namespace = group.metadata, namespace or DEFAULT_NAMESPACE
-    if (meta.namespace, meta.name) != (namespace, name):
-        group = replace(group, metadata=replace(meta, namespace=namespace, name=name))
-    if queue and group.spec.queue != queue:
-        group = replace(group, spec=replace(group.spec, queue=queue))
-    checked(group)
-    return group
+    index: str
+    used: float = 0.0
+    memory: float = 0.0
+
+
+class Cluster(NamedTuple):
+    """What is told when a session opens: messages, and objects that are only kept."""
+
+    jobs: Sequence[JobMessage]
+    nodes: Sequence[NodeMessage]
+    queues: Sequence[QueueMessage]
+    others: Sequence[api.AnyObject] = ()
+
+
+class SnapshotMessage(msgspec.Struct):
+    """A cluster in the documented form."""
+
+    jobs: list[JobMessage] | None = None
+    nodes: list[NodeMessage] | None = None
+    queues: list[QueueMessage] | None = None
+
+
+class _Quotas(msgspec.Struct):
+    QuotaStatus: dict[str, api.QuotaStatus] | None = None
+
+
+class OpeningMessage(msgspec.Struct, kw_only=True):
+    """The body of onSessionOpen; in both forms the amounts of queues are the documented ones."""
+
+    snapshot: SnapshotMessage | None = None
+    Jobs: dict[str, JobMessage] | None = None
+    Nodes: dict[str, NodeMessage] | None = None
+    Queues: dict[str, QueueMessage] | None = None
+    NamespaceInfo: dict[str, _Quotas] | None = None
+
+    def cluster(self) -> Cluster:
+        """The cluster that is told."""
+        told, quotas = self.snapshot or SnapshotMessage(), self.NamespaceInfo or {}
+        if self.Jobs is None and self.Nodes is None and self.Queues is None:
+            return Cluster(told.jobs or (), told.nodes or (), told.queues or ())
+        jobs, nodes, queues = self.Jobs or {}, self.Nodes or {}, self.Queues or {}
+        for said in told.queues or ():
+            if (own := queues.get(said.name or "")) is not None:
+                own.capability, own.deserved, own.guarantee = said.capability, said.deserved, said.guarantee
+                own.allocated = said.allocated
+        others = [
+            api.ResourceQuota(
+                metadata=api.Metadata(namespace=namespace, name=name), spec=api.QuotaStatus(hard=one.hard), status=one
+            )
+            for namespace, info in quotas.items()
+            for name, one in (info.QuotaStatus or {}).items()
+        ]
+        return Cluster(list(jobs.values()), list(nodes.values()), list(queues.values()), others)
+
+
+SHAPES: Final[dict[PartKind, Any]] = {
+    PartKind.TASK: TaskMessage,
+    PartKind.NODE: NodeMessage,
+    PartKind.JOB: JobMessage,
+    PartKind.QUEUE: QueueMessage,
+    PartKind.GPU: GpuMessage,
+    PartKind.SNAPSHOT: OpeningMessage,
+}
+"""How each kind of part is read."""
