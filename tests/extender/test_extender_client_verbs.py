@@ -129,7 +129,7 @@ def test_a_vote_rejects_only_when_it_is_negative(dialect: str, point: str, statu
     ):
         assert getattr(session, point)(session.jobs["ml/train"]).passed is passes
     job = _request(service, verb, dialect)["job"]
-    assert (job.group.key, job.group.spec.queue, job.min_available) == ("ml/train", "research", 2)
+    assert (job.group.key, job.group.spec.queue, job.counts[1]) == ("ml/train", "research", 2)
     assert sorted(task.pod.metadata.name for task in job.tasks) == ["train-worker-0", "train-worker-1"]
 
 

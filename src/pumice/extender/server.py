@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
@@ -27,6 +25,7 @@ from pumice.extender.answering.openapi import all_paths, document
 from pumice.extender.answering.policies import Policy, PolicyServer
 from pumice.extender.answering.untold import NotTold
 from pumice.extender.protocol import KUBE_PATHS, Verb
+from pumice.framework.metrics import Histogram
 
 log = logging.getLogger("pumice.extender.server")
 access = logging.getLogger("pumice.extender.access")
@@ -184,7 +183,7 @@ class ServerMetrics:
 
     def __init__(self) -> None:
         self._answered: Counter[tuple[str, int]] = Counter()
-        self._seconds: dict[str, list[float]] = {}
+        self._seconds: dict[str, Histogram] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -193,9 +192,8 @@ class ServerMetrics:
         self._answered[verb, status] += 1
         known = self._seconds.get(verb)
         if known is None:
-            known = self._seconds[verb] = [0.0] * (len(_BUCKETS) + 2)  # the last is the sum
-        known[bisect_left(_BUCKETS, seconds)] += 1
-        known[-1] += seconds
+            known = self._seconds[verb] = Histogram.empty(_BUCKETS)
+        known.add(seconds)
 
     def collect(self) -> Iterator[Metric]:
         """What prometheus_client asks for."""
@@ -207,8 +205,7 @@ class ServerMetrics:
         yield answered
         seconds = HistogramMetricFamily("pumice_extender_server_seconds", "Time to answer.", labels=["verb"])
         for verb, known in self._seconds.items():
-            bounds = [*(str(bound) for bound in _BUCKETS), "+Inf"]
-            seconds.add_metric([verb], list(zip(bounds, accumulate(known[:-1]), strict=True)), known[-1])
+            seconds.add_metric([verb], known.buckets(), known.sum)
         yield seconds
 
     def text(self) -> bytes:
