@@ -14,11 +14,13 @@ from pumice.answers.when.answer import WhenAnswer
 from pumice.dashboard.chronicle import UseSample
 from pumice.dashboard.seeing import View
 from pumice.dashboard.survey import NodeRow
+from pumice.model.api import make_known
 from pumice.model.limit import shown
 from pumice.sim.report.units import duration
 from pumice.words import counted
 
 GPU: Final = "nvidia.com/gpu"
+make_known(WhenAnswer)
 
 
 class ShareBar(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,8 +24,10 @@ from pumice.extender.answering.intake import Options as Options
 from pumice.extender.answering.openapi import all_paths, document
 from pumice.extender.answering.policies import Policy, PolicyServer
 from pumice.extender.answering.untold import NotTold
+from pumice.extender.dialects import DIALECTS
 from pumice.extender.protocol import KUBE_PATHS, Verb
 from pumice.framework.metrics import Histogram
+from pumice.model.api import KINDS, make_known
 
 log = logging.getLogger("pumice.extender.server")
 access = logging.getLogger("pumice.extender.access")
@@ -99,6 +101,9 @@ class Endpoint:
     """
 
     def __init__(self, server: PolicyServer, options: Options) -> None:
+        for dialect in DIALECTS.values():
+            dialect.make_known()
+        make_known(*KINDS.values())
         self._server = server
         self.documented = all_paths(options.paths)
         self._paths = {**KUBE_PATHS, **self.documented}

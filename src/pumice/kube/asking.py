@@ -27,6 +27,7 @@ from pumice.kube.door_document import QueuesAnswer
 from pumice.kube.errors import ApiRefused, Unreachable
 from pumice.kube.kinds import RESOURCES
 from pumice.model import api, native
+from pumice.model.api import make_known
 from pumice.model.events import Seen
 from pumice.state.cluster import ClusterState
 
@@ -70,6 +71,9 @@ class _Event(msgspec.Struct, rename="camel"):
 
 class _Events(msgspec.Struct):
     items: list[_Event] = []
+
+
+make_known(_Map, _Error, _Events)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,9 @@ class _Credential(msgspec.Struct, rename="camel"):
     status: Printed | None = None
 
 
+_CREDENTIAL = msgspec.json.Decoder(_Credential)
+
+
 async def run(plugin: ExecPlugin, cluster: ClusterEntry, timeout: float = TIMEOUT_S) -> Printed:
     """Run a plugin and read what it prints. What it says on stderr is for the user.
 
@@ -76,7 +79,7 @@ async def run(plugin: ExecPlugin, cluster: ClusterEntry, timeout: float = TIMEOU
 
 def _read(name: str, version: str, out: bytes) -> Printed:
     try:
-        credential = msgspec.json.decode(out, type=_Credential)
+        credential = _CREDENTIAL.decode(out)
     except msgspec.MsgspecError as exc:
         raise NoCredentials(f"{name}: printed no ExecCredential: {exc}") from exc
     if credential.kind != "ExecCredential" or credential.api_version != version:

@@ -16,6 +16,7 @@ from pumice import yamls
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.kube.errors import NoCredentials
+from pumice.model.api import make_known
 
 T = TypeVar("T")
 
@@ -102,6 +103,9 @@ class _File(msgspec.Struct, rename="kebab"):
     users: Sequence[_NamedUser] = ()
     contexts: Sequence[_NamedContext] = ()
     current_context: str = ""
+
+
+make_known(_File)
 
 
 @dataclass(slots=True)

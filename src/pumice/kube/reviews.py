@@ -65,6 +65,10 @@ class _AccessReview(msgspec.Struct):
     status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
 
 
+_TOKEN_REVIEW = msgspec.json.Decoder(_TokenReview)
+_ACCESS_REVIEW = msgspec.json.Decoder(_AccessReview)
+
+
 @dataclass(slots=True)
 class _Kept(Generic[T]):
     """What was found out, until a time; the oldest is forgotten first."""
@@ -100,7 +104,7 @@ class Reviews:
         async def find() -> KnownUser | None:
             body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
             answer = await self._client.request("POST", _TOKENS, body)
-            status = msgspec.json.decode(answer, type=_TokenReview).status
+            status = _TOKEN_REVIEW.decode(answer).status
             return status.user if status.authenticated else None
 
         key = hashlib.sha256(token.encode()).digest()
@@ -123,7 +127,7 @@ class Reviews:
             }
             body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
             answer = await self._client.request("POST", _ACCESS, body)
-            return msgspec.json.decode(answer, type=_AccessReview).status.allowed
+            return _ACCESS_REVIEW.decode(answer).status.allowed
 
         key = (user.username, user.uid, user.groups, tuple(sorted(user.extra.items())), right)
         return await self._rights.get(key, find, lambda _: RIGHTS)

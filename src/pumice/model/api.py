@@ -578,6 +578,16 @@ def decode(kind: str, data: Mapping[str, Any]) -> AnyObject:
         raise InvalidInput(f"{kind} {name!r}: {exc}") from exc
 
 
+def make_known(*types: Any) -> None:
+    """Have made, now and in this thread, whatever reads these types.
+
+    msgspec makes it where a type is read for the first time; a process in which two threads do that at once can crash.
+    So modules whose types several threads read call this while they are imported.
+    """
+    for one in types:
+        msgspec.json.Decoder(one)
+
+
 _write = msgspec.json.Encoder().encode
 _read = msgspec.json.Decoder().decode
 

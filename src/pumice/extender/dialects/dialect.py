@@ -191,6 +191,11 @@ class Dialect:
         self._carried(verb)
         return answers.decode(verb.name, verb.answer, body)
 
+    def make_known(self) -> None:
+        """Have what reads messages made now, in this thread, before several read them (`model.api.make_known`)."""
+        for shape in self.shapes.values():
+            decoder(shape)
+
     def _carried(self, verb: Verb[Any]) -> None:
         if verb.name not in self.carries:
             raise WireError(verb.name, f"the {self.name} dialect does not carry this verb")
