@@ -72,9 +72,9 @@ def test_a_gang_of_kubernetes_own_starts_whole_in_one_domain_and_says_so(gated: 
     assert condition(world, "train")["reason"] == "Scheduled"
 
     group(world, "big", 4, pods=4)
-    until(lambda: condition(world, "big").get("status") == "False", 20, "the other says why it waits")
+    until(lambda: "Insufficient cpu" in condition(world, "big").get("message", ""), 20, "the other says why it waits")
+    assert condition(world, "big")["status"] == "False"
     assert condition(world, "big")["reason"] == "Unschedulable"
-    assert "Insufficient cpu" in condition(world, "big")["message"]
     assert not [name for name in world.bound() if name.startswith("big")]
     queue = "/apis/scheduling.volcano.sh/v1beta1/queues/native"
     until(lambda: gated.call("GET", queue).get("status", {}).get("allocated", {}).get("cpu") == "4", 20, "it counts")
