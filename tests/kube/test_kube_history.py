@@ -18,8 +18,8 @@ from pumice.sim.traces.from_history import recorded
 from pumice.sim.traces.writing import scenario_path, scenario_text, write_trace
 
 CLOSE = 2.0
-"""Seconds: a scheduler's period, a gathering of changes and the way through the server, on a machine that does other things
-too. Pods run for 3 to 5 s: a job that was played in another one's place would differ by more."""
+"""Seconds: a scheduler's period, a gathering of changes and the way through the server, on a machine that does other
+things too. Pods run for 3 to 5 s: a job that was played in another one's place would differ by more."""
 
 
 @pytest.mark.usefixtures("kubelets")
