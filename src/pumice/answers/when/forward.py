@@ -8,6 +8,8 @@ import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
 from operator import add, itemgetter, le, sub
 from statistics import median
 from typing import NamedTuple
@@ -25,6 +27,7 @@ class Holder:
     since: float
     declared: float = math.inf
     submitted: float = 0.0
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,6 @@ class Scene:
     waiters: Sequence[Waiter]
     lanes: Mapping[str, Lane] = field(default_factory=dict)
     """Of queues that have limits, or a share."""
-    arrives: Sequence[Place] = ()
-    """Room that is there as soon as the play begins."""
     coming: Sequence[Arrival] = ()
     """Who came in the last while, as if it came again; looked at where queues share, as others may go first there."""
 
@@ -147,7 +148,7 @@ class Playback:
 
         *last*: only this one is asked about, so nothing after its start is looked at.
         """
-        scene, draw, rng = self.scene, self.times.draw, random.Random(seed)
+        scene, draw, rng, luck = self.scene, self.times.draw, random.Random(seed), partial(_luck, seed)
         room = self._room.copy()
         queues: dict[str, _Queue] = {}
 
@@ -160,17 +161,15 @@ class Playback:
         ends: list[tuple[float, int, Sequence[Place], Amounts, _Queue]] = []
         for number, (holder, held) in enumerate(zip(scene.holders, self._held, strict=True)):
             age = max(scene.now - holder.since, 0.0)
-            left = draw(holder.kind, holder.submitted, age, rng.random(), holder.declared) - age
+            left = draw(holder.kind, holder.submitted, age, luck(holder.job or number), holder.declared) - age
             queue = of(holder.kind)
             queue.held = tuple(map(add, queue.held, held))
             ends.append((max(left, 0.0), number, holder.places, held, queue))
-        if scene.arrives:
-            ends.append((0.0, -1, scene.arrives, self._nothing, of(Kind("", 0))))
         heapq.heapify(ends)
         number = len(ends)
         place = -1
         for place, (waiter, row) in enumerate(zip(scene.waiters, self._of, strict=True)):
-            takes = draw(waiter.kind, waiter.submitted, 0.0, rng.random(), waiter.declared)
+            takes = draw(waiter.kind, waiter.submitted, 0.0, luck(waiter.job), waiter.declared)
             of(waiter.kind).lines.setdefault(row, deque()).append((place, waiter.job, takes))
         for coming, _ in self._coming:
             of(coming.kind)
@@ -254,6 +253,12 @@ class Playback:
             if best is None or turn < best:
                 best, found = turn, (queue, first[1])
         return found
+
+
+def _luck(seed: int, job: str | int) -> float:
+    """What a play draws for a job, from 0 to 1: the same whoever else is there, so that two scenes can be compared."""
+    drawn = blake2b(f"{seed}/{job}".encode(), digest_size=7).digest()
+    return int.from_bytes(drawn, "big") / 2.0**56
 
 
 def forecast(scene: Scene, times: RunTimes, *, draws: int, seed: int = 0, last: str = "") -> dict[str, float]:

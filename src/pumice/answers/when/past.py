@@ -139,7 +139,9 @@ class Past:
 
     def scene(self) -> Scene:
         """What runs, what waits, what is free."""
-        holders = [Holder(j.kind, j.places, j.since or 0.0, j.declared, j.submitted) for j in self._running.values()]
+        holders = [
+            Holder(j.kind, j.places, j.since or 0.0, j.declared, j.submitted, j.job) for j in self._running.values()
+        ]
         queue = [Waiter(j.job, j.kind, j.pods, j.declared, j.submitted) for _, _, _, j in self._waiting]
         free = dict(self.room)
         for job in self._running.values():

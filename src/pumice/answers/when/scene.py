@@ -50,7 +50,7 @@ def scene_of(ssn: Session) -> Scene:
             if places:
                 since = next((at for at in map(started_at, job.with_status(RUNNING).values()) if at), state.now)
                 kind = Kind(job.queue, size_of(amounts_sum(each for _, each in places)))
-                holders.append(Holder(kind, places, since, declared_run_time(job), job.creation or since))
+                holders.append(Holder(kind, places, since, declared_run_time(job), job.creation or since, job.uid))
         if waits(job) and not job.is_ready:
             waiting.append(job)
     allowed: dict[int, frozenset[str] | None] = {}
