@@ -46,6 +46,7 @@ test-web: browser  ## Open the report and the dashboard in Debian's Chromium (in
 
 screenshots: browser demo  ## Take the pictures of the report in docs/images anew
 	@$(BIN)/python tools/screenshots.py out/three-teams.html
+	@$(BIN)/python tools/page_pictures.py
 
 check: $(STAMP)  ## Everything that needs no test: format, lint, types, import contracts
 	$(BIN)/ruff format --check .
