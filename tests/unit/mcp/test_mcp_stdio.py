@@ -5,54 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from mcp_client import AgentClient
 
 from pumice.mcp.stdio import MOST_LINE
 from pumice.mcp.tools import TOOLS
 
 DEMO = Path(__file__).parents[3] / "examples" / "demo"
-PUMICE = Path(sys.executable).with_name("pumice")
-
-
-class Client:
-    """Speaks JSON lines with a server."""
-
-    def __init__(self, *words: object, cwd: Path) -> None:
-        self.process = subprocess.Popen(
-            [str(PUMICE), "mcp", *(str(word) for word in words)],
-            cwd=cwd,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self._number = 0
-
-    def send(self, line: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + b"\n")
-        self.process.stdin.flush()
-
-    def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        self._number += 1
-        self.send(json.dumps({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}).encode())
-        assert self.process.stdout is not None
-        while True:
-            answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-            if answer.get("id") == self._number:
-                return answer
-
-    def call(self, name: str, **arguments: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.ask("tools/call", name=name, arguments=arguments)["result"]
-        return found
-
-    def close(self) -> tuple[int, bytes]:
-        _, err = self.process.communicate(timeout=60)
-        return self.process.returncode, err
+OUTSIDE = """
+actions: "allocate"
+tiers:
+- plugins:
+  - {name: gang}
+  - {name: extender, arguments: {extender.urlPrefix: "http://127.0.0.1:9/", extender.predicateVerb: p}}
+"""
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -68,12 +36,8 @@ def contents(folder: Path) -> dict[str, str]:
 def test_a_hostile_client_gets_answers_and_changes_nothing(tmp_path: Path) -> None:
     shutil.copytree(DEMO, tmp_path / "demo")
     before = contents(tmp_path)
-    client = Client("demo", "--conf", "demo/scheduler.conf", cwd=tmp_path)
-    hello = client.ask(
-        "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo={"name": "x", "version": "1"}
-    )
-    assert hello["result"]["capabilities"] == {"tools": {"listChanged": False}}
-    client.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+    client = AgentClient("demo", "--conf", "demo/scheduler.conf", cwd=tmp_path)
+    assert client.greet()["result"]["capabilities"] == {"tools": {"listChanged": False}}
 
     listed = client.ask("tools/list")["result"]["tools"]
     assert [tool["name"] for tool in listed] == list(TOOLS)
@@ -97,6 +61,10 @@ def test_a_hostile_client_gets_answers_and_changes_nothing(tmp_path: Path) -> No
         assert client.ask("tools/call", name=name, arguments="no mapping")
     assert client.call("delete_queue", queue="research")["isError"] is True
     assert client.call("who_waits", limit=10**9)["isError"] is True
+    for conf in ("actions: [", OUTSIDE, "a: &a [*a]"):
+        said = client.call("what_if", conf=conf)["structuredContent"]
+        assert ("answer" in said) == (conf == OUTSIDE), said
+    assert "research/llama" in str(client.call("what_if", drained=["a100-1"], job="llama")["structuredContent"])
     big = client.call("would_fit", manifest="x" * (MOST_LINE // 2))
     assert big["isError"] is True
     assert "$.manifest" in big["content"][0]["text"]
