@@ -92,6 +92,10 @@ RUNS: dict[str, tuple[list[object], Check]] = {
         ["-f", "{job.yaml}", DEMO, "--conf", DEMO_CONF],
         lambda d: d["jobs"][0]["starts"] is True and len(d["jobs"][0]["placed"]) == 2 and d["evicted"] == [],
     ),
+    "what-if": (
+        [DEMO, "--conf", DEMO_CONF, "--queue", "vision:weight=20", "--queue", "vision:capability.nvidia.com/gpu=40"],
+        lambda d: d["changes"][0] == "queue vision: weight 2 → 20" and d["jobs"][-1]["after"]["fate"] == "starts",
+    ),
     "shadow": (
         [GUIDE, "--conf", "{other.conf}"],
         lambda d: d["total"]["jobs"]["later"] == 1 and d["recent"][0]["candidate_says"],

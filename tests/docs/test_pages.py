@@ -84,7 +84,7 @@ def test_a_command_that_a_page_names_exists(page: Path) -> None:
     if page.name == "CHANGELOG.md":
         return
     text = page.read_text(encoding="utf-8")
-    named = set(re.findall(r"(?:`|\$ |&& )pumice ([a-z]+)\b", text))
+    named = set(re.findall(r"(?:`|\$ |&& )pumice ([a-z]+(?:-[a-z]+)*)\b", text))
     assert named <= {entry.name for entry in COMMANDS}
 
 

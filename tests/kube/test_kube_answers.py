@@ -118,6 +118,12 @@ def test_a_user_is_told_of_his_own_jobs_and_nothing_of_others(world: World, riva
     assert "bob may not create podgroups.scheduling.volcano.sh" in refused.stderr
     assert set(world.pods()) == {"mine-0", "mine-1", "mine-2"}, "nothing was written"
 
+    supposed = answer("what-if", "--more=1xsecret-node", f"--job={mine}", door, user=bed.admin)
+    assert (supposed["job"]["before"]["fate"], supposed["job"]["after"]["fate"]) == ("waits", "starts")
+    assert "1 more node like secret-node" in pumice("what-if", "--more=1xsecret-node", door, user=bed.admin).stdout
+    for user in (alice, bob):
+        assert "may not get queues" in pumice("what-if", "--more=1xsecret-node", door, user=user).stderr
+
     # jobs and queues are listed as the user may, and the scheduler says how a queue stands to whoever may get queues
     assert [j["Name"] for j in answer("job", "list", "-n", world.namespace, user=alice)] == [mine.partition("/")[2]]
     assert len(answer("job", "view", mine, user=alice)["Tasks"]) == 3

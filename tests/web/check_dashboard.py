@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from dashboard_worlds import Word, desk_over
+from dashboard_worlds import served as pages_of
 from kube_bed import free_port
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -68,6 +70,7 @@ spec:
   containers: [{{name: c, image: none, resources: {{requests: {{cpu: "{cpu}"}}}}}}]
 status: {{phase: {phase}}}
 """
+NEW = "kind: PodGroup\nmetadata: {name: new, namespace: team}\nspec: {minMember: 1, queue: poor}\n"
 SCENARIO = """\
 name: busy
 cluster: {nodes: [{name: n, count: 2, cpu: 8, memory: 64Gi}]}
@@ -77,7 +80,7 @@ workload:
 configurations:
   plain: {actions: "enqueue, allocate", tiers: [{plugins: [{name: gang}, {name: predicates}]}]}
 """
-PAGES = ("", "waiting", "nodes", "changes", "try", "conf", "job/team/late", "job/team/late?like=n1&more=2")
+PAGES = ("", "waiting", "nodes", "changes", "try", "what-if", "conf", "job/team/late")
 
 
 @contextmanager
@@ -182,10 +185,53 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_window(
     page = context.new_page()
     for path in PAGES:
         page.goto(f"{cluster}/{path}", wait_until="domcontentloaded")
-        found = Axe().run(page)
-        assert found.violations_count == 0, f"{path}: {found.generate_report()}"
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        without_fault(page, path, width)
+    page.goto(f"{cluster}/what-if", wait_until="domcontentloaded")
+    page.get_by_label("Weight of poor").fill("4")
+    page.get_by_label("More nodes").fill("2")
+    page.get_by_label("like").fill("n1")
+    page.get_by_role("button", name="Ask").click()
+    page.locator("#verdict").wait_for()
+    without_fault(page, "an answered what-if", width)
+    page.goto(f"{cluster}/try", wait_until="domcontentloaded")
+    page.get_by_role("textbox").fill(NEW)
+    page.get_by_role("button", name="Try it").click()
+    page.locator("#verdict1").wait_for()
+    without_fault(page, "a tried job", width)
     context.close()
+
+
+def without_fault(page: Page, what: str, width: int) -> None:
+    found = Axe().run(page)
+    assert found.violations_count == 0, f"{what}: {found.generate_report()}"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width, what
+
+
+def test_what_more_nodes_would_do_for_a_job_is_asked_on_its_page(browser: Browser, cluster: str) -> None:
+    page = opened(browser, f"{cluster}/job/team/late")
+    page.get_by_label("more nodes like").fill("n1")
+    page.get_by_role("button", name="Ask").click()
+    page.locator("#verdict").wait_for()
+    said = page.locator("section.answer").inner_text()
+    assert "1 more node like n1" in said
+    assert re.search(r"team/late: waits.*starts now", said), said
+    page.close()
+
+
+def test_one_signs_in_and_out_in_a_browser(browser: Browser) -> None:
+    """Browsers say of a form where it comes from only if the page lets them."""
+    desk = desk_over(node("n1", cpu=8), job("mine", namespace="team", tasks=9, cpu=1))
+    with pages_of(desk, word=Word({"alice": [("get", "podgroups", "team")]})) as url:
+        page = opened(browser, url)
+        page.get_by_label("Token").fill("nobody-at-all")
+        page.get_by_role("button", name="Sign in").click()
+        page.locator("[role=alert]").wait_for()
+        page.get_by_label("Token").fill("alice-token")
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("link", name="team/mine").first.wait_for()
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_label("Token").wait_for()
+        page.close()
 
 
 def big_cluster(path: Path) -> None:

@@ -9,29 +9,36 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
+
 from pumice.answers.candidates import candidates
-from pumice.answers.finding import find_job, find_queue
+from pumice.answers.finding import NoSuchThing, find_job, find_queue
 from pumice.answers.sight import VisibleNames
 from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.tried import Evicted, QueueEffect, TriedJob, TryAnswer
 from pumice.answers.waiting import JobRow, WaitingAnswer, job_rows
+from pumice.answers.what_if.applying import there_is
+from pumice.answers.what_if.instant import WhatIfQuestion
+from pumice.answers.what_if.supposition import WhatIf
 from pumice.answers.when.asked import TryQuestion, WhenQuestion
 from pumice.answers.when.forward import Scene
 from pumice.answers.when.learned import Learned
 from pumice.answers.when.scene import NO_SCENE, lanes_of, scene_of
 from pumice.answers.why import Source, WhyAnswer
 from pumice.errors import InvalidInput
+from pumice.extender.asking.calls import EXCHANGES
+from pumice.extender.plugin import CALLERS
 from pumice.framework.explaining.explain import Explanation, Stage, explain
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.api import AnyObject, PodGroup
 from pumice.model.intents import Bind, Evict
-from pumice.saved.cycle import SavedCycle
+from pumice.saved.cycle import SavedCycle, held_objects
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.dry import dry_cycle
 from pumice.scheduler.loop import Loop
-from pumice.scheduler.recording import restored
+from pumice.scheduler.recording import record, restored
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
@@ -72,19 +79,22 @@ class Desk:
 
         :raises NoSuchThing: there is no such job.
         """
-        return self.when(name, namespace).why
+        return self._of_job(name, namespace, lambda _: NO_SCENE).why
 
     def when(self, name: str, namespace: str = "") -> WhenQuestion:
         """When a job will likely start, as a question that any thread may answer; why it waits is known already.
 
         :raises NoSuchThing: there is no such job.
         """
+        return self._of_job(name, namespace, scene_of)
+
+    def _of_job(self, name: str, namespace: str, scened: Callable[[Session], Scene]) -> WhenQuestion:
         job = find_job(self.state, name, namespace)
         found: list[tuple[Explanation, Scene]] = []
         taken: list[Snapshot] = []
 
         def inspect(ssn: Session) -> None:
-            found.append((explain(ssn, job), scene_of(ssn)))
+            found.append((explain(ssn, job), scened(ssn)))
             if job.queue in ssn.queues:
                 taken.append(snapshot_of(ssn.queues[job.queue]))
 
@@ -210,6 +220,33 @@ class Desk:
         )
         scene = replace(scenes[0], lanes=lanes_of(self.state.queues, report.gauges))
         return TryQuestion(tried, scene, self.learned)
+
+    def what_if(self, asked: WhatIf) -> WhatIfQuestion:
+        """What would be decided otherwise if things were others, as a question that any thread may answer.
+
+        :raises NoSuchThing: a queue, a node or a job that is not there.
+        :raises InvalidInput: nothing is supposed.
+        """
+        asked.check()
+        state = self.state
+        nodes = (*(more.like for more in asked.more), *asked.drained)
+        named: list[tuple[str, str, Mapping[str, Any]]] = [("queue", name, state.queues) for name in asked.queues]
+        named += [("node", name, state.nodes) for name in nodes]
+        for kind, name, known in named:
+            if wrong := there_is(kind, name, known):
+                raise NoSuchThing(wrong)
+        if asked.job:
+            asked = msgspec.structs.replace(asked, job=find_job(state, asked.job).uid)
+        conf = self.assembly.conf
+        instant = record(
+            state, conf, self.runtime, shard=self.shard, environment=self._told_of_cluster(), objects=False
+        )
+        objects = [obj for listed in held_objects(state).values() for obj in listed]
+        return WhatIfQuestion(asked, instant, objects, self.assembly.registry, self.learned, self.source)
+
+    def _told_of_cluster(self) -> dict[str, Any]:
+        """What plugins know beside the cluster's objects, without those who answer for extenders."""
+        return {name: value for name, value in (self.environment or {}).items() if name not in (CALLERS, EXCHANGES)}
 
     def look(self, inspect: Callable[[Session], None]) -> CycleReport:
         """What the next cycle would decide; *inspect* is shown its session, and must only read."""

@@ -33,6 +33,7 @@ COMMANDS: Final = (
     CommandEntry("why", "pumice.cli.why:why", "Say what a job waits for, on one screen."),
     CommandEntry("when", "pumice.cli.when:when", "Say when a job will likely start, as a range."),
     CommandEntry("try", "pumice.cli.attempt:attempt", "Say what a job would do that is not there yet."),
+    CommandEntry("what-if", "pumice.cli.what_if:what_if", "Say what other queues, nodes or another conf would change."),
     CommandEntry("shadow", "pumice.cli.shadow:shadow", "Say what a conf would do otherwise, beside the scheduler."),
     CommandEntry(
         "dashboard", "pumice.cli.dashboard:dashboard", "Serve pages: queues, who waits and why, what changed."

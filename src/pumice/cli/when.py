@@ -30,12 +30,10 @@ from pumice.cli.options import (
     PluginsDirOption,
     as_json,
 )
-from pumice.cli.usage import WrongUsage
 
 if TYPE_CHECKING:
     from pumice.answers.when.answer import WhenAnswer
 
-MOST_NODES = 1000
 PastOption = Annotated[
     Path | None,
     typer.Option("--history", metavar="DIR", help="Learn run times and errors from here: `pumice run --history`."),
@@ -46,9 +44,6 @@ def when(
     job: JobArgument,
     paths: MaybePaths = None,
     history: PastOption = None,
-    more: Annotated[
-        str | None, typer.Option("--more", metavar="COUNTxNODE", help="As if there were so many more nodes like NODE.")
-    ] = None,
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
     compat: CompatOption = None,
@@ -67,30 +62,15 @@ def when(
     from pumice.cli.why import desk_of
 
     if paths:
-        question = desk_of(paths, conf, plugins_dir, compat, history).when(job, namespace or "")
-        if more is not None:
-            many, node = _more(more)
-            question = question.with_more(node, many)
-        answer = question.answer()
+        answer = desk_of(paths, conf, plugins_dir, compat, history).when(job, namespace or "").answer()
     else:
-        only_with_paths(conf=conf, plugins_dir=plugins_dir, compat=compat, history=history, more=more)
+        only_with_paths(conf=conf, plugins_dir=plugins_dir, compat=compat, history=history)
         asker = asker_of(server, server_ca, kubeconfig, context)
         answer = run(asker.when(job, namespace_of(job, namespace, kubeconfig, context)))
     if as_json(output, json):
         render.data(answer)
     else:
         show_when(answer)
-
-
-def _more(text: str) -> tuple[int, str]:
-    """How many more nodes like which.
-
-    :raises WrongUsage: not said like that.
-    """
-    many, _, node = text.partition("x")
-    if not (many.isascii() and many.isdigit() and 0 < int(many) <= MOST_NODES and node):
-        raise WrongUsage(f"--more {text!r}: must be COUNTxNODE, 4xgpu-1; at most {MOST_NODES}")
-    return int(many), node
 
 
 def show_when(answer: WhenAnswer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -10,6 +11,7 @@ import msgspec
 from markupsafe import Markup
 
 from pumice.answers.standing import Standing
+from pumice.answers.what_if.wording import counts, fares, shares, summary
 from pumice.answers.when.answer import WhenAnswer
 from pumice.dashboard.chronicle import UseSample
 from pumice.dashboard.seeing import View
@@ -222,6 +224,42 @@ def start_in_words(when: WhenAnswer | dict[str, Any]) -> str:
             return "nobody can say: it is not looked at"
 
 
+TICKS: Final = (
+    ("1 min", 60.0),
+    ("10 min", 600.0),
+    ("1 h", 3600.0),
+    ("6 h", 21_600.0),
+    ("1 d", 86_400.0),
+    ("1 week", 604_800.0),
+)
+
+
+class RangeBar(msgspec.Struct, frozen=True, kw_only=True):
+    """A range of time on a scale on which a week is as far from a day as ten minutes from one: from 0 to 100."""
+
+    begins: float
+    likely: float
+    ends: float
+    ticks: list[tuple[str, float]]
+
+
+def range_bar(when: WhenAnswer | dict[str, Any]) -> RangeBar | None:
+    """When a job will likely start, as a picture; None where there is no range."""
+    known = when if isinstance(when, WhenAnswer) else msgspec.convert(when, WhenAnswer)
+    if known.low is None or known.likely is None or known.high is None:
+        return None
+    return RangeBar(
+        begins=_on_scale(known.low),
+        likely=_on_scale(known.likely),
+        ends=_on_scale(known.high),
+        ticks=[(name, _on_scale(seconds)) for name, seconds in TICKS],
+    )
+
+
+def _on_scale(seconds: float) -> float:
+    return min(max(100 * math.log(max(seconds, 0.0) / 20 + 1) / math.log(2 * 604_800 / 20 + 1), 0.0), 100.0)
+
+
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "amount": lambda amount, resource: shown(resource, amount),
     "clock": _clock,
@@ -229,4 +267,9 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "duration": duration,
     "counted": counted,
     "start": start_in_words,
+    "range_bar": range_bar,
+    "fares": lambda start: fares(start, duration),
+    "summary": summary,
+    "counts": counts,
+    "shares": shares,
 }

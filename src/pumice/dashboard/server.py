@@ -7,7 +7,7 @@ import gzip
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache, partial
 from importlib import resources
@@ -23,12 +23,13 @@ from starlette.routing import BaseRoute, Route
 
 from pumice.answers.desk import Desk
 from pumice.answers.finding import NoSuchThing
-from pumice.answers.sight import Sight, seen
+from pumice.answers.sight import EVERYTHING, Sight, seen
 from pumice.dashboard.access import COOKIE, NotAllowed, PageDoor, Reader
 from pumice.dashboard.chronicle import Chronicle, changes_for
 from pumice.dashboard.drawing import FILTERS, bars, chart_of, gpu_cells, tree_of
 from pumice.dashboard.seeing import View, seen_by, shown_rows
-from pumice.dashboard.survey import Survey, take_survey
+from pumice.dashboard.supposing import MOST_QUEUES, asked_in, form_of
+from pumice.dashboard.survey import NodeRow, Survey, take_survey
 from pumice.errors import PumiceError
 from pumice.sim.job_text import objects_in
 
@@ -47,6 +48,10 @@ STREAMS: Final = 6
 """Streams of one person, at most."""
 BEAT: Final = 15.0
 """Seconds after which a stream says that it is alive, and looks whether its reader still may read."""
+OPERATORS: Final = (
+    "What if is asked by who may see everything: needs the rights to list podgroups and nodes, and to get queues, in "
+    "the whole cluster."
+)
 _STATIC: Final = {
     "htmx.min.js": "text/javascript",
     "idiomorph-ext.min.js": "text/javascript",
@@ -121,6 +126,7 @@ class Dashboard:
         return [
             *(Route(at + path, partial(self._page, show)) for path, show in pages.items()),
             Route(f"{at}/try", partial(self._page, self._try), methods=["GET", "POST"]),
+            Route(f"{at}/what-if", partial(self._page, self._what_if), methods=["GET", "POST"]),
             Route(f"{at}/login", self._login, methods=["GET", "POST"]),
             Route(f"{at}/logout", self._logout, methods=["POST"]),
             Route(f"{at}/stream", self._stream),
@@ -239,13 +245,6 @@ class Dashboard:
             raise NotAllowed(f"{reader.name} may not read jobs in namespace {namespace!r}")
         names, question = await asyncio.wrap_future(self._ask(lambda desk: (desk.names(), desk.when(name, namespace))))
         told = seen(await asyncio.to_thread(question.why_and_when), sight, names)
-        like, many = request.query_params.get("like", "").strip(), _whole(request.query_params.get("more", ""), 100)
-        changed, problem = None, ""
-        if like and many and sight.nodes:
-            try:
-                changed = await asyncio.to_thread(lambda: question.with_more(like, many).answer())
-            except PumiceError as exc:
-                problem = str(exc)
         events = [
             c for c in changes_for(self._chronicle.changes, sight) if f"{namespace}/{name}" in (c.name, c.beneficiary)
         ]
@@ -254,11 +253,8 @@ class Dashboard:
             "why": told,
             "now": survey.now,
             "events": events[:50],
-            "may_ask": sight.nodes,
-            "like": like,
-            "more": many or 1,
-            "changed": changed,
-            "problem": problem,
+            "may_ask": sight == EVERYTHING,
+            "nodes": _kinds_of_nodes(survey.nodes) if sight == EVERYTHING else [],
         }
 
     async def _nodes(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
@@ -314,6 +310,32 @@ class Dashboard:
             except PumiceError as exc:
                 problem = str(exc)
         return "try.html", {"page": "try", "text": text, "problem": problem, "tried": tried}
+
+    async def _what_if(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
+        survey, sight, _ = await self._seen(request, reader)
+        if sight != EVERYTHING:
+            return "what_if.html", {"page": "what-if", "may_ask": False, "missing": OPERATORS}
+        given: Mapping[str, str] = request.query_params
+        if request.method == "POST":
+            if not _same_origin(request):
+                raise NotAllowed("the form was sent by another site")
+            given = await _form(request, most=3 * MOST_QUEUES + 10)
+        form, problem, answer = form_of(survey.settings, given), "", None
+        if request.method == "POST":
+            try:
+                asked = asked_in(form, survey.settings)
+                question = await asyncio.wrap_future(self._ask(lambda desk: desk.what_if(asked)))
+                answer = await asyncio.to_thread(question.answer)
+            except PumiceError as exc:
+                problem = str(exc)
+        return "what_if.html", {
+            "page": "what-if",
+            "may_ask": True,
+            "form": form,
+            "nodes": [node.name for node in survey.nodes[:500]],
+            "problem": problem,
+            "answer": answer,
+        }
 
     # -- coming and going -------------------------------------------------------------------------------------------
     async def _login(self, request: Request) -> Response:
@@ -382,6 +404,11 @@ class Dashboard:
         return Response(_static_file(name, packed=packed), headers=headers, media_type=_STATIC[name])
 
 
+def _kinds_of_nodes(nodes: Sequence[NodeRow]) -> list[str]:
+    """A node of each size, to be named in a form."""
+    return list({tuple(sorted(node.has.items())): node.name for node in reversed(nodes)}.values())[:50][::-1]
+
+
 @cache
 def _static_file(name: str, *, packed: bool) -> bytes:
     content = resources.files("pumice.dashboard").joinpath("static", name).read_bytes()
@@ -400,11 +427,14 @@ def _same_origin(request: Request) -> bool:
     return origin is None or origin.partition("://")[2] == request.headers.get("host", "")
 
 
-async def _form(request: Request) -> dict[str, str]:
+async def _form(request: Request, most: int = 20) -> dict[str, str]:
     content = bytearray()
     async for part in request.stream():
         content += part
         if len(content) > MOST_BYTES:
             raise NotAllowed(f"the form is larger than {MOST_BYTES >> 20} MiB")
-    fields = parse_qs(content.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20)
+    try:
+        fields = parse_qs(content.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=most)
+    except ValueError:
+        raise NotAllowed(f"the form has more than {most} fields") from None
     return {name: values[0] for name, values in fields.items()}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from pumice.answers.desk import Desk
@@ -9,6 +12,7 @@ from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.waiting import Amounts, JobRow, job_rows
 from pumice.framework.session.session import Session
 from pumice.model.node import Node
+from pumice.model.queue import Queue
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +36,15 @@ class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
     last: str = ""
 
 
+class QueueSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a queue's object says, as it is written there."""
+
+    queue: str
+    weight: int
+    deserved: dict[str, str]
+    capability: dict[str, str]
+
+
 class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """One instant, as the next cycle would leave it. Nothing is left out: `seen_by` says what somebody may see."""
 
@@ -42,6 +55,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     plugins: list[PluginRow]
     jobs: list[JobRow]
     queues: list[Standing]
+    settings: list[QueueSetting]
     nodes: list[NodeRow]
 
 
@@ -77,8 +91,20 @@ def take_survey(desk: Desk) -> Survey:
         ],
         jobs=jobs,
         queues=[standing_of(snapshot, gauges) for snapshot in snapshots],
+        settings=[_setting(queue) for _, queue in sorted(state.queues.items())],
         nodes=nodes,
     )
+
+
+def _setting(queue: Queue) -> QueueSetting:
+    spec = queue.object.spec
+    return QueueSetting(
+        queue=queue.name, weight=spec.weight, deserved=_written(spec.deserved), capability=_written(spec.capability)
+    )
+
+
+def _written(amounts: Mapping[str, Any] | None) -> dict[str, str]:
+    return {name: f"{a:g}" if isinstance(a, float) else str(a) for name, a in (amounts or {}).items()}
 
 
 def _node(name: str, node: Node) -> NodeRow:

@@ -60,6 +60,8 @@ class Registry:
         """("plugin" or "action", name) -> why what an installed package offers cannot be used."""
         self.passed_by: list[str] = []
         """What was in a directory of plugins and is none, and why; a line each."""
+        self.directories: list[Path] = []
+        """Directories whose plugins are in it."""
         if discover:
             self._discover()
 
@@ -137,6 +139,7 @@ class Registry:
         other = Registry(discover=False)
         other.plugins, other.aliases, other.actions = dict(self.plugins), dict(self.aliases), dict(self.actions)
         other.broken, other.passed_by = dict(self.broken), list(self.passed_by)
+        other.directories = list(self.directories)
         return other
 
     # -- directories ------------------------------------------------------------------------------------------------
@@ -157,6 +160,7 @@ class Registry:
         if broken:
             raise broken[0]
         self.passed_by += [line for line in passed if line not in self.passed_by]
+        self.directories += [directory] if directory not in self.directories else []
         return loaded
 
     def load_file(self, path: Path, stem: str | None = None) -> PluginInfo:

@@ -17,6 +17,8 @@ from pumice.answers.from_objects import ToldEvent, standing_of_object, why_of_ob
 from pumice.answers.standing import Standing
 from pumice.answers.tried import TryAnswer
 from pumice.answers.waiting import WaitingAnswer
+from pumice.answers.what_if.effects import WhatIfAnswer
+from pumice.answers.what_if.supposition import WhatIf
 from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.why import WhyAnswer
 from pumice.clock import SystemClock
@@ -86,13 +88,13 @@ class Asker:
     authority: str = ""
     """The certificate authority of the server, as PEM; nothing: those that the machine knows."""
 
-    async def why(self, job: str, namespace: str) -> WhyAnswer:
-        """Why a job waits: the scheduler's answer, else what its objects say.
+    async def why(self, job: str, namespace: str, *, when: bool = True) -> WhyAnswer:
+        """Why a job waits, and *when* it will likely start: the scheduler's answer, else what its objects say.
 
         :raises PumiceError: neither can be had.
         """
         try:
-            query = {"job": job.rpartition("/")[2], "namespace": namespace}
+            query = {"job": job.rpartition("/")[2], "namespace": namespace, **({} if when else {"when": "no"})}
             return await self._ask("GET", "/v1/why", WhyAnswer, query=query)
         except NoDoor as no:
             return await self._from_objects(job, namespace, str(no))
@@ -112,6 +114,13 @@ class Asker:
         """
         body = {"objects": [{**msgspec.to_builtins(obj), "kind": obj.kind_name} for obj in objects]}
         return await self._ask("POST", "/v1/try", TryAnswer, body=body)
+
+    async def what_if(self, asked: WhatIf) -> WhatIfAnswer:
+        """What would be decided otherwise.
+
+        :raises PumiceError: no scheduler answers, or not this.
+        """
+        return await self._ask("POST", "/v1/what-if", WhatIfAnswer, body=asked)
 
     async def standing(self, queue: str) -> Standing:
         """How a queue stands.

@@ -23,14 +23,16 @@ from starlette.routing import BaseRoute, Route
 
 from pumice.answers.desk import MOST_ROWS, Desk
 from pumice.answers.finding import NoSuchThing
-from pumice.answers.sight import Sight, VisibleNames, seen
+from pumice.answers.sight import EVERYTHING, Sight, VisibleNames, seen
+from pumice.answers.what_if.instant import WhatIfQuestion
+from pumice.answers.what_if.supposition import read_what_if
 from pumice.answers.when.asked import TryQuestion, WhenQuestion
 from pumice.errors import InvalidInput, PumiceError
 from pumice.kube.client import KubeClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.door_document import QUESTIONS, VERSION, QueuesAnswer, door_document
 from pumice.kube.reviews import KnownUser, Reviews, Right
-from pumice.kube.rights import QUEUES, job_right, readable, sight_of, trial_rights
+from pumice.kube.rights import EVERYTHING_RIGHTS, QUEUES, job_right, readable, sight_of, trial_rights
 from pumice.kube.serving import serve
 from pumice.model import api, native
 
@@ -72,6 +74,7 @@ class Door:
             "waiting": self._waiting,
             "queues": self._queues,
             "try": self._try,
+            "what-if": self._what_if,
         }
         return [
             Route(f"/{VERSION}", self._about),
@@ -137,19 +140,30 @@ class Door:
 
     # -- questions --------------------------------------------------------------------------------------------------
     async def _why(self, request: Request, user: KnownUser) -> Any:
-        return await self._of_job(request, user, WhenQuestion.why_and_when)
+        when = request.query_params.get("when", "")
+        if when not in ("", "no"):
+            raise DoorRefusal(422, f"when {when[:40]!r}: must be 'no', or not given")
+        if when:
+            return await self._of_job(request, user, Desk.why)
+        return await self._of_job(request, user, Desk.when, WhenQuestion.why_and_when)
 
     async def _when(self, request: Request, user: KnownUser) -> Any:
-        return await self._of_job(request, user, WhenQuestion.answer)
+        return await self._of_job(request, user, Desk.when, WhenQuestion.answer)
 
-    async def _of_job(self, request: Request, user: KnownUser, then: Callable[[WhenQuestion], Any]) -> Any:
+    async def _of_job(
+        self,
+        request: Request,
+        user: KnownUser,
+        question: Callable[[Desk, str, str], T],
+        then: Callable[[T], Any] | None = None,
+    ) -> Any:
         """An answer about one job, for who may read it."""
         namespace, job = request.query_params.get("namespace", ""), request.query_params.get("job", "")
         if not namespace or not job:
             raise DoorRefusal(422, "needs the parameters namespace and job")
         await self._must(user, job_right(namespace))
         sight = await sight_of(self._reviews, user, [namespace])
-        return await self._told(lambda desk: desk.when(job, namespace), sight, then)
+        return await self._told(lambda desk: question(desk, job, namespace), sight, then)
 
     async def _waiting(self, request: Request, user: KnownUser) -> Any:
         namespace, queue = request.query_params.get("namespace", ""), request.query_params.get("queue", "")
@@ -179,6 +193,12 @@ class Door:
         sight = await sight_of(self._reviews, user, namespaces)
         return await self._told(lambda desk: desk.attempt_and_wait(objects), sight, TryQuestion.answer)
 
+    async def _what_if(self, request: Request, user: KnownUser) -> Any:
+        asked = read_what_if(await _body(request))
+        for right in EVERYTHING_RIGHTS:
+            await self._must(user, right)
+        return await self._told(lambda desk: desk.what_if(asked), EVERYTHING, WhatIfQuestion.answer)
+
 
 def _number(request: Request, name: str, default: int, most: int) -> int:
     text = request.query_params.get(name, str(default))
@@ -187,17 +207,22 @@ def _number(request: Request, name: str, default: int, most: int) -> int:
     return int(text)
 
 
-async def _objects(request: Request) -> list[api.AnyObject]:
-    """The PodGroups and pods that a request carries."""
+async def _body(request: Request) -> Any:
+    """The data that a request carries."""
     content = bytearray()
     async for part in request.stream():
         content += part
         if len(content) > MOST_BYTES:
             raise DoorRefusal(413, f"larger than {MOST_BYTES >> 20} MiB")
     try:
-        body = msgspec.json.decode(content)
+        return msgspec.json.decode(content)
     except (msgspec.MsgspecError, RecursionError) as exc:
         raise DoorRefusal(422, f"not JSON: {exc}") from exc
+
+
+async def _objects(request: Request) -> list[api.AnyObject]:
+    """The PodGroups and pods that a request carries."""
+    body = await _body(request)
     listed = body.get("objects") if isinstance(body, dict) else None
     if not isinstance(listed, list) or not listed:
         raise DoorRefusal(422, "needs a field objects: a list of PodGroups and pods")

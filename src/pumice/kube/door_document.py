@@ -9,6 +9,8 @@ import msgspec
 from pumice.answers.standing import Standing
 from pumice.answers.tried import TryAnswer
 from pumice.answers.waiting import WaitingAnswer
+from pumice.answers.what_if.effects import WhatIfAnswer
+from pumice.answers.what_if.supposition import WhatIf
 from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.why import WhyAnswer
 
@@ -65,7 +67,12 @@ _JOB: Final = (
     DoorParameter("job", "The name of its PodGroup, of the Job it was made of, or of one of its pods.", required=True),
 )
 QUESTIONS: Final = (
-    DoorQuestion("why", "What a job waits for, its place, how its queue stands, what would help.", WhyAnswer, _JOB),
+    DoorQuestion(
+        "why",
+        "What a job waits for, its place, how its queue stands, what would help.",
+        WhyAnswer,
+        (*_JOB, DoorParameter("when", "no: leave out when it will likely start, which takes the longest to answer.")),
+    ),
     DoorQuestion("when", "When a job will likely start, as a range.", WhenAnswer, _JOB),
     DoorQuestion(
         "waiting",
@@ -85,6 +92,13 @@ QUESTIONS: Final = (
     ),
     DoorQuestion(
         "try", "What would become of a job in the next cycle. Nothing is written.", TryAnswer, (), SubmittedObjects
+    ),
+    DoorQuestion(
+        "what-if",
+        "What would be decided otherwise if queues, nodes or the conf were others. Nothing is written.",
+        WhatIfAnswer,
+        (),
+        WhatIf,
     ),
 )
 _FAILURES: Final = {

@@ -13,6 +13,8 @@ VOLCANO: Final = "scheduling.volcano.sh"
 ALL_JOBS: Final = Right("list", VOLCANO, "podgroups")
 NODES: Final = Right("list", "", "nodes")
 QUEUES: Final = Right("get", VOLCANO, "queues")
+EVERYTHING_RIGHTS: Final = (QUEUES, NODES, ALL_JOBS)
+"""What it takes to see everything, as an operator does."""
 MOST_NAMESPACES: Final = 1000
 """So many namespaces are asked about for somebody who may not see all; he is told if there are more."""
 _AT_ONCE: Final = 32

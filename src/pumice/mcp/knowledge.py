@@ -12,6 +12,8 @@ from pumice.answers.desk import Desk
 from pumice.answers.standing import Standing
 from pumice.answers.tried import TryAnswer
 from pumice.answers.waiting import WaitingAnswer
+from pumice.answers.what_if.effects import WhatIfAnswer
+from pumice.answers.what_if.supposition import WhatIf
 from pumice.answers.when.answer import WhenAnswer
 from pumice.answers.why import WhyAnswer
 from pumice.errors import PumiceError
@@ -67,6 +69,10 @@ class Knowledge(Protocol):
         """When a job will likely start."""
         ...
 
+    async def what_if(self, asked: WhatIf) -> WhatIfAnswer:
+        """What would be decided otherwise."""
+        ...
+
     def conf(self) -> dict[str, Any]:
         """The configuration that decides."""
         ...
@@ -81,7 +87,7 @@ class DeskKnowledge:
 
     async def why(self, job: str, namespace: str) -> WhyAnswer:
         """Why a job waits."""
-        return await self._ask(lambda desk: desk.when(job, namespace).why_and_when())
+        return await self._ask(lambda desk: desk.why(job, namespace))
 
     async def waiting(self, queue: str, namespace: str, most: int) -> WaitingAnswer:
         """Who waits."""
@@ -98,6 +104,11 @@ class DeskKnowledge:
     async def when(self, job: str, namespace: str) -> WhenAnswer:
         """When a job will likely start."""
         return await self._ask(lambda desk: desk.when(job, namespace).answer())
+
+    async def what_if(self, asked: WhatIf) -> WhatIfAnswer:
+        """What would be decided otherwise; decided in a process of its own, which ends in time."""
+        question = await self._ask(lambda desk: desk.what_if(asked))
+        return await asyncio.to_thread(question.answer)
 
     def conf(self) -> dict[str, Any]:
         """The configuration of the cycle."""
@@ -124,7 +135,7 @@ class DoorKnowledge:
 
     async def why(self, job: str, namespace: str) -> WhyAnswer:
         """Why a job waits."""
-        return await self._asker.why(job, job.rpartition("/")[0] or namespace or self._namespace)
+        return await self._asker.why(job, job.rpartition("/")[0] or namespace or self._namespace, when=False)
 
     async def waiting(self, queue: str, namespace: str, most: int) -> WaitingAnswer:
         """Who waits, of those that the user may see."""
@@ -141,6 +152,10 @@ class DoorKnowledge:
     async def when(self, job: str, namespace: str) -> WhenAnswer:
         """When a job will likely start."""
         return await self._asker.when(job, job.rpartition("/")[0] or namespace or self._namespace)
+
+    async def what_if(self, asked: WhatIf) -> WhatIfAnswer:
+        """What would be decided otherwise, for who may see everything."""
+        return await self._asker.what_if(asked)
 
     def conf(self) -> dict[str, Any]:
         """Not told by the door."""

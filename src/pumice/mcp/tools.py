@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from pumice.answers.what_if.supposition import WhatIf
 from pumice.config import from_data, load
 from pumice.config.catalogue import Catalogue
 from pumice.config.explain import HookChain, explain
@@ -93,7 +94,12 @@ class Tool:
     def schema(self) -> dict[str, Any]:
         """Its arguments as JSON Schema."""
         made = msgspec.json.schema(self.arguments)
-        return {**made["$defs"][self.arguments.__name__], "title": self.name}
+        others = {name: part for name, part in made["$defs"].items() if name != self.arguments.__name__}
+        return {
+            **made["$defs"][self.arguments.__name__],
+            "title": self.name,
+            **({"$defs": others} if others else {}),
+        }
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +133,7 @@ class Tools:
         except TimeoutError:
             return _refused(f"no answer within {SECONDS:g} s", retry=True)
         except PumiceError as exc:
-            return _refused(str(exc))
+            return _refused(str(exc), retry=exc.retryable)
         except RecursionError:
             return _refused("what was given is nested too deeply")
         except Exception as exc:
@@ -179,6 +185,11 @@ async def _fit(tools: Tools, asked: AboutManifest) -> Any:
 
 async def _when(tools: Tools, asked: AboutJob) -> Any:
     return await tools.knowledge.when(asked.job, asked.namespace)
+
+
+async def _what_if(tools: Tools, asked: WhatIf) -> Any:
+    asked.check()
+    return await tools.knowledge.what_if(asked)
 
 
 async def _explain(tools: Tools, asked: AboutConf) -> Any:
@@ -259,6 +270,14 @@ TOOLS: Final = {
             "When a waiting job will likely start: a range in seconds from now, what it rests on and what it assumes.",
             AboutJob,
             _when,
+        ),
+        Tool(
+            "what_if",
+            "What would change",
+            "What the next cycle would decide otherwise, and who would start sooner or later, if queues had other "
+            "weights, parts or limits, if nodes came or were drained, or under another conf. Nothing is changed.",
+            WhatIf,
+            _what_if,
         ),
         Tool(
             "conf_explain",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -125,8 +126,8 @@ class SavedCycle(_Record):
 
 
 # -- the cluster --------------------------------------------------------------------------------------------------
-def objects_of(state: ClusterState) -> dict[str, list[dict[str, Any]]]:
-    """Every object that the state knows, as data, by kind."""
+def held_objects(state: ClusterState) -> dict[str, list[api.AnyObject]]:
+    """Every object that the state knows, by kind. They do not change, so any thread may read them."""
     found: dict[str, list[api.AnyObject]] = {
         "Node": [node.object for node in state.nodes.values()],
         "Queue": [queue.object for queue in state.queues.values()],
@@ -135,7 +136,12 @@ def objects_of(state: ClusterState) -> dict[str, list[dict[str, Any]]]:
     }
     for kind, objects in state.objects.items():
         found[kind] = list(objects.values())
-    return {kind: [_data(o) for o in objects] for kind, objects in found.items() if objects}
+    return found
+
+
+def objects_of(state: ClusterState) -> dict[str, list[dict[str, Any]]]:
+    """Every object that the state knows, as data, by kind."""
+    return {kind: [_data(o) for o in objects] for kind, objects in held_objects(state).items() if objects}
 
 
 def _data(obj: api.AnyObject) -> dict[str, Any]:
@@ -177,16 +183,17 @@ def refused_of(state: ClusterState) -> dict[str, SavedRefusal]:
     return {uid: SavedRefusal(**asdict(no)) for uid, no in state.refused.items()}
 
 
-def restore(saved: SavedCycle) -> ClusterState:
-    """The cluster as it was when the cycle began.
+def restore(saved: SavedCycle, objects: Iterable[api.AnyObject] | None = None) -> ClusterState:
+    """The cluster as it was when the cycle began; of these *objects*, if they are not among what is saved.
 
     :raises InvalidInput: an object, or a task that is assumed, cannot be what it is said to be.
     """
     names = saved.scheduler_names
     state = ClusterState(default_queue=saved.default_queue, scheduler_names=names)
-    for kind, objects in saved.objects.items():
-        for data in objects:
-            state.apply(Seen(_object(kind, data)))
+    if objects is None:
+        objects = (_object(kind, data) for kind, listed in saved.objects.items() for data in listed)
+    for obj in objects:
+        state.apply(Seen(obj))
     for entry in saved.assumed:
         _assume(state, entry)
     _hold_devices(state, saved.devices)

@@ -105,6 +105,8 @@ class Assembly:
     actions: list[Action]
     plugins: list[list[tuple[PluginInfo, PluginConf, str]]]
     compat: Compat
+    registry: Registry
+    """What it was made of."""
     unasked: frozenset[str] = frozenset()
     """Points that no action asks."""
 
@@ -181,7 +183,7 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
     unasked = frozenset(POINTS) - frozenset(registry.askers())
     if any(action.asks is None for action in registry.actions.values()):
         unasked = frozenset()  # one that does not say may ask anything
-    return Assembly(conf, actions, tiers, known, unasked)
+    return Assembly(conf, actions, tiers, known, registry, unasked)
 
 
 def _given(made: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from pumice.framework.registry import Registry
 from pumice.framework.session.rounds import Turn, Turns
 from pumice.framework.session.runtime import Nomination, Runtime
 from pumice.framework.session.session import Session, Shard
+from pumice.model.api import AnyObject
 from pumice.model.intents import Bind, Evict, Intent, Nominate
 from pumice.saved import cycle as parts
 from pumice.saved.cycle import SavedCycle, SavedHealth, SavedNomination, SavedShard, SavedTurn
@@ -36,12 +37,16 @@ def record(
     *,
     shard: Shard | None = None,
     environment: Mapping[str, Any] | None = None,
+    objects: bool = True,
 ) -> SavedCycle:
-    """Everything that decides the cycle which is about to run. Fill in ``decisions`` when it has."""
+    """Everything that decides the cycle which is about to run. Fill in ``decisions`` when it has.
+
+    Without *objects*, which are most of the cost, `restored` is to be given them.
+    """
     memory, left_out = pack_memory(runtime.memory)
     return SavedCycle(
         now=state.now,
-        objects=parts.objects_of(state),
+        objects=parts.objects_of(state) if objects else {},
         conf=conf.to_data(),
         conf_source=conf.source,
         assumed=parts.assumed_of(state),
@@ -119,25 +124,32 @@ def replay(
 
 
 def restored(
-    saved: SavedCycle, registry: Registry, *, conf: SchedulerConf | None = None, live: bool = False
+    saved: SavedCycle,
+    registry: Registry,
+    *,
+    conf: SchedulerConf | None = None,
+    live: bool = False,
+    objects: Iterable[AnyObject] | None = None,
 ) -> tuple[ClusterState, Assembly, Runtime, Shard | None, dict[str, Any]]:
-    """Everything that decides a saved cycle, before it runs; *conf* and *live*: see `replay`."""
+    """Everything that decides a saved cycle, before it runs; *conf* and *live*: see `replay`; *objects*: `restore`."""
     used = conf if conf is not None else conf_of(saved, registry)
-    runtime = Runtime(
+    runtime = runtime_of(saved, health=conf is None)
+    shard = Shard(saved.shard.hard, frozenset(saved.shard.nodes)) if saved.shard is not None else None
+    return parts.restore(saved, objects), assemble(used, registry), runtime, shard, _environment(saved, live)
+
+
+def runtime_of(saved: SavedCycle, *, health: bool) -> Runtime:
+    """What outlived the sessions before a saved cycle; *health*: also how its plugins did."""
+    known = saved.health if health else {}
+    return Runtime(
         seed=saved.seed,
         random_ties=saved.random_ties,
         memory=unpack_memory(saved.memory),
-        health={
-            k: Health(h.failures, h.failing_cycles, h.quarantined, h.last)
-            for k, h in saved.health.items()
-            if conf is None
-        },
+        health={k: Health(h.failures, h.failing_cycles, h.quarantined, h.last) for k, h in known.items()},
         nominations={k: Nomination(n.node, n.until, frozenset(n.evicted)) for k, n in saved.nominations.items()},
         turns=_turns(saved),
         cycle=saved.cycle,
     )
-    shard = Shard(saved.shard.hard, frozenset(saved.shard.nodes)) if saved.shard is not None else None
-    return parts.restore(saved), assemble(used, registry), runtime, shard, _environment(saved, live)
 
 
 def _turns(saved: SavedCycle) -> Turns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import random
@@ -14,7 +15,6 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from pumice.answers.candidates import candidates
-from pumice.answers.finding import NoSuchThing
 from pumice.answers.when.asked import when_all
 from pumice.answers.when.calibration import ENOUGH, Calibration
 from pumice.answers.when.forward import Arrival, Holder, Lane, Playback, Scene, Waiter, forecast
@@ -320,23 +320,14 @@ def test_a_job_that_is_not_there_yet_is_told_when_it_would_start() -> None:
     assert fits.starts and fits.when is None
 
 
-def test_more_nodes_of_a_kind_let_a_job_start_sooner() -> None:
-    fast = replace(pod("x").spec, node_selector={"disk": "fast"})
-    at = desk(
-        node("n1", cpu=4, labels={"disk": "fast"}),
-        node("n2", cpu=4),
-        job("runs", tasks=2, cpu=4, on=["n1", "n2"]),
-        job("gang", tasks=2, cpu=4, spec=fast),
-    )
-    question = at.when("gang")
-    assert question.answer().verdict == "never"
-    (said,) = forecast(question.with_more("n1", 2).scene, RunTimes(), draws=3).values()
-    assert said == 0.0
-    assert question.with_more("n2", 2).answer().verdict == "never"
-    (said,) = forecast(question.with_more("n1", 1).scene, RunTimes(), draws=3).values()
-    assert 0 < said < math.inf
-    with pytest.raises(NoSuchThing, match="did you mean 'n1'"):
-        question.with_more("n11", 1)
+def test_what_is_drawn_for_a_job_does_not_depend_on_who_else_is_there() -> None:
+    """So that two scenes which are nearly alike can be compared job by job."""
+    known = times(*range(100, 2000, 50))
+    alone = Scene(0.0, {"n": (0,)}, [dataclasses.replace(held(ONE, 4, 0.0), job="a")], [wants("w", ONE, 4)])
+    others = [dataclasses.replace(held(ONE, 1, 0.0, "m"), job="b"), *alone.holders]
+    beside = dataclasses.replace(alone, holders=others, free={"n": (0,), "m": (0,)})
+    assert forecast(alone, known, draws=3) == forecast(beside, known, draws=3)
+    assert len({forecast(alone, known, draws=1, seed=n)["w"] for n in range(20)}) > 5
 
 
 def test_asking_when_changes_nothing() -> None:
@@ -384,9 +375,12 @@ def test_the_command_gives_a_range_with_what_it_rests_on(tmp_path: Path, monkeyp
     assert "likely start " in pumice("why", waits, "now.cycle", "--history", "past")
     none = CliRunner().invoke(app, ["when", "nobody", "now.cycle"])
     assert none.exit_code == 1 and "nobody" in none.stderr
-    now = json.loads(pumice("when", waits, "now.cycle", "--history", "past", "--more", "9xn-0", "--json"))
-    assert now["high"] < said["high"]
-    wrong = CliRunner().invoke(app, ["when", waits, "now.cycle", "--more", "many"])
+    supposed = "now.cycle", "--history", "past", "--more", "9xn-0", "--job", waits
+    then = json.loads(pumice("what-if", *supposed, "--json"))["job"]
+    assert (then["before"]["high"], then["before"]["measured"]) == (said["high"], True)
+    assert then["after"]["fate"] == "starts" or then["after"]["high"] < said["high"]
+    assert "9 more nodes like n-0" in pumice("what-if", *supposed)
+    wrong = CliRunner().invoke(app, ["what-if", "now.cycle", "--more", "many"])
     assert wrong.exit_code == 2 and "--more 'many': must be COUNTxNODE" in wrong.stderr
     live = CliRunner().invoke(app, ["when", "a/b", "--history", "past"])
     assert live.exit_code == 2 and "--history: only with PATH" in live.stderr

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 import pytest
 from dashboard_worlds import Word, desk_over, served
 
+from pumice.answers.what_if import instant
+from pumice.answers.what_if.sides import play
 from pumice.dashboard.chronicle import Chronicle
 from pumice.testing import job, node, queue
 
-PAGES = ("/", "/waiting", "/nodes", "/changes", "/conf", "/try", "/job/mine/waits", "/job/secret/plan-x")
+PAGES = ("/", "/waiting", "/nodes", "/changes", "/conf", "/try", "/what-if", "/job/mine/waits", "/job/secret/plan-x")
 ADMIN = [("list", "podgroups", ""), ("list", "nodes", ""), ("get", "queues", "")]
 WORD = Word({"alice": [("get", "podgroups", "mine")], "admin": ADMIN, "nobody": []})
 
@@ -105,7 +107,7 @@ def test_nothing_of_other_namespaces_is_named_or_added_up(address: str) -> None:
 def test_who_may_nothing_sees_no_jobs(address: str) -> None:
     browser = Browser(address)
     browser.sign_in("nobody")
-    whole = "".join(browser.open(page)[1] for page in PAGES[:6])
+    whole = "".join(browser.open(page)[1] for page in PAGES[:7])
     for name in ("plan-", "mine/runs", "hidden-node"):
         assert name not in whole
     assert "of 0 jobs" in whole
@@ -139,16 +141,64 @@ def test_only_reviews_are_asked_of_the_api_server(address: str) -> None:
     assert {line.rpartition("/")[2] for line in WORD.asked} == {"tokenreviews", "subjectaccessreviews"}
 
 
-def test_when_a_job_starts_and_what_more_nodes_would_do_is_on_its_page(address: str) -> None:
+def test_when_a_job_starts_is_on_its_page_and_who_sees_everything_may_suppose(address: str) -> None:
     browser = Browser(address)
     browser.sign_in("admin")
     page = browser.open("/job/mine/waits")[1]
     assert "<dt>Start</dt>" in page
     assert "It assumes" in page
-    asked = browser.open("/job/mine/waits?like=hidden-node&more=2")[1]
-    assert "With 2 more nodes like hidden-node:" in asked
-    assert "there is none of that name" in browser.open("/job/mine/waits?like=nowhere&more=2")[1]
-    for more in ("0", "101", "x", "²", "-1"):
-        assert browser.open(f"/job/mine/waits?like=hidden-node&more={urllib.parse.quote(more)}")[0] == 200
+    assert "more nodes like" in page
+    assert 'value="mine/waits"' in browser.open("/what-if?job=mine/waits")[1]
     browser.sign_in("alice")
-    assert "more nodes like" not in browser.open("/job/mine/waits?like=hidden-node&more=2")[1]
+    assert "more nodes like" not in browser.open("/job/mine/waits")[1]
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is supposed is decided in this process, which is quicker; `test_what_if.py` has the other."""
+    monkeypatch.setattr(instant, "play_apart", play)
+
+
+def test_what_is_supposed_is_told_to_who_may_see_everything(address: str, here: None) -> None:
+    browser = Browser(address)
+    browser.sign_in("admin")
+    status, text = browser.open("/what-if", {"like": "hidden-node", "many": "2", "job": "mine/waits"})
+    assert status == 200
+    assert "2 more nodes like hidden-node" in text
+    assert "starts now" in text
+    assert "Queues that would stand otherwise" in text
+    status, text = browser.open("/what-if", {"weight:default": "7", "capability:default": "cpu 5"})
+    assert "queue default: weight 1 → 7" in text
+    assert "queue default: capability cpu none → 5" in text
+    assert 'value="7"' in text, "the form keeps what was typed"
+    for user in ("alice", "nobody"):
+        browser.sign_in(user)
+        for form in (None, {"like": "hidden-node"}):
+            status, text = browser.open("/what-if", form)
+            assert "asked by who may see everything" in text
+            for name in ("secret", "plan-", "hidden-node"):
+                assert name not in text
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({}, "nothing is supposed"),
+        ({"like": "nowhere"}, "there is none of that name"),
+        ({"like": "hidden-node", "many": "²"}, "must be a whole number"),
+        ({"like": "hidden-node", "many": "0"}, "&gt;= 1"),
+        ({"drained": "hidden-node, <b>"}, "node &#39;&lt;b&gt;&#39;"),
+        ({"weight:default": "-3"}, "must be a whole number"),
+        ({"capability:default": "cpu"}, "must be a resource and an amount"),
+        ({"deserved:default": "cpu lots"}, "lots"),
+        ({"conf": "actions: ["}, "not YAML"),
+        ({"conf": "x", "job": "mine/nobody"}, "nobody"),
+        ({f"f{n}": "1" for n in range(400)}, "more than 190 fields"),
+    ],
+)
+def test_what_cannot_be_supposed_is_told_in_words(address: str, here: None, form: dict[str, str], said: str) -> None:
+    browser = Browser(address)
+    browser.sign_in("admin")
+    text = browser.open("/what-if", form)[1]
+    assert said in text
+    assert "another site" in browser.open("/what-if", form, Origin="http://elsewhere.example")[1]

@@ -21,6 +21,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pumice.answers.desk import Desk
+from pumice.answers.what_if import instant
+from pumice.answers.what_if.sides import play
+from pumice.answers.what_if.supposition import read_what_if
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
@@ -382,6 +385,36 @@ def test_who_waits_is_told_of_the_namespaces_that_one_may_read_and_counted_there
     talk(story)
 
 
+def test_what_if_is_answered_to_who_may_see_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instant, "play_apart", play)
+    supposed = {"more": [{"like": "node-7"}], "queues": {"default": {"weight": 4}}, "job": "team-a/mine"}
+
+    async def story(ask: Asks, _: Api) -> None:
+        status, told, _headers = await ask("/v1/what-if", "root-token", supposed)
+        assert status == 200, told
+        assert told["changes"] == ["queue default: weight 1 → 4", "1 more node like node-7"]
+        assert (told["job"]["before"]["fate"], told["job"]["after"]["fate"]) == ("waits", "starts")
+        assert told["starting"] == {"before": 0, "after": 1}
+        status, told, _headers = await ask("/v1/what-if", "", supposed)
+        assert status == 401
+        for token, missing in (("alice-token", "alice may not get queues"), ("bob-token", "bob may not list nodes")):
+            status, told, _headers = await ask("/v1/what-if", token, supposed)
+            assert (status, missing in told["error"], "rival" in str(told)) == (403, True, False)
+        for wrong, code, said in (
+            ({}, 422, "nothing is supposed"),
+            ({"nodes": 3}, 422, "unknown field"),
+            ({"drained": ["node-8"]}, 404, "did you mean 'node-7'"),
+            ({"conf": "actions: ["}, 422, "not YAML"),
+            ([], 422, "Expected `object`"),
+        ):
+            status, told, _headers = await ask("/v1/what-if", "root-token", wrong)
+            assert (status, said in told["error"]) == (code, True), told
+        known = Asker(_Fixed(ask.url, "root-token"), ask.url)
+        assert (await known.what_if(read_what_if(supposed))).job is not None
+
+    talk(story, monkeypatch=monkeypatch)
+
+
 def _fits(schema: dict[str, Any], whole: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
     """What checks data against a part of the document; a field that is not in it is a fault."""
 
@@ -396,15 +429,18 @@ def _fits(schema: dict[str, Any], whole: dict[str, Any]) -> jsonschema_rs.Draft2
     return jsonschema_rs.Draft202012Validator(closed({**schema, "components": whole["components"]}))
 
 
-def test_the_document_is_what_is_asked_and_answered() -> None:
+def test_the_document_is_what_is_asked_and_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     body = {"objects": [{**msgspec.to_builtins(obj), "kind": obj.kind_name} for obj in flat([job("new", cpu=1)])]}
     asked = {
-        "why": "?namespace=team-a&job=mine",
+        "why": "?namespace=team-a&job=mine&when=no",
         "when": "?namespace=team-a&job=mine",
         "waiting": "?limit=5&queue=default&namespace=team-a",
         "queues": "?queue=default",
         "try": "",
+        "what-if": "",
     }
+    monkeypatch.setattr(instant, "play_apart", play)
+    bodies = {"try": body, "what-if": {"more": [{"like": "node-7", "count": 2}], "job": "team-a/mine"}}
     assert set(asked) == {question.name for question in QUESTIONS}
 
     async def story(ask: Asks, _: Api) -> None:
@@ -413,7 +449,7 @@ def test_the_document_is_what_is_asked_and_answered() -> None:
         for question in QUESTIONS:
             path = f"/v1/{question.name}"
             said = document["paths"][path][question.method.lower()]["responses"]
-            given = body if question.body is not None else None
+            given = bodies.get(question.name)
             for token, code in (("root-token", 200), ("", 401), ("bob-token", None)):
                 status, answer, _headers = await ask(path + asked[question.name], token, given)
                 assert code in (None, status), answer

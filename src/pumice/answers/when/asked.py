@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import le
 
 import msgspec
 
-from pumice.answers.finding import NoSuchThing
 from pumice.answers.tried import TryAnswer
 from pumice.answers.when.answer import Verdict, WhenAnswer
 from pumice.answers.when.calibration import SLACK, StartRange, applied
 from pumice.answers.when.forward import NO_LANE, Scene, Waiter, forecast
 from pumice.answers.when.learned import Learned
 from pumice.answers.when.past import DRAWS
-from pumice.answers.when.room import PodShape, amounts_sum, total
+from pumice.answers.when.room import amounts_sum, total
 from pumice.answers.when.run_times import RunTimes
 from pumice.answers.why import WhyAnswer
-from pumice.config.problems import nearest
 from pumice.framework.explaining.explain import Explanation, Stage
 from pumice.model.codes import ReasonCode
 from pumice.model.status import TaskStatus
@@ -48,26 +46,6 @@ class WhenQuestion:
         """When the job will likely start."""
         return when_of(self.why.explanation, self.scene, self.learned)
 
-    def with_more(self, like: str, many: int) -> WhenQuestion:
-        """The same question, if there were so many more nodes like one that there is.
-
-        :raises NoSuchThing: there is no such node that takes pods.
-        """
-        scene = self.scene
-        if like not in scene.free:
-            near = nearest(like, scene.free)
-            hint = f"; did you mean {near!r}?" if near else ""
-            raise NoSuchThing(f"node {like!r}: there is none of that name that takes pods{hint}")
-        held = [amounts for holder in scene.holders for node, amounts in holder.places if node == like]
-        size = amounts_sum([scene.free[like], *held])
-        names = [f"{like}+{n}" for n in range(1, many + 1)]
-        waiters = [
-            replace(w, pods=tuple((n, _allowed(shape, like, names)) for n, shape in w.pods)) for w in scene.waiters
-        ]
-        free = {**scene.free, **dict.fromkeys(names, tuple(0 for _ in size))}
-        scene = replace(scene, free=free, waiters=waiters, arrives=[(name, size) for name in names])
-        return replace(self, scene=scene)
-
 
 @dataclass(frozen=True, slots=True)
 class TryQuestion:
@@ -84,11 +62,6 @@ class TryQuestion:
             for job in self.tried.jobs
         ]
         return msgspec.structs.replace(self.tried, jobs=jobs)
-
-
-def _allowed(shape: PodShape, like: str, names: Sequence[str]) -> PodShape:
-    """A shape that may be on these nodes too, if it may be on the one that they are like."""
-    return shape if shape.only is None or like not in shape.only else PodShape(shape.each, shape.only.union(names))
 
 
 def when_of(why: Explanation, scene: Scene, learned: Learned | None) -> WhenAnswer:
@@ -165,8 +138,7 @@ def _never(scene: Scene, waiter: Waiter | None) -> str:
     most, asks = scene.lanes.get(waiter.kind.queue, NO_LANE).most, total(waiter.pods)
     if most is not None and not all(map(le, asks, most)):
         return f"it asks for more than queue {waiter.kind.queue} may ever have"
-    here = [*scene.free.values(), *(amounts for _, amounts in scene.arrives)]
-    room = amounts_sum([*here, *(held for holder in scene.holders for _, held in holder.places)])
+    room = amounts_sum([*scene.free.values(), *(held for holder in scene.holders for _, held in holder.places)])
     if not all(map(le, asks, room)):
         return "it asks for more than there is, also when all that runs has ended"
     return "no node will have room for it when what runs has ended"

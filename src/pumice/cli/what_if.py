@@ -1,0 +1,221 @@
+"""``pumice what-if``: what would be decided otherwise if queues, nodes or the conf were others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pumice.cli import render
+from pumice.cli.cluster_options import Context, Kubeconfig
+from pumice.cli.live import (
+    AuthorityOption,
+    MaybePaths,
+    NamespaceOption,
+    ServerOption,
+    asker_of,
+    namespace_of,
+    only_with_paths,
+    run,
+)
+from pumice.cli.options import (
+    CompatOption,
+    ConfOption,
+    JsonOption,
+    Output,
+    OutputOption,
+    PluginsDirOption,
+    as_json,
+    read_text,
+)
+from pumice.cli.usage import WrongUsage
+from pumice.cli.when import PastOption
+
+if TYPE_CHECKING:
+    from pumice.answers.standing import Share
+    from pumice.answers.what_if.effects import QueueStandings, WhatIfAnswer
+    from pumice.answers.what_if.supposition import WhatIf
+
+AMOUNTS = ("deserved", "guarantee", "capability")
+PLAIN = ("weight", "priority", "reclaimable")
+
+
+def what_if(
+    paths: MaybePaths = None,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queue",
+            "-q",
+            metavar="NAME:FIELD=VALUE",
+            help="A queue otherwise: team:weight=4, team:capability.cpu=64 (or none). Repeatable.",
+        ),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option("--more", metavar="COUNTxNODE", help="So many more nodes like NODE: 4xgpu-1. Repeatable."),
+    ] = None,
+    drain: Annotated[
+        list[str] | None,
+        typer.Option("--drain", metavar="NODE", help="NODE takes no pods, and its pods are placed anew. Repeatable."),
+    ] = None,
+    new_conf: Annotated[
+        Path | None,
+        typer.Option("--new-conf", metavar="FILE", help="Another scheduler conf than the one that decides."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "-f", "--filename", metavar="FILE", help="What is supposed, as YAML or JSON: as POST /v1/what-if."
+        ),
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", metavar="JOB", help="Tell of this job, whatever becomes of it.")
+    ] = None,
+    history: PastOption = None,
+    conf: ConfOption = None,
+    plugins_dir: PluginsDirOption = None,
+    compat: CompatOption = None,
+    namespace: NamespaceOption = None,
+    server: ServerOption = None,
+    server_ca: AuthorityOption = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    output: OutputOption = Output.TABLE,
+    json: JsonOption = False,
+) -> None:
+    """Say what would be decided otherwise: with other queues, more nodes, a node drained, another conf.
+
+    The next cycle is decided twice, as things are and as they would be, on a copy. Nothing is written. Without PATH the
+    running scheduler is asked.
+    """
+    from pumice.answers.what_if.supposition import read_what_if
+    from pumice.cli.why import desk_of
+
+    data = _from_file(file) if file is not None else {}
+    _queues(data, queue or [])
+    data["more"] = [*data.get("more", []), *map(_more, more or [])]
+    data["drained"] = [*data.get("drained", []), *(drain or [])]
+    if new_conf is not None:
+        data["conf"] = read_text(new_conf)
+    if job is not None:
+        data["job"] = job
+    asked = read_what_if(data)
+    if paths:
+        answer = desk_of(paths, conf, plugins_dir, compat, history).what_if(asked).answer(apart=False)
+    else:
+        only_with_paths(conf=conf, plugins_dir=plugins_dir, compat=compat, history=history)
+        asked = _with_namespace(asked, namespace, kubeconfig, context)
+        answer = run(asker_of(server, server_ca, kubeconfig, context).what_if(asked))
+    if as_json(output, json):
+        render.data(answer)
+    else:
+        show_what_if(answer)
+
+
+# -- what is supposed -----------------------------------------------------------------------------------------------
+def _with_namespace(asked: WhatIf, namespace: str | None, kubeconfig: str | None, context: str | None) -> WhatIf:
+    from msgspec.structs import replace
+
+    if not asked.job or "/" in asked.job:
+        return asked
+    return replace(asked, job=f"{namespace_of(asked.job, namespace, kubeconfig, context)}/{asked.job}")
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    from pumice.errors import InvalidInput
+    from pumice.yamls import load
+
+    found = load(read_text(path), str(path))
+    if not isinstance(found, dict):
+        raise InvalidInput(f"file {str(path)!r}: must hold a mapping: queues, more, drained, conf, job")
+    return {str(key): value for key, value in found.items()}
+
+
+def _queues(data: dict[str, Any], said: list[str]) -> None:
+    """Put what is said of queues into the data."""
+    for text in said:
+        name, colon, rest = text.partition(":")
+        field, equals, value = rest.partition("=")
+        kind, dot, resource = field.partition(".")
+        known = (kind in PLAIN and not dot) or (kind in AMOUNTS and resource)
+        if not (name and colon and equals and value and known):
+            fields = ", ".join((*PLAIN, *(f"{amount}.RESOURCE" for amount in AMOUNTS)))
+            raise WrongUsage(f"--queue {text!r}: must be NAME:FIELD=VALUE, where FIELD is one of {fields}")
+        into = data.setdefault("queues", {}).setdefault(name, {})
+        if kind in AMOUNTS:
+            into.setdefault(kind, {})[resource] = None if value == "none" else value
+        elif kind == "reclaimable":
+            if value not in ("true", "false"):
+                raise WrongUsage(f"--queue {text!r}: must be true or false")
+            into[kind] = value == "true"
+        else:
+            if not value.removeprefix("-").isdecimal() or len(value) > 10:
+                raise WrongUsage(f"--queue {text!r}: must be a whole number")
+            into[kind] = int(value)
+
+
+def _more(text: str) -> dict[str, Any]:
+    many, _, node = text.partition("x")
+    if not (many.isascii() and many.isdigit() and 0 < int(many[:9]) <= 1000 and node):
+        raise WrongUsage(f"--more {text!r}: must be COUNTxNODE, 4xgpu-1; at most 1000")
+    return {"like": node, "count": int(many)}
+
+
+# -- what is said ---------------------------------------------------------------------------------------------------
+def show_what_if(answer: WhatIfAnswer) -> None:
+    """Print what would be otherwise."""
+    from pumice.answers.what_if.wording import counts, fares, summary
+    from pumice.cli.answer_text import FROM
+    from pumice.sim.report.units import duration
+
+    render.pairs([("what if" if n == 0 else "", text) for n, text in enumerate(answer.changes)])
+    render.line()
+    render.table(["", "AS IT IS", "THEN"], [(text, f"{a:,}", f"{b:,}") for text, a, b in counts(answer)])
+    render.line()
+    render.line(summary(answer), style="bold")
+    listed = [effect for effect in [answer.job] if effect is not None and effect not in answer.jobs] + answer.jobs
+    if listed:
+        rows = [(e.job, e.queue, fares(e.before, duration), fares(e.after, duration)) for e in listed[:MOST_SHOWN]]
+        render.table(["JOB", "QUEUE", "AS IT IS", "THEN"], rows, names=["JOB"], wrap=["AS IT IS", "THEN"])
+        if len(listed) > MOST_SHOWN:
+            render.line(f"and {answer.sooner + answer.later - MOST_SHOWN:,} more; -o json names up to 100", style="dim")
+    for title, evicted in (("Evicted, and else not", answer.evictions), ("Not evicted, and else so", answer.spared)):
+        if evicted:
+            render.line()
+            render.line(title, style="bold")
+            rows = [(e.pod, e.node, e.action, e.beneficiary or "-") for e in evicted[:MOST_SHOWN]]
+            render.table(["POD", "NODE", "BY", "FOR"], rows, names=["POD", "NODE", "FOR"])
+    for standings in answer.queues:
+        _standings(standings)
+    render.line()
+    for text in answer.assumes:
+        render.paragraph(text, lead="· ")
+    render.line(f"Answered in {answer.milliseconds:g} ms from {FROM[answer.source]}; nothing was written.", style="dim")
+
+
+MOST_SHOWN = 20
+
+
+def _standings(standings: QueueStandings) -> None:
+    from pumice.answers.what_if.wording import shares
+    from pumice.model.limit import shown
+
+    def told(before: Share | None, after: Share | None, name: str) -> str:
+        was, then = (getattr(share, name) if share is not None else None for share in (before, after))
+        one, other = (
+            shown(share, amount) if amount is not None else "-" for share, amount in ((res, was), (res, then))
+        )
+        return one if was == then else f"{one} → {other}"
+
+    rows = []
+    for res, before, after in shares(standings):
+        amounts = (told(before, after, name) for name in ("allocated", "deserved", "capability", "asked"))
+        rows.append((res, *amounts))
+    if rows:
+        render.line()
+        waiting = [side.waiting if side is not None else 0 for side in (standings.before, standings.after)]
+        aside = f"{waiting[0]} wait" if waiting[0] == waiting[1] else f"{waiting[0]} → {waiting[1]} wait"
+        render.heading(f"Queue {standings.queue}", aside)
+        render.table(["RESOURCE", "HOLDS", "DESERVES", "AT MOST", "ASKED FOR"], rows)
