@@ -10,10 +10,10 @@ most jobs waited.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from pumice.scheduler.assembly import assemble, catalogue_of
@@ -42,9 +42,14 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=number)
     options = parser.parse_args()
     seeds = range(1, options.seeds + 1)
+    lasting: list[tuple[Summary, str]] = []
+    ours: list[tuple[Summary, str]] = []
     with ProcessPoolExecutor(options.jobs) as pool:
-        lasting = list(pool.map(partial(play, lasting=True), seeds))
-        ours = list(pool.map(partial(play, lasting=False), seeds))
+        for seed, (theirs, own) in zip(seeds, pool.map(both, seeds), strict=True):
+            lasting.append(theirs)
+            ours.append(own)
+            waits = [FIGURES["wait, mean"][0](side[0]) or 0.0 for side in (theirs, own)]
+            print(f"seed {seed}: mean wait {waits[0] / 60:.1f} -> {waits[1] / 60:.1f} min", file=sys.stderr, flush=True)
     for name, (figure, unit, said) in FIGURES.items():
         pairs = [
             (a / unit, b / unit)
@@ -60,6 +65,11 @@ def main() -> None:
     if options.shown in seeds:
         for rule, played in (("Volcano's rule", lasting), ("this rule", ours)):
             print(f"seed {options.shown}, {rule}: {played[options.shown - 1][1]}")
+
+
+def both(seed: int) -> tuple[tuple[Summary, str], tuple[Summary, str]]:
+    """One day under Volcano's rule and under this one."""
+    return play(seed, lasting=True), play(seed, lasting=False)
 
 
 def play(seed: int, *, lasting: bool) -> tuple[Summary, str]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from fingerprint import fingerprint
 from law_confs import Policy, assembly_of, first_tier
-from law_worlds import Drawn, Happening, JobDraw, WorldDraw, made, node_object, parent_name
+from law_worlds import OUTSIDE, Drawn, Happening, JobDraw, WorldDraw, domain_of, made, node_object, parent_name
 
 from pumice.engine.hypernodes import places_of
 from pumice.framework.registry import default_registry
@@ -253,8 +253,9 @@ class Story:
                 node = report.binds.get(pod.key) or (pod.spec.node_name if runs else "")
                 if node and pod.key not in report.evictions:
                     zone = self.draw.nodes[int(node[1:])].zone
+                    assert zone != OUTSIDE or (draw.near <= 0 and not draw.parts), f"{uid}: is in no domain"
                     if draw.near > 0:
-                        groups.setdefault("job", set()).add(zone if draw.near == 1 else zone // 2)
+                        groups.setdefault("job", set()).add(domain_of(zone, draw.near))
                     if draw.parts:
                         groups.setdefault((pod.metadata.labels or {})["part"], set()).add(zone)
             for name, domains in groups.items():
@@ -311,10 +312,11 @@ class Story:
         every = list(range(len(self.draw.nodes)))
         if draw.near <= 0:
             return [every]
-        wide = draw.near  # 1: zones, 2: pairs of them
-        there = {self.draw.nodes[int(n[1:])].zone // wide for n in places_of(self.state.jobs[uid].tasks.values())}
-        domains = sorted(there) if there else range(4)
-        return [[n for n in every if self.draw.nodes[n].zone // wide == d] for d in domains]
+        inside = {n: node.zone for n, node in enumerate(self.draw.nodes) if node.zone != OUTSIDE}
+        held = (int(name[1:]) for name in places_of(self.state.jobs[uid].tasks.values()))
+        there = {domain_of(inside[n], draw.near) for n in held}
+        domains = there or {domain_of(zone, draw.near) for zone in range(OUTSIDE)}
+        return [[n for n, zone in inside.items() if domain_of(zone, draw.near) == d] for d in sorted(domains)]
 
     def queue_stops(self, uid: str, more: int, report: CycleReport) -> bool:
         """Is it the queue that keeps the job back: its share, its capability, or who stands before it?"""

@@ -31,6 +31,7 @@ from pumice.model.api import (
     PodSpec,
     QueueObject,
     QueueStatus,
+    RegexMatch,
     ResourceRequirements,
     SpreadConstraint,
     SubGroupPolicy,
@@ -40,6 +41,10 @@ from pumice.model.task import ROLE_KEY
 from pumice.testing import builders
 
 ROLE_LABEL = "app"
+
+
+OUTSIDE = 6
+"""The zone of nodes that are in no hyper-node."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class JobDraw:
     rule: str = ""
     """Nothing, or a rule on places: zone, apart, spread, tolerates."""
     near: int = 0
-    """The highest tier that it may span: 1 a zone, 2 a pair of them; -1: as near as may be; 0: it is free."""
+    """The highest tier that it may span: 1 a zone, 2 a pair of them, 3 a row; -1: as near as may be; 0: it is free."""
     parts: int = 0
     """If above 0: every so many tasks are a sub-group that must be within one zone."""
     shape: str = ""
@@ -186,7 +191,7 @@ zoned_nodes = st.builds(
     NodeDraw,
     cpu=st.sampled_from([4, 2, 8, 1]),
     gpu=st.sampled_from([0, 0, 1]),
-    zone=st.integers(0, 3),
+    zone=st.sampled_from([0, 0, 1, 1, 2, 3, 4, 5, OUTSIDE]),
     pods=st.sampled_from([110, 110, 2]),
 )
 near_jobs = st.builds(
@@ -200,7 +205,7 @@ near_jobs = st.builds(
     running=st.sampled_from([0, 0, 6, 1, 2]),
     preemptible=st.sampled_from([True, True, True, False]),
     sized=st.booleans(),
-    near=st.sampled_from([1, 1, 2, -1, 0]),
+    near=st.sampled_from([1, 1, 2, 3, -1, 0]),
     parts=st.sampled_from([0, 0, 0, 2]),
 )
 zoned_worlds = st.builds(
@@ -217,7 +222,7 @@ def made(draw: WorldDraw, *, tree: bool) -> Drawn:
     drawn = Drawn()
     drawn.objects += [node_object(n, node) for n, node in enumerate(draw.nodes)]
     drawn.objects += _queues(draw.queues, tree)
-    drawn.objects += _hyper_nodes() if any(job.near or job.parts for job in draw.jobs) else []
+    drawn.objects += _hyper_nodes(draw.nodes) if any(job.near or job.parts for job in draw.jobs) else []
     leaves = leaf_names(draw.queues, tree)
     rooms = [_Room(n, node) for n, node in enumerate(draw.nodes)]
     for n, job in enumerate(draw.jobs):
@@ -304,12 +309,31 @@ def _queues(draws: Sequence[QueueDraw], tree: bool) -> list[AnyObject]:
     return out
 
 
-def _hyper_nodes() -> list[AnyObject]:
-    """A hyper-node for each of four zones, by label, and one for each pair of them."""
-    zones = [MemberSelector(label_match=LabelSelector(match_labels={"zone": str(z)})) for z in range(4)]
-    pairs = [[MemberSelector(exact_match=ExactMatch(name=f"zone{z}")) for z in pair] for pair in ((0, 1), (2, 3))]
-    made: list[AnyObject] = [_hyper_node(f"zone{z}", 1, "Node", [one]) for z, one in enumerate(zones)]
-    return made + [_hyper_node(f"pair{p}", 2, "HyperNode", both) for p, both in enumerate(pairs)]
+def domain_of(zone: int, tier: int) -> int:
+    """The number of the domain of a tier that a zone is in: a zone, a pair of them, a row of four."""
+    return zone // (1, 2, 4)[tier - 1]
+
+
+def _hyper_nodes(nodes: Sequence[NodeDraw]) -> list[AnyObject]:
+    """Six zones, the pairs of them, and two rows; members of every kind, and some that are not there."""
+    made: list[AnyObject] = []
+    for zone in range(OUTSIDE):
+        names = [f"n{n}" for n, node in enumerate(nodes) if node.zone == zone]
+        selectors = [MemberSelector(label_match=LabelSelector(match_labels={"zone": str(zone)}))]
+        if zone % 3 == 1:
+            selectors = [MemberSelector(exact_match=ExactMatch(name=name)) for name in (*names, "gone")]
+        elif zone % 3 == 2:
+            selectors = [MemberSelector(regex_match=RegexMatch(pattern=f"^({'|'.join(names) or 'none'})$"))]
+        made.append(_hyper_node(f"zone{zone}", 1, "Node", selectors))
+    for name, tier, below in (("pair", 2, "zone"), ("row", 3, "pair")):
+        for domain in range(3 if tier == 2 else 2):
+            inside = [f"{below}{n}" for n in (2 * domain, 2 * domain + 1)]
+            made.append(_hyper_node(f"{name}{domain}", tier, "HyperNode", [_exactly(one) for one in inside]))
+    return made  # the second row has a member that is not there
+
+
+def _exactly(name: str) -> MemberSelector:
+    return MemberSelector(exact_match=ExactMatch(name=name))
 
 
 def _hyper_node(name: str, tier: int, kind: str, selectors: Sequence[MemberSelector]) -> HyperNode:
@@ -326,7 +350,7 @@ def _job(name: str, draw: JobDraw, queue: str, rooms: Sequence[_Room]) -> list[A
     places: list[str] = []
     if draw.near or draw.parts:  # what runs is in one zone
         first = next((r for r in rooms if r.cpu >= draw.cpu), None)
-        rooms = [r for r in rooms if first is not None and r.node.zone == first.node.zone]
+        rooms = [r for r in rooms if first is not None and r.node.zone == first.node.zone != OUTSIDE]
     if draw.running >= needs and not draw.shape:
         for _ in range(min(draw.running, draw.tasks)):
             room = next((r for r in rooms if r.take(draw)), None)
