@@ -35,7 +35,6 @@ DAY: Final = 24 * 60
 _WINDOW: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 _OFFSET: Final = re.compile(r"([+-])([01][0-9]):([0-5][0-9])", re.ASCII)
 _NUMBER: Final = re.compile(r"([0-9]{1,6})(%?)", re.ASCII)
-NOT_LENT: Final = reason_id("tdm", "node(s) are lent only at other hours", Code.UNRESOLVABLE)
 UNKNOWN: Final = reason_id("tdm", "node(s) are in a revocable zone that the conf does not name", Code.UNRESOLVABLE)
 FOR_OTHERS: Final = reason_id("tdm", "node(s) are lent only to tasks that say they may be revoked", Code.UNRESOLVABLE)
 
@@ -55,6 +54,7 @@ class Tdm(Plugin):
         self._windows = {
             key.removeprefix(ZONES): _window(key, arguments[key]) for key in arguments if key.startswith(ZONES)
         }
+        self._not_lent = {zone: _not_lent(zone, window) for zone, window in self._windows.items()}
         self._period = parse_duration(arguments.str(PERIOD, "1m")) / SECOND
         offset = _OFFSET.fullmatch(arguments.str(OFFSET, "+00:00"))
         if offset is None:
@@ -95,7 +95,8 @@ class Tdm(Plugin):
             out[zoned] = UNKNOWN
             for zone in self._windows:
                 here = rows.labels.equals(keys.REVOCABLE_ZONE, zone)
-                out[here] = NOT_LENT if zone not in self._active else 0 if is_revocable(task) else FOR_OTHERS
+                closed = zone not in self._active
+                out[here] = self._not_lent[zone] if closed else 0 if is_revocable(task) else FOR_OTHERS
         return out
 
     def _score(self, _: Task, rows: NodeRows) -> Floats:
@@ -177,6 +178,12 @@ def _window(key: str, written: object) -> tuple[int, int]:
     if found is None:
         raise InvalidInput(f"tdm: argument {key}: must be hours such as 22:00-06:00, got {written!r}")
     return int(found[1]) * 60 + int(found[2]), int(found[3]) * 60 + int(found[4])
+
+
+def _not_lent(zone: str, window: tuple[int, int]) -> int:
+    """The objection to a node of a zone at other hours than its own."""
+    begins, ends = (f"{minute // 60:02}:{minute % 60:02}" for minute in window)
+    return reason_id("tdm", f"node(s) of zone {zone} are lent only from {begins} to {ends}", Code.UNRESOLVABLE)
 
 
 def _amount(written: str | None, total: int) -> int | None:

@@ -29,9 +29,9 @@ FRESH: Final = 300.0
 """Seconds for which a measurement counts."""
 INTERVAL: Final = 30.0
 """Seconds between two measurements, if nobody says."""
-BUSY: Final = tuple(
-    reason_id("usage", f"node(s) {what} usage is above the threshold", Code.UNRESOLVABLE) for what in ("cpu", "memory")
-)
+_MEASURED: Final = ("cpu", "memory")
+_STEP: Final = 5
+"""Reasons say percents in steps of so many, so that they stay few and do not change with every measurement."""
 _UNSEEN: Final = (S.ALLOCATED, S.BINDING, S.BOUND, S.PIPELINED)
 _DIMS: Final = (CPU, MEMORY)
 
@@ -107,8 +107,16 @@ class Usage(Plugin):
         measured = self.load.measured[:, rows.index]
         out = np.zeros(len(rows), dtype=np.int32)
         for which in (1, 0):
-            out[measured[which] * 100 > self._thresholds[which] + 1e-9] = BUSY[which]  # NaN, not measured, is not above
+            busy = measured[which] * 100 > self._thresholds[which] + 1e-9  # NaN, not measured, is not above
+            steps = (measured[which, busy] * 100 // _STEP).astype(np.int64)
+            out[busy] = [self._busy(which, int(step) * _STEP) for step in steps.tolist()]
         return out
+
+    def _busy(self, which: int, percent: int) -> int:
+        """The objection to a node that is used to so many percent, or somewhat more."""
+        limit = f"{self._thresholds[which]:g} %"
+        text = f"node(s) {_MEASURED[which]} usage is above the threshold of {limit}: {percent} % or more"
+        return reason_id("usage", text, Code.UNRESOLVABLE)
 
     def _score(self, _: Task, rows: NodeRows) -> Floats:
         total = float(self._weights.sum())

@@ -50,6 +50,13 @@ def test_hours_are_of_the_clock_that_the_conf_names() -> None:
     assert not lent("22:00-06:00", 12 * 60, "-05:00")
 
 
+def test_a_reason_says_the_hours_of_the_zone() -> None:
+    scenario = Scenario(node("n1", labels={ZONE: "night"})).add(*job("a", task_annotations={ZONE: "*"}))
+    scenario.advance(MIDNIGHT + 12 * 3600)
+    done = scenario.run(actions=["allocate"], plugins=["gang", ("tdm", {"tdm.revocable-zone.night": "22:00-06:00"})])
+    assert "1 node(s) of zone night are lent only from 22:00 to 06:00" in done.why("a").text
+
+
 def test_nodes_are_taken_back_round_by_round_and_given_to_others_at_the_next_hours() -> None:
     scenario = Scenario(node("n1", cpu=4, labels={ZONE: "rz"}))
     scenario.add(*job("a", tasks=3, min_available=1, task_annotations={ZONE: "*"}))

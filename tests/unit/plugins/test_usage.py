@@ -127,3 +127,13 @@ def test_estimates_rise_with_risk_and_stay_within_limits(scenario: Scenario) -> 
 def test_arguments_that_make_no_sense_are_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=f"^{message}$"):
         Usage(Arguments(arguments))
+
+
+def test_a_reason_says_the_threshold_and_how_busy_a_node_is_in_steps(two: Scenario) -> None:
+    two.node("n3").job("a", cpu=1)
+    report = decide(two, {"n1": (81, 0), "n2": (99.9, 0), "n3": (10, 100)})
+    assert report.refusals["default/a"].text == (
+        "0/3 nodes are unavailable: 1 node(s) cpu usage is above the threshold of 80 %: 80 % or more, "
+        "1 node(s) cpu usage is above the threshold of 80 %: 95 % or more, "
+        "1 node(s) memory usage is above the threshold of 80 %: 100 % or more."
+    )
