@@ -161,7 +161,7 @@ def _add_pod(scenario: Scenario, group: str, task: OracleTask, more: Json) -> No
 @pytest.mark.law
 def test_a_cycle_binds_what_the_rules_bind_written_down_literally() -> None:
     bound = 0
-    for seed in range(examples(360)):
+    for seed in range(examples(120)):
         world, luck = drawn(seed), random.Random(-seed)
         weights = {"cpu": luck.choice([1, 5]), "memory": luck.choice([1, 2, 0])}
         fading = luck.choice(["0.8", "0.5", "0", "1"])
@@ -173,4 +173,4 @@ def test_a_cycle_binds_what_the_rules_bind_written_down_literally() -> None:
         tasks = [t for job in world.jobs if job.ready() for t in job.tasks if t.held == "placed"]
         assert done.binds == {f"default/{t.name}": t.node for t in tasks}, f"seed {seed}"
         bound += len(tasks)
-    assert bound > 50
+    assert bound > 40

@@ -7,9 +7,18 @@ from typing import Any
 from pumice.engine.hypernodes import TopologyDomain as Domain
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
-from pumice.model.api import ExactMatch, HyperNode, HyperNodeMember, HyperNodeSpec, MemberSelector, Metadata, PodSpec
+from pumice.model.api import (
+    ExactMatch,
+    HyperNode,
+    HyperNodeMember,
+    HyperNodeSpec,
+    MemberSelector,
+    Metadata,
+    PodSpec,
+    decode,
+)
 from pumice.model.job import Job
-from pumice.testing.builders import node, queue
+from pumice.testing.builders import node, pod, queue
 from pumice.testing.scenario import Scenario
 
 PLUGINS = [["priority", "gang", "conformance"], ["predicates", "nodeorder"]]
@@ -127,3 +136,19 @@ def test_no_more_domains_are_tried_than_allowed() -> None:
     scenario = two_racks().job("full", cpu=2, on="n1", priority=20).job("high", tasks=2, cpu=2, priority=10)
     evict(scenario, plugins=[*PLUGINS, [Racks]], maxDomains=1)
     assert scenario.last.evictions == []
+
+
+def test_a_sub_group_that_fits_nowhere_does_not_keep_the_others_from_room_and_in_compat_it_does() -> None:
+    """Part 0 asks for three CPUs and no node has as many; the job needs one task."""
+    for compat, gone in ((None, 1), ("volcano", 0)):
+        scenario = Scenario(node("n1", cpu=2), node("n2", cpu=2))
+        scenario.job("low", tasks=4, min_available=0, cpu=1, on=["n1", "n1", "n2", "n2"])
+        policy = {"name": "part", "subGroupSize": 1, "minSubGroups": 0, "matchLabelKeys": ["part"]}
+        spec = {"minMember": 1, "queue": "default", "priorityClassName": "high", "subGroupPolicy": [policy]}
+        meta = {"name": "wide", "namespace": "default"}
+        scenario.add(decode("PriorityClass", {"metadata": {"name": "high"}, "value": 9}))
+        scenario.add(decode("PodGroup", {"metadata": meta, "spec": spec, "status": {"phase": "Inqueue"}}))
+        for part, cpu in enumerate((3, 1)):
+            scenario.add(pod(f"wide-{part}", group="wide", cpu=cpu, labels={"part": str(part)}, priority=9))
+        scenario.run(actions=["gangpreempt"], plugins=PLUGINS, compat=compat)
+        assert len(scenario.last.evictions) == gone

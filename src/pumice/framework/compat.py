@@ -86,8 +86,8 @@ class Compat:
     whole_domains: bool = False
     """A domain must have room for all that waits of a (sub-)job, not only for what it needs to start."""
     dropped_sub_groups: bool = False
-    """A sub-group that finds no room while its job is placed is not tried again in the cycle, and which sub-groups a
-    job needs is not decided anew when it has some."""
+    """A sub-group that finds no room while its job is placed is not tried again in the cycle, which sub-groups a job
+    needs is not decided anew when it has some, and the gang actions make room for all sub-groups in turn or none."""
     stale_neighbours: bool = False
     """Inter-pod affinity and spread do not see evictions made for the task, and anti-affinity of pods placed in this
     cycle only on nodes that had such pods before."""

@@ -15,7 +15,7 @@ from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
 from pumice.framework.evicting.victims import EvictionContext, without_rounds
 from pumice.framework.placing.node_search import NodeSearch
 from pumice.framework.placing.topology import ASKS as TOPOLOGY_ASKS
-from pumice.framework.placing.topology import Sheets, gradient, sub_job_queue
+from pumice.framework.placing.topology import Sheets, drops_sub_groups, gradient, sub_job_queue
 from pumice.framework.placing.worksheet import worksheet_of
 from pumice.framework.points import table as points
 from pumice.framework.points.table import VICTIM_FILTER
@@ -57,6 +57,7 @@ class GangEviction:
         self._ssn, self._rules = ssn, rules
         self._max_domains, self._whole = max_domains, whole
         self._spares = spares(ssn)
+        self._all_or_none = drops_sub_groups(ssn)
         self._remembers = ssn.action_arguments("allocate").bool("predicateErrorCacheEnable", True)
 
     def serve(self, queue: Queue, job: Job, may_evict: Callable[[Sequence[Task]], bool]) -> bool:
@@ -130,7 +131,7 @@ class GangEviction:
                 continue
             if self._plan(chosen, queue, job, task, sheets, domain, statement):
                 if self._spares:
-                    self._spare(chosen, need, free, queue, job, task, sheets, domain, statement)
+                    self._spare(chosen, free, queue, job, task, sheets, domain, statement)
                 return True
         return False
 
@@ -186,11 +187,12 @@ class GangEviction:
         waiting = sub_job_queue(ssn, job, sheets)
         while waiting:
             sub_job = waiting.pop()
-            if self._sub_job(queue, job, sub_job, sheets, domain, statement, bool(bundles)) and (
-                was_ready or ssn.job_pipelined(job)
-            ):
+            served = self._sub_job(queue, job, sub_job, sheets, domain, statement, bool(bundles))
+            if not served and self._all_or_none:
                 break
-        if ssn.job_pipelined(job) and statement.promises() > 0:
+            if served and (was_ready or ssn.job_pipelined(job)):
+                break
+        if (served or not self._all_or_none) and ssn.job_pipelined(job) and statement.promises() > 0:
             return True
         statement.rollback(mark)
         return False
@@ -238,7 +240,6 @@ class GangEviction:
     def _spare(
         self,
         chosen: list[Bundle],
-        need: Resources,
         free: Resources,
         queue: Queue,
         job: Job,
@@ -249,6 +250,9 @@ class GangEviction:
     ) -> None:
         """Let bundles stay that the plan does not need, and single tasks of safe ones; the last ones taken first."""
         kept = list(chosen)
+        need = sum_of(
+            t for tasks in sheets.values() for t in tasks if t.status is S.PIPELINED
+        )  # not all may have a place
         for without in _smaller(chosen):
             less = without(kept)
             if less == kept or not need.less_equal(free + sum_of(t for b in less for t in b.tasks)):

@@ -52,7 +52,7 @@ def place_by_topology(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, re
         ssn.outcome.refuse(job, Stage.TOPOLOGY, tree.problem)
         return None
     sheets = sheet.sub_jobs if job.policies else {job.uid: sheet.tasks}
-    drops = bool(job.policies) and ssn.compat.dropped_sub_groups
+    drops = bool(job.policies) and drops_sub_groups(ssn)
     if drops and sheet.required is None:
         sheet.required = required_of(ssn, job)
     placing = _Placing(ssn, queue, job, remember, sheet.required if drops else None)
@@ -65,6 +65,11 @@ def place_by_topology(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, re
     else:
         sheet.tasks = left[job.uid]
     return statement
+
+
+def drops_sub_groups(ssn: Session) -> bool:
+    """Is a sub-group without room given up, by allocate for the cycle, by the gang actions with the whole plan?"""
+    return ssn.compat.dropped_sub_groups
 
 
 class _Placing:
