@@ -214,7 +214,7 @@ def test_what_more_nodes_would_do_for_a_job_is_asked_on_its_page(browser: Browse
     page.locator("#verdict").wait_for()
     said = page.locator("section.answer").inner_text()
     assert "1 more node like n1" in said
-    assert re.search(r"team/late: waits.*starts now", said), said
+    assert re.search(r"(?s)team/late: waits.*starts now", said), said
     page.close()
 
 
@@ -232,6 +232,7 @@ def test_one_signs_in_and_out_in_a_browser(browser: Browser) -> None:
         page.get_by_role("button", name="Sign out").click()
         page.get_by_label("Token").wait_for()
         page.close()
+        time.sleep(1)  # until the browser has closed its connections
 
 
 def big_cluster(path: Path) -> None:

@@ -79,9 +79,11 @@ def _changed(row: QueueFields, setting: QueueSetting) -> dict[str, Any]:
     if row.weight.strip() != str(setting.weight):
         found["weight"] = _whole(row.weight, f"weight of {row.queue}")
     for field in AMOUNTS:
-        was, now = getattr(setting, field), _read(getattr(row, field), f"{field} of {row.queue}")
-        if now != _read(written(was), field):
-            found[field] = {**{name: None for name in was if name not in now}, **now}
+        was = _read(written(getattr(setting, field)), field)
+        now: dict[str, str | None] = {**_read(getattr(row, field), f"{field} of {row.queue}")}
+        changed = {name: now.get(name) for name in (*was, *now) if now.get(name) != was.get(name)}
+        if changed:
+            found[field] = changed
     return found
 
 

@@ -171,6 +171,9 @@ def test_what_is_supposed_is_told_to_who_may_see_everything(address: str, here: 
     assert "queue default: weight 1 → 7" in text
     assert "queue default: capability cpu none → 5" in text
     assert 'value="7"' in text, "the form keeps what was typed"
+    amounts = {"weight:default": "1", "capability:default": "", "deserved:default": " cpu=2,\nmemory 1Gi"}
+    assert text.count("<li>queue default: ") == 2
+    assert browser.open("/what-if", amounts)[1].count("<li>queue default: deserved ") == 2, "only what is otherwise"
     for user in ("alice", "nobody"):
         browser.sign_in(user)
         for form in (None, {"like": "hidden-node"}):

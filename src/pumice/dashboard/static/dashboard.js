@@ -63,3 +63,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   item.tabIndex = -1; all[to].tabIndex = 0; all[to].focus();
 });
+
+// On a phone the page that one is on may be out of the bar.
+const here = document.querySelector("header nav [aria-current]");
+if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.clientWidth / 2 + here.clientWidth / 2;
