@@ -97,9 +97,12 @@ def note_lost(ssn: Session, pairs: Iterable[tuple[str, str]]) -> None:
     Who is evicted loses his place to the one he is evicted for; and both lose it to him who takes it before that one
     does, because he comes before it in order.
     """
+    lost = {pair for pair in pairs if all(pair) and pair[0] != pair[1]}
+    if not lost:
+        return
     turns, now = ssn.runtime.turns, ssn.now
     _forget(turns, now)
-    for evicted, helped in sorted({pair for pair in pairs if all(pair) and pair[0] != pair[1]}):
+    for evicted, helped in sorted(lost):
         way = _ways(turns, helped).get(evicted)
         mine = turns.setdefault(evicted, {})
         rounds = mine[helped].rounds if helped in mine else 0
