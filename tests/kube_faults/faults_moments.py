@@ -11,6 +11,8 @@ from pathlib import Path
 from kube_world import Scheduler, World
 
 SEED = int(os.environ.get("PUMICE_FAULTS_SEED", "1"))
+STEADY = ("--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=7s", "--leader-elect-retry-period=1s")
+"""Where one replica must lead until something happens: on a busy machine it would lose a shorter lease by itself."""
 SHORT = ("--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms")
 """Replicas that take over soon, so that tests need not wait."""
 MOST = 10

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from faults_moments import SHORT, Kept, moments
+from faults_moments import SHORT, STEADY, Kept, moments
 from faults_proxy import Fault, Proxy
 from faults_witness import Witness
 from kube_bed import Bed, until
@@ -83,9 +83,9 @@ def test_controllers_that_are_frozen_past_their_lease_end_and_write_nothing(
 ) -> None:
     scheduled(place)
     frozen = threading.Event()
-    first = place.controllers(*SHORT, kubeconfig=proxy.controllers)
+    first = place.controllers(*STEADY, kubeconfig=proxy.controllers)
     until(lambda: " leads " in first.log, 40, "the first leads")
-    second = place.controllers(*SHORT)
+    second = place.controllers(*STEADY)
 
     def freeze() -> None:
         first.freeze()

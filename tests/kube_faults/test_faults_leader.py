@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from faults_moments import SHORT, moments
+from faults_moments import STEADY, moments
 from faults_proxy import Fault, Proxy
 from faults_witness import Witness
 from kube_bed import until
@@ -20,9 +20,9 @@ def test_a_leader_that_is_frozen_at_a_bind_past_its_lease_ends_and_writes_nothin
     for i in range(3):
         world.node(f"n{i}", cpu="10")
     frozen = threading.Event()
-    first = world.scheduler(*SHORT, "--binds-in-flight=4", kubeconfig=proxy.kubeconfig)
+    first = world.scheduler(*STEADY, "--binds-in-flight=4", kubeconfig=proxy.kubeconfig)
     until(lambda: " leads " in first.log, 40, "the first leads")
-    second = world.scheduler(*SHORT)
+    second = world.scheduler(*STEADY)
 
     def freeze() -> None:
         first.freeze()
@@ -46,9 +46,9 @@ def test_a_leader_that_is_frozen_at_a_bind_past_its_lease_ends_and_writes_nothin
 def test_a_leader_that_is_cut_off_ends_and_the_other_goes_on(world: World, proxy: Proxy, witness: Witness) -> None:
     for i in range(3):
         world.node(f"n{i}", cpu="10")
-    first = world.scheduler(*SHORT, "--binds-in-flight=4", kubeconfig=proxy.kubeconfig)
+    first = world.scheduler(*STEADY, "--binds-in-flight=4", kubeconfig=proxy.kubeconfig)
     until(lambda: " leads " in first.log, 40, "the first leads")
-    second = world.scheduler(*SHORT)
+    second = world.scheduler(*STEADY)
     proxy.add(Fault("pass", skip=10, then=proxy.freeze))
     world.gang("full", 30, resources=True)
     assert first.wait(60) == 1
