@@ -145,3 +145,31 @@ def test_the_cost_of_an_event_does_not_grow_with_the_length_of_the_run() -> None
     state = run.loop.state
     assert (len(state.tasks), len(state.jobs), len(run.cluster.pods), len(run.cluster.groups)) == (0, 0, 0, 0)
     assert len(run.timeline) < 5
+
+
+STEADY: dict[str, Any] = {
+    "actions": "enqueue, allocate, backfill, preempt",
+    "tiers": [{"plugins": [{"name": n} for n in ("priority", "gang", "drf", "predicates", "proportion", "binpack")]}],
+}
+
+
+def decided(workload: Workload, delays: Delays, *, every_cycle: bool) -> tuple[list[str], str, int]:
+    """Every intent of a run, its event log and how many sessions it took; *every_cycle*: as if figures were read."""
+    run = simulation(nodes(2, cpu=PROCESSORS // 2), conf=STEADY, delays=delays, seed=1)
+    run.loop.runtime.metered = every_cycle
+    said: list[str] = []
+    sessions: list[float] = []
+    run.loop.after = lambda report: said.extend(f"{report.now} {intent!r}" for intent in report.intents)
+    run.loop.inspect = lambda ssn: sessions.append(ssn.now)
+    run.run(specs([job(f"j-{n:02d}", at, t, pods=p) for n, (at, t, p) in enumerate(sorted(workload))]))
+    assert not run.failure
+    return said, run.log.digest, len(sessions)
+
+
+@settings(max_examples=examples(60))
+@given(workloads, st.sampled_from([Delays(), Delays(bind=0.5, start=2.0, eviction=3.0)]))
+def test_cycles_that_are_not_run_where_nobody_waits_change_nothing(workload: Workload, delays: Delays) -> None:
+    said, log, sessions = decided(workload, delays, every_cycle=False)
+    said_by_all, log_of_all, all_sessions = decided(workload, delays, every_cycle=True)
+    assert (said, log) == (said_by_all, log_of_all)
+    assert sessions <= all_sessions

@@ -25,6 +25,7 @@ class Allocate(Action):
 
     name = "allocate"
     steady = True
+    for_waiting = True
     arguments_read = ("predicateErrorCacheEnable",)
     asks = (points.JOB_VALID, *TURN_ASKS)
 

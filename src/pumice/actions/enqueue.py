@@ -21,6 +21,7 @@ class Enqueue(Action):
 
     name = "enqueue"
     steady = True
+    for_waiting = True
     asks = (points.JOB_ENQUEUEABLE, points.JOB_ENQUEUED, points.QUEUE_ORDER, points.JOB_ORDER)
 
     def execute(self, ssn: Session) -> None:

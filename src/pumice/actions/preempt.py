@@ -26,6 +26,7 @@ class Preempt(Action):
 
     name = "preempt"
     steady = True
+    for_waiting = True
     arguments_read = (
         "predicateErrorCacheEnable",
         "enableTopologyAwarePreemption",

@@ -27,6 +27,7 @@ class Reclaim(Action):
 
     name = "reclaim"
     steady = True
+    for_waiting = True
     arguments_read = ("predicateErrorCacheEnable",)
     asks = (
         *(points.RECLAIMABLE, points.OVERUSED, points.PREEMPTIVE, points.JOB_PIPELINED),

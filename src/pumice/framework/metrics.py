@@ -46,6 +46,8 @@ class Histogram:
 class Metrics:
     """Numbers that plugins publish; read after the cycle."""
 
+    wanted: bool = True
+    """Will anybody read them? If not, a plugin need not work out what it would only publish."""
     gauges: dict[Series, float] = field(default_factory=dict)
     counters: dict[Series, float] = field(default_factory=dict)
     histograms: dict[Series, Histogram] = field(default_factory=dict)

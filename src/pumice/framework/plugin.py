@@ -61,6 +61,8 @@ class Action:
     """The points that it and its parts ask; None when it does not say."""
     steady: ClassVar[bool] = False
     """Does what it does follow from the cluster and the answers of plugins alone? See `Plugin.steady`."""
+    for_waiting: ClassVar[bool] = False
+    """Does it nothing where nobody waits, for a place or to be let in? Then it is not run there."""
 
     def execute(self, ssn: Session) -> None:
         """Do the step."""

@@ -17,7 +17,7 @@ from pumice.framework.session.session import Session, Shard
 from pumice.model.status import TaskStatus
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.report import CycleReport
-from pumice.scheduler.standstill import Standstill, standstill_after
+from pumice.scheduler.standstill import Standstill, nothing_done, nothing_to_do, somebody_waits, standstill_after
 from pumice.state.cluster import ClusterState
 from pumice.state.takeback import sent_of, take_back
 
@@ -48,6 +48,9 @@ def run_cycle(
         runtime.standing = standing
         runtime.cycle += 1
         return standing.again(state.now)
+    if not details and nothing_to_do(state, assembly, runtime, environment):
+        runtime.cycle += 1
+        return nothing_done(state, assembly)
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -87,7 +90,10 @@ def _run(
     try:
         session.open()
         session.timings["cycle", "open"] = time.perf_counter() - started
+        waits = somebody_waits(state)
         for action in assembly.actions:
+            if action.for_waiting and not waits:
+                continue
             begun = time.perf_counter()
             session.acting = action
             action.execute(session)

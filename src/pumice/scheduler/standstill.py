@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from pumice.framework.session.problems import untold
 from pumice.framework.session.rounds import free_again
 from pumice.model.intents import Note, StatusUpdate
+from pumice.scheduler.report import CycleReport
 
 if TYPE_CHECKING:
     from pumice.framework.session.runtime import Runtime
     from pumice.framework.session.session import Session, Shard
     from pumice.scheduler.assembly import Assembly
-    from pumice.scheduler.report import CycleReport
     from pumice.state.cluster import ClusterState
+
+_MANY_CHANGES: Final = 256
+"""Beyond so many jobs that ended, a cycle is run that forgets them."""
 
 
 @dataclass(slots=True)
@@ -66,6 +70,31 @@ def standstill_after(session: Session, assembly: Assembly, report: CycleReport, 
         return None
     until = min(_free_room(runtime), free_again(runtime.turns, state.now))
     return Standstill(state, assembly, session.shard, began, until, report)
+
+
+def somebody_waits(state: ClusterState) -> bool:
+    """Does anybody wait, for a place or to be let in?"""
+    return bool(state.unadmitted) or any(queue.waiting for queue in state.queues.values())
+
+
+def nothing_to_do(
+    state: ClusterState, assembly: Assembly, runtime: Runtime, environment: Mapping[str, Any] | None
+) -> bool:
+    """Is there nobody to serve and nothing to tell? So it is after jobs ended, where nobody waits for their room."""
+    opened = runtime.opened
+    if opened is None or opened[0] is not state or opened[1] is not assembly or not opened[2].steady:
+        return False
+    if runtime.metered or runtime.nominations or state.refused or environment or somebody_waits(state):
+        return False
+    changed = (*state.dirty.values(), *state.changed_jobs.values())
+    if len(changed) > _MANY_CHANGES or any(job.in_session for job in changed):
+        return False
+    return all(action.for_waiting for action in assembly.actions) and not untold(state, runtime)
+
+
+def nothing_done(state: ClusterState, assembly: Assembly) -> CycleReport:
+    """The report of a cycle in which there was nothing to do."""
+    return CycleReport(state.now, assembly.conf.digest, [], {}, {}, {}, {}, {}, {})
 
 
 def _free_room(runtime: Runtime) -> float:

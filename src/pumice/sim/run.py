@@ -99,7 +99,8 @@ class Simulation:
             seed=setting.seed,
             pod_failures_every_s=setting.faults.pods_every_s,
         )
-        self.loop = Loop(self.cluster, self.cluster, assembly, self.timeline.clock, runtime=Runtime(seed=setting.seed))
+        runtime = Runtime(seed=setting.seed, metered=False)
+        self.loop = Loop(self.cluster, self.cluster, assembly, self.timeline.clock, runtime=runtime)
         if history is not None:
             historian = Historian(self.loop.state, history, strict=True)
             self.loop.witness, self.recorder.endings = historian, historian.endings

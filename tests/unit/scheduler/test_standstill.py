@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from pumice import Plugin, Session
+from pumice import Action, Plugin, Session
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Nomination, Runtime
@@ -194,3 +194,104 @@ def test_no_built_in_that_says_that_it_is_steady_reads_the_clock_or_the_environm
             for word in (".now", "environment", "random", "import time"):
                 assert word not in source, f"{module.__name__}: {word}"
     assert set(PLUGINS) <= set(steady)
+
+
+class Everywhere(Action):
+    """Does something whether anybody waits or not."""
+
+    name = "everywhere"
+    steady = True
+
+    def execute(self, ssn: Session) -> None:
+        self.seen.append(ssn.now)
+
+    seen: ClassVar[list[float]] = []
+
+
+class Ended(Cluster):
+    """A job ran on two nodes and is gone; nobody waits."""
+
+    def __init__(self, made: Assembly, *, metered: bool = False) -> None:
+        super().__init__(made)
+        self.runtime.metered = metered
+        for gone in job("big", tasks=3, gpu=8):
+            self.state.apply(Gone(gone.kind_name, gone.key))
+        for obj in [
+            *job("small", tasks=2, gpu=8, on=["node-0", "node-1"]),
+            *job("other", on="node-0"),
+        ]:
+            self.state.apply(Seen(obj))
+        self.settled()
+
+    def ends(self) -> None:
+        for obj in job("small", tasks=2, gpu=8):
+            self.state.apply(Gone(obj.kind_name, obj.key))
+
+
+def test_where_nobody_waits_and_nothing_is_to_be_told_no_cycle_is_run() -> None:
+    it = Ended(assembly())
+    it.ends()
+    before = it.ran
+    report = it.cycle()
+    assert it.ran == before
+    assert not report.intents and not report.refusals and not report.timings
+    for obj in job("next", tasks=2, gpu=8, phase="Inqueue"):
+        it.state.apply(Seen(obj))
+    assert len(it.cycle().binds) == 2
+
+
+def a_problem(it: Ended) -> None:
+    it.state.apply(Seen(node("broken", cpu="many")))
+
+
+def a_lost_queue(it: Ended) -> None:
+    for obj in job("lost", tasks=1, gpu=1, queue="nowhere"):
+        it.state.apply(Seen(obj))
+
+
+def one_who_is_to_be_let_in(it: Ended) -> None:
+    for obj in job("new", tasks=1, gpu=1):
+        it.state.apply(Seen(obj))
+
+
+def one_without_requests(it: Ended) -> None:
+    for obj in job("light", tasks=1, cpu="0", phase="Inqueue"):
+        it.state.apply(Seen(obj))
+
+
+def one_whose_status_is_another(it: Ended) -> None:
+    for obj in job("half", tasks=1, gpu=1, phase="Pending", on="node-0"):
+        it.state.apply(Seen(obj))
+
+
+@pytest.mark.parametrize(
+    "happens", [a_problem, a_lost_queue, one_who_is_to_be_let_in, one_without_requests, one_whose_status_is_another]
+)
+def test_whoever_waits_or_has_something_to_be_told_has_the_cycle_run(happens: Callable[[Ended], None]) -> None:
+    it = Ended(assembly())
+    it.ends()
+    happens(it)
+    before = it.ran
+    it.cycle()
+    assert it.ran == before + 1
+
+
+def test_where_figures_are_read_they_follow_a_job_that_ended() -> None:
+    it = Ended(assembly(), metered=True)
+    it.ends()
+    assert it.cycle().gauges["queue_allocated_milli_cpu", (("queue_name", "default"),)] == 1000
+
+
+def test_an_action_is_left_out_only_where_it_says_that_it_serves_those_who_wait() -> None:
+    registry = default_registry().copy()
+    registry.actions[Everywhere.name] = Everywhere
+    conf: dict[str, Any] = {
+        "actions": "enqueue, allocate, everywhere",
+        "tiers": [{"plugins": [{"name": n} for n in PLUGINS]}],
+    }
+    it = Ended(assemble(from_data(conf, catalogue_of(registry)).conf, registry))
+    it.ends()
+    Everywhere.seen.clear()
+    report = it.cycle()
+    assert Everywhere.seen == [1000.0]
+    assert ("action", "allocate") not in report.timings

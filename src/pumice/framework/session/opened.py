@@ -59,3 +59,5 @@ class Opened:
     search: Search
     registered: dict[str, dict[str, list[Callback]]]
     asked: OpenedPoints
+    steady: bool
+    """Would the plugins give the same cluster the same answers again?"""

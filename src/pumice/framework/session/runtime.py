@@ -31,6 +31,8 @@ class Runtime:
 
     seed: int = 0
     random_ties: bool = False
+    metered: bool = True
+    """Does anybody read the figures that plugins publish?"""
     cache: ViewCache = field(default_factory=ViewCache)
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
     health: dict[str, Health] = field(default_factory=dict)

@@ -97,7 +97,7 @@ class Session(Registration, Questions):
         """The hyper-node in which nodes are being looked for; None: everywhere."""
         self.simulates = False
         """Are queues asked for the sums alone, whatever their state? So in the dry runs of Volcano's preempt."""
-        self.metrics = Metrics()
+        self.metrics = Metrics(self.runtime.metered)
         self.failures = self._make_failures() if stands is None else stands.failures.again(self.metrics)
         self.budgets = Budgets(state, as_volcano=compat.disruption_budgets, kept=self.runtime.kept)
         self.handlers = Handlers(self.failures, state, raising_objects=compat.raising_handlers)
@@ -426,7 +426,7 @@ class Session(Registration, Questions):
             return None
         search, self.search = self.search, Search(self)
         search.rest()
-        return Opened(self._tiers, self.failures, search, self._registered, self._asked())
+        return Opened(self._tiers, self.failures, search, self._registered, self._asked(), self.steady)
 
     @property
     def steady(self) -> bool:

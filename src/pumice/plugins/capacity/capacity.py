@@ -309,6 +309,8 @@ class Capacity(Plugin):
     # -- metrics --------------------------------------------------------------------------------------------------
     def on_session_close(self, ssn: Session) -> None:
         """Publish the figures of the queues that changed since they were last published."""
+        if not ssn.metrics.wanted:
+            return
         metrics = ssn.metrics
         published: dict[str, object] = ssn.memory.setdefault("_published", {})
         for branch in self._tree.branches.values():

@@ -106,6 +106,8 @@ class Drf(Plugin):
 
     def on_session_close(self, ssn: Session) -> None:
         """Publish the shares of the jobs that changed."""
+        if not ssn.metrics.wanted:
+            return
         gauges = ssn.metrics.gauges  # written directly: at the start every job is new
         for job in ssn.changed_jobs():
             gauges["job_share", (("job_id", job.name), ("job_ns", job.namespace))] = self._share(job)

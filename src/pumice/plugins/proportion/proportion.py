@@ -184,6 +184,8 @@ class Proportion(Plugin):
     # -- metrics --------------------------------------------------------------------------------------------------
     def on_session_close(self, ssn: Session) -> None:
         """Publish the figures of the queues that changed since they were last published."""
+        if not ssn.metrics.wanted:
+            return
         filling, metrics = self._filling, ssn.metrics
         published: dict[str, object] = ssn.memory.setdefault("_published", {})
         for queue in filling.ordered:
