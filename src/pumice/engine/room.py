@@ -45,10 +45,14 @@ class ClassRoom:
         touched = table.touched.since(self._touched_at)
         if touched is None or len(touched) > _MANY_ROWS:
             return False
-        idle, rows = table.idle, self._rows
+        idle, rows, dims = table.idle, self._rows, self._dims
         for row in touched:
             if self._open[row]:
-                room = max(min((idle.item(d, row) // v for d, v in self._dims), default=_PLENTY), 0)
+                room = _PLENTY
+                for d, v in dims:
+                    fits = idle.item(d, row) // v
+                    if fits < room:
+                        room = max(fits, 0)
                 self.total += room - rows[row]
                 rows[row] = room
         self._touched_at = table.touched.position

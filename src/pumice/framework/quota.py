@@ -111,7 +111,9 @@ def largest_share(used: Ledger, of: Items) -> float:
     """The largest share of *of* that is used; *of* lists what is more than a trace."""
     largest = 0.0
     for d, v in of:
-        largest = max(largest, share(used.get(d, 0), v))
+        part = share(used.get(d, 0), v)
+        if part > largest:
+            largest = part
     return largest
 
 

@@ -11,7 +11,7 @@ from pumice.model.mapping import NOTHING, ReadOnlyMap
 from pumice.model.resources import EMPTY, Number, Resources
 from pumice.model.sealed import Sealed
 from pumice.model.selectors import label_selector_matches
-from pumice.model.status import IS_ALLOCATED, READY_STATUSES, STATUS_COUNT, JobPhase, TaskStatus
+from pumice.model.status import ALLOCATED_STATUSES, READY_STATUSES, STATUS_COUNT, JobPhase, TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, Task, TaskMap
 
 PREEMPTIBILITY_LABEL: Final = keys.PREEMPTIBILITY_LABEL
@@ -67,7 +67,10 @@ class TaskGroup(Sealed):
 
     def count(self, *statuses: TaskStatus) -> int:
         """How many tasks are in any of the statuses."""
-        return sum(len(self._by_status[s]) for s in statuses)
+        by_status, found = self._by_status, 0
+        for s in statuses:
+            found += len(by_status[s])
+        return found
 
     @property
     def ready_count(self) -> int:
@@ -330,7 +333,7 @@ class Job(TaskGroup):
 
     def allocated_count(self) -> int:
         """Tasks that hold room now."""
-        return sum(len(tasks) for s, tasks in enumerate(self._by_status) if IS_ALLOCATED[s])
+        return self.count(*ALLOCATED_STATUSES)
 
     def __repr__(self) -> str:
         return f"<Job {self.uid} {self.phase or '-'} {len(self.tasks)} tasks>"

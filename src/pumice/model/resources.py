@@ -160,7 +160,7 @@ class Resources:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Resources):
             return NotImplemented
-        return all(self.get(d) == other.get(d) for d in self.dims() | other.dims())
+        return self._values == other._values or all(self.get(d) == other.get(d) for d in self.dims() | other.dims())
 
     def __hash__(self) -> int:
         return hash(frozenset((d, v) for d, v in self._values.items() if v))

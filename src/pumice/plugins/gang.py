@@ -90,7 +90,8 @@ class Gang(Plugin):
         for job in ssn.changed_jobs():
             if not job.tasks:
                 continue
-            if job.ready_count + job.pending_best_effort_count - len(self._unplaceable(job)) >= job.min_available:
+            waiting = job.pending_best_effort_count
+            if job.ready_count + (waiting and waiting - len(self._unplaceable(job))) >= job.min_available:
                 ssn.outcome.set_condition(job, "Scheduled", "True", ReasonCode.GANG_READY, "")
             elif len(job.tasks) < job.min_available:
                 text = f"{len(job.tasks)} of the {job.min_available} pods that it needs together exist"

@@ -40,7 +40,8 @@ class PointAttribute(Generic[P, A]):
         _ATTRIBUTES[self._point.name] = name
 
     def __get__(self, ssn: Asking, _: type) -> Callable[P, A]:
-        bound = ssn.__dict__[_ATTRIBUTES[self._point.name]] = ssn.bind(self._point)
+        name = _ATTRIBUTES[self._point.name]
+        bound = ssn.__dict__[name] = ssn._attributes[name] = ssn.bind(self._point)
         return bound
 
 
@@ -61,6 +62,7 @@ class Asking:
         self._chains: dict[str, list[list[Callback]]] = asked.chains
         self._bound: dict[str, Call] = asked.bound
         self._keys: dict[str, Callable[[Any], Any] | None] = asked.keys
+        self._attributes: dict[str, Call] = asked.attributes
         self.__dict__.update(asked.attributes)
         self._entries: dict[str, list[tuple[int, int, PluginEntry]]] | None = None
 
@@ -68,10 +70,7 @@ class Asking:
         """What was made of the registrations, for the next session."""
         if STRICT:  # each question is looked at by the session in which it is asked
             return Made(self._chains, {}, self._keys, {})
-        own = self.__dict__
-        named = ((_ATTRIBUTES.get(point, point), call) for point, call in self._bound.items())
-        attributes = {name: call for name, call in named if name in own}
-        return Made(self._chains, self._bound, self._keys, attributes)
+        return Made(self._chains, self._bound, self._keys, self._attributes)
 
     # -- who is asked -----------------------------------------------------------------------------------------------
     def chain(self, point: str) -> list[list[Callback]]:
@@ -218,7 +217,15 @@ class Asking:
 
     def _unbind(self, point: str) -> None:
         """Have a point bound anew when it is next asked by its attribute."""
-        self.__dict__.pop(_ATTRIBUTES.get(point, point), None)
+        name = _ATTRIBUTES.get(point, point)
+        self.__dict__.pop(name, None)
+        self._attributes.pop(name, None)
+
+    def _unbind_all(self) -> None:
+        """Let go of every point; what was handed to the next session stays."""
+        for name in self._attributes:
+            self.__dict__.pop(name, None)
+        self._attributes = {}
 
     def contain(
         self, plugin: str, point: str, exc: BaseException, task: Task | None = None, node: Node | None = None

@@ -12,12 +12,14 @@ S = TaskStatus
 
 def status_of(job: Job, unschedulable: bool) -> dict[str, Any]:
     """Phase and counters that the PodGroup should show. *unschedulable*: the condition was written in this session."""
-    running, failed, succeeded = job.count(S.RUNNING), job.count(S.FAILED), job.count(S.SUCCEEDED)
+    counts = job.counts
+    running, failed, succeeded = counts[S.RUNNING], counts[S.FAILED], counts[S.SUCCEEDED]
     if running and unschedulable:
         phase: str = JobPhase.UNKNOWN
     else:
-        releasing = sum(1 for t in job.with_status(S.RELEASING).values() if t.pod.spec.node_name or t.node is not None)
-        scheduled = running + job.count(S.BOUND) + failed + succeeded + releasing
+        scheduled = running + counts[S.BOUND] + failed + succeeded
+        for task in job.with_status(S.RELEASING).values() if counts[S.RELEASING] else ():
+            scheduled += bool(task.pod.spec.node_name) or task.node is not None
         if scheduled >= job.min_available:
             phase = JobPhase.COMPLETED if scheduled == failed + succeeded else JobPhase.RUNNING
         elif job.phase != JobPhase.INQUEUE:

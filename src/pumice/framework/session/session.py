@@ -111,6 +111,7 @@ class Session(Registration, Questions):
         self._registered: dict[str, dict[str, list[Callback]]] = {} if stands is None else stands.registered
         self._left = Left()
         self._may_stand = True
+        self._steady: bool | None = None
         self._opening = ""
         self._opening_entry: PluginEntry | None = None
         self._opened: list[tuple[str, Any]] = []
@@ -317,7 +318,7 @@ class Session(Registration, Questions):
                     entry.left = self._left
                 except FAILS as exc:
                     self._leave_out(entry.name, entry.plugin, exc)
-        self._opening_entry = None
+        self._opening_entry = self._steady = None
         return self
 
     def _goes_on(self, entry: PluginEntry, left: Left) -> bool:
@@ -431,11 +432,13 @@ class Session(Registration, Questions):
     @property
     def steady(self) -> bool:
         """Would the plugins of this session give the same cluster the same answers again?"""
-        return all(
-            entry.left is not None and entry.left.lasts and vars(type(entry.plugin)).get("steady", False)
-            for tier in self._tiers or ()
-            for entry in tier
-        )
+        if self._steady is None:
+            self._steady = all(
+                entry.left is not None and entry.left.lasts and vars(type(entry.plugin)).get("steady", False)
+                for tier in self._tiers or ()
+                for entry in tier
+            )
+        return self._steady
 
     def retire(self) -> None:
         """Let go of everything that leads back here, so that a session that is over needs no garbage collector.
@@ -443,8 +446,7 @@ class Session(Registration, Questions):
         Nothing can be asked any more; what was found out has been taken over.
         """
         self.search.forget()
-        for point in self._bound:
-            self._unbind(point)
+        self._unbind_all()
         self._tiers = self._entries = None
         self._registered, self._chains, self._bound, self._keys, self._opened = {}, {}, {}, {}, []
         self.handlers = Handlers(self.failures, self.state, raising_objects=False)
