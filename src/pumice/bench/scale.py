@@ -66,11 +66,7 @@ def measure(nodes: int, per_node: int = PER_NODE) -> Scaled:
     def take_in(objects: list[AnyObject]) -> None:
         nonlocal events
 
-        def apply() -> None:
-            for obj in objects:
-                state.apply(Seen(obj))
-
-        events += _cpu(apply)
+        events += _cpu(lambda: state.apply_all(Seen(obj) for obj in objects))
 
     def gang(name: str, order: int, *, runs: bool) -> list[AnyObject]:
         phase = "Running" if runs else "Pending"

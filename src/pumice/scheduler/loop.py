@@ -83,14 +83,15 @@ class Loop:
         """Apply everything that happened since the last call; returns how many events there were."""
         self.state.now = self._clock.now()
         self.state.give_names_back()
-        count = 0
+        events = list(self._source.drain())
         witness = self.witness
-        for event in self._source.drain():
+        if witness is None:
+            self.state.apply_all(events)
+            return len(events)
+        for event in events:
             self.state.apply(event)
-            count += 1
-            if witness is not None:
-                witness.saw(event)
-        return count
+            witness.saw(event)
+        return len(events)
 
     def step(self, *, details: bool = False) -> CycleReport:
         """Take in what happened, run one cycle, hand its intents over; returns what was decided."""

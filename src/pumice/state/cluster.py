@@ -20,6 +20,7 @@ from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import Task, TaskMap
 from pumice.state import handlers, ledger
 from pumice.state import writing as w
+from pumice.state.arrivals import GatheredTasks
 from pumice.state.classes import ClassTable
 from pumice.state.contributions import Contribution, JobSum, contribute, of_queue
 from pumice.state.devices import DeviceTable
@@ -94,6 +95,8 @@ class ClusterState:
         self.held_rooms: dict[str, dict[int, Number]] = {}
         """What is held for pending tasks in this session, by the queue of their jobs."""
         self.now = 0.0
+        self.arrivals: GatheredTasks | None = None
+        """Where pods are gathered that come with their places; None outside of `apply_all`."""
         self._names_again = 0.0
 
     # -- events ---------------------------------------------------------------------------------------------------
@@ -106,6 +109,7 @@ class ClusterState:
         if isinstance(event, Seen):
             handlers.seen(self, event.object)
             return
+        self.settle()
         match event:
             case Gone(kind=kind, key=key):
                 handlers.gone(self, kind, key)
@@ -116,8 +120,18 @@ class ClusterState:
 
     def apply_all(self, events: Iterable[ClusterEvent]) -> None:
         """Take in several events in order."""
-        for event in events:
-            self.apply(event)
+        arrivals = self.arrivals = GatheredTasks(self)
+        try:
+            for event in events:
+                self.apply(event)
+        finally:
+            self.arrivals = None
+            arrivals.settle()
+
+    def settle(self) -> None:
+        """Something else is about to happen than that another pod comes: have the sums and columns up to date."""
+        if self.arrivals is not None:
+            self.arrivals.settle()
 
     # -- reading --------------------------------------------------------------------------------------------------
     @property

@@ -55,11 +55,11 @@ class DeviceTable:
         """UID -> (row, devices, thousandths of each)."""
 
     # -- nodes ------------------------------------------------------------------------------------------------------
-    def set_node(self, node: Node) -> None:
-        """Take over what a node's object says of its devices."""
+    def set_node(self, node: Node) -> int:
+        """Take over what a node's object says of its devices; how many it says there are."""
         allocatable = node.allocatable
-        count = int(sum(allocatable.get(dim(name)) for name in WHOLE_NAMES)) // 1000
-        count = min(count, MOST_DEVICES)
+        told = int(sum(allocatable.get(dim(name)) for name in WHOLE_NAMES)) // 1000
+        count = min(told, MOST_DEVICES)
         self._ensure(node.row, count)
         self.count[node.row] = count
         self._mark_broken(node, count)
@@ -69,8 +69,11 @@ class DeviceTable:
             self.memory[node.row] = int(memory)
         else:
             self.memory[node.row] = shared // count if count else 0
+        return told
 
     def _mark_broken(self, node: Node, count: int) -> None:
+        if node.row not in self._with_broken and keys.GPU_UNHEALTHY not in node.annotations:
+            return
         told = [n for n in node.annotations.get(keys.GPU_UNHEALTHY, "").split(",") if n.isascii() and n.isdigit()]
         broken = [int(n) for n in told if len(n) < 9 and int(n) < count]
         self.broken[node.row] = False

@@ -40,14 +40,19 @@ def seen(state: ClusterState, obj: AnyObject) -> None:
             case Pod():
                 pod_seen(state, obj)
                 if obj.spec.scheduling_group is not None:
+                    state.settle()
                     member_seen(state, obj)
             case NodeObject():
+                state.settle()
                 node_seen(state, obj)
             case PodGroup():
+                state.settle()
                 group_seen(state, obj)
             case QueueObject():
+                state.settle()
                 queue_seen(state, obj)
             case _:
+                state.settle()
                 other_seen(state, obj)
     except InvalidInput as exc:
         state.problems[obj.kind_name, obj.key] = str(exc)

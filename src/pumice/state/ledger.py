@@ -2,13 +2,13 @@
 
 `COUNTS` is the table. Everything else is compiled from it: what a move changes on nodes (`_COLUMNS`) and in the sums of
 job, queue and namespace (`_SUMS`), for one task (`shift`), for equal ones (`shift_many`) and for those that come with
-their place (`shift_in`). Nothing else writes these sums. Entering and leaving the cluster are moves too, from and to
+their place (`arrivals.py`). Nothing else writes these sums. Entering and leaving the cluster are moves too, from and to
 `OUT`; a job that enters or leaves its queue brings its sums along (`tally_job`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
 
 S = TaskStatus
+_FEW: Final = 8
+"""Below so many rows they are written one by one."""
 OUT: Final = STATUS_COUNT
 """Where a task comes from when it is first seen and goes to when its pod is gone; beside the statuses."""
 
@@ -365,31 +367,29 @@ def shift_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node]
     _tally(state, job, first, _PENDING, status, k)
 
 
-def shift_in(state: ClusterState, task: Task, status: TaskStatus, node: Node, queue: Queue) -> None:
-    """Take in a task of a job in *queue* that has its place already; as `shift` from `OUT`, only faster.
-
-    Tens of thousands of pods come this way at a start. Not for tasks with GPUs or sub-jobs.
-    """
-    job, klass, table, row = task.job, task.klass, state.table, node.row
-    counts = COUNTS[status]
-    w.set_status(task, status)
-    w.set_node(task, node)
-    put(node.tasks, task.uid, task)
-    count(job, task, OUT, status)
-    sums = [job._total]
-    if counts.allocated:
-        sums += (job._allocated, queue._allocated, state.namespace(task.namespace)._allocated)
-    if counts.held:
-        sums += (job._held, queue._held)
-    if counts.used:
-        sums.append(state.used_total)
-    idle, used, free, taken = table.idle, table.used, counts.idle, counts.used
-    for d, v in klass.items:
-        idle[d, row] += free * v
-        used[d, row] += taken * v
+def add_placed(sums: Iterable[dict[int, Number]], items: Items, times: int) -> None:
+    """So many tasks that have their place count in sums of what is allocated, held or used."""
+    for d, v in items:
+        more = times * v
         for each in sums:
-            each[d] = each.get(d, 0) + v
-    show(table, row, klass, 1)
-    table.touched.add(row)
-    w.set_queue_version(queue, queue.version + 1)
-    state.mark(job)
+            each[d] = each.get(d, 0) + more
+
+
+def book_placed(table: NodeTable, klass: TaskClass, rows: Sequence[int]) -> None:
+    """Tasks of a class came that have their place: one on each of the rows, which may be named several times."""
+    idle, used, _, _ = _ON[S.RUNNING]
+    if len(rows) < _FEW:
+        for row in rows:
+            for d, v in klass.items:
+                table.idle[d, row] += idle * v
+                table.used[d, row] += used * v
+            show(table, row, klass, 1)
+    else:
+        at = np.array(rows, dtype=np.intp)
+        for d, v in klass.items:
+            np.add.at(table.idle[d], at, idle * v)
+            np.add.at(table.used[d], at, used * v)
+        np.add.at(table.pod_count, at, 1)
+        np.add.at(table.assumed[0], at, klass.assumed_cpu)
+        np.add.at(table.assumed[1], at, klass.assumed_memory)
+    table.touched.extend(rows)

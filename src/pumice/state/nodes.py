@@ -21,8 +21,12 @@ S = TaskStatus
 
 def node_seen(state: ClusterState, obj: NodeObject) -> None:
     """A node was added or changed."""
-    allocatable = _allocatable(obj)
-    capacity = Resources.parse_offered(obj.status.capacity) if obj.status.capacity else allocatable
+    base = Resources.parse_offered(obj.status.allocatable)
+    allocatable = _allocatable(obj, base)
+    written = obj.status.capacity
+    capacity = allocatable
+    if written:
+        capacity = base if written == obj.status.allocatable else Resources.parse_offered(written)
     table = state.table
     table.ensure_width()
     name = obj.metadata.name
@@ -49,8 +53,7 @@ def node_seen(state: ClusterState, obj: NodeObject) -> None:
     table.unschedulable[row] = obj.spec.unschedulable
     table.set_labels(row, node.labels)
     table.set_taints(row, node.taints)
-    state.devices.set_node(node)
-    if node.gpus > MOST_DEVICES:
+    if state.devices.set_node(node) > MOST_DEVICES and node.gpus > MOST_DEVICES:
         state.problems["Node", name] = (
             f"it offers {node.gpus:g} GPUs, more than the {MOST_DEVICES} that are counted one by one: "
             f"{MOST_DEVICES} of them are used"
@@ -78,10 +81,11 @@ def _node_facts(obj: NodeObject) -> tuple[object, ...]:
     return (obj.metadata.labels, obj.metadata.annotations, obj.spec, obj.status.allocatable, obj.status.images)
 
 
-def _allocatable(obj: NodeObject) -> Resources:
+def _allocatable(obj: NodeObject, base: Resources) -> Resources:
     """What tasks can have, the oversubscribed part included."""
-    base = Resources.parse_offered(obj.status.allocatable)
-    notes = obj.metadata.annotations or {}
+    notes = obj.metadata.annotations
+    if not notes:
+        return base
     extra = dict(base.items())
     for d, key in ((0, keys.OVERSUBSCRIPTION_CPU), (1, keys.OVERSUBSCRIPTION_MEMORY)):
         written = notes.get(key)

@@ -15,6 +15,7 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task, group_named
 from pumice.state import ledger
 from pumice.state import writing as w
+from pumice.state.arrivals import GatheredTasks
 from pumice.state.refused import WAITS, RefusedEviction
 from pumice.state.writing import find, put, replace, take, unsealed
 
@@ -80,6 +81,8 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
     known = state.task_by_key.get(key)
     uid = pod.metadata.uid or key
     status = pod_status(pod)
+    if known is not None:
+        state.settle()
     if known is not None and known.uid != uid:
         pod_gone(state, key)
         known = None
@@ -132,8 +135,12 @@ def _add_task(state: ClusterState, task: Task, status: TaskStatus, node_name: st
     node: Node | None = find(state.table.by_name, node_name)
     queue: Queue | None = find(state.queues, job.queue) if job is not None and job.in_session else None
     if node is not None and queue is not None and (status is S.RUNNING or status is S.BOUND) and _is_plain(task):
-        ledger.shift_in(state, task, status, node, queue)
+        arrivals = state.arrivals or GatheredTasks(state)
+        arrivals.add(task, status, node, queue)
+        if state.arrivals is None:
+            arrivals.settle()
         return
+    state.settle()
     ledger.shift(state, task, ledger.OUT, status, node)
     _orphan(state, task, node_name)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import force_setattr
 
 from pumice.model.api import AnyObject, Pod
-from pumice.model.events import Seen
+from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.status import TaskStatus
 from pumice.state.cluster import ClusterState
 from pumice.state.invariants import violations
@@ -54,6 +55,7 @@ def facts(state: ClusterState) -> dict[str, object]:
         },
         "roles": {j.uid: dict(j._role_counts) for j in state.jobs.values()},
         "queues": {q.name: (q.allocated, q.held, q.pending, sorted(q.waiting)) for q in state.queues.values()},
+        "namespaces": {n.name: {d: v for d, v in n._allocated.items() if v} for n in state.namespaces.values()},
         "used": {d: v for d, v in state.used_total.items() if v},
         "orphans": {n: sorted(t) for n, t in state.orphans.items()},
     }
@@ -74,3 +76,56 @@ def test_a_pod_first_seen_running_counts_like_one_that_was_seen_waiting(data: st
             state.apply(Seen(obj))
     assert violations(at_once) == []
     assert facts(at_once) == facts(by_steps)
+
+
+@st.composite
+def happening(draw: st.DrawFn) -> ClusterEvent:
+    """Most often another pod that has its place; else anything that pods, groups, queues and nodes go through."""
+    number = draw(st.integers(0, 11))
+    match draw(st.sampled_from(["pod"] * 6 + ["pod gone", "group", "group gone", "node", "node gone", "queue"])):
+        case "pod":
+            return Seen(draw(running(number)))
+        case "pod gone":
+            return Gone("Pod", f"default/p-x-{number}")
+        case "group":
+            where = draw(st.sampled_from(["default", "other"]))
+            return Seen(job(draw(st.sampled_from(["a", "b", "unknown"])), tasks=0, queue=where)[0])
+        case "group gone":
+            return Gone("PodGroup", f"default/{draw(st.sampled_from(['a', 'b']))}")
+        case "node":
+            return Seen(node(draw(st.sampled_from(["n1", "n2", "n9"])), cpu=draw(st.sampled_from([32, 64])), gpu=8))
+        case "node gone":
+            return Gone("Node", draw(st.sampled_from(["n1", "n2", "n9"])))
+        case _:
+            return Seen(queue("other", weight=draw(st.integers(1, 3))))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(happening(), max_size=40))
+def test_many_events_at_once_count_like_one_by_one(events: list[ClusterEvent]) -> None:
+    at_once, by_steps = ClusterState(), ClusterState()
+    for state in (at_once, by_steps):
+        state.apply_all(Seen(obj) for obj in BASE)
+    at_once.apply_all(events)
+    for event in events:
+        by_steps.apply(event)
+    assert violations(at_once) == []
+    assert facts(at_once) == facts(by_steps)
+    for state in (at_once, by_steps):
+        state.refresh()
+    assert facts(at_once) == facts(by_steps)
+    assert set(at_once.changed_jobs) == set(by_steps.changed_jobs)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 100])
+def test_gangs_of_any_size_count_like_one_by_one(count: int) -> None:
+    events = [Seen(obj) for name in ("x", "y") for obj in job(name, tasks=count, on=["n1", "n1", "n2"] * 34, cpu=1)]
+    at_once, by_steps = ClusterState(), ClusterState()
+    for state in (at_once, by_steps):
+        state.apply_all(Seen(obj) for obj in BASE)
+    at_once.apply_all(events)
+    for event in events:
+        by_steps.apply(event)
+    assert violations(at_once) == []
+    assert facts(at_once) == facts(by_steps)
+    assert at_once.queues["default"].allocated["cpu"] == 2 * count
