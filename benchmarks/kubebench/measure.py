@@ -89,8 +89,8 @@ COMMANDS = {"bare client": bare, "kube-scheduler": kube_scheduler, "pumice": pum
 
 
 def start(bed: Bed, name: str) -> subprocess.Popen[bytes]:
-    """Start a scheduler."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "benchmarks")}
+    """Start a scheduler, with its bytecode where Python puts it, as an installed one has it."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "benchmarks"), "PYTHONDONTWRITEBYTECODE": ""}
     with (bed.folder / "measured.log").open("wb") as log:
         return subprocess.Popen(COMMANDS[name](bed), stdout=log, stderr=log, env=env)
 

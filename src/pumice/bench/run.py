@@ -64,8 +64,7 @@ def measure(shape: Shape, registry: Registry | None = None) -> Measured:
     assembly = assemble(from_data(conf_of(shape, registry), catalogue_of(registry)).conf, registry)
     state, runtime = ClusterState(), Runtime()
     state.now = 1_800_000_000.0
-    for obj in shape.objects:
-        state.apply(Seen(obj))
+    state.apply_all(Seen(obj) for obj in shape.objects)
     state.refresh()
     gc.collect()
     gc.freeze()
@@ -74,8 +73,7 @@ def measure(shape: Shape, registry: Registry | None = None) -> Measured:
     result = Measured(shape.name, shape.tasks, shape.per_cycle, 0.0, 0.0, 0.0, 0, 0.0)
     for n, (seen, gone) in enumerate(shape.cycles):
         begun, cpu = time.perf_counter(), time.process_time()
-        for obj in seen:
-            state.apply(Seen(obj))
+        state.apply_all(Seen(obj) for obj in seen)
         for kind, key in gone:
             state.apply(Gone(kind, key))
         state.now += 1.0

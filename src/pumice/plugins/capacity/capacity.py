@@ -36,6 +36,7 @@ class Capacity(Plugin):
     """
 
     name = "capacity"
+    steady = True
     arguments_read = (_LEVEL, _DRA, _DRA_CAPACITY)
 
     def __init__(self, arguments: Arguments) -> None:
@@ -43,15 +44,14 @@ class Capacity(Plugin):
         self._level = max(arguments.int(_LEVEL, 0), 0)
         self._dra = arguments.bool(_DRA, True)
         self._dra_capacity = arguments.bool(_DRA_CAPACITY, False)
-        self._admitted: dict[str, dict[int, Number]] = {}
+
+    # -- opening --------------------------------------------------------------------------------------------------
+    def _begin(self, ssn: Session) -> None:
+        self._ssn = ssn
         self._ahead: dict[str, dict[int, Number]] = {}
         self._shares: dict[str, tuple[int, float]] = {}
         self._dirty: set[str] = set()
         self._refused: tuple[object, Verdict] = (None, PASS)
-
-    # -- opening --------------------------------------------------------------------------------------------------
-    def on_session_open(self, ssn: Session) -> None:
-        self._ssn = ssn
         self._hierarchy = ssn.flag("enableHierarchy")
         tree = self._tree = self._current_tree(ssn)
         tree.sync()
@@ -62,6 +62,18 @@ class Capacity(Plugin):
         limits = self._device_limits if self._dra else {}
         self._claims = Claims(ssn, tree, limits, capacity=self._dra_capacity) if limits else None
         self._reclaim = CapacityVictims(ssn, tree, self._level if self._hierarchy else 0, self._sync)
+        self._admission = Admission(ssn)
+
+    def on_session_reopen(self, ssn: Session) -> bool:
+        """Queues side by side go on; a tree and device claims are followed by handlers, which are of one session."""
+        if ssn.flag("enableHierarchy"):
+            return False
+        self._begin(ssn)
+        return self._claims is None
+
+    def on_session_open(self, ssn: Session) -> None:
+        self._begin(ssn)
+        tree = self._tree
         if tree.inner or self._claims is not None:
             ssn.add_event_handler(
                 EventHandler(allocate_many=self._changed, deallocate_many=self._changed, plugin=self.name)
@@ -71,12 +83,12 @@ class Capacity(Plugin):
             ssn.add_victim_queue_order_fn(self.name, self._nearer)
         else:
             ssn.add_queue_order_key_fn(self.name, self._order)
-        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room)
+        alone = not self._hierarchy and self._claims is None
+        ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room, stamp=_held if alone else None)
         ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_unified_evictable_fn(self.name, self._evictable)
         lasting = self._claims is None
-        self._admission = Admission(ssn)
         ssn.add_job_enqueueable_fn(self.name, self._enqueueable, key=self._same_question, lasting=lasting)
         ssn.add_job_enqueued_fn(self.name, self._enqueued)
 
@@ -338,6 +350,11 @@ class Capacity(Plugin):
         share = _share(branch)
         metrics.gauge("queue_share", share, queue_name=name)
         metrics.gauge("queue_overused", float(share > 1), queue_name=name)
+
+
+def _held(queue: Queue) -> Hashable:
+    """What is said about a queue that stands for itself follows from what it holds; its bounds are its own."""
+    return tuple(queue.held.amounts.items())
 
 
 def _share(branch: Branch) -> float:
