@@ -19,7 +19,7 @@ from pumice.model.intents import Note
 from pumice.model.limit import Bound, Limit, limit
 from pumice.model.queue import Queue
 from pumice.model.reason import Verdict, reject
-from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim_name, share
+from pumice.model.resources import CPU, MEMORY, PODS, TOLERANCE, Number, dim_name
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
@@ -111,7 +111,7 @@ def largest_share(used: Ledger, of: Items) -> float:
     """The largest share of *of* that is used; *of* lists what is more than a trace."""
     largest = 0.0
     for d, v in of:
-        part = share(used.get(d, 0), v)
+        part = used.get(d, 0) / v
         if part > largest:
             largest = part
     return largest

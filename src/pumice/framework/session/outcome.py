@@ -58,27 +58,33 @@ class Outcome:
 
     def set_condition(self, job: Job, kind: str, status: str, reason: ReasonCode, message: str) -> None:
         """Write a condition of a job's PodGroup when the session closes."""
-        mine = self.conditions.setdefault(job.uid, [])
-        mine[:] = [c for c in mine if c["type"] != kind]
-        mine.append({"type": kind, "status": status, "reason": reason, "message": message})
+        condition = {"type": kind, "status": status, "reason": reason, "message": message}
+        mine = self.conditions.get(job.uid)
+        if mine is None:
+            self.conditions[job.uid] = [condition]
+        else:
+            mine[:] = [*(c for c in mine if c["type"] != kind), condition]
 
     # -- the end ----------------------------------------------------------------------------------------------------
     def settle(self, jobs: Iterable[Job]) -> None:
         """Phases, counters and conditions of the PodGroups of jobs."""
         for job in jobs:
-            before = job.group.status if job.group else None
-            if before is None:
+            group = job.group
+            if group is None:
                 continue
-            conditions = self.conditions.get(job.uid, [])
-            status = status_of(job, any(c["type"] == "Unschedulable" for c in conditions))
-            if job.kind == native.POD_GROUP:
+            before, conditions = group.status, self.conditions.get(job.uid, ())
+            unschedulable = False
+            for c in conditions:
+                unschedulable |= c["type"] == "Unschedulable"
+            status = status_of(job, unschedulable)
+            if group.kind_name == native.POD_GROUP:
                 self._settle_natively(job, conditions)
                 if status["phase"] != job.phase:
                     self._state.set_phase(job, status["phase"])
                 continue
             counters = (before.phase, before.running, before.failed, before.succeeded)
             new = (status["phase"], status["running"], status["failed"], status["succeeded"])
-            fresh = [c for c in conditions if not _has_condition(before.conditions or [], c)]
+            fresh = [c for c in conditions if not _has_condition(before.conditions or (), c)]
             if counters != new or fresh:
                 if fresh:
                     status["conditions"] = fresh
@@ -111,7 +117,8 @@ class Outcome:
 
 
 def _has_condition(existing: Sequence[Any], new: Mapping[str, str]) -> bool:
-    return any(
-        c.type == new["type"] and (c.status, c.reason, c.message) == (new["status"], new["reason"], new["message"])
-        for c in existing
-    )
+    kind = new["type"]
+    for c in existing:
+        if c.type == kind and (c.status, c.reason, c.message) == (new["status"], new["reason"], new["message"]):
+            return True
+    return False
