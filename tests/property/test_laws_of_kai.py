@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kai_worlds import MEMORY, random_case
+from kai_worlds import ALL, MEMORY, random_case
 
 from pumice.conformance.cases import Case
 from pumice.conformance.kai import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
+from pumice.kai.plugins.proportion.plugin import KaiProportion
 from pumice.kai.view.amounts import exceeds
 from pumice.kai.view.stage import ACTIVE, TaskStage
 from pumice.kai.view.tasks import TaskView, gpu_groups
@@ -92,6 +93,19 @@ def test_no_node_is_over_full_and_no_gang_begins_in_part(seed: int) -> None:
     assert look(case, lambda world: overfull(world) + halves(world)) == []
 
 
+@pytest.mark.parametrize("seed", range(0, SEEDS, 5))
+@pytest.mark.parametrize("actions", [ALL, "allocate, consolidation"])
+def test_the_same_holds_where_objects_say_all_that_they_can(seed: int, actions: str) -> None:
+    """Queues of three levels, GPUs by memory and several at once, MIG, protected times, delays, pods that leave."""
+    case = random_case(seed, actions=actions, varied=True)
+
+    def wrong(world: KaiWorld) -> list[str]:
+        lost = [t.uid for t in world.tasks.values() if t.stage is TaskStage.RELEASING and t.virtual]
+        return overfull(world) + halves(world) + (lost if actions != ALL else [])
+
+    assert look(case, wrong) == []
+
+
 @pytest.mark.parametrize("seed", range(0, SEEDS, 2))
 def test_consolidation_touches_nobody_who_has_no_new_place(seed: int) -> None:
     case = random_case(seed, actions="allocate, consolidation")
@@ -149,6 +163,19 @@ def test_a_cycle_that_is_replayed_decides_the_same(seed: int) -> None:
     report = run_cycle(state, assembly, runtime)
     saved.decisions = decisions_of(report.intents)
     assert replay(saved, REGISTRY).decisions == saved.decisions
+
+
+@pytest.mark.parametrize("seed", range(0, SEEDS, 4))
+def test_searches_that_are_not_begun_would_have_found_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = random_case(seed, varied=seed % 8 == 0)
+
+    def outcome() -> dict[str, str]:
+        found: dict[str, str] = look(case, lambda w: {u: f"{t.stage} {t.node_name}" for u, t in w.tasks.items()})
+        return found
+
+    first = outcome()
+    monkeypatch.setattr(KaiProportion, "_somebody_may_go", lambda *_: True)
+    assert outcome() == first
 
 
 RESTLESS = (83, 97, 110, 127, 174)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from kai_cases import cluster, decided, job, node, queue
 
 from pumice.kai.search.budgets import COST, SearchBudget
+from pumice.kai.search.solver import Solver
 
 
 def reclaims(**budgets: Any) -> dict[str, str]:
@@ -48,3 +50,26 @@ def test_a_generator_that_spent_its_budget_gives_way_to_the_next() -> None:
     assert (budget.generator_over, budget.over) == (True, False)
     budget.begin_generator("kai/sg-multinodegang")
     assert not budget.generator_over
+
+
+@pytest.mark.parametrize(("quota", "played"), [(8, False), (7, True)])
+def test_where_nobody_may_lose_anything_and_nothing_is_free_no_scenario_is_played(
+    quota: int, played: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every set of victims would be found illegal, one after the other, until the budget is spent."""
+    asked: list[int] = []
+    simulate = Solver.simulate
+
+    def counting(self: Solver, *args: Any) -> Any:
+        asked.append(1)
+        return simulate(self, *args)
+
+    monkeypatch.setattr(Solver, "simulate", counting)
+    case = cluster(
+        *(node("n1", gpu=8), queue("a", quota=quota, weight=0), queue("b", quota=8, weight=0)),
+        *(job(f"old{n}", "a", on=("n1",), minute=n) for n in range(8)),
+        job("gang", "b", pods=2, minute=20),
+        actions="allocate, reclaim",
+    )
+    assert set(decided(case).values()) == {"Running n1", "Pending"}
+    assert bool(asked) is played

@@ -56,6 +56,16 @@ def reclaim_is_legal(
     return _within_bounds(job, request, left, standings, involved, multiplier)
 
 
+def may_lose(queue: QueueView, request: Amounts, other: QueueView, counts: Sequence[int]) -> bool:
+    """May anything of the other queue go, and not only move, for a request of the first? As things stand now."""
+    mine, theirs = diverge(queue, other)
+    if mine is theirs:
+        return False
+    if exceeds(theirs.allocated, theirs.allocatable, counts):
+        return True
+    return within(plus(mine.allocated, request), mine.quota) and exceeds(theirs.allocated, theirs.quota, counts)
+
+
 def _resources(amounts: Iterable[Amounts]) -> set[int]:
     """Which resources there is something of."""
     return {n for a in amounts for n in range(3) if a[n] > 0}

@@ -9,10 +9,10 @@ from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.plugins.proportion.division import DividedShare, divide
-from pumice.kai.plugins.proportion.legality import may_be_robbed, reclaim_is_legal, units
+from pumice.kai.plugins.proportion.legality import may_be_robbed, may_lose, reclaim_is_legal, units
 from pumice.kai.plugins.proportion.standing import ClaimOrder
 from pumice.kai.search.scenario import VictimScenario
-from pumice.kai.view.amounts import Amounts, finite, plus, total, within
+from pumice.kai.view.amounts import GPU, Amounts, finite, plus, total, within
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.stage import TaskStage
@@ -124,7 +124,24 @@ class KaiProportion(Plugin):
         queue, request = job.queue, self._request(job)
         if not within(plus(queue.allocated, request), queue.fair_share):
             return False
-        return job.preemptible or within(plus(queue.non_preemptible, request), queue.quota)
+        if not job.preemptible and not within(plus(queue.non_preemptible, request), queue.quota):
+            return False
+        return self._somebody_may_go(job, request)
+
+    def _somebody_may_go(self, job: JobView, request: Amounts) -> bool:
+        """Could a scenario be legal at all? If no queue may lose anything, all victims must move: there must be room.
+
+        Without this every set of victims would be played before it is found that none may go.
+        """
+        world, counts = self._world, self._counting(request)
+        chunk = world.chunk(job, real=False)
+        least = total(world.asked_at_least(t.request) for t in chunk)[GPU]
+        if not least or any(t.request.claims for t in chunk):  # who shares a claim needs no room for it
+            return True
+        holding = [q for q in world.queues.values() if q.is_leaf and q.allocated[GPU]]
+        if any(may_lose(job.queue, request, q, counts) for q in holding):
+            return True
+        return float(world.nodes.free_gpus()[world.ready_rows].sum()) + 1e-9 >= least
 
     def _remember(self) -> None:
         self._standings = {q.name: (q.allocated, q.non_preemptible) for q in self._world.queues.values()}
