@@ -6,15 +6,22 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
 from pumice import Plugin
-from pumice.framework.session.rounds import HOLD
+from pumice.config import load
+from pumice.framework.registry import default_registry
+from pumice.framework.session.rounds import HOLD, Turn
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.task import Task
+from pumice.saved.files import dump, parse
+from pumice.saved.redact import redacted
+from pumice.scheduler.assembly import catalogue_of
+from pumice.scheduler.recording import record, restored
 from pumice.testing.builders import queue
 from pumice.testing.scenario import Scenario
 
@@ -131,3 +138,20 @@ def test_a_job_that_lost_its_place_to_one_still_evicts_others() -> None:
     scenario.run(8, actions=["enqueue", "allocate", "preempt"], plugins=[["priority", gang, Prefers]])
     places = {name: scenario.task(f"{name}-0").node_name for name in ("top", "high", "low")}
     assert places == {"top": "n0", "high": "n1", "low": ""}
+
+
+def test_who_was_evicted_for_whom_is_part_of_a_saved_cycle_and_its_names_are_not_told() -> None:
+    """A replay spares the same; a redacted one too, and nobody reads in it who that was."""
+    scenario = Scenario().node("n0", cpu=2)
+    for name, priority, on in (("zebra", 1, ""), ("tiger", 9, "n0")):
+        scenario.job(name, tasks=2, min_available=2, cpu=1, priority=priority, on=on)
+    scenario.runtime.turns = {"default/zebra": {"default/tiger": Turn(0.0, rounds=2)}}
+    conf = load("actions: allocate, preempt\ntiers: [{plugins: [{name: gang}]}]", catalogue_of(default_registry())).conf
+    saved = record(scenario.state, conf, scenario.runtime)
+    for file, jobs in (
+        (saved, ("default/zebra", "default/tiger")),
+        (redacted(saved), ("default/job-2", "default/job-1")),
+    ):
+        found = restored(parse(dump(file)), default_registry())[2].turns
+        assert found == {jobs[0]: {jobs[1]: Turn(0.0, rounds=2)}}
+    assert b"zebra" not in msgspec.json.encode(redacted(saved).turns)
