@@ -20,17 +20,17 @@ ACTIONS = ("allocate", "preempt", "backfill")
 CORES, PERCENT = "volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory-percentage"
 
 MODES = st.sampled_from(["hami-core", "hami-core", "mig"])
-WAYS = {"halves": [500, 500], "mixed": [300, 300, 700], "whole": [1000]}
+WAYS = {"mixed": [300, 600], "halves": [500, 500], "whole": [1000]}
 """The ways to cut a MIG card, and the memory of each instance."""
 GEOMETRIES = [
     {
         "models": ["X"],
         "allowedGeometries": [
-            {"group": "halves", "geometries": [{"name": "half", "memory": 500, "count": 2}]},
             {
                 "group": "mixed",
-                "geometries": [{"name": "s", "memory": 300, "count": 2}, {"name": "l", "memory": 700, "count": 1}],
+                "geometries": [{"name": "s", "memory": 300, "count": 1}, {"name": "l", "memory": 600, "count": 1}],
             },
+            {"group": "halves", "geometries": [{"name": "half", "memory": 500, "count": 2}]},
             {"group": "whole", "geometries": [{"name": "all", "memory": 1000, "count": 1}]},
         ],
     }
