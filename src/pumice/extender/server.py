@@ -148,7 +148,10 @@ class Endpoint:
         body = b""
         try:
             body = await self._intake.body(given, receive)
-            return await self._server.asked(verb, body, _caller(scope, given, prefix))
+            caller = _caller(scope, given, prefix)
+            if self._server.at_once(verb, body):
+                return self._server.answer(verb, body, caller)
+            return await self._server.asked(verb, body, caller)
         finally:
             self._intake.end(len(body))
 

@@ -63,7 +63,7 @@ class CallerSession:
         """
         session = self.current()
         try:
-            answer = Responder(self.told, session).respond(question)
+            answer = self._responder.respond(question)
             if session.untold is not None:
                 raise session.untold
         finally:
@@ -87,7 +87,7 @@ class CallerSession:
         session = open_session(self._builders, self.told, self._runtime, self._compat)
         self._runtime.cycle += 1
         self._blocked, session.untold = session.untold, None
-        self._session = session
+        self._session, self._responder = session, Responder(self.told, session)
 
     def close(self) -> None:
         """The session is over."""
@@ -137,6 +137,10 @@ class PolicyServer:
             answer = self._respond(question, caller)
         return question.dialect.write_answer(question.verb, answer)
 
+    def at_once(self, verb: Verb[Any], body: bytes) -> bool:
+        """Is a question answered without keeping others waiting? Nearly all are."""
+        return len(body) < _LARGE and self._followed is None and verb is not ON_SESSION_OPEN
+
     async def asked(self, verb: Verb[Any], body: bytes, caller: str = "") -> bytes:
         """As `answer`, without keeping others waiting: what is large is read, and loaded, beside the event loop.
 
@@ -145,8 +149,6 @@ class PolicyServer:
         asked about again for minutes.
         """
         if len(body) < _LARGE:
-            if self._followed is None and verb is not ON_SESSION_OPEN:
-                return self.answer(verb, body, caller)
             question = self._reader.read(verb, body)
         else:
             question = await asyncio.to_thread(self._reader.read, verb, body)

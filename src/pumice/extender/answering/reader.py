@@ -39,9 +39,8 @@ class QuestionReader:
         """*dialect*: the only one understood; empty: all."""
         self._only = DIALECTS[dialect] if dialect else None
         self._known: dict[tuple[str, PartKind, bytes], Any] = {}
-        self._dialects: dict[tuple[tuple[str, ...], bytes], str] = {}
-        self._first = b""
-        """The first part of the last question: a task is asked about with many nodes, one after the other."""
+        self._last: tuple[bytes, list[str], str] = (b"", [], "")
+        """First part, names and dialect of the last question: a task is asked about with many nodes in a row."""
         self._size = 0
 
     def read(self, verb: Verb[Any], body: bytes) -> Question:
@@ -86,21 +85,19 @@ class QuestionReader:
         return known
 
     def _dialect(self, verb: Verb[Any], message: dict[str, Encoded]) -> str:
-        """The name of a message's dialect; found once for each first part."""
+        """The name of a message's dialect; found once for questions about the same first part in a row."""
         if not message:
             return ""
-        name, raw = next(iter(message.items()))
-        first = bytes(raw)
+        names = list(message)
+        first = bytes(message[names[0]])
         if len(first) > _LARGEST:
             return dialect_of(verb, message)
-        first = message[name] = self._first = self._first if first == self._first else first  # its hash is known
-        key = (tuple(message), first)
-        known = self._dialects.get(key)
-        if known is None:
-            known = dialect_of(verb, message)
-            if self._keeps(len(key[1])):
-                self._dialects[key] = known
-        return known
+        if first == self._last[0]:
+            first = self._last[0]  # whose hash is known
+        message[names[0]] = first
+        if names != self._last[1] or first is not self._last[0]:
+            self._last = (first, names, dialect_of(verb, message))
+        return self._last[2]
 
     def _keeps(self, size: int) -> bool:
         """May so many more bytes be kept? Everything is forgotten when there is no room."""
@@ -109,6 +106,5 @@ class QuestionReader:
         self._size += size
         if self._size > _KEPT:
             self._known.clear()
-            self._dialects.clear()
             self._size = size
         return True
