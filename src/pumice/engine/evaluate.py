@@ -75,6 +75,7 @@ class Evaluator:
         extra = {c.key: c for c in reversed(asked) if c.key is not None and c.key is not same_class}
         self._extra_keys = list(reversed(extra.values()))
         self._number = next(_NUMBERS)
+        self._no_rows = NodeRows(table, np.zeros(0, dtype=np.intp))
         self._kinds = cache.kinds_of(table)
 
     # -- views ----------------------------------------------------------------------------------------------------
@@ -433,8 +434,7 @@ class Evaluator:
 
     def ask_filter(self, f: Filter, task: Task, rows: NodeRows) -> Reasons:
         """One filter about some rows: a reason number per row, 0 where it has no objection."""
-        if f.key is None and f.scope is not Scope.SESSION:
-            task = traced(task, self.cache.reads)
+        task = self._shown(f, task)
         return self.guard.objections(f, task, rows, () if f.batch else _nodes(rows, task))
 
     def _ask_scorers(self, scorers: Sequence[Scorer], task: Task, rows: NodeRows) -> Floats:
@@ -455,8 +455,7 @@ class Evaluator:
         return self.guard.finite(s, task, self._ask(s, task, rows))
 
     def _ask(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
-        if s.key is None and s.scope is not Scope.SESSION:
-            task = traced(task, self.cache.reads)
+        task = self._shown(s, task)
         return self.guard.scores(s, task, rows, () if s.batch else _nodes(rows, task))
 
     # -- on demand ------------------------------------------------------------------------------------------------
@@ -497,15 +496,26 @@ class Evaluator:
 
     def imagine_scalars(self, view: ClassView, row: int, extra: int, score: float) -> float:
         """Add what scalar callbacks say of one imagined row to its *score*; minus infinity where one objects."""
-        task = view.task
-        rows = NodeRows(self.table, np.array([row], dtype=np.intp), np.array([extra], dtype=np.int64), task.klass)
+        task, node = view.task, self.table.nodes[row]
+        assert node is not None
+        rows = self._no_rows  # who is asked about nodes sees no rows
         for f in view.scalar_filters:
-            if self.ask_filter(f, task, rows)[0]:
+            shown = self._shown(f, task)
+            if self.guard.objections(f, shown, rows, [ImaginedNode(node, shown, extra)])[0]:
                 return _NEG_INF
-        if not view.scalar_scorers:
-            return score
-        own = self._ask_scorers(view.scalar_scorers, task, rows)
-        return float(view.scalar_scorers[0].merge(score, own[0]))
+        total: float | None = None
+        for s in view.scalar_scorers:
+            shown = self._shown(s, task)
+            scores = self.guard.scores(s, shown, rows, [ImaginedNode(node, shown, extra)])
+            own = scores.item(0)
+            if not math.isfinite(own):
+                own = self.guard.finite(s, task, scores).item(0)
+            total = own if total is None else s.merge(total, own)
+        return score if total is None else float(view.scalar_scorers[0].merge(score, total))
+
+    def _shown(self, c: Filter | Scorer, task: Task) -> Task:
+        """The task as a callback sees it: what it reads is noted where it does not say by what its answers are kept."""
+        return traced(task, self.cache.reads) if c.key is None and c.scope is not Scope.SESSION else task
 
 
 def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:

@@ -17,6 +17,9 @@ _EXACT: Final = 2.0**46
 """Up to here 100 times an amount, divided and cut off, is the same in floating point as in whole numbers."""
 
 
+_FIRST: Final = (0, 1, 2)
+
+
 @dataclass(slots=True)
 class _Lines:
     position: int
@@ -57,9 +60,12 @@ class Offers:
 
 def _read(table: NodeTable, dims: tuple[int, ...], rows: NodeRows) -> _Lines:
     position, size = table.changed.position, len(rows)
-    if any(d >= table.width for d in dims):
+    if max(dims, default=0) >= table.width:
         return _Lines(position, size, np.zeros((len(dims), size)), False)
-    amounts = rows.matrix(table.allocatable, np.array(dims, dtype=np.intp)).astype(np.float64)
-    amounts[:, ~rows.take(table.valid)] = 1.0
-    plain = bool(((amounts > 0) & (amounts <= _EXACT)).all())
+    at = slice(0, len(dims)) if dims == _FIRST[: len(dims)] else np.array(dims, dtype=np.intp)
+    amounts = rows.matrix(table.allocatable, at).astype(np.float64)
+    free = ~rows.take(table.valid)
+    if np.count_nonzero(free):
+        amounts[:, free] = 1.0
+    plain = not amounts.size or bool(amounts.min() > 0 and amounts.max() <= _EXACT)
     return _Lines(position, size, amounts, plain)

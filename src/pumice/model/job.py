@@ -24,6 +24,11 @@ READY: Final = tuple(sorted(int(s) for s in READY_STATUSES))
 _ALLOCATED, _BINDING, _BOUND, _RUNNING, _SUCCEEDED = READY
 
 
+def _ready(counts: list[int]) -> int:
+    """Of tasks counted by status: how many have a place or are done."""
+    return counts[_ALLOCATED] + counts[_BINDING] + counts[_BOUND] + counts[_RUNNING] + counts[_SUCCEEDED]
+
+
 class TaskGroup(Sealed):
     """Tasks with their counts by status; what `Job` and `SubJob` share."""
 
@@ -281,14 +286,14 @@ class Job(TaskGroup):
             if counts is None:
                 if minimum > 0:
                     return False
-            elif sum([counts[s] for s in READY]) + more(counts) - (less.get(role, 0) if less else 0) < minimum:
+            elif _ready(counts) + more(counts) - (less.get(role, 0) if less else 0) < minimum:
                 return False
         return True
 
     def role_ready_count(self, role: str) -> int:
         """Tasks of a role that count as placed, waiting best-effort ones included."""
         counts = self._role_counts.get(role)
-        return sum([counts[s] for s in READY]) + counts[STATUS_COUNT] if counts else 0
+        return _ready(counts) + counts[STATUS_COUNT] if counts else 0
 
     def sub_jobs_valid(self) -> bool:
         """Every policy has enough sub-jobs."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 import numpy as np
 import numpy.typing as npt
 
@@ -35,6 +37,8 @@ class RowKinds:
         self.most_empty = 0
         """So many kinds of which there is no row are remembered: somebody else keeps what he found out about them."""
         self._free: list[int] = []
+        self._rows: list[list[int]] = []
+        """Per kind a heap of its rows; rows that left it may still be there."""
         self._kind: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
         self._rest_until = -1
 
@@ -77,18 +81,25 @@ class RowKinds:
         return reps
 
     def first_row(self, kinds: npt.NDArray[np.bool_]) -> int:
-        """The row of the smallest node name among those of some kinds, at least one of which has a row."""
-        numbers = kinds.nonzero()[0]
-        among = self._kind == numbers[0] if len(numbers) == 1 else kinds.take(self._kind)
+        """The row of the smallest node name among those of some kinds, each of which has a row."""
         if self.table.rows_by_name:
-            return int(among.argmax())
-        rows = among.nonzero()[0]
+            return min([self._first_of(kind) for kind in kinds.nonzero()[0].tolist()])
+        rows = kinds.take(self._kind).nonzero()[0]
         return int(rows[self.table.ranks()[rows].argmin()])
+
+    def _first_of(self, kind: int) -> int:
+        """The first row of a kind."""
+        rows = self._rows[kind]
+        if len(rows) > 2 * self._counts[kind] + _REMEMBERED:
+            rows = self._rows[kind] = np.flatnonzero(self._kind == kind).tolist()
+        while self._kind.item(rows[0]) != kind:
+            heappop(rows)
+        return rows[0]
 
     def _rebuild(self) -> None:
         table = self.table
         self._shape = (table.width, table.size)
-        self._ids, self._keys, self._counts, self._free = {}, [], [], []
+        self._ids, self._keys, self._counts, self._free, self._rows = {}, [], [], [], []
         self._empty = 0
         self._kind = np.zeros(table.size, dtype=np.intp)
         self.amounts = NodeTable()
@@ -115,16 +126,18 @@ class RowKinds:
             self.bar[kind] = 0.0 if key else _CLOSED
         self._counts[kind] += 1
         self._kind[row] = kind
+        heappush(self._rows[kind], row)
 
     def _named(self, key: bytes) -> int:
         """A number for a new kind, of which there is no row yet."""
         self._empty += 1
         if self._free:
             kind = self._free.pop()
-            self._keys[kind] = key
+            self._keys[kind], self._rows[kind] = key, []
             return kind
         self._keys.append(key)
         self._counts.append(0)
+        self._rows.append([])
         kind = len(self._counts) - 1
         if kind >= len(self.bar):
             bar = np.full(max(64, 2 * kind), _CLOSED)

@@ -123,7 +123,7 @@ class _Placing:
         if whole is None or len(group) == 1:
             return None
         ssn = self._ssn
-        if not all(h.is_leaf or gradient(ssn, whole, h, "Allocate") == [[h]] for h in group):
+        if not all(gradient(ssn, whole, h, "Allocate") == [[h]] for h in group if h.children):
             return None
         scores = self._scores(whole, group)
         return sorted(group, key=lambda h: (-scores[h.name], h.name.encode()))

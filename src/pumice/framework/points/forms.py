@@ -111,6 +111,9 @@ def victims(plugin: str, answer: Any) -> Choice:
 
 def scores(plugin: str, answer: Any) -> dict[str, float]:
     """Scores by name."""
+    plain = type(answer) is dict and {*map(type, answer)} == {str} and {*map(type, answer.values())} == {float}
+    if plain and math.isfinite(sum(answer.values())):  # then each of them is
+        return dict(answer)
     if not isinstance(answer, Mapping) or not all(isinstance(name, str) for name in answer):
         raise TypeError(f"an answer is a mapping from names to scores, got {shown(answer)}")
     return {name: number(plugin, score) for name, score in answer.items()}

@@ -64,6 +64,7 @@ class NetworkTopologyAware(Plugin):
         self._whole = ssn.compat.whole_domains
         self._at_open: tuple[Ints, Ints] | None = None
         tree = self._tree = ssn.hyper_nodes
+        self._tiers: dict[tuple[str, int], list[list[tuple[TopologyDomain, int]]]] = {}
         if self._whole and len(tree):
             domains = domains_of(ssn)
             self._at_open = domains.idle(), domains.future_idle()
@@ -94,20 +95,27 @@ class NetworkTopologyAware(Plugin):
 
     def _gradient(self, group: Job | SubJob, inside: TopologyDomain, limit: int, purpose: str) -> Gradient:
         tree = self._tree
+        tiers = self._usable(inside, limit)
         placed = places_of(group.tasks.values())
-        usable = [h for h in tree.below(inside) if h.tier <= limit]
         if placed:
             near = {h.name for one in tree.holders(placed, limit) for h in tree.below(one)}
-            usable = [h for h in usable if h.name in near]
-        tiers: dict[int, list[TopologyDomain]] = {}
-        if usable:
-            place = domains_of(self._ssn).place
-            roomy = self._roomy(group, bool(placed), purpose)
-            for hyper in usable:
-                if roomy is None or roomy[place[hyper.name]]:
-                    tiers.setdefault(hyper.tier, []).append(hyper)
-        groups = [tiers[tier] for tier in sorted(tiers)]
+            tiers = [[(h, at) for h, at in tier if h.name in near] for tier in tiers]
+        roomy = self._roomy(group, bool(placed), purpose) if any(tiers) else None
+        groups = [[h for h, at in tier if roomy is None or roomy[at]] for tier in tiers]
+        groups = [one for one in groups if one]
         return groups if purpose != "Evict" else self._widest_first(groups)
+
+    def _usable(self, inside: TopologyDomain, limit: int) -> list[list[tuple[TopologyDomain, int]]]:
+        """The hyper-nodes in one of them up to a tier, tier by tier, the lowest first, each with its place."""
+        known = self._tiers.get((inside.name, limit))
+        if known is None:
+            place = domains_of(self._ssn).place
+            tiers: dict[int, list[tuple[TopologyDomain, int]]] = {}
+            for hyper in self._tree.below(inside):
+                if hyper.tier <= limit:
+                    tiers.setdefault(hyper.tier, []).append((hyper, place[hyper.name]))
+            known = self._tiers[inside.name, limit] = [tiers[tier] for tier in sorted(tiers)]
+        return known
 
     def _roomy(self, group: Job | SubJob, begun: bool, purpose: str) -> list[bool] | None:
         """Per place: can the hyper-node take what the (sub-)job needs, as far as that can be counted? None: all can."""
