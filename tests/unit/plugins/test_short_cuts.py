@@ -23,7 +23,7 @@ def test_the_balance_of_three_resources_is_the_same_both_ways() -> None:
         else:
             used = offered // 4 * rng.integers(0, 5, (3, 200))
         long_way = _evenness(list(offered), list(used))
-        assert (long_way == _evenness_of_three((used / offered)[None])[0]).all()
+        assert (long_way == _evenness_of_three(used / offered)).all()
 
 
 def test_the_only_queue_deserves_what_pouring_gives_it() -> None:
