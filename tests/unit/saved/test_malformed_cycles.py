@@ -51,6 +51,7 @@ def full() -> saved.SavedCycle:
     conf = load(CONF, catalogue_of(default_registry())).conf
     begun = record(scenario.state, conf, scenario.runtime, environment={"node_usage": {"n1": {"cpu": 10.0}}})
     begun.nominations = {task.uid: saved.cycle.SavedNomination(node="n2", until=9.0, evicted=["default/a"])}
+    begun.turns = [saved.cycle.SavedTurn(evicted="default/a", helped="default/b", at=0.0, rounds=1)]
     loose = next(t for t in scenario.state.tasks.values() if t.name == "loose")
     begun.assumed = [saved.cycle.AssumedTask(uid=loose.uid, status="Binding", node="n2", since=0.0)]
     begun.refused = {
