@@ -76,7 +76,7 @@ def test_each_user_sees_of_a_real_cluster_what_he_may(world: World, rival: World
         assert admin.open("/login", {"token": ADMIN})[0] == 303
         assert {"secure", "httponly", "samesite=strict"} <= {part.strip().lower() for part in admin.said.split(";")}
         jobs = (f"{world.namespace}/mine", f"{rival.namespace}/hidden-plan")
-        until(lambda: all(job in admin.open("/waiting")[1] for job in jobs), 60, "both jobs are shown")
+        until(lambda: all(job in admin.open("/waiting")[1] for job in jobs), 180, "both jobs are shown")
         assert "secret-node" in admin.open("/nodes")[1]
 
         alice = TlsBrowser(port)
