@@ -135,6 +135,10 @@ def _driver(driver: Driver, noun: str) -> str:
     return f"{part} of the difference is {where[driver.kind]}"
 
 
+def _and_more(seeds: int) -> str:
+    return f"; and on {seeds} more seed{'' if seeds == 1 else 's'}" if seeds else ""
+
+
 def _incomparable(name: str, at: int, rows: Sequence[SeedRow]) -> list[str]:
     """Why figures cannot be compared: one sentence for all that have the same reason."""
     by_reason: dict[tuple[str, ...], list[str]] = {}
@@ -143,7 +147,7 @@ def _incomparable(name: str, at: int, rows: Sequence[SeedRow]) -> list[str]:
         if effect is not None and effect.verdict == "not comparable":
             by_reason.setdefault(effect.against, []).append(row.label)
     return [
-        f"{name}: {', '.join(labels)} cannot be compared, for jobs were left: give it a longer horizon "
-        f"({reason[0]}{f'; and on {len(reason) - 1} more seeds' if len(reason) > 1 else ''})"
+        f"{name}: {', '.join(labels)} cannot be compared, for not the same jobs were finished: give it a longer "
+        f"horizon ({reason[0]}{_and_more(len(reason) - 1)})"
         for reason, labels in by_reason.items()
     ]

@@ -40,8 +40,8 @@ _DEFINITIONS = (
     ),
     (
         "Not comparable",
-        "the run with the lower figure left jobs that the other one did not leave: had they been played to their end, "
-        "the difference could turn round.",
+        "one of both runs left jobs unfinished that the other one finished. Waits, completion times and makespans are "
+        "then not those of the same work, so nothing is said about the difference.",
     ),
     (
         "Bounded slowdown",

@@ -9,7 +9,7 @@ import msgspec
 
 from pumice.errors import InvalidInput
 from pumice.sim.results import sizes
-from pumice.sim.results.metrics import OF_GROUP, OF_RUN, Better, Metric, Open, S, Unit
+from pumice.sim.results.metrics import OF_GROUP, OF_RUN, Better, Metric, S, Unit
 from pumice.sim.results.records import RunRecord
 from pumice.sim.results.summary import LeftJob, Summary, summarise
 
@@ -26,7 +26,7 @@ class Change(msgspec.Struct, frozen=True):
     relative: float | None
     """As a part of the first run's value; ``None`` where that is 0."""
     comparable: bool = True
-    """False where unfinished jobs could turn the difference round: see ``left_against``."""
+    """False where one of both runs left jobs that the other one finished: see ``left_apart``."""
 
 
 class MetricRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,28 +125,13 @@ def change(before: float | None, after: float | None, against: Sequence[str] = (
     return Change(absolute, absolute / abs(before) if before else None, not against)
 
 
-def left_against(
-    open_: Open, step: float, before: Sequence[LeftJob], after: Sequence[LeftJob], at_least: tuple[bool, bool]
-) -> list[str]:
-    """Return the jobs that speak against a *step* of a figure of which some values are lower bounds; none: it holds.
+def left_apart(before: Sequence[LeftJob], after: Sequence[LeftJob]) -> list[str]:
+    """Return the jobs that only one of two runs left unfinished. Waits and makespans of such runs are not compared.
 
-    A figure that is lower than before is really lower if it is exact, or if every job that was left now was left before
-    too: whatever the others would have waited on, the true figure before is higher still. In the other direction
-    likewise. *at_least* says which of both figures are lower bounds.
+    A run that leaves a job spares itself what others have to wait for it, so that even figures which the job has no
+    part in are not those of the same work.
     """
-    if not open_:
-        return []
-    failed = {job.job for job in before if job.failed} ^ {job.job for job in after if job.failed}
-    if failed and open_ == "unfinished":
-        return sorted(failed)
-    earlier = {job.job for job in before if open_ == "unfinished" or not job.started}
-    later = {job.job for job in after if open_ == "unfinished" or not job.started}
-    doubts: set[str] = set()
-    if step <= 0 and at_least[1]:
-        doubts |= later - earlier
-    if step >= 0 and at_least[0]:
-        doubts |= earlier - later
-    return sorted(doubts)
+    return sorted({job.job for job in before} ^ {job.job for job in after})
 
 
 def _rows(
@@ -161,10 +146,8 @@ def _rows(
         bounds = tuple(source is not None and metric.at_least(source) for source in sources)
         first = values[0]
         changes: list[Change | None] = [None]
-        for value, jobs, bound in zip(values[1:], left[1:], bounds[1:], strict=True):
-            step = 0.0 if first is None or value is None else value - first
-            against = left_against(metric.open, step, left[0], jobs, (bounds[0], bound))
-            changes.append(change(first, value, against))
+        for value, jobs in zip(values[1:], left[1:], strict=True):
+            changes.append(change(first, value, left_apart(left[0], jobs) if metric.open else ()))
         rows.append(
             MetricRow(
                 key=metric.key,

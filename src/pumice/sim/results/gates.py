@@ -31,6 +31,9 @@ _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
 }
 
 
+OTHER_JOBS: Final = "not comparable, for not the same jobs were finished"
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """A condition under which a comparison fails."""
@@ -118,7 +121,7 @@ def judge(gate: Gate, comparison: Comparison) -> Ruling:
             if change is None or step is None:
                 rulings.append(Ruling(gate, None, run, "there is nothing to compare it with", sound=False))
             elif not change.comparable:
-                rulings.append(Ruling(gate, None, run, "not comparable, for jobs were not finished", sound=False))
+                rulings.append(Ruling(gate, None, run, OTHER_JOBS, sound=False))
             else:
                 rulings.append(_step(gate, run, step, step))
     return worst(gate, rulings)
@@ -140,7 +143,7 @@ def judge_seeds(gate: Gate, comparison: SeedComparison) -> Ruling:
             if effect is None or (gate.kind == "relative" and effect.scale == "difference" and not row.values[0]):
                 rulings.append(Ruling(gate, None, name, "there is nothing to compare it with", sound=False))
             elif effect.verdict == "not comparable":
-                rulings.append(Ruling(gate, None, name, "not comparable, for jobs were not finished", sound=False))
+                rulings.append(Ruling(gate, None, name, OTHER_JOBS, sound=False))
             else:
                 rulings.append(_step(gate, name, *_in_kind(gate, row, at, *_ends(effect.change))))
     return worst(gate, rulings)

@@ -17,8 +17,6 @@ from pumice.sim.results.summary import Figures, Summary
 Unit = Literal["seconds", "hours", "count", "share", "ratio", "index"]
 """``share`` is 0 to 1 and shown in percent; ``index`` is 0 to 1 and shown as such; ``ratio`` is a factor."""
 Better = Literal["lower", "higher"]
-Open = Literal["", "unstarted", "unfinished"]
-"""The jobs whose value is a lower bound: where two runs left different ones, the figures cannot simply be compared."""
 S = TypeVar("S")
 
 
@@ -33,7 +31,8 @@ class Metric(Generic[S]):
     of: Callable[[S], float | None]
     at_least: Callable[[S], bool] = lambda source: False
     """Is the value a lower bound?"""
-    open: Open = ""
+    open: bool = False
+    """A job that did not finish counts with less than its due, or not at all: see ``comparison.left_apart``."""
 
     @property
     def as_ratio(self) -> bool:
@@ -63,13 +62,13 @@ def _lost(figures: Figures) -> float | None:
 OF_GROUP: Final[tuple[Metric[Figures], ...]] = (
     Metric("unfinished", "Jobs not finished", "count", "lower", lambda figures: figures.unfinished),
     Metric("unstarted", "Jobs never started", "count", "lower", lambda figures: figures.unstarted),
-    Metric("wait.mean", "Wait, mean", "seconds", "lower", *_of("wait", "mean"), "unstarted"),
-    Metric("wait.p50", "Wait, median", "seconds", "lower", *_of("wait", "p50"), "unstarted"),
-    Metric("wait.p95", "Wait, 95th percentile", "seconds", "lower", *_of("wait", "p95"), "unstarted"),
-    Metric("wait.p99", "Wait, 99th percentile", "seconds", "lower", *_of("wait", "p99"), "unstarted"),
-    Metric("jct.mean", "Completion time, mean", "seconds", "lower", *_of("jct", "mean"), "unfinished"),
-    Metric("jct.p95", "Completion time, 95th percentile", "seconds", "lower", *_of("jct", "p95"), "unfinished"),
-    Metric("slowdown.mean", "Bounded slowdown, mean", "ratio", "lower", *_of("slowdown", "mean"), "unfinished"),
+    Metric("wait.mean", "Wait, mean", "seconds", "lower", *_of("wait", "mean"), True),
+    Metric("wait.p50", "Wait, median", "seconds", "lower", *_of("wait", "p50"), True),
+    Metric("wait.p95", "Wait, 95th percentile", "seconds", "lower", *_of("wait", "p95"), True),
+    Metric("wait.p99", "Wait, 99th percentile", "seconds", "lower", *_of("wait", "p99"), True),
+    Metric("jct.mean", "Completion time, mean", "seconds", "lower", *_of("jct", "mean"), True),
+    Metric("jct.p95", "Completion time, 95th percentile", "seconds", "lower", *_of("jct", "p95"), True),
+    Metric("slowdown.mean", "Bounded slowdown, mean", "ratio", "lower", *_of("slowdown", "mean"), True),
     Metric("completed", "Jobs completed", "count", "higher", lambda figures: figures.completed),
     Metric("evictions", "Evictions", "count", "lower", lambda figures: figures.evictions),
     Metric("lost_gpu_hours", "Lost GPU-hours", "hours", "lower", _lost),
@@ -84,7 +83,7 @@ OF_RUN: Final[tuple[Metric[Summary], ...]] = (
         "lower",
         lambda summary: summary.makespan_s,
         lambda summary: summary.makespan_at_least,
-        "unfinished",
+        True,
     ),
     Metric("utilisation.gpu", "GPU utilisation", "share", "higher", lambda summary: summary.utilisation.gpu),
     Metric("utilisation.cpu", "CPU utilisation", "share", "higher", lambda summary: summary.utilisation.cpu),

@@ -55,7 +55,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     worse: int
     verdict: Verdict
     against: tuple[str, ...] = ()
-    """Of what is not comparable: ``seed 3: default/job-1``, jobs that could turn it round."""
+    """Of what is not comparable: ``seed 3: default/job-1``, jobs that one of both left unfinished."""
     advised: int | None = None
     """Pairs that would tell a change of this size, about; where these cannot tell."""
 
@@ -124,10 +124,10 @@ def effect(
 
 
 def _verdict(found: Interval, steps: Sequence[float], lower_is_better: bool, doubtful: bool) -> Verdict:
-    if not any(steps):
-        return "no change"
     if doubtful:
         return "not comparable"
+    if not any(steps):
+        return "no change"
     if not found.excludes(0.0):
         return "cannot tell"
     return "better" if (found.estimate < 0) == lower_is_better else "worse"

@@ -9,7 +9,7 @@ import msgspec
 
 from pumice.errors import InvalidInput
 from pumice.sim.results import sizes
-from pumice.sim.results.comparison import left_against
+from pumice.sim.results.comparison import left_apart
 from pumice.sim.results.metrics import METRICS, OF_GROUP, Better, Metric, S, Unit
 from pumice.sim.results.pairs import Effect, Interval, Scale, effect, typical
 from pumice.sim.results.summary import Figures, LeftJob, Summary
@@ -170,30 +170,25 @@ def _effect(
     left: tuple[Sequence[Sequence[LeftJob]], Sequence[Sequence[LeftJob]]],
     seeds: Sequence[int],
 ) -> Effect | None:
-    """The effect over the seeds that both have a value for, and what speaks against its direction."""
+    """The effect over the seeds that both have a value for; none is judged where they did not leave the same jobs."""
     first: list[float] = []
     second: list[float] = []
-    kept: list[tuple[int, S, S]] = []
+    against: list[str] = []
     for at, (before, after) in enumerate(zip(*sources, strict=True)):
         if before is None or after is None:
             continue
         a, b = metric.of(before), metric.of(after)
-        if a is not None and b is not None:
-            first.append(a)
-            second.append(b)
-            kept.append((at, before, after))
-    if not kept:
-        return None
-    scale: Scale = "ratio" if metric.as_ratio else "difference"
-    lower = metric.better == "lower"
-    plain = effect(first, second, scale=scale, lower_is_better=lower)
-    against: list[str] = []
-    for at, before, after in kept:
-        bounds = (metric.at_least(before), metric.at_least(after))
-        jobs = left_against(metric.open, plain.change.estimate, left[0][at], left[1][at], bounds)
+        if a is None or b is None:
+            continue
+        first.append(a)
+        second.append(b)
+        jobs = left_apart(left[0][at], left[1][at]) if metric.open else []
         if jobs:
             against.append(f"seed {seeds[at]}: {', '.join(jobs[:_NAMED])}{', …' if len(jobs) > _NAMED else ''}")
-    return effect(first, second, scale=scale, lower_is_better=lower, against=against) if against else plain
+    if not first:
+        return None
+    scale: Scale = "ratio" if metric.as_ratio else "difference"
+    return effect(first, second, scale=scale, lower_is_better=metric.better == "lower", against=against)
 
 
 def _table(

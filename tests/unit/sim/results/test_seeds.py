@@ -87,6 +87,24 @@ def test_jobs_that_one_configuration_starves_take_its_verdict_away() -> None:
     assert any("1 of 24 jobs of second, 1 never started" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("starving", ["first", "second"])
+@pytest.mark.parametrize("horizon", [300, 10_000])
+def test_no_wait_and_no_makespan_is_judged_where_other_jobs_were_left(starving: str, horizon: float) -> None:
+    """Whichever of both left a job, and whichever figure is lower, on one seed of eight."""
+    runs = study()
+    runs[starving][4] = summary(starving, 4, {"a": [40.0], "b": [100.0, None]}, horizon=horizon)
+    found = compare_seeds(runs)
+    for row in found.overall:
+        effect = row.effects[1]
+        assert effect is not None
+        assert (effect.verdict == "not comparable") == METRICS[row.key].open, row.key
+    by_queue = {
+        table.name: {row.effects[1].verdict for row in table.rows if row.effects[1]} for table in found.by_queue
+    }
+    assert "not comparable" in by_queue["b"]
+    assert "not comparable" not in by_queue["a"], "all of its jobs were finished"
+
+
 def test_seeds_that_all_give_the_same_run_are_no_evidence() -> None:
     same = {s: summary("first", s, {"a": [10.0]}) for s in SEEDS}
     other = {s: summary("second", s, {"a": [900.0]}) for s in SEEDS}
