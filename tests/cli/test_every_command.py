@@ -185,6 +185,21 @@ def test_every_command_explains_itself_in_help(pumice: Any, name: str) -> None:
     assert COMMANDS[name].help
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_in_words_what_an_option_takes(pumice: Any, name: str) -> None:
+    """``--limit N``, not ``--limit <int range>``: every parameter that takes a value names it."""
+    out = pumice(*name.split(), "--help").out
+    assert not re.search(r"<(int|str|float|path|file|text|boolean)\b|<\w+\|", out)
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+@pytest.mark.parametrize("name", sorted({" ".join(n.split()[:-1]) for n in COMMANDS}))
+def test_no_summary_of_a_command_is_cut_off(pumice: Any, name: str) -> None:
+    listed = pumice(*name.split(), "--help").out.partition("Commands:")[2]
+    assert listed
+    assert "..." not in listed
+
+
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - FORGIVING))
 def test_an_option_that_does_not_exist_is_wrong_usage_for_every_command(pumice: Any, name: str) -> None:
     ran = pumice(*name.split(), "--frobnicate", code=2)

@@ -17,20 +17,25 @@ def bench(
     shapes: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Shapes to run; all of them by default. `scale`: clusters of 5,000 to 100,000 nodes instead."
+            metavar="[SHAPE...]",
+            help="Shapes to run; all of them by default. `scale`: clusters of 5,000 to 100,000 nodes instead.",
         ),
     ] = None,
-    repeat: Annotated[int, typer.Option("--repeat", min=1, help="Runs per shape; the best one counts.")] = 1,
+    repeat: Annotated[
+        int, typer.Option("--repeat", metavar="N", min=1, help="Runs per shape; the best one counts.")
+    ] = 1,
     commit: Annotated[
         str | None,
         typer.Option("--against", metavar="COMMIT", help="Compare the CPU time with that of an earlier commit."),
     ] = None,
-    pairs: Annotated[int, typer.Option("--pairs", min=FEWEST, help="Runs of each side, with --against.")] = 9,
+    pairs: Annotated[
+        int, typer.Option("--pairs", metavar="N", min=FEWEST, help="Runs of each side, with --against.")
+    ] = 9,
     times: Annotated[bool, typer.Option("--times", help="Also show the time of each action and plugin.")] = False,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Measure deciding: events in, one whole cycle, intents out to a sink that does nothing."""
+    """Measure how long one whole scheduling cycle takes, on clusters of several shapes. Nothing is carried out."""
     from pumice.bench.children import run_shape
     from pumice.bench.shapes import SHAPES
 

@@ -77,7 +77,7 @@ def explain(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Print, for every extension point, the chain of plugins that will really run."""
+    """Show which plugins really run at each extension point, in order."""
     from pumice.config.explain import explain as explain_conf
     from pumice.config.explain import render as chains_as_text
     from pumice.scheduler.assembly import catalogue_of

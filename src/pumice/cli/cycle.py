@@ -40,7 +40,7 @@ def cycle(
     redact: Annotated[
         bool, typer.Option("--redact", help="Rename what names people or projects in the saved file.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Explain at most this many waiting jobs.")] = 50,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Explain at most this many waiting jobs.")] = 50,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:

@@ -27,7 +27,9 @@ def dashboard(
     running: Annotated[
         str | None, typer.Option("--running", metavar="NAME", help="Its configuration; else the first.")
     ] = None,
-    speed: Annotated[float, typer.Option("--speed", min=0.001, help="How many simulated seconds pass in one.")] = 60.0,
+    speed: Annotated[
+        float, typer.Option("--speed", metavar="FACTOR", min=0.001, help="How many simulated seconds pass in one.")
+    ] = 60.0,
     conf: ConfOption = None,
     plugins_dir: PluginsDirOption = None,
     compat: CompatOption = None,

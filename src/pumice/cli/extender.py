@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Policies over HTTP, and tools for those who write them.", no_args_is_help=True)
 
-HostOption = Annotated[str, typer.Option("--host", help="The address to listen on.")]
+HostOption = Annotated[str, typer.Option("--host", metavar="HOST", help="The address to listen on.")]
 PortOption = Annotated[
     int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The port to listen on; 0 takes a free one.")
 ]
@@ -47,21 +47,28 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8080,
     verb: VerbOption = None,
-    dialect: Annotated[str, typer.Option("--dialect", help="The only dialect to understand; else all are.")] = "",
-    compat: Annotated[str | None, typer.Option("--compat", help="Decide as another scheduler would: volcano.")] = None,
+    dialect: Annotated[
+        str, typer.Option("--dialect", metavar="NAME", help="The only dialect to understand; else all are.")
+    ] = "",
+    compat: Annotated[
+        str | None, typer.Option("--compat", metavar="PROFILE", help="Decide as another scheduler would: volcano.")
+    ] = None,
     tls_cert: CertOption = None,
     tls_key: KeyOption = None,
     client_ca: ClientCaOption = None,
     token_file: Annotated[
         Path | None, typer.Option("--token-file", metavar="FILE", help="Callers must bring this bearer token.")
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that answer.")] = 1,
-    max_body: Annotated[int, typer.Option("--max-body", min=1, help="MiB of a question, at most.")] = 256,
+    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Processes that answer.")] = 1,
+    max_body: Annotated[
+        int, typer.Option("--max-body", metavar="MIB", min=1, help="MiB of a question, at most.")
+    ] = 256,
     max_in_flight: Annotated[
-        int, typer.Option("--max-in-flight", min=1, help="MiB of all questions at one time; beyond it: 503.")
+        int,
+        typer.Option("--max-in-flight", metavar="MIB", min=1, help="MiB of all questions at one time; beyond it: 503."),
     ] = 512,
     max_connections: Annotated[
-        int, typer.Option("--max-connections", min=1, help="Connections at one time; others are closed.")
+        int, typer.Option("--max-connections", metavar="N", min=1, help="Connections at one time; others are closed.")
     ] = 1024,
     body_timeout: Annotated[
         float,
@@ -77,7 +84,7 @@ def serve(
         str | None, typer.Option("--context", metavar="NAME", help="The kubeconfig's context; else its current one.")
     ] = None,
 ) -> None:
-    """Serve any Plugin as an HTTP extender that Volcano, kube-scheduler or Pumice can call."""
+    """Serve plugins as an HTTP extender. Volcano, kube-scheduler or Pumice can call it."""
     from pumice.cli.policies import address, answer, listening_on, pairs, policy_builders, supervise
     from pumice.extender.answering.intake import Options
     from pumice.extender.answering.policies import PolicyServer
@@ -126,8 +133,8 @@ def serve(
 
 @app.command()
 def check(
-    url: Annotated[str, typer.Argument(help="Where the extender listens; verbs are appended.")],
-    dialect: Annotated[str, typer.Option("--dialect", help="The dialect to ask in.")] = "both",
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where the extender listens; verbs are appended.")],
+    dialect: Annotated[str, typer.Option("--dialect", metavar="NAME", help="The dialect to ask in.")] = "both",
     verb: VerbOption = None,
     only: Annotated[list[str] | None, typer.Option("--only", metavar="VERB", help="Ask this verb only.")] = None,
     timeout: Annotated[
@@ -138,7 +145,7 @@ def check(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Ask a running extender every verb and say how it answers; fails if an answer breaks the contract."""
+    """Ask a running extender every verb. Says how it answers, and fails if an answer breaks the contract."""
     from pumice.cli.policies import pairs
     from pumice.extender.asking.settings import Transport
     from pumice.extender.tools.check import QUESTIONS
@@ -165,12 +172,12 @@ def check(
 
 @app.command()
 def record(
-    url: Annotated[str, typer.Argument(help="Where the extender listens.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where the extender listens.")],
     cassette: CassetteArgument,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8081,
 ) -> None:
-    """Stand between a scheduler and its extender, and add every exchange to a cassette."""
+    """Record what a scheduler and its extender say. Stands between them, and adds every exchange to a cassette."""
     from pumice.cli.policies import address, listening_on, run_until_told
     from pumice.extender.tools.cassette import recorder
 
@@ -193,7 +200,7 @@ def replay(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Answer from a cassette in place of the extender, or ask an extender what the cassette asks."""
+    """Answer from a cassette in place of the extender. Or ask an extender what the cassette asks."""
     from pumice.extender.tools import cassette as cassettes
 
     exchanges = cassettes.read(cassette)

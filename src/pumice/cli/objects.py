@@ -105,7 +105,7 @@ def queue_list(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """List the queues; of a running cluster with the jobs that you may list."""
+    """List the queues. Of a running cluster, with the jobs that you may list."""
     from pumice.cli import object_rows
     from pumice.cli.sources import cluster_of
 
@@ -130,7 +130,7 @@ def queue_get(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Show one queue: what it holds now and after the next cycle, what it deserves under the conf, what bounds it."""
+    """Show one queue. What it holds now and after the next cycle, what it deserves under the conf, what bounds it."""
     if not paths:
         from pumice.cli import answer_text
 

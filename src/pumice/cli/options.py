@@ -24,7 +24,7 @@ class Output(StrEnum):
     JSON = "json"
 
 
-OutputOption = Annotated[Output, typer.Option("-o", "--output", help="How to print the result.")]
+OutputOption = Annotated[Output, typer.Option("-o", "--output", metavar="FORMAT", help="Print a table or json.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 PathsArgument = Annotated[
     list[Path], typer.Argument(metavar="PATH...", help="Manifests (files or directories), or one saved cycle.")

@@ -29,7 +29,9 @@ LogOption = Annotated[
 HorizonOption = Annotated[
     str | None, typer.Option("--horizon", metavar="TIME", help="End the run at this simulated time: 90m, 12h, 3d.")
 ]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Other random draws than the scenario's own.")]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", metavar="N", help="Other random draws than the scenario's own.")
+]
 SeedsOption = Annotated[
     str | None,
     typer.Option("--seeds", metavar="SEEDS", help="Play many seeds, pair by pair: 1..30, or 1,4,9. Traces are shaken."),

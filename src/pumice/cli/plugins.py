@@ -25,7 +25,7 @@ def group() -> None:
 
 
 def plugins(
-    name: Annotated[str | None, typer.Argument(help="Show one plugin.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one plugin.")] = None,
     plugins_dir: PluginsDirOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,

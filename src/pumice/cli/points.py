@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def points(
-    name: Annotated[str | None, typer.Argument(help="Show one point: predicate, PredicateFn, …")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Show one point: predicate, PredicateFn, …")
+    ] = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:

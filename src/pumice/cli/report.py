@@ -21,7 +21,7 @@ def report(
     first: Annotated[
         str | None, typer.Option("--first", metavar="NAME", help="The run that the others are compared with.")
     ] = None,
-    title: Annotated[str, typer.Option("--title", help="What stands above the page.")] = "",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="What stands above the page.")] = "",
     fail_if: FailIfOption = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,

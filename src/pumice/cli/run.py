@@ -171,7 +171,8 @@ def run(
         ),
     ] = "60s",
     binds_in_flight: Annotated[
-        int, typer.Option("--binds-in-flight", min=1, max=1000, help="Binds that are sent at once, at most.")
+        int,
+        typer.Option("--binds-in-flight", metavar="N", min=1, max=1000, help="Binds that are sent at once, at most."),
     ] = 64,
     verbosity: Verbosity = 1,
 ) -> None:

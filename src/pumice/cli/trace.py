@@ -34,7 +34,7 @@ def make(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Make a trace of our own format; of a history also the scenario that plays it, beside the trace."""
+    """Make a trace of our own format. Of a history also the scenario that plays it, beside the trace."""
     from pumice.cli.tracing import make_trace
 
     make_trace(kind.value, path, write, redact, as_json(output, json))
@@ -46,7 +46,7 @@ def info(
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
-    """Show what is in a trace or a history: jobs, sizes, run times, queues; waits and evictions of a history."""
+    """Show what is in a trace or a history. Jobs, sizes, run times, queues; of a history also waits and evictions."""
     from pumice.cli.tracing import show_trace
 
     show_trace(path, as_json(output, json))

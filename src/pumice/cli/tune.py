@@ -50,7 +50,7 @@ def tune(
         str,
         typer.Option("--queue-loss", metavar="PERCENT", help="No queue may wait longer by more than this; or `any`."),
     ] = "5%",
-    seed: Annotated[int, typer.Option("--seed", help="Of the search itself.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the search itself.")] = 0,
     study: Annotated[
         Path | None,
         typer.Option("--study", metavar="FILE", help="Remember every run here, and go on from it next time."),
