@@ -49,11 +49,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.runs < 2 * options.pairs:
         parser.error(f"--runs: a comparison of {options.pairs} pairs needs {2 * options.pairs}, got {options.runs}")
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "null.yaml"
-        path.write_text(SCENARIO)
-        seeds = range(1, options.runs + 1)
-        study = pumice.study(path, seeds=seeds, processes=options.jobs, keep_records=False)
+    study = played(options.runs, options.jobs)
     runs = list(study.results.summaries()["small"].values())
     print(f"{len(runs)} runs; their mean waits: {_spread(study.runs['wait.mean'])}")
 
@@ -81,6 +77,14 @@ def main() -> None:
             told_ = effect(before.tolist(), after.tolist(), scale="ratio", lower_is_better=True)
             found_ += told_.verdict == "better"
         print(f"  {figure:20} found in {found_}")
+
+
+def played(runs: int, jobs: int) -> pumice.Study:
+    """Play the one configuration on so many seeds."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "null.yaml"
+        path.write_text(SCENARIO)
+        return pumice.study(path, seeds=range(1, runs + 1), processes=jobs, keep_records=False)
 
 
 def _dealt(runs: list[Summary], pairs: int) -> Iterator[tuple[list[Summary], list[Summary]]]:

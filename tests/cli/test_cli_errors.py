@@ -43,6 +43,8 @@ def test_a_deliberate_failure_is_one_line_on_stderr_and_exit_code_1(
         (["plugin", "new", "Spot First"], "must be lower-case words joined by dashes"),
         (["bench", "gnags"], "shape 'gnags': must be one of singles, gangs"),
         (["extender", "serve", "gang", "--arg", "weight"], "--arg 'weight': must look like key=value"),
+        (["extender", "check", "127.0.0.1:1"], "URL '127.0.0.1:1': must begin with https:// or http://"),
+        (["extender", "record", "127.0.0.1:1", "tape"], "URL '127.0.0.1:1': must begin with https:// or http://"),
         (["extender", "check", "http://127.0.0.1:1", "--only", "predicat"], "--only 'predicat': must be one of "),
         (["extender", "check", "http://127.0.0.1:1", "--dialect", "latin"], "--dialect 'latin': must be one of "),
         (["extender", "serve", "gang", "--dialect", "latin"], "--dialect 'latin': must be one of "),

@@ -76,6 +76,50 @@ def test_a_value_that_makes_no_sense_never_ends_in_a_traceback(
         _try_all(name, option, needed)
 
 
+WRITTEN = {
+    "HOST:PORT": "must be HOST:PORT",
+    "URL": "must begin with https:// or http://",
+    "DURATION": "",
+    "SEEDS": "",
+    "TIME": "",
+}
+"""What stands behind an option must be written so: anything else is wrong usage, whatever else is wrong."""
+TO_BE_ASKED: dict[str, list[object]] = {
+    **NEEDED,
+    "tune": [GUIDE],
+    "plan": [GUIDE, "--load", "2"],
+    "shadow": ["--conf", DEMO_CONF],
+    "why": ["llama"],
+    "when": ["llama"],
+    "try": ["-f", "{nowhere}"],
+}
+"""... and with which an option is looked at; a value that is refused keeps these from starting."""
+FORMS = [
+    (name, max(parameter.opts, key=len), parameter.metavar)
+    for name, command in leaves(typer.main.get_command(app))
+    for parameter in command.params
+    if parameter.metavar in WRITTEN and parameter.opts[0].startswith("-") and "--master" not in parameter.opts
+]
+
+
+@pytest.mark.parametrize(("name", "option", "form"), FORMS, ids=[f"{name} {option}" for name, option, _ in FORMS])
+def test_a_value_of_the_wrong_form_is_wrong_usage(
+    name: str, option: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    needed = [str(word) for word in TO_BE_ASKED.get(name, [])]
+    ran = CliRunner().invoke(app, [*name.split(), *needed, f"{option}=nonsense"])
+    assert ran.exit_code == 2, ran.output
+    assert WRITTEN[form] in " ".join(ran.output.split())
+
+
+@pytest.mark.parametrize("command", [["simulate", GUIDE], ["tune", GUIDE], ["plan", GUIDE, "--load", "2"]], ids=str)
+def test_no_command_starts_processes_without_end(command: list[object]) -> None:
+    ran = CliRunner().invoke(app, [*map(str, command), "--jobs=99999999999"])
+    assert ran.exit_code == 2, ran.output
+    assert "--jobs" in ran.output
+
+
 def _try_all(name: str, option: str, needed: list[str]) -> None:
     for value in WRONG:
         ran = CliRunner().invoke(app, [*name.split(), *needed, f"{option}={value}"])

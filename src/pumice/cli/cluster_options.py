@@ -11,9 +11,13 @@ import typer
 from pumice.cli.usage import WrongUsage
 
 
-def _address(text: str) -> str:
-    port = text.rpartition(":")[2]
-    if ":" not in text or not port.isdigit() or int(port) > 65535:
+def host_and_port(text: str | None) -> str | None:
+    """What an option that says where to listen must be.
+
+    :raises WrongUsage: it is not.
+    """
+    port = "0" if text is None else text.rpartition(":")[2]
+    if text is not None and (":" not in text or not port.isdigit() or int(port) > 65535):
         raise WrongUsage(f"address {text!r}: must be HOST:PORT or :PORT")
     return text
 
@@ -65,10 +69,10 @@ Healthz = Annotated[
 ]
 HealthzAddress = Annotated[
     str,
-    typer.Option("--healthz-address", metavar="HOST:PORT", callback=_address, help="Where health is served."),
+    typer.Option("--healthz-address", metavar="HOST:PORT", callback=host_and_port, help="Where health is served."),
 ]
 ListenAddress = Annotated[
-    str, typer.Option("--listen-address", metavar="HOST:PORT", callback=_address, help="Where metrics are served.")
+    str, typer.Option("--listen-address", metavar="HOST:PORT", callback=host_and_port, help="Where metrics are served.")
 ]
 Verbosity = Annotated[
     int, typer.Option("-v", "--v", metavar="N", help="How much is logged: 0 warnings, 1 to 3 more, 4 all.")

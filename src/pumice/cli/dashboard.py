@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli import render
-from pumice.cli.cluster_options import WATCHED, Context, Kubeconfig, WatchedNames
+from pumice.cli.cluster_options import WATCHED, Context, Kubeconfig, WatchedNames, host_and_port
 from pumice.cli.live import MaybePaths
 from pumice.cli.options import CompatOption, ConfOption, PluginsDirOption, load_conf, registry_with
 from pumice.cli.usage import WrongUsage
@@ -35,7 +35,7 @@ def dashboard(
     compat: CompatOption = None,
     scheduler_name: WatchedNames = None,
     address: Annotated[
-        str, typer.Option("--address", metavar="HOST:PORT", help="Where the pages are served.")
+        str, typer.Option("--address", metavar="HOST:PORT", callback=host_and_port, help="Where the pages are served.")
     ] = "127.0.0.1:8787",
     cert: Annotated[
         str | None, typer.Option("--tls-cert-file", metavar="FILE", help="The certificate of the pages.")

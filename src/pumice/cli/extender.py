@@ -10,7 +10,7 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.options import ConfOption, JsonOption, Output, OutputOption, as_json
-from pumice.cli.usage import WrongUsage
+from pumice.cli.usage import WrongUsage, web_address
 from pumice.errors import InvalidInput
 from pumice.words import counted
 
@@ -133,7 +133,10 @@ def serve(
 
 @app.command()
 def check(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where the extender listens; verbs are appended.")],
+    url: Annotated[
+        str,
+        typer.Argument(metavar="URL", help="Where the extender listens; verbs are appended.", callback=web_address),
+    ],
     dialect: Annotated[str, typer.Option("--dialect", metavar="NAME", help="The dialect to ask in.")] = "both",
     verb: VerbOption = None,
     only: Annotated[list[str] | None, typer.Option("--only", metavar="VERB", help="Ask this verb only.")] = None,
@@ -172,7 +175,7 @@ def check(
 
 @app.command()
 def record(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Where the extender listens.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where the extender listens.", callback=web_address)],
     cassette: CassetteArgument,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8081,
@@ -190,7 +193,10 @@ def record(
 def replay(
     cassette: CassetteArgument,
     against: Annotated[
-        str | None, typer.Option("--against", metavar="URL", help="Ask this extender, and compare its answers.")
+        str | None,
+        typer.Option(
+            "--against", metavar="URL", help="Ask this extender, and compare its answers.", callback=web_address
+        ),
     ] = None,
     loose: Annotated[
         bool, typer.Option("--loose", help="Answer new questions with what their verb was answered.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from pumice.cli.usage import WrongUsage
+from pumice.cli.usage import WrongUsage, web_address
 
 if TYPE_CHECKING:
     from pumice.kube.asking import Asker
@@ -21,7 +21,9 @@ MaybePaths = Annotated[
 ]
 ServerOption = Annotated[
     str | None,
-    typer.Option("--server", metavar="URL", help="Where the scheduler answers, if no ConfigMap says it."),
+    typer.Option(
+        "--server", metavar="URL", callback=web_address, help="Where the scheduler answers, if no ConfigMap says it."
+    ),
 ]
 AuthorityOption = Annotated[
     Path | None,
@@ -38,8 +40,6 @@ def asker_of(server: str | None, authority: Path | None, kubeconfig: str | None,
     from pumice.kube.asking import Asker
     from pumice.kube.credentials import Credentials
 
-    if server is not None and not server.startswith(("http://", "https://")):
-        raise WrongUsage(f"--server {server!r}: must begin with https:// or http://")
     known = read_text(authority) if authority is not None else ""
     return Asker(Credentials(kubeconfig, context), server or "", known)
 

@@ -44,6 +44,8 @@ class OpenedScenario:
 
 def open_scenario(path: Path, plugins_dir: Path | None, data: Path | None, horizon: str | None) -> OpenedScenario:
     """Read a scenario as the command line says; what it depends on is noted in it."""
+    if data is not None and not data.is_dir():
+        raise typer.BadParameter(f"{str(data)!r} is not a directory", param_hint="--data")
     plugins = plugins_dir or plugin_directory(path)
     registry = registry_with(plugins)
     scenario = read_scenario(path, catalogue_of(registry), data)

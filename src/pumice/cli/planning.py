@@ -54,7 +54,7 @@ class PlanOptions:
         if self.goal is None:
             return None
         try:
-            gate = parse_gate(self.goal)
+            gate = parse_gate(self.goal, "'wait.p95 < 10m', 'utilisation.gpu > 70%'")
             if gate.kind != "value":
                 raise InvalidInput(f"{self.goal!r}: a goal is about the figure itself, so its number has no sign")
         except InvalidInput as exc:

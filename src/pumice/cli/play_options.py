@@ -29,6 +29,8 @@ LogOption = Annotated[
 HorizonOption = Annotated[
     str | None, typer.Option("--horizon", metavar="TIME", help="End the run at this simulated time: 90m, 12h, 3d.")
 ]
+MOST_PROCESSES = 1024
+"""Of one study on one machine: a number with too many digits must not take the machine with it."""
 SeedOption = Annotated[
     int | None, typer.Option("--seed", metavar="N", help="Other random draws than the scenario's own.")
 ]
@@ -54,7 +56,7 @@ UntilSureOption = Annotated[
 ]
 JobsOption = Annotated[
     int | None,
-    typer.Option("--jobs", metavar="N", min=1, help="Processes that play; else one for each core."),
+    typer.Option("--jobs", metavar="N", min=1, max=MOST_PROCESSES, help="Processes that play; else one for each core."),
 ]
 FailIfOption = Annotated[
     list[str] | None,

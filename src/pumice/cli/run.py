@@ -25,6 +25,7 @@ from pumice.cli.cluster_options import (
     RenewDeadline,
     RetryPeriod,
     Verbosity,
+    host_and_port,
     set_verbosity,
 )
 from pumice.cli.goflags import GoFlags
@@ -142,6 +143,7 @@ def run(
         typer.Option(
             "--answers-address",
             metavar="HOST:PORT",
+            callback=host_and_port,
             help="Answer `pumice why`, `when` and `try` here, for tokens of the API server; else not at all.",
         ),
     ] = None,

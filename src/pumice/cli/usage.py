@@ -19,3 +19,13 @@ def reading(option: str) -> Iterator[None]:
         yield
     except InvalidInput as exc:
         raise WrongUsage(f"{option}: {exc}") from exc
+
+
+def web_address(url: str | None) -> str | None:
+    """What an option or argument that says whom to ask must be.
+
+    :raises WrongUsage: it is not.
+    """
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise WrongUsage(f"URL {url!r}: must begin with https:// or http://")
+    return url

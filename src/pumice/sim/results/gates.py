@@ -50,16 +50,14 @@ class Gate:
         return found.pop() if len(found) == 1 else None
 
 
-def parse_gate(text: str) -> Gate:
-    """Return the rule that *text* writes.
+def parse_gate(text: str, such_as: str = "'wait.p95 > +5%', 'unfinished > 0'") -> Gate:
+    """Return the rule that *text* writes; *such_as* is what an example looks like.
 
     :raises InvalidInput: it is none; says what one looks like.
     """
     match = _RULE.fullmatch(text.lower())
     if match is None:
-        raise InvalidInput(
-            f"{text!r}: must be a figure, a comparison and a number, such as 'wait.p95 > +5%', 'unfinished > 0'"
-        )
+        raise InvalidInput(f"{text!r}: must be a figure, a comparison and a number, such as {such_as}")
     name, sign, way, number, unit = match.groups()
     figure = metric(name)
     bound, relative = _bound(figure, number, unit, bool(way), text)
