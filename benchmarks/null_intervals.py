@@ -4,7 +4,7 @@
 
 *Nothing differs*: how often each leaves zero out although only chance differs; 5 % is right. *Planted*: how often it
 finds 10 % less with forty pairs (log ratio -0.105, spread 0.2), and 30 % less with seven (log ratio -0.35, spread 0.3).
-docs/decisions/0007 has what it printed.
+docs/decisions/0008 has what it printed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Each pair is one seed under two configurations. The interval is that of Hartigan's typical values (JASA 1969): the means
 of all subsets of the differences, or of many drawn ones, cut at 2.5 % on either side. It is what the sign-flip test
 does not reject, so that interval and verdict never contradict each other. It holds at any number of pairs if chance
-alone is as likely to favour either side, whatever the distribution; bootstrap intervals (BCa, studentised) were tried
-and cried "different" in 9 to 25 % of comparisons without a difference where a few seeds have heavy tails.
+alone is as likely to favour either side, whatever the distribution. Why no bootstrap: docs/decisions/0008.
 """
 
 from __future__ import annotations
