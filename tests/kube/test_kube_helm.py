@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +174,51 @@ def test_odd_texts_arrive_as_they_were_given(helm: str) -> None:
             assert {"--node-selector=odd: x", "--node-selector=kind:x # y", '--node-selector=a:"b"'} <= set(args)
             assert args[-2:] == ["--plugins-dir=/a b", "{x: y}"]
     assert objects["Role", "pumice-scheduler-lease"]["rules"][1]["resourceNames"] == ["123"]
+
+
+def leaves(values: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every value of the chart, with its path; an empty mapping or list is one."""
+    if isinstance(values, dict) and values:
+        for name, below in values.items():
+            yield from leaves(below, (*path, name))
+    else:
+        yield path, values
+
+
+def texts(found: Any) -> Iterator[str]:
+    if isinstance(found, dict):
+        for name, below in found.items():
+            yield from (name, *texts(below))
+    elif isinstance(found, list):
+        for below in found:
+            yield from texts(below)
+    elif isinstance(found, str):
+        yield found
+
+
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+ODD = 'odd: "x" # y'
+
+
+@pytest.mark.parametrize(
+    "path", [path for path, _ in leaves(VALUES) if path[0] not in ("custom", "basic")], ids=".".join
+)
+def test_an_odd_text_at_any_value_arrives_whole_or_is_refused_by_name(helm: str, path: tuple[str, ...]) -> None:
+    found: Any = dict(leaves(VALUES))[path]
+    odd: Any = [ODD] if isinstance(found, list) else {"k": ODD} if isinstance(found, dict) else ODD
+    everything = (
+        '--set-json=answers={"enabled":true,"tlsSecret":"s"}',
+        "--set-json=controllers.enabled=true,metrics.serviceMonitor.enabled=true",
+        "--set-json=metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true",
+    )
+    own = f"--set-json={'.'.join(path)}={json.dumps(odd)}"
+    command = [helm, "template", "pumice", str(CHART), *everything, own]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        assert path[-1] in done.stderr
+    else:
+        made = [text for document in yaml.safe_load_all(done.stdout) for text in texts(document)]
+        assert any(ODD in text for text in made)
 
 
 def test_labels_of_users_take_nothing_from_the_selectors(helm: str) -> None:
