@@ -111,7 +111,7 @@ def largest_share(used: Ledger, of: Items) -> float:
     """The largest share of *of* that is used; *of* lists what is more than a trace."""
     largest = 0.0
     for d, v in of:
-        part = used.get(d, 0) / v if v else share(used.get(d, 0), v)
+        part = used.get(d, 0) / v if v else float(used.get(d, 0) > 0)
         if part > largest:
             largest = part
     return largest
