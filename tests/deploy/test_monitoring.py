@@ -1,4 +1,4 @@
-"""The dashboard and the alert rules ask only for what the scheduler publishes."""
+"""The dashboard and the alert rules ask only for what the scheduler and the controllers publish."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from pumice.clock import ManualClock
+from pumice.kube.controllers.counted import ControllerMetrics
+from pumice.kube.controllers.names import NAMES
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.published import PUBLISHED
 
@@ -30,7 +33,8 @@ PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
 
 def families() -> dict[str, str]:
     """Every family that is scraped, with its type; those of plugins as we describe them."""
-    ours = {f.name: f.type for f in text_string_to_metric_families(CycleMetrics().text().decode())}
+    texts = (CycleMetrics().text(), ControllerMetrics(NAMES, ManualClock()).text())
+    ours = {f.name: f.type for text in texts for f in text_string_to_metric_families(text.decode())}
     described = {}
     for name in PUBLISHED:
         kind = "counter" if name.endswith("_total") else "histogram" if name.endswith("_seconds") else "gauge"

@@ -262,10 +262,17 @@ def test_controllers_that_are_killed_go_on_where_they_were(place: Place) -> None
     until(lambda: place.status("long").get("retryCount") == 1, 40, "what happened meanwhile is answered once")
     third.kill()
     health = f"127.0.0.1:{free_port()}"
-    last = place.controllers(*short, "--enable-healthz", f"--healthz-address={health}")
+    metrics = f"127.0.0.1:{free_port()}"
+    served = ("--enable-healthz", f"--healthz-address={health}", "--enable-metrics", f"--listen-address={metrics}")
+    last = place.controllers(*short, *served)
     place.reaches("long", "Running", 60)
     with urllib.request.urlopen(f"http://{health}/readyz", timeout=10) as answer:
         assert answer.read() == b"ok"
+    with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=10) as answer:
+        lines = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#")
+    assert lines["pumice_controllers_leading"] == "1.0"
+    assert float(lines['pumice_controller_reconciles_total{controller="job",result="done"}']) > 0
+    assert float(lines['pumice_controller_last_success_timestamp_seconds{controller="job"}']) > 0
     assert place.status("long")["retryCount"] == 1
     assert not set(before.values()) & set(place.uids().values())
     assert last.stop() == 0

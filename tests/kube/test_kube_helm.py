@@ -243,6 +243,26 @@ def test_debug_endpoints_are_served_when_asked_for(helm: str) -> None:
     assert {"name": "metrics", "containerPort": 8080} in container["ports"]
 
 
+def test_the_controllers_are_measured_as_the_scheduler_is(helm: str) -> None:
+    settings = ("--set=controllers.enabled=true,metrics.serviceMonitor.enabled=true",)
+    objects = rendered(helm, *settings)
+    for name, port in (("scheduler", 8080), ("controllers", 8081)):
+        template = objects["Deployment", f"pumice-{name}"]["spec"]["template"]
+        container, service = template["spec"]["containers"][0], objects["Service", f"pumice-{name}"]["spec"]
+        assert "--enable-metrics" in container["args"]
+        assert {"name": "metrics", "containerPort": port} in container["ports"]
+        assert template["metadata"]["annotations"]["prometheus.io/port"] == str(port)
+        assert service["selector"].items() <= template["metadata"]["labels"].items()
+        assert service["ports"] == [{"name": "metrics", "port": port, "targetPort": "metrics"}]
+        chosen = objects["ServiceMonitor", f"pumice-{name}"]["spec"]["selector"]["matchLabels"]
+        assert chosen.items() <= objects["Service", f"pumice-{name}"]["metadata"]["labels"].items()
+    assert ("ServiceMonitor", "pumice-controllers") not in rendered(helm, "--set=metrics.serviceMonitor.enabled=true")
+    without = rendered(helm, "--set=controllers.enabled=true,metrics.enabled=false")
+    args = without["Deployment", "pumice-controllers"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert "--enable-metrics" not in args
+    assert ("Service", "pumice-controllers") not in without
+
+
 ALL = (
     "--set=controllers.enabled=true,controllers.extraArgs={--controllers=queue},scheduler.debugEndpoints=true",
     '--set-json=controllers.affinity={"podAntiAffinity":{}}',

@@ -71,6 +71,9 @@ HealthzAddress = Annotated[
     str,
     typer.Option("--healthz-address", metavar="HOST:PORT", callback=host_and_port, help="Where health is served."),
 ]
+Metrics = Annotated[
+    bool, typer.Option("--enable-metrics/--no-enable-metrics", help="Serve /metrics on --listen-address.")
+]
 ListenAddress = Annotated[
     str, typer.Option("--listen-address", metavar="HOST:PORT", callback=host_and_port, help="Where metrics are served.")
 ]

@@ -19,7 +19,9 @@ from pumice.cli.cluster_options import (
     Kubeconfig,
     LeaseDuration,
     LeaseNamespace,
+    ListenAddress,
     Master,
+    Metrics,
     RenewDeadline,
     RetryPeriod,
     Verbosity,
@@ -43,8 +45,6 @@ IDLE = {
     "--kube-api-qps": _WORKERS,
     "--kube-api-burst": _WORKERS,
     "--inherit-owner-annotations": "annotations of owners always go to the PodGroups of their pods",
-    "--enable-metrics": "not offered",
-    "--listen-address": "there are no metrics",
     "--feature-gates": "there are none",
     "--logtostderr": "the log always goes to stderr",
     "--alsologtostderr": "the log always goes to stderr",
@@ -78,6 +78,8 @@ def controllers(
     lease_duration: LeaseDuration = "15s",
     renew_deadline: RenewDeadline = "10s",
     retry_period: RetryPeriod = "2s",
+    enable_metrics: Metrics = False,
+    listen_address: ListenAddress = ":8081",
     enable_healthz: Healthz = False,
     healthz_address: HealthzAddress = ":11252",
     verbosity: Verbosity = 1,
@@ -89,7 +91,7 @@ def controllers(
     from pumice.kube.allocator import use_one_heap
     from pumice.kube.controllers.running import Controllers, ControllerSettings
     from pumice.kube.credentials import Credentials
-    from pumice.kube.serving import Answers, health_routes, listening, serve
+    from pumice.kube.serving import Answers, health_routes, listening, metrics_routes, serve
 
     set_verbosity(verbosity)
     enabled = frozenset(name for text in chosen or NAMES for name in text.split(",") if name)
@@ -105,8 +107,10 @@ def controllers(
         ControllerSettings(schedulers=scheduler_name or ["pumice"], enabled=enabled, election=election),
         beside=beside,
     )
+    answers = Answers(made.trouble, made.unready, made.metrics.text)
+    if enable_metrics:
+        beside.append(partial(serve, listening(listen_address), metrics_routes(answers)))
     if enable_healthz:
-        answers = Answers(made.trouble, made.unready, lambda: b"")
         beside.append(partial(serve, listening(healthz_address), health_routes(answers)))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: made.stop())

@@ -22,6 +22,7 @@ from pumice.cli.cluster_options import (
     LeaseNamespace,
     ListenAddress,
     Master,
+    Metrics,
     RenewDeadline,
     RetryPeriod,
     Verbosity,
@@ -128,9 +129,7 @@ def run(
     priority_class: Annotated[
         bool, typer.Option("--priority-class/--no-priority-class", help="Read PriorityClasses.")
     ] = True,
-    enable_metrics: Annotated[
-        bool, typer.Option("--enable-metrics/--no-enable-metrics", help="Serve /metrics on --listen-address.")
-    ] = False,
+    enable_metrics: Metrics = False,
     listen_address: ListenAddress = ":8080",
     enable_healthz: Healthz = False,
     healthz_address: HealthzAddress = ":11251",

@@ -88,11 +88,13 @@ def test_a_lost_lease_ends_the_controllers_in_a_bounded_time(
                 ControllerSettings(election=Election("controllers", "sys", "us", 1.0, 0.6, 0.1)),
             )
             task = asyncio.create_task(made.run())
+            await until(lambda: b"\npumice_controllers_leading 1.0\n" in made.metrics.text(), 10)
             await until(lambda: "lease" in made.trouble(), 10)
             done, _ = await asyncio.wait([task], timeout=5)
             released.set()
             assert [t.result() for t in done] == [1]
             assert made.ending is not None
+            assert b"\npumice_controllers_leading 0.0\n" in made.metrics.text()
 
     asyncio.run(story())
 

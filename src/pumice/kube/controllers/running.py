@@ -11,6 +11,7 @@ from typing import Any
 
 from pumice.clock import Clock, SystemClock
 from pumice.kube.client import KubeClient
+from pumice.kube.controllers.counted import ControllerMetrics
 from pumice.kube.controllers.hand import AT_ONCE, Hand
 from pumice.kube.controllers.jobs import JobReconciler
 from pumice.kube.controllers.loose import LoosePodController
@@ -58,6 +59,7 @@ class Controllers:
         self._credentials, self._settings = credentials, settings
         self._clock = clock or SystemClock()
         self._beside = beside
+        self.metrics = ControllerMetrics(sorted(settings.enabled), self._clock)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = asyncio.Event()
         self._store: Store | None = None
@@ -125,10 +127,12 @@ class Controllers:
             self._ended = "another replica leads now, or we could not renew our lease"
             self.ending = self.ending or time.monotonic()
         finally:
+            self.metrics.leading(False)
             await _cancelled(working, holding)
 
     async def _work(self, client: KubeClient, left: Callable[[], float]) -> None:
         self._leads = True
+        self.metrics.leading(True)
         followed = [r for r in FOLLOWED if r is not JOBS or "job" in self._settings.enabled]
         store = self._store = Store(followed)
         hand = Hand(ApiWriter(client, left, patient=False))
@@ -156,6 +160,7 @@ class Controllers:
             await store.synced.wait()
             log.info("everything was listed; controllers work: %s", ", ".join(sorted(enabled)))
             for queue in queues:
+                self.metrics.follow(queue)
                 group.create_task(queue.run())
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import heapq
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
 from pumice.errors import PumiceError
@@ -22,7 +23,11 @@ class WorkQueue:
     """Calls *handle* for keys. Belongs to one event loop."""
 
     def __init__(self, name: str, handle: Callable[[str], Awaitable[None]], *, at_once: int = 8) -> None:
-        self._name, self._handle, self._at_once = name, handle, at_once
+        self.name = name
+        self.told: Callable[[bool], None] = lambda _: None
+        """Told after each look whether it was done."""
+        self._handle, self._at_once = handle, at_once
+        self._time: Callable[[], float] = time.monotonic
         self._due: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
         self._busy: set[str] = set()
@@ -32,7 +37,8 @@ class WorkQueue:
 
     def add(self, key: str, after: float = GATHER) -> None:
         """Look at a key *after* so many seconds, or earlier if it is due earlier."""
-        at = asyncio.get_running_loop().time() + after
+        self._time = asyncio.get_running_loop().time
+        at = self._time() + after
         if at < self._due.get(key, float("inf")):
             self._due[key] = at
             if key not in self._busy:
@@ -42,6 +48,11 @@ class WorkQueue:
     def due(self, key: str) -> bool:
         """Whether a key waits to be looked at."""
         return key in self._due
+
+    def waiting(self) -> int:
+        """How many keys are due and nobody looks at them yet. Any thread may ask."""
+        now = self._time()
+        return sum(1 for at in self._due.copy().values() if at <= now)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -78,11 +89,13 @@ class WorkQueue:
         try:
             await self._handle(key)
             self._failures.pop(key, None)
+            self.told(True)
         except Exception as exc:  # one key's trouble stops nobody else
             wait = self._failures.setdefault(key, Backoff(0.2, 60.0)).again()
+            self.told(False)
             cause = None if isinstance(exc, PumiceError) else exc
             level = logging.DEBUG if isinstance(exc, NotSent) else logging.WARNING  # who sends nothing has said so
-            log.log(level, "%s %s: %s; again in %.1f s", self._name, key, exc, wait, exc_info=cause)
+            log.log(level, "%s %s: %s; again in %.1f s", self.name, key, exc, wait, exc_info=cause)
             self.add(key, wait)
         finally:
             self._busy.discard(key)
