@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 WHOLE = bool(os.environ.get("PUMICE_TEST_MORE"))
-PART = 12
+PART = 20
 
 
 def examples(whole: int) -> int:
-    """So many examples in CI; a twelfth of them, and never fewer than 10, in a plain run."""
+    """So many examples in CI; a twentieth of them, and never fewer than 10, in a plain run."""
     return whole if WHOLE else max(whole // PART, min(whole, 10))

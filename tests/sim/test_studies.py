@@ -163,6 +163,7 @@ def test_a_run_that_fails_is_lost_and_named_and_the_others_go_on(world: StudyWor
     assert runs.complete_seeds() == []
 
 
+@pytest.mark.slow
 def test_seeds_are_played_until_the_figures_are_sure_whatever_the_number_of_cores(world: StudyWorld) -> None:
     sure = parse_sure("utilisation.gpu 3%")
     found = []
@@ -234,6 +235,7 @@ def test_confs_are_given_by_name_file_or_data(scenario: Path, tmp_path: Path) ->
         study(scenario, ["plain", "plain"], seeds=[1])
 
 
+@pytest.mark.slow
 def test_plots_are_figures_that_can_be_saved(eight: Study, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for name, figure in (
