@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from typer.testing import CliRunner
 
 from pumice.cli.app import app
@@ -28,25 +28,41 @@ configurations:
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """The report of two runs, opened."""
-    directory = tmp_path_factory.mktemp("report")
-    (directory / "s.yaml").write_text(SCENARIO)
-    result = CliRunner().invoke(app, ["simulate", str(directory / "s.yaml"), "--report", str(directory / "r.html")])
-    assert result.exit_code == 0, result.stderr
-    browser_path = shutil.which("chromium")
-    assert browser_path, "chromium is not installed: apt-get install chromium"
+def browser() -> Iterator[Browser]:
+    path = shutil.which("chromium")
+    assert path, "chromium is not installed: apt-get install chromium"
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: said.append(request.url) if not request.url.startswith("file:") else None)
-        page.goto((Path(directory) / "r.html").as_uri())
-        page.said = said  # type: ignore[attr-defined]
-        yield page
+        browser = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    """The report of two runs, opened."""
+    return opened(browser, tmp_path_factory.mktemp("report"), SCENARIO)
+
+
+@pytest.fixture(scope="module")
+def seeds_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    """The report of two configurations over several seeds, one with a long name, opened."""
+    scenario = SCENARIO.replace("  packed:", "  packed-as-tightly-as-it-goes:")
+    return opened(browser, tmp_path_factory.mktemp("seeds"), scenario, "--seeds=1..4")
+
+
+def opened(browser: Browser, directory: Path, scenario: str, *flags: str) -> Page:
+    (directory / "s.yaml").write_text(scenario)
+    written = ["--report", str(directory / "r.html")]
+    result = CliRunner().invoke(app, ["simulate", str(directory / "s.yaml"), *flags, *written])
+    assert result.exit_code == 0, result.stderr
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: said.append(request.url) if not request.url.startswith("file:") else None)
+    page.goto((directory / "r.html").as_uri())
+    page.said = said  # type: ignore[attr-defined]
+    return page
 
 
 def test_the_page_opens_without_a_word_and_without_the_network(page: Page) -> None:
@@ -75,6 +91,16 @@ def test_nothing_is_wider_than_the_window_even_on_a_telephone(page: Page) -> Non
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_verdict_is_seen_on_a_telephone_without_a_finger(seeds_page: Page) -> None:
+    seeds_page.set_viewport_size({"width": 375, "height": 800})
+    outside = "all => all.filter((one) => one.getBoundingClientRect().right > innerWidth).map((one) => one.textContent)"
+    cells = seeds_page.locator(".judged :is(th, td):visible")
+    assert cells.count() > 20
+    assert cells.evaluate_all(outside) == []
+    cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent)"
+    assert seeds_page.locator(".judged :is(th, td):visible, .strips .job b").evaluate_all(cut) == []
 
 
 LOW = """
