@@ -60,6 +60,7 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 EXPLAIN: list[object] = ["explain"]
+PLUGIN: list[object] = ["plugins"]
 COMMANDS: list[list[object]] = [
     ["cycle", DEMO, "--conf", DEMO_CONF],
     *([*EXPLAIN, job, DEMO, "--conf", DEMO_CONF] for job in ("llama", "sweep", "cleanup", "probe", "detector")),
@@ -70,7 +71,7 @@ COMMANDS: list[list[object]] = [
     ["points"],
     ["points", "predicate"],
     ["plugins"],
-    ["plugins", "nodeorder"],
+    *([*PLUGIN, name] for name in ("nodeorder", "capacity", "deviceshare", "extender", "kai/proportion")),
     ["conf", "explain", DEMO_CONF],
     ["conf", "lint", DEMO_CONF],
     ["cycle", "{cluster.yaml}", "--conf", "{scheduler.conf}"],
@@ -111,6 +112,24 @@ def test_what_a_command_prints_fits_and_breaks_no_word(
         if word not in wide and "…" not in word and not figures.fullmatch(word)
     ]
     assert [word for word in pieces if not any(word in long and len(long) > LONGEST_WORD for long in wide)] == []
+
+
+@pytest.mark.parametrize("words", [["plugins"], ["points"], ["conf", "lint", DEMO_CONF]], ids=lambda words: words[0])
+def test_of_what_we_name_ourselves_no_word_is_too_long(
+    words: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide, narrow = (set(re.split(r"[\s─]+", printed(words, tmp_path, columns, monkeypatch))) for columns in (400, 80))
+    assert narrow - wide == set()
+
+
+@pytest.mark.parametrize("name", ["capacity", "deviceshare"])
+def test_what_a_plugin_says_of_itself_keeps_its_indent(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, said, rest = printed(["plugins", name], tmp_path, 80, monkeypatch).split("\n\n", 2)
+    text = said + "\n" + rest.rpartition("\n\n")[0]
+    assert [line for line in text.splitlines() if line and not line.startswith("  ")] == []
+    assert "``" not in text
 
 
 def test_the_tables_of_the_benchmarks_fit(monkeypatch: pytest.MonkeyPatch) -> None:

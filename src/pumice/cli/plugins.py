@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render, scaffold
+from pumice.cli.layout import LONGEST_WORD
 from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, lines_of, registry_with
 from pumice.errors import InvalidInput, PluginLoadError
+from pumice.words import counted
 
 if TYPE_CHECKING:
     from pumice.framework.registry import PluginInfo
@@ -62,8 +64,12 @@ def plugins(
         return
     render.heading(info.name, info.origin)
     render.line()
-    for text in inspect.cleandoc(info.doc or "(it says nothing of itself)").splitlines():
-        render.line(f"  {text}" if text else "")
+    for text in _paragraphs(info.doc or "(it says nothing of itself)"):
+        own = len(text) - len(text.lstrip())
+        if text:
+            render.paragraph(text.strip().replace("``", ""), indent=2 + own)
+        else:
+            render.line()
     render.line()
     render.pairs([("arguments", _arguments(info)), ("listed", "several times" if info.repeatable else "once")])
 
@@ -101,6 +107,19 @@ def _first_sentence(info: PluginInfo) -> str:
     return text.partition(". ")[0].rstrip(".").replace("``", "")
 
 
+def _paragraphs(doc: str) -> list[str]:
+    """The paragraphs of a docstring, each as one line; an item of a list, and what is indented, has its own."""
+    found = [""]
+    for line in inspect.cleandoc(doc).splitlines():
+        before = found[-1]
+        item = line.startswith("- ") or (line.startswith("``") and before.endswith((".", ":")))
+        if before and line and not item and not line.startswith(" ") and not before.startswith(" "):
+            found[-1] = f"{before} {line}"
+        elif before or line:
+            found.append(line)
+    return found[1:]
+
+
 def _arguments(info: PluginInfo) -> str:
     if info.arguments_read is None:
         return "(does not say)"
@@ -108,5 +127,8 @@ def _arguments(info: PluginInfo) -> str:
 
 
 def _few_arguments(info: PluginInfo) -> str:
-    many = len(info.arguments_read or ())
-    return _arguments(info) if many <= _FEW else f"{many} arguments: pumice plugins {info.name}"
+    """The arguments; where they are many, or one has no room in a narrow table, how to see them."""
+    read = info.arguments_read or ()
+    if len(read) <= _FEW and all(len(name) < LONGEST_WORD for name in read):
+        return _arguments(info)
+    return f"{counted(len(read), 'argument')}: pumice plugins {info.name}"
