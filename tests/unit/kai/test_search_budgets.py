@@ -52,8 +52,8 @@ def test_a_generator_that_spent_its_budget_gives_way_to_the_next() -> None:
     assert not budget.generator_over
 
 
-@pytest.mark.parametrize(("quota", "played"), [(8, False), (7, True)])
-def test_where_nobody_may_lose_anything_and_nothing_is_free_no_scenario_is_played(
+@pytest.mark.parametrize(("quota", "played"), [(8, False), (7, False), (6, True)])
+def test_where_others_may_not_lose_enough_and_nothing_is_free_no_scenario_is_played(
     quota: int, played: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every set of victims would be found illegal, one after the other, until the budget is spent."""
@@ -71,5 +71,5 @@ def test_where_nobody_may_lose_anything_and_nothing_is_free_no_scenario_is_playe
         job("gang", "b", pods=2, minute=20),
         actions="allocate, reclaim",
     )
-    assert set(decided(case).values()) == {"Running n1", "Pending"}
+    assert ("Pending" in decided(case).values()) is not played
     assert bool(asked) is played

@@ -124,14 +124,16 @@ class Solver:
         victims = {job.job.uid: job for job, _ in scenario.by_job()}
         mine = scenario.job.job.uid
         order = self._order(scenario, victims.values())
-        while order:
+        left = {mine, *victims}
+        while left and order:  # whoever else waits is not placed here: he only has his turn
             job = order.pop()
             uid = job.job.uid
-            if uid == mine:
-                if not self._placer.place(plan, nodes, scenario.job, promises=True):
-                    return False
-            elif uid in victims:
-                self._placer.place(plan, nodes, job, promises=True)
+            if uid not in left:
+                continue
+            left.remove(uid)
+            placed = self._placer.place(plan, nodes, scenario.job if uid == mine else job, promises=True)
+            if uid == mine and not placed:
+                return False
         return True
 
     def _order(self, scenario: VictimScenario, victims: Iterable[JobView]) -> WorkOrder:

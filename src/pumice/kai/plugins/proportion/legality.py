@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from pumice.kai.view.amounts import Amounts, exceeds, minus, plus, total, within
+from pumice.kai.view.amounts import GPU, Amounts, exceeds, finite, minus, plus, total, within
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView, diverge
 from pumice.kai.view.tasks import TaskView
@@ -64,6 +64,27 @@ def may_lose(queue: QueueView, request: Amounts, other: QueueView, counts: Seque
     if exceeds(theirs.allocated, theirs.allocatable, counts):
         return True
     return within(plus(mine.allocated, request), mine.quota) and exceeds(theirs.allocated, theirs.quota, counts)
+
+
+def excess(queue: QueueView, request: Amounts, others: Iterable[QueueView], counts: Sequence[int]) -> dict[str, float]:
+    """Queue next to the first one's chain -> GPUs that it holds beyond what it is left with; those that may lose some.
+
+    The last piece that goes may be larger than what is left of the excess.
+    """
+    found: dict[str, float] = {}
+    for other in others:
+        mine, theirs = diverge(queue, other)
+        if theirs.name in found or not may_lose(queue, request, other, counts):
+            continue
+        has = theirs.allocated
+        bounds = [theirs.allocatable]
+        if within(plus(mine.allocated, request), mine.quota):
+            bounds.append(theirs.quota)
+        if any(exceeds(has, bound, [n for n in counts if n != GPU]) for bound in bounds):
+            found[theirs.name] = has[GPU]  # as long as it holds too much of another resource, GPUs may go
+        else:
+            found[theirs.name] = has[GPU] - min(finite(bound[GPU]) for bound in bounds)
+    return found
 
 
 def _resources(amounts: Iterable[Amounts]) -> set[int]:

@@ -9,13 +9,13 @@ from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.plugins.proportion.division import DividedShare, divide
-from pumice.kai.plugins.proportion.legality import may_be_robbed, may_lose, reclaim_is_legal, units
+from pumice.kai.plugins.proportion.legality import excess, may_be_robbed, reclaim_is_legal, units
 from pumice.kai.plugins.proportion.standing import ClaimOrder
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.amounts import GPU, Amounts, finite, plus, total, within
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
-from pumice.kai.view.stage import TaskStage
+from pumice.kai.view.stage import ACTIVE, TaskStage
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.usage import UsageAccount
 from pumice.kai.view.wording import over_limit, over_quota
@@ -129,9 +129,9 @@ class KaiProportion(Plugin):
         return self._somebody_may_go(job, request)
 
     def _somebody_may_go(self, job: JobView, request: Amounts) -> bool:
-        """Could a scenario be legal at all? If no queue may lose anything, all victims must move: there must be room.
+        """Could a scenario be legal at all? What queues may lose, and what is free, must be enough for the job.
 
-        Without this every set of victims would be played before it is found that none may go.
+        Without this every set of victims would be played before it is found that none is legal.
         """
         world, counts = self._world, self._counting(request)
         chunk = world.chunk(job, real=False)
@@ -139,9 +139,18 @@ class KaiProportion(Plugin):
         if not least or any(t.request.claims for t in chunk):  # who shares a claim needs no room for it
             return True
         holding = [q for q in world.queues.values() if q.is_leaf and q.allocated[GPU]]
-        if any(may_lose(job.queue, request, q, counts) for q in holding):
+        spare = excess(job.queue, request, holding, counts)
+        missing = least - float(world.nodes.free_gpus()[world.ready_rows].sum())
+        if missing <= 1e-9 or missing < sum(spare.values()):
             return True
-        return float(world.nodes.free_gpus()[world.ready_rows].sum()) + 1e-9 >= least
+        if not spare or any(world.nodes.shared.values()) or any(t.request.shared or t.request.mig for t in chunk):
+            return bool(spare)  # who leaves a shared GPU may free more than he held
+        return missing < sum(spare.values()) + sum(self._largest_piece(name) for name in spare)
+
+    def _largest_piece(self, queue: str) -> float:
+        """GPUs at most that go at once from a queue, or from those below it: all that one job holds."""
+        jobs = [j for j in self._world.jobs.values() if any(q.name == queue for q in j.queue.chain())]
+        return max((sum(t.accepted[GPU] for t in j.tasks.values() if t.stage in ACTIVE) for j in jobs), default=0.0)
 
     def _remember(self) -> None:
         self._standings = {q.name: (q.allocated, q.non_preemptible) for q in self._world.queues.values()}
