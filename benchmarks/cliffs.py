@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pumice.bench import shapes
 from pumice.bench.objects import GIB, MIB, group, node, pod, queue, requests, total
 from pumice.bench.run import measure
-from pumice.bench.shapes import Objects, Shape
+from pumice.bench.shape import Objects, Shape
 
 MEASURED = 5
 """Cycles that are measured, after two that are not; the median counts."""

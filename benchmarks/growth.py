@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from pumice.bench import shapes
 from pumice.bench.run import measure
-from pumice.bench.shapes import Shape
+from pumice.bench.shape import Shape
 
 GROWTH: dict[str, tuple[Callable[[], Shape], Callable[[], Shape], float]] = {
     "singles": (lambda: shapes.singles(5000, 4000), lambda: shapes.singles(10000, 4000), 1.3),

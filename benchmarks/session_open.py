@@ -13,7 +13,8 @@ import statistics
 import time
 
 from pumice.bench.run import conf_of
-from pumice.bench.shapes import Objects, steady
+from pumice.bench.shape import Objects
+from pumice.bench.shapes import steady
 from pumice.config import from_data
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime

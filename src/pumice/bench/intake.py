@@ -6,7 +6,7 @@ import gc
 import time
 
 from pumice.bench.measured import Measured, peak_mib
-from pumice.bench.shapes import Shape
+from pumice.bench.shape import Shape
 from pumice.model.events import Seen
 from pumice.state.cluster import ClusterState
 

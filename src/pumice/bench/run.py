@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from pumice.bench.measured import Measured, peak_mib
-from pumice.bench.shapes import Shape
+from pumice.bench.shape import Shape
 from pumice.config import from_data
 from pumice.engine.scope import Scope, scope
 from pumice.errors import InvalidInput

@@ -20,7 +20,7 @@ import msgspec
 from pumice.bench.measured import peak_mib
 from pumice.bench.objects import GIB, group, node, pod, queue, requests, total
 from pumice.bench.run import conf_of
-from pumice.bench.shapes import Shape
+from pumice.bench.shape import Shape
 from pumice.config import from_data
 from pumice.errors import PumiceError
 from pumice.framework.registry import default_registry

@@ -2,57 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
+from pumice.bench.kai_shapes import KAI_SHAPES
 from pumice.bench.objects import GIB, MIB, group, hyper_node, node, pod, queue, requests, total
+from pumice.bench.shape import PLUGINS_1, PLUGINS_2, Objects, Shape, base, gang, running
 from pumice.model import api
-
-Objects = list[api.AnyObject]
-PLUGINS_1 = "priority gang conformance"
-PLUGINS_2 = "overcommit drf predicates proportion nodeorder binpack"
-
-
-@dataclass(slots=True)
-class Shape:
-    """A cluster and the cycles that are measured on it."""
-
-    name: str
-    objects: Objects
-    cycles: list[tuple[Objects, list[tuple[str, str]]]]
-    """Per measured cycle: what is seen and what goes (kind, key) before it."""
-    tasks: int
-    """Tasks that the measured cycles are about."""
-    actions: str = "enqueue, allocate, backfill"
-    tiers: tuple[str, str] = (PLUGINS_1, PLUGINS_2)
-    flags: dict[str, dict[str, bool]] = field(default_factory=dict)
-    binds: int | None = None
-    evictions: int | None = None
-    pipelined: int | None = None
-    per_cycle: bool = False
-    """Is the time of one cycle what counts (else tasks per second)?"""
-    warm: int = 0
-    """Cycles at the beginning that are not measured."""
-    user_plugin: bool = False
-    dialect: str = ""
-    """Whose conf it is; Volcano's, where nothing is said."""
-    events_only: bool = False
-    """Are the events what is measured, and no cycle?"""
-
-
-def _gang(job: str, n: int, wants: api.ResourceList, order: int, **kw: object) -> Iterator[api.AnyObject]:
-    queue_name = str(kw.pop("queue", "default"))
-    phase = str(kw.pop("phase", "Pending"))
-    yield group(job, n, order=order, minimum=total(wants, n), queue=queue_name, phase=phase)
-    for i in range(n):
-        yield pod(job, i, wants, order=order, **kw)  # type: ignore[arg-type]
-
-
-def _base(nodes: int, **labels: Callable[[int], str]) -> Objects:
-    return [
-        queue("default"),
-        *(node(i, labels={k: f(i) for k, f in labels.items()}) for i in range(nodes)),
-    ]
 
 
 def singles(nodes: int = 5000, jobs: int = 10000) -> Shape:
@@ -60,16 +15,16 @@ def singles(nodes: int = 5000, jobs: int = 10000) -> Shape:
     arriving: Objects = []
     for j in range(jobs):
         c = j % 50
-        arriving += _gang(f"s{j}", 1, requests(500 + 100 * (c % 10), 512 * MIB + 256 * MIB * (c // 10)), j)
-    return Shape("singles", _base(nodes), [(arriving, [])], jobs, binds=jobs)
+        arriving += gang(f"s{j}", 1, requests(500 + 100 * (c % 10), 512 * MIB + 256 * MIB * (c // 10)), j)
+    return Shape("singles", base(nodes), [(arriving, [])], jobs, binds=jobs)
 
 
 def gangs(nodes: int = 5000, jobs: int = 100, name: str = "gangs") -> Shape:
     """Gangs of 100 equal tasks."""
     arriving: Objects = []
     for j in range(jobs):
-        arriving += _gang(f"g{j}", 100, requests(1000, GIB), j)
-    return Shape(name, _base(nodes), [(arriving, [])], jobs * 100, binds=jobs * 100)
+        arriving += gang(f"g{j}", 100, requests(1000, GIB), j)
+    return Shape(name, base(nodes), [(arriving, [])], jobs * 100, binds=jobs * 100)
 
 
 def big(nodes: int = 10000, jobs: int = 1000) -> Shape:
@@ -89,7 +44,7 @@ def many_classes(nodes: int = 5000, jobs: int = 100) -> Shape:
         }
         arriving.append(group(name, 100, order=j, minimum=dict(minimum), roles={f"r{k}": 1 for k in range(100)}))
         arriving += [pod(name, k, wants[k], role=f"r{k}", order=j) for k in range(100)]
-    return Shape("many classes", _base(nodes), [(arriving, [])], jobs * 100, binds=jobs * 100)
+    return Shape("many classes", base(nodes), [(arriving, [])], jobs * 100, binds=jobs * 100)
 
 
 def affinity(nodes: int = 5000, jobs: int = 50) -> Shape:
@@ -110,19 +65,19 @@ def affinity(nodes: int = 5000, jobs: int = 50) -> Shape:
                 ),
             ),
         }
-        arriving += _gang(app, 100, requests(1000, GIB), j, labels={"app": app}, spec=spec)
-    base = _base(nodes, zone=lambda i: f"z{i % 10}")
-    return Shape("affinity", base, [(arriving, [])], jobs * 100, binds=jobs * 100)
+        arriving += gang(app, 100, requests(1000, GIB), j, labels={"app": app}, spec=spec)
+    zoned = base(nodes, zone=lambda i: f"z{i % 10}")
+    return Shape("affinity", zoned, [(arriving, [])], jobs * 100, binds=jobs * 100)
 
 
 def topology(nodes: int = 5000, jobs: int = 750) -> Shape:
     """Gangs of four that must each be within one of fifty racks."""
     racks = [f"rack-{r:02d}" for r in range(nodes // 100)]
-    base = _base(nodes)
+    objects = base(nodes)
     for r, rack in enumerate(racks):
-        base.append(hyper_node(rack, 1, "Node", (f"node-{i:05d}" for i in range(r * 100, r * 100 + 100))))
+        objects.append(hyper_node(rack, 1, "Node", (f"node-{i:05d}" for i in range(r * 100, r * 100 + 100))))
     for s in range(0, len(racks), 10):
-        base.append(hyper_node(f"spine-{s // 10}", 2, "HyperNode", racks[s : s + 10]))
+        objects.append(hyper_node(f"spine-{s // 10}", 2, "HyperNode", racks[s : s + 10]))
     wants = requests(1000, GIB)
     near = api.NetworkTopology(mode="hard", highest_tier_allowed=1)
     arriving: Objects = []
@@ -130,12 +85,12 @@ def topology(nodes: int = 5000, jobs: int = 750) -> Shape:
         arriving.append(group(f"t{j}", 4, order=j, minimum=total(wants, 4), topology=near))
         arriving += [pod(f"t{j}", i, wants, order=j) for i in range(4)]
     tiers = (PLUGINS_1, f"{PLUGINS_2} network-topology-aware")
-    return Shape("topology", base, [(arriving, [])], jobs * 4, tiers=tiers, binds=jobs * 4)
+    return Shape("topology", objects, [(arriving, [])], jobs * 4, tiers=tiers, binds=jobs * 4)
 
 
 def steady(nodes: int = 10000, running_per_node: int = 10, cycles: int = 6) -> Shape:
     """A busy cluster in which each cycle brings one gang."""
-    objects = _base(nodes)
+    objects = base(nodes)
     wants = requests(1000, GIB)
     jobs = nodes * running_per_node // 100
     for j in range(jobs):
@@ -144,12 +99,12 @@ def steady(nodes: int = 10000, running_per_node: int = 10, cycles: int = 6) -> S
             objects.append(pod(f"r{j}", i, wants, order=j, node=f"node-{(j * 100 + i) % nodes:05d}"))
     rounds: list[tuple[Objects, list[tuple[str, str]]]] = []
     for c in range(cycles):
-        rounds.append((list(_gang(f"n{c}", 100, wants, jobs + c)), []))
+        rounds.append((list(gang(f"n{c}", 100, wants, jobs + c)), []))
     return Shape("steady", objects, rounds, 100, per_cycle=True, warm=1, binds=100)
 
 
 def _fragmented(nodes: int) -> Objects:
-    objects = _base(nodes)
+    objects = base(nodes)
     wants = requests(31500, GIB)
     for j in range(nodes // 100):
         objects.append(group(f"f{j}", 100, order=j, minimum=total(wants, 100), phase="Running"))
@@ -162,7 +117,7 @@ def fragmented_gangs(nodes: int = 5000, jobs: int = 100) -> Shape:
     """Half a CPU free everywhere, gangs that want whole ones."""
     arriving: Objects = []
     for j in range(jobs):
-        arriving += _gang(f"w{j}", 100, requests(1000, GIB), 1000 + j, phase="Inqueue")
+        arriving += gang(f"w{j}", 100, requests(1000, GIB), 1000 + j, phase="Inqueue")
     return Shape("fragmented, gangs", _fragmented(nodes), [(arriving, [])], jobs * 100, binds=0, per_cycle=True)
 
 
@@ -170,7 +125,7 @@ def fragmented_singles(nodes: int = 5000, jobs: int = 1000) -> Shape:
     """As above with jobs of one task."""
     arriving: Objects = []
     for j in range(jobs):
-        arriving += _gang(f"w{j}", 1, requests(1000, GIB), 1000 + j, phase="Inqueue")
+        arriving += gang(f"w{j}", 1, requests(1000, GIB), 1000 + j, phase="Inqueue")
     return Shape("fragmented, jobs of 1", _fragmented(nodes), [(arriving, [])], jobs, binds=0)
 
 
@@ -182,10 +137,8 @@ def reclaim(nodes: int = 1000) -> Shape:
         *(node(i) for i in range(nodes)),
     ]
     wants = requests(1000, GIB, 1)
-    for j in range(nodes * 8):
-        objects.append(group(f"r{j}", 1, order=j, minimum=total(wants, 1), queue="a", phase="Running"))
-        objects.append(pod(f"r{j}", 0, wants, order=j, node=f"node-{j // 8:05d}"))
-    arriving = list(_gang("need", 100, requests(1000, GIB, 8), nodes * 8, queue="b"))
+    objects += running(nodes, 8, wants, "a")
+    arriving = list(gang("need", 100, requests(1000, GIB, 8), nodes * 8, queue="b"))
     return Shape(
         "reclaim",
         objects,
@@ -200,48 +153,12 @@ def reclaim(nodes: int = 1000) -> Shape:
     )
 
 
-KAI_ACTIONS = "allocate, consolidation, reclaim, preempt, stalegangeviction"
-
-
-def _kai(shape: Shape, name: str) -> Shape:
-    """The same cluster under KAI's own conf; its jobs are those of its queues."""
-    shape.name, shape.dialect, shape.actions, shape.tiers = name, "kai", KAI_ACTIONS, ("", "")
-    return shape
-
-
-def kai_reclaim(nodes: int = 1000) -> Shape:
-    """KAI's benchmark: a gang of full nodes over a cluster full of jobs with one GPU each, by scenario search."""
-    shape = _kai(reclaim(nodes), "kai reclaim")
-    shape.pipelined = 100
-    return shape
-
-
-def kai_idle(nodes: int = 1000) -> Shape:
-    """The same cluster, and a gang that asks for more than its queue may have: nobody is to be evicted for it."""
-    shape = _kai(reclaim(nodes), "kai reclaim in vain")
-    shape.cycles = [(list(_gang("need", 950, requests(1000, GIB, 8), nodes * 8, queue="b")), [])]
-    shape.tasks, shape.evictions, shape.pipelined = 950, 0, 0
-    return shape
-
-
-def kai_consolidation(nodes: int = 100) -> Shape:
-    """Two GPUs are free on every node, and a gang of ten pods with six each needs them together."""
-    objects: Objects = [queue("default", deserved={"nvidia.com/gpu": str(nodes * 8)}), *(node(i) for i in range(nodes))]
-    wants = requests(1000, GIB, 1)
-    for j in range(nodes * 6):
-        objects.append(group(f"r{j}", 1, order=j, minimum=total(wants, 1), phase="Running"))
-        objects.append(pod(f"r{j}", 0, wants, order=j, node=f"node-{j // 6:05d}"))
-    arriving = list(_gang("need", 10, requests(1000, GIB, 6), nodes * 8))
-    shape = Shape("consolidation", objects, [(arriving, [])], 10, binds=0, pipelined=None, per_cycle=True)
-    return _kai(shape, "kai consolidation")
-
-
 def preempt(nodes: int = 5000, preemptors: int = 500) -> Shape:
     """Full nodes, and jobs of higher priority that each need one."""
     objects: Objects = [
         api.PriorityClass(metadata=api.Metadata(name="low"), value=10),
         api.PriorityClass(metadata=api.Metadata(name="high"), value=1000),
-        *_base(nodes),
+        *base(nodes),
     ]
     wants = requests(32000, GIB)
     for j in range(nodes):
@@ -268,7 +185,7 @@ def preempt(nodes: int = 5000, preemptors: int = 500) -> Shape:
 def own_policy(nodes: int = 5000, jobs: int = 100) -> Shape:
     """Gangs, with a user's scalar plugin."""
     shape = gangs(nodes, jobs, "own policy")
-    shape.objects = _base(nodes, pool=lambda i: "batch")
+    shape.objects = base(nodes, pool=lambda i: "batch")
     shape.user_plugin = True
     return shape
 
@@ -283,7 +200,7 @@ def backlog(nodes: int = 5000, jobs: int = 10000, cycles: int = 6) -> Shape:
     for j in range(jobs):
         c = j % 50
         asks = requests(500 + 100 * (c % 10), 512 * MIB + 256 * MIB * (c // 10), 8)
-        objects += _gang(f"w{j}", 1, asks, nodes + j, queue=f"q{j % 4}", phase="Inqueue")
+        objects += gang(f"w{j}", 1, asks, nodes + j, queue=f"q{j % 4}", phase="Inqueue")
     rounds: list[tuple[Objects, list[tuple[str, str]]]] = [([], []), ([], [])]
     rounds += [([], [("Pod", f"bench/r{c}-worker-0"), ("PodGroup", f"bench/r{c}")]) for c in range(cycles)]
     return Shape("backlog", objects, rounds, 1, per_cycle=True, warm=2, binds=1)
@@ -291,7 +208,7 @@ def backlog(nodes: int = 5000, jobs: int = 10000, cycles: int = 6) -> Shape:
 
 def small_cycle(nodes: int = 70, jobs: int = 200, cycles: int = 40) -> Shape:
     """A small cluster, half full; waiting jobs that do not fit; one pod ends."""
-    objects = _base(nodes)
+    objects = base(nodes)
     running = requests(1000, GIB, 4)
     for j in range(nodes):
         objects.append(group(f"r{j}", 1, order=j, minimum=total(running, 1), phase="Running"))
@@ -301,7 +218,7 @@ def small_cycle(nodes: int = 70, jobs: int = 200, cycles: int = 40) -> Shape:
         objects.append(group(f"e{j}", 1, order=j, minimum=total(small, 1), phase="Running"))
         objects.append(pod(f"e{j}", 0, small, order=j, node=f"node-{j:05d}"))
     for j in range(jobs):
-        objects += _gang(f"w{j}", 1, requests(1000, GIB, 8), 1000 + j, phase="Inqueue")
+        objects += gang(f"w{j}", 1, requests(1000, GIB, 8), 1000 + j, phase="Inqueue")
     rounds: list[tuple[Objects, list[tuple[str, str]]]] = [([], []), ([], [])]
     rounds += [([], [("Pod", f"bench/e{c}-worker-0"), ("PodGroup", f"bench/e{c}")]) for c in range(cycles)]
     return Shape("small cycle", objects, rounds, 1, per_cycle=True, warm=2, binds=0)
@@ -316,7 +233,7 @@ def take_in(nodes: int = 10000, jobs: int = 1000) -> Shape:
         arriving.append(group(f"t{j}", 100, order=j, minimum=total(wants, 100), phase="Running" if runs else "Inqueue"))
         for i in range(100):
             arriving.append(pod(f"t{j}", i, wants, order=j, node=f"node-{(j * 100 + i) % nodes:05d}" if runs else ""))
-    return Shape("take-in", _base(nodes), [(arriving, [])], jobs * 100, events_only=True)
+    return Shape("take-in", base(nodes), [(arriving, [])], jobs * 100, events_only=True)
 
 
 SHAPES: dict[str, Callable[[], Shape]] = {
@@ -331,9 +248,7 @@ SHAPES: dict[str, Callable[[], Shape]] = {
     "fragmented-singles": fragmented_singles,
     "reclaim": reclaim,
     "preempt": preempt,
-    "kai-reclaim": kai_reclaim,
-    "kai-reclaim-in-vain": kai_idle,
-    "kai-consolidation": kai_consolidation,
+    **KAI_SHAPES,
     "own-policy": own_policy,
     "backlog": backlog,
     "small-cycle": small_cycle,
