@@ -14,12 +14,15 @@ import argparse
 import hashlib
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pumice.bench import run, shapes
 from pumice.scheduler.report import CycleReport
 
-SIZES: dict[str, Callable[[], shapes.Shape]] = {
+if TYPE_CHECKING:  # earlier commits, which this is run with too, have it elsewhere
+    from pumice.bench.shape import Shape
+
+SIZES: dict[str, Callable[[], Shape]] = {
     "singles": lambda: shapes.singles(600, 600),
     "gangs": lambda: shapes.gangs(600, 20),
     "many-classes": lambda: shapes.many_classes(600, 4),
@@ -36,7 +39,7 @@ SIZES: dict[str, Callable[[], shapes.Shape]] = {
 }
 
 
-def of_shape(shape: shapes.Shape) -> str:
+def of_shape(shape: Shape) -> str:
     """The digest of what is decided on a shape."""
     digest, names = hashlib.sha256(), vars(run)
     cycle = names["run_cycle"]
