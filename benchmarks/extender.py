@@ -279,7 +279,7 @@ def server() -> None:
         for _ in range(ROUNDS):
             echo, policy = (_per_cpu_second(f"{url}/predicate", bodies * 8) for url in (echo_url, policy_url))
             print(f"  echo {echo:.0f}, policy {policy:.0f} calls per processor second: {policy / echo:.0%}")
-        nodes = [QuestionWriter("volcano").nodes(PRIORITIZE, task, rows)] * 20
+        nodes = [b"".join(QuestionWriter("volcano").nodes(PRIORITIZE, task, rows))] * 20
         asyncio.run(_bare(f"{policy_url}/prioritize", nodes[:2], 1))
         each = 1000 / _per_cpu_second(f"{policy_url}/prioritize", nodes) / 500
         print(f"  prioritize {each:.4f} ms of the processor a node")

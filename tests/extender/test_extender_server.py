@@ -220,12 +220,12 @@ def test_kube_scheduler_filters_scores_preempts_and_binds(serving: Serving, name
         return answered("kube", verb, answer)
 
     for path in ("filter", "predicate", "batchPredicate"):
-        body = writer.nodes(p.BATCH_PREDICATE, W0, rows)
+        body = b"".join(writer.nodes(p.BATCH_PREDICATE, W0, rows))
         assert asks(p.BATCH_PREDICATE, body, path).fitting == ["n1"]
         whole = serving.post(path, body)[1]["Nodes"]
         assert (whole is None) is names_only
         assert names_only or whole["items"] == [json.loads(body)["Nodes"]["items"][0]]
-    assert asks(p.PRIORITIZE, writer.nodes(p.PRIORITIZE, W0, rows)).scores == {"n1": 8, "n2": 4}
+    assert asks(p.PRIORITIZE, b"".join(writer.nodes(p.PRIORITIZE, W0, rows))).scores == {"n1": 8, "n2": 4}
     for evictees, nodes in (([W1], ["n1"]), ([W1, W2], [])):
         assert list(asks(p.PREEMPT, writer.preempt(W0, evictees)).candidates) == nodes
     assert asks(p.BIND, writer.bind(Bind(W0.key, W0.uid, "n1"), None)).error == ""
@@ -258,7 +258,7 @@ def test_allocations_are_applied_to_the_snapshot_and_objected_to() -> None:
     talks = DIALECTS["documented"]
 
     def asks(verb: p.Verb[Any], *parts: Any) -> Any:
-        body = talks.question(verb, [json.dumps(part).encode() for part in parts])
+        body = b"".join(talks.question(verb, [json.dumps(part).encode() for part in parts]))
         return answered("documented", verb, served.answer(verb, body))
 
     served.answer(p.ON_SESSION_OPEN, ask("documented", p.ON_SESSION_OPEN, STATE))

@@ -23,7 +23,8 @@ class ImaginedRow(LedgerRow):
 
     @property
     def _values(self) -> Mapping[int, Number]:  # type: ignore[override]
-        return {d: self.get(d) for d in self._dims}
+        asked, times = self._request.amounts, self._times
+        return {d: held + times * asked.get(d, 0) for d, held in super()._values.items()}
 
     @property
     def milli_cpu(self) -> Number:

@@ -190,13 +190,8 @@ _EXACT: Final = 2**53
 """Below this every whole number is a float64 of its own."""
 
 _ENCODER: Final = msgspec.json.Encoder()
-_ESCAPES: Final = (
-    (b"<", b"\\u003c"),
-    (b">", b"\\u003e"),
-    (b"&", b"\\u0026"),
-    ("\u2028".encode(), b"\\u2028"),
-    ("\u2029".encode(), b"\\u2029"),
-)
+_ESCAPES: Final = {sign.encode(): f"\\u{ord(sign):04x}".encode() for sign in "<>&\u2028\u2029"}
+_ASCII_ESCAPES: Final = {plain: escaped for plain, escaped in _ESCAPES.items() if plain.isascii()}
 
 
 def encode(value: object) -> bytes:
@@ -205,7 +200,7 @@ def encode(value: object) -> bytes:
     Floats inside must have gone through ``number``.
     """
     body = _ENCODER.encode(value)
-    for plain, escaped in _ESCAPES:  # these occur inside strings only
+    for plain, escaped in (_ASCII_ESCAPES if body.isascii() else _ESCAPES).items():  # these occur inside strings only
         if plain in body:
             body = body.replace(plain, escaped)
     return body

@@ -245,3 +245,43 @@ def test_a_question_with_one_odd_value_is_read_or_refused(name: str, data: st.Da
         QuestionReader().read(p.VERBS[verb], body)
     except WireError as error:
         assert str(error)
+
+
+_TASK, _OTHER = '{"uid":"u","namespace":"a","name":"t"}', '{"uid":"v","namespace":"a","name":"t"}'
+_N1, _N2 = '{"name":"n1"}', '{"name":"n2"}'
+_ALIKE = [
+    f'{{"task":{_TASK},"node":{_N1}}}',
+    f'{{"task":{_TASK},"node":{_N2}}}',
+    f'{{"task":{_OTHER},"node":{_N1}}}',
+    f'{{"task": {_TASK}, "node": {_N1}}}',
+    f'{{"task": {_TASK}, "node": {_N2}}}',
+    f'{{"node":{_N1},"task":{_TASK}}}',
+    f'{{"task":{_TASK},"node":{_N1},"more":{_N1}}}',
+    f'{{"task":{_TASK},"node":{_N1},"more":{_N2}}}',
+    f'{{"task":{_TASK},"node":{_N2},"node":{_N1}}}',
+    f'{{"more":1,"task":{_TASK},"node":{_N1},"more":{_N1}}}',
+    f'{{"more":1,"task":{_TASK},"node":{_N1},"more":{_N2}}}',
+    f'{{"task":{_TASK},"node":{_N1}}} and more',
+    f'{{"task":{_TASK},"node":{_N1}',
+    f'{{"task":{_TASK},"node":{_N1}}}}}',
+    f'{{"task":{_TASK},"node":{_N1},}}',
+    '{"task":{"UID":"u","Name":"t"},"node":{"Name":"n1"}}',
+    '{"task":{"UID":"u","Name":"t"},"node":{"name":"n1"}}',
+]
+
+
+def _told(reader: QuestionReader, body: str) -> Any:
+    try:
+        asked = reader.read(p.PREDICATE, body.encode())
+    except PumiceError as error:
+        return str(error)
+    return asked.dialect.name, asked.parts["task"].pod.metadata, asked.parts["node"].node.metadata.name
+
+
+@pytest.mark.parametrize("before", _ALIKE)
+def test_a_question_is_read_alike_whatever_was_read_before(before: str) -> None:
+    for body in _ALIKE:
+        reader = QuestionReader()
+        _told(reader, f'{{"task":{_TASK},"node":{_N2}}}')
+        _told(reader, before)
+        assert _told(reader, body) == _told(QuestionReader(), body)

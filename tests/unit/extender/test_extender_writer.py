@@ -53,7 +53,7 @@ def _nodes(writer: QuestionWriter, state: ClusterState, extra: list[int] | None 
     rows = NodeRows(
         state.table, np.arange(2), np.array(extra, dtype=np.int64) if extra else None, task.klass if extra else None
     )
-    told = json.loads(writer.nodes(BATCH_PREDICATE, task, rows))["nodes"]
+    told = json.loads(b"".join(writer.nodes(BATCH_PREDICATE, task, rows)))["nodes"]
     return {node.get("name") or node["Name"]: node for node in told}
 
 
@@ -127,3 +127,21 @@ def test_what_cannot_be_written_is_an_error_of_the_extender(state: ClusterState)
     with pytest.raises(CallFailed, match="no such number") as failed:
         QuestionWriter("documented").question(BEST_NODE, state.tasks["uid-wait"], {"n1": float("inf")})
     assert failed.value.kind == "request"
+
+
+@pytest.mark.parametrize("dialect", ["documented", "volcano", "both", "kube"])
+@pytest.mark.parametrize("names_only", [False, True])
+def test_a_long_list_of_which_something_changed_is_what_a_fresh_writer_writes(dialect: str, names_only: bool) -> None:
+    state = ClusterState()
+    _see(state, "Pod", _pod("wait", {}))
+    for n in range(300):
+        _see(state, "Node", {"metadata": {"name": f"n{n}"}, "status": {"allocatable": AMOUNTS, "capacity": AMOUNTS}})
+    task = state.tasks["uid-wait"]
+    writer = QuestionWriter(dialect, names_only=names_only)
+    for rows in ([*range(300)], [], [*range(299)], [7], [*range(290)], [*range(1, 300)], [*range(300)]):
+        asked = NodeRows(state.table, np.array(rows, dtype=np.intp))
+        fresh = QuestionWriter(dialect, names_only=names_only).nodes(BATCH_PREDICATE, task, asked)
+        assert b"".join(writer.nodes(BATCH_PREDICATE, task, asked)) == b"".join(fresh)
+        json.loads(b"".join(fresh))
+        meta = {"name": f"n{len(rows) // 2}", "labels": {"seen": "again"}}
+        _see(state, "Node", {"metadata": meta, "status": {"allocatable": AMOUNTS, "capacity": AMOUNTS}})

@@ -39,8 +39,8 @@ class QuestionReader:
         """*dialect*: the only one understood; empty: all."""
         self._only = DIALECTS[dialect] if dialect else None
         self._known: dict[tuple[str, PartKind, bytes], Any] = {}
-        self._last: tuple[bytes, list[str], str] = (b"", [], "")
-        """First part, names and dialect of the last question: a task is asked about with many nodes in a row."""
+        self._last: tuple[bytes, Question | None] = (b"", None)
+        """The last question, and what stands before its last part: a task is asked about with many nodes in a row."""
         self._size = 0
 
     def read(self, verb: Verb[Any], body: bytes) -> Question:
@@ -50,6 +50,12 @@ class QuestionReader:
 
         :raises WireError: not JSON, nested too deep, a part missing or of the wrong type, or a verb not carried.
         """
+        begun, last = self._last
+        if last is not None and last.verb is verb and body.startswith(begun) and body.endswith(b"}"):
+            part, raw = verb.parts[-1], body[len(begun) : -1]
+            known = self._known.get((last.dialect.name, part.kind, raw))
+            if known is not None:  # it is a whole value, so that nothing else can stand here
+                return Question(verb, last.dialect, {**last.parts, part.name: known}, {})
         if verb is ON_SESSION_CLOSE and body.strip() in _EMPTY:
             body = b"{}"
         message: dict[str, Encoded]
@@ -57,7 +63,7 @@ class QuestionReader:
             message = MESSAGE.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             message = read(verb.name, "request", body, MESSAGE)  # says what is wrong, or finds the first value
-        found = self._dialect(verb, message)
+        found = dialect_of(verb, message)
         dialect = self._only or DIALECTS[found or "documented"]
         if found and found not in dialect.understands:
             raise WireError(verb.name, f"request: in the {found} dialect, and only {dialect.name} is understood here")
@@ -65,7 +71,13 @@ class QuestionReader:
             verb = BATCH_PREDICATE
         if verb is ON_SESSION_OPEN:
             return Question(verb, dialect, {"snapshot": dialect.read_snapshot(body)}, {})
-        return Question(verb, dialect, dialect.read(verb, message, self.known), message)
+        question = Question(verb, dialect, dialect.read(verb, message, self.known), message)
+        if dialect.name != "kube" and len(verb.parts) > 1 and not verb.parts[-1].many and len(body) < _LARGEST:
+            name = verb.parts[-1].name
+            begun = body.removesuffix(bytes(message.get(name, b"")) + b"}")
+            if begun.rstrip().endswith(b'"%b":' % name.encode()):
+                self._last = (begun, question)
+        return question
 
     def known(self, dialect: Dialect, kind: PartKind, raw: Encoded) -> Any:
         """What a part tells; the same object for the same bytes.
@@ -83,21 +95,6 @@ class QuestionReader:
             if self._keeps(len(body)):
                 self._known[key] = known
         return known
-
-    def _dialect(self, verb: Verb[Any], message: dict[str, Encoded]) -> str:
-        """The name of a message's dialect; found once for questions about the same first part in a row."""
-        if not message:
-            return ""
-        names = list(message)
-        first = bytes(message[names[0]])
-        if len(first) > _LARGEST:
-            return dialect_of(verb, message)
-        if first == self._last[0]:
-            first = self._last[0]  # whose hash is known
-        message[names[0]] = first
-        if names != self._last[1] or first is not self._last[0]:
-            self._last = (first, names, dialect_of(verb, message))
-        return self._last[2]
 
     def _keeps(self, size: int) -> bool:
         """May so many more bytes be kept? Everything is forgotten when there is no room."""

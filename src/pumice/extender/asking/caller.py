@@ -15,6 +15,8 @@ from pumice.extender.protocol import PREEMPT, Verb
 
 A = TypeVar("A", bound=Answer)
 X = TypeVar("X")
+Body = bytes | Sequence[bytes]
+"""A question as it is sent, in pieces where it may be large."""
 
 
 class CallFailed(PumiceError):
@@ -53,14 +55,14 @@ class Caller(Protocol):
     def circuit(self) -> str:
         """``closed`` (calls go out), ``open`` (none does) or ``half-open`` (one may try)."""
 
-    def call_many(self, verb: Verb[A], bodies: Sequence[bytes], deadline: float | None = None) -> list[A | CallFailed]:
+    def call_many(self, verb: Verb[A], bodies: Sequence[Body], deadline: float | None = None) -> list[A | CallFailed]:
         """The answers to many questions, in their order; they are on their way at the same time.
 
         *deadline*: seconds for all of them (``None``: the service's own limit for each).
         """
 
 
-def call(caller: Caller, verb: Verb[A], body: bytes, deadline: float | None = None) -> A:
+def call(caller: Caller, verb: Verb[A], body: Body, deadline: float | None = None) -> A:
     """The answer to one question.
 
     :raises CallFailed: there is no usable answer.
@@ -79,9 +81,14 @@ def close(caller: Any) -> None:
 
 
 # -- exchanges as data: kept with a saved cycle, and answered from when it is run again ------------------------------
-def exchange(extender: str, verb: Verb[Any], body: bytes, answer: Answer | CallFailed) -> dict[str, Any]:
+def whole(body: Body) -> bytes:
+    """A question in one piece."""
+    return body if isinstance(body, bytes) else b"".join(body)
+
+
+def exchange(extender: str, verb: Verb[Any], body: Body, answer: Answer | CallFailed) -> dict[str, Any]:
     """One exchange as plain data: the question as it was sent, the answer in the documented dialect."""
-    said: dict[str, Any] = {"extender": extender, "verb": verb.name, "request": msgspec.json.decode(body)}
+    said: dict[str, Any] = {"extender": extender, "verb": verb.name, "request": msgspec.json.decode(whole(body))}
     if isinstance(answer, CallFailed):
         return {**said, "failure": {"kind": answer.kind, "text": answer.text}}
     dialect = DIALECTS["kube" if verb is PREEMPT else "documented"]
@@ -134,9 +141,9 @@ class ReplayCaller:
         """Nothing is measured."""
         return []
 
-    def call_many(self, verb: Verb[A], bodies: Sequence[bytes], deadline: float | None = None) -> list[A | CallFailed]:
+    def call_many(self, verb: Verb[A], bodies: Sequence[Body], deadline: float | None = None) -> list[A | CallFailed]:
         """See `Caller.call_many`."""
-        return [self._one(verb, body) for body in bodies]
+        return [self._one(verb, whole(body)) for body in bodies]
 
     def _one(self, verb: Verb[A], body: bytes) -> A | CallFailed:
         one = self._known.answer(verb.name, body)

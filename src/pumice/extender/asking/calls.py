@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeVar
 
 from pumice.extender.answers import Answer
-from pumice.extender.asking.caller import Caller, CallFailed, exchange
+from pumice.extender.asking.caller import Body, Caller, CallFailed, exchange
 from pumice.extender.asking.settings import ExtenderSettings, TaskFilter
 from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.protocol import Verb, VerbOutcome
@@ -79,7 +79,7 @@ class ExtenderSession:
         """
         return self.ask_body(verb, self.writer.question(verb, *things), among)
 
-    def ask_body(self, verb: Verb[A], body: bytes, among: Collection[str] | None = None) -> A:
+    def ask_body(self, verb: Verb[A], body: Body, among: Collection[str] | None = None) -> A:
         """As ``ask``, for a question that is written already."""
         answer = self.ask_many(verb, [body])[0]
         if not isinstance(answer, CallFailed) and answer.problem:
@@ -94,7 +94,7 @@ class ExtenderSession:
                 self._odd(verb, f"the answer names what was not asked about: {', '.join(strangers[:3])}{more}")
         return answer
 
-    def ask_many(self, verb: Verb[A], bodies: Sequence[bytes]) -> list[A | CallFailed]:
+    def ask_many(self, verb: Verb[A], bodies: Sequence[Body]) -> list[A | CallFailed]:
         """The answers to many questions that go out together."""
         budget = self.settings.session_budget
         left = None if budget is None else budget - self.spent

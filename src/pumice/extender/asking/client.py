@@ -16,8 +16,8 @@ import aiohttp
 import msgspec
 
 from pumice.extender.answers import Answer
-from pumice.extender.asking.caller import CallFailed, Observation
-from pumice.extender.asking.connections import LOOP, bound, tls
+from pumice.extender.asking.caller import Body, CallFailed, Observation, whole
+from pumice.extender.asking.connections import LOOP, Pieces, bound, tls
 from pumice.extender.asking.settings import Transport
 from pumice.extender.dialects import Dialect
 from pumice.extender.gojson import MAX_BODY, WireError
@@ -100,7 +100,7 @@ class Client:
         self.spent = 0.0
 
     # -- asking ---------------------------------------------------------------------------------------------------
-    def call_many(self, verb: Verb[A], bodies: Sequence[bytes], deadline: float | None = None) -> list[A | CallFailed]:
+    def call_many(self, verb: Verb[A], bodies: Sequence[Body], deadline: float | None = None) -> list[A | CallFailed]:
         """See `Caller.call_many`."""
         if not bodies:
             return []
@@ -136,7 +136,7 @@ class Client:
             LOOP.run(session.close())
 
     # -- on the loop ----------------------------------------------------------------------------------------------
-    async def _all(self, verb: Verb[A], bodies: Sequence[bytes], deadline: float | None) -> list[A | CallFailed]:
+    async def _all(self, verb: Verb[A], bodies: Sequence[Body], deadline: float | None) -> list[A | CallFailed]:
         """Workers share the bodies, so that no more calls are in flight than allowed."""
         if deadline is None or (self._transport.timeout is not None and self._transport.timeout < deadline):
             deadline = self._transport.timeout
@@ -161,7 +161,7 @@ class Client:
         session: aiohttp.ClientSession,
         headers: dict[str, str],
         verb: Verb[A],
-        body: bytes,
+        body: Body,
         deadline: float | None,
     ) -> A | CallFailed:
         """One exchange, sent a second time if its connection was lost before an answer began."""
@@ -189,19 +189,19 @@ class Client:
         self._observed.append(Observation(verb.name, time.perf_counter() - started, "ok"))
         return answer
 
-    async def _exchange(self, session: aiohttp.ClientSession, headers: dict[str, str], verb: Verb[A], body: bytes) -> A:
-        if self._transport.compression and len(body) >= _GZIP_FROM:
+    async def _exchange(self, session: aiohttp.ClientSession, headers: dict[str, str], verb: Verb[A], body: Body) -> A:
+        if self._transport.compression and len(packed := whole(body)) >= _GZIP_FROM:
             headers = {**headers, "Content-Encoding": "gzip"}
-            body = _gzip(body)
-        url = self._urls[verb.name]
-        async with session.post(url, data=body, headers=headers, allow_redirects=False) as response:
+            body = _gzip(packed)
+        url, data = self._urls[verb.name], body if isinstance(body, bytes) else Pieces(body)
+        async with session.post(url, data=data, headers=headers, allow_redirects=False) as response:
             if response.status != 200:
                 said = await self._limited(response, 64 * 1024)
                 raise CallFailed(verb.name, "status", f"{url} answered {response.status}{_message(said[0])}")
             if verb.name in _UNREAD:
                 return verb.answer()
-            content, whole = await self._limited(response, MAX_BODY)
-            if not whole:
+            content, complete = await self._limited(response, MAX_BODY)
+            if not complete:
                 raise CallFailed(verb.name, "large", f"{url} answered with more than {MAX_BODY} bytes")
             return self._dialect.read_answer(verb, content)
 

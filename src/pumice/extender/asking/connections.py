@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.streams import EMPTY_PAYLOAD
 
@@ -80,6 +81,23 @@ def tls(transport: Transport) -> ssl.SSLContext | bool:
         files = ", ".join(file for file in (transport.ca_file, transport.cert_file, transport.key_file) if file)
         raise CallFailed("connect", "tls", f"certificate files {files}: {error}") from error
     return context
+
+
+class Pieces(aiohttp.Payload):
+    """A body in pieces, sent one after the other: joining a large one costs as much as sending it."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        super().__init__(pieces, content_type="application/json")
+        self._size = sum(map(len, pieces))
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send it."""
+        for piece in self._value:
+            await writer.write(piece)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """It as text."""
+        return b"".join(self._value).decode(encoding, errors)
 
 
 def bound(connector: aiohttp.TCPConnector) -> None:

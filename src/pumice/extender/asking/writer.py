@@ -13,6 +13,7 @@ from pumice.errors import InvalidInput
 from pumice.extender import gojson
 from pumice.extender.asking.caller import CallFailed
 from pumice.extender.dialects import DIALECTS
+from pumice.extender.dialects.dialect import Part
 from pumice.extender.dialects.kube import Kube
 from pumice.extender.protocol import BIND, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.api import Pod
@@ -27,6 +28,8 @@ from pumice.state.table import NodeTable
 _TASKS_KEPT: Final = 20_000
 _LISTS_KEPT: Final = 8
 """Sets of rows whose names are kept."""
+_BLOCK: Final = 128
+"""Objects of a long list that are joined, and kept so."""
 
 
 class QuestionWriter:
@@ -51,13 +54,14 @@ class QuestionWriter:
         self._imagined: dict[tuple[int, int, int], bytes] = {}
         self._names: dict[str, bytes] = {}
         self._listed: dict[bytes, list[str]] = {}
-        self._name_lists: dict[bytes, bytes] = {}
-        self._asked: tuple[tuple[object, ...], bytes] = ((), b"")
+        self._blocks: list[tuple[list[bytes], bytes]] = []
+        """The last long list: some objects after each other, and these joined."""
+        self._asked: tuple[tuple[object, ...], list[bytes]] = ((), [])
         self._looked = False
 
     def begin(self) -> None:
         """A session begins: pods may have changed that stand on nodes which did not."""
-        self._asked, self._looked = ((), b""), False
+        self._asked, self._looked = ((), []), False
 
     # -- questions ------------------------------------------------------------------------------------------------
     def question(self, verb: Verb[Any], *things: Any) -> bytes:
@@ -67,7 +71,7 @@ class QuestionWriter:
         """
         try:
             parts = [self._part(part, thing) for part, thing in zip(verb.parts, things, strict=True)]
-            return self._talks.question(verb, parts)
+            return b"".join(self._talks.question(verb, parts))
         except InvalidInput as error:
             raise CallFailed(verb.name, "request", f"request: {error}") from error
 
@@ -75,9 +79,9 @@ class QuestionWriter:
         """One body per row."""
         self._forget_changed(rows.table)
         head = self.task(task)
-        return [self._talks.question(verb, [head, node]) for node in self._rows(task, rows)]
+        return [b"".join(self._talks.question(verb, [head, node])) for node in self._rows(task, rows)]
 
-    def nodes(self, verb: Verb[Any], task: Task, rows: NodeRows) -> bytes:
+    def nodes(self, verb: Verb[Any], task: Task, rows: NodeRows) -> list[bytes]:
         """One body for all rows (batchPredicate, prioritize: the same, so it is written once for both)."""
         self._forget_changed(rows.table)
         extra = rows.extra
@@ -85,9 +89,22 @@ class QuestionWriter:
         key = (head, task.klass.id, self._at, rows.index.tobytes(), extra.tobytes() if extra is not None else b"")
         if key != self._asked[0]:
             named = self._names_only and extra is None
-            parts: list[bytes | Sequence[bytes]] = [head, self._name_list(rows) if named else self._rows(task, rows)]
+            parts: list[Part] = [head, self._joined(self._rows(task, rows))]
             self._asked = (key, self._talks.question(verb, parts, names_only=named))
         return self._asked[1]
+
+    def _joined(self, items: list[bytes]) -> list[bytes]:
+        """A list in JSON between its brackets, in blocks; one that is as it was the last time is not joined again."""
+        blocks = []
+        for at in range(0, len(items), _BLOCK):
+            some = items[at : at + _BLOCK]
+            known = self._blocks[at // _BLOCK] if at // _BLOCK < len(self._blocks) else None
+            if known is None or known[0] != some:
+                known = (some, b"," * bool(at) + b",".join(some))
+            blocks.append(known)
+        if len(blocks) >= len(self._blocks):
+            self._blocks = blocks
+        return [joined for _, joined in blocks]
 
     def names(self, rows: NodeRows) -> list[str]:
         """The names of rows; made once for the same rows of the same table."""
@@ -97,17 +114,7 @@ class QuestionWriter:
         if known is None:
             if len(self._listed) >= _LISTS_KEPT:
                 self._listed.clear()
-                self._name_lists.clear()
             known = self._listed[listed] = rows.names
-        return known
-
-    def _name_list(self, rows: NodeRows) -> bytes:
-        """The names of rows as a list in JSON."""
-        names, listed = self.names(rows), rows.index.tobytes()
-        known = self._name_lists.get(listed)
-        if known is None:
-            written = b",".join([self._name(name) for name in names])
-            known = self._name_lists[listed] = b"[%b]" % written if names else self._talks.no_items
         return known
 
     def preempt(self, evictor: Task, evictees: Sequence[Task]) -> bytes:
@@ -131,7 +138,7 @@ class QuestionWriter:
     # -- parts ----------------------------------------------------------------------------------------------------
     def _part(self, part: MessagePart, thing: Any) -> bytes | list[bytes]:
         if part.many and part.kind is not PartKind.GPU:
-            return [self._one(part.kind, one) for one in thing]
+            return [b",".join([self._one(part.kind, one) for one in thing])] if thing else []
         return self._one(part.kind, thing)
 
     def _one(self, kind: PartKind, thing: Any) -> bytes:
@@ -179,7 +186,7 @@ class QuestionWriter:
         if rows.extra is not None:
             return self._imagined_rows(task, rows, rows.extra.tolist())
         if self._names_only:
-            return [self._name(name) for name in rows.names]
+            return [self._name(name) for name in self.names(rows)]
         known = self._nodes
         for node in rows.nodes if len(known) < len(rows.table.by_name) else ():
             if node.row not in known:
@@ -226,7 +233,6 @@ class QuestionWriter:
         changed = table.changed.since(self._at[1]) if table is self._table else None
         if touched is None or changed is None or changed:
             self._listed.clear()
-            self._name_lists.clear()
         if touched is None or changed is None:
             self._nodes.clear()
             self._forms.clear()

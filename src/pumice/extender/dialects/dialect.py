@@ -26,6 +26,8 @@ Written = Callable[[Task], msgspec.Raw]
 """A task as it stands inside a node or a job; the writer keeps it."""
 Encoded = msgspec.Raw | bytes
 """A part of a message, JSON still."""
+Part = bytes | Sequence[bytes]
+"""A part of a question in JSON; of a list what stands between its brackets, in pieces."""
 Known = Callable[["Dialect", PartKind, Encoded], Any]
 """What was read of a part before, byte for byte, or is read now."""
 
@@ -94,21 +96,21 @@ class Dialect:
         raise NotImplementedError
 
     # -- questions ------------------------------------------------------------------------------------------------
-    def question(self, verb: Verb[Any], parts: Sequence[bytes | Sequence[bytes]], *, names_only: bool = False) -> bytes:
-        """The body of a question, from its parts in the table's order, each JSON already."""
-        said: list[bytes] = []  # joined once: a list of nodes may be many megabytes
+    def question(self, verb: Verb[Any], parts: Sequence[Part], *, names_only: bool = False) -> list[bytes]:
+        """The body of a question, from its parts in the table's order; not joined, as it may be many megabytes."""
+        said: list[bytes] = []
         for part, given in zip(verb.parts, parts, strict=True):
             said.append(b'%b"%b":' % (b"," if said else b"{", part.name.encode()))
-            said += (given,) if isinstance(given, bytes) else listed(given) if given else (self.no_items,)
+            said += (given,) if isinstance(given, bytes) else (b"[", *given, b"]") if given else (self.no_items,)
         said.append(b"}" if said else b"{}")
-        return b"".join(said)
+        return said
 
     def bind(self, verb: Verb[Any], intent: Bind, task: bytes | None) -> bytes:
         """The question to bind a pod; *task*: as it was when its bind was decided."""
         if task is None:
             namespace, _, name = intent.pod.rpartition("/")
             task = gojson.encode(self.named_task(intent.uid, namespace, name))
-        return self.question(verb, [task, gojson.encode(self.named_node(intent.node))])
+        return b"".join(self.question(verb, [task, gojson.encode(self.named_node(intent.node))]))
 
     def read(self, verb: Verb[Any], message: Mapping[str, Encoded], known: Known) -> dict[str, Any]:
         """What a question tells, part by part.
@@ -205,14 +207,6 @@ class Dialect:
 def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
     """The decoder of a shape, made once."""
     return msgspec.json.Decoder(shape)
-
-
-def listed(items: Sequence[bytes]) -> list[bytes]:
-    """The pieces of a list in JSON of *items*, which are JSON already; there is at least one."""
-    pieces = [b","] * (2 * len(items) + 1)
-    pieces[0], pieces[-1] = b"[", b"]"
-    pieces[1::2] = items
-    return pieces
 
 
 def by_key(things: Mapping[str, Any]) -> list[Any]:

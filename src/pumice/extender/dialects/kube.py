@@ -17,7 +17,7 @@ from pumice.errors import InvalidInput
 from pumice.extender import answers as a
 from pumice.extender import gojson
 from pumice.extender.answers import Answer, Json
-from pumice.extender.dialects.dialect import Dialect, Encoded, Known, Written, decoder, listed
+from pumice.extender.dialects.dialect import Dialect, Encoded, Known, Part, Written, decoder
 from pumice.extender.dialects.messages import NodeMessage
 from pumice.extender.dialects.task_message import DEFAULT_NAMESPACE, TaskMessage
 from pumice.extender.dialects.volcano import pod_of
@@ -67,12 +67,12 @@ class Kube(Dialect):
     def named_node(self, name: str) -> str:
         return name
 
-    def question(self, verb: Verb[Any], parts: Sequence[bytes | Sequence[bytes]], *, names_only: bool = False) -> bytes:
-        pod, nodes = cast("bytes", parts[0]), parts[1]
+    def question(self, verb: Verb[Any], parts: Sequence[Part], *, names_only: bool = False) -> list[bytes]:
+        pod, nodes = cast("bytes", parts[0]), cast("Sequence[bytes]", parts[1])
+        items = (b"[", *nodes, b"]") if nodes else (b"[]" if names_only else b"null",)
         if names_only:
-            return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}' % (pod, cast("bytes", nodes))
-        items = listed(cast("Sequence[bytes]", nodes)) if nodes else [b"null"]
-        return b"".join((b'{"Pod":', pod, b',"Nodes":{"metadata":{},"items":', *items, b'},"NodeNames":null}'))
+            return [b'{"Pod":', pod, b',"Nodes":null,"NodeNames":', *items, b"}"]
+        return [b'{"Pod":', pod, b',"Nodes":{"metadata":{},"items":', *items, b'},"NodeNames":null}']
 
     def bind(self, verb: Verb[Any], intent: Bind, task: bytes | None) -> bytes:
         namespace, _, name = intent.pod.rpartition("/")
