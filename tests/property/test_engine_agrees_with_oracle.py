@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pytest
@@ -19,8 +20,10 @@ from pumice.engine.by_kind import ByKind
 from pumice.engine.evaluate import Evaluator
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.session.runtime import Runtime
-from pumice.model.api import NodeObject, Pod, PodGroup
+from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup
 from pumice.model.events import ClusterEvent
+from pumice.model.keys import GPU_FRACTION
+from pumice.model.task import Task
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.state.cluster import ClusterState
@@ -164,14 +167,14 @@ def test_the_engine_decides_so_as_well_where_equal_rows_are_worked_out_once(monk
     assert len(reached) > times
 
 
-def tasks_by_kind(patch: pytest.MonkeyPatch) -> list[int]:
+def tasks_by_kind(patch: pytest.MonkeyPatch) -> list[tuple[int, Task]]:
     """The rows that were found for tasks by kinds of rows alone."""
-    found: list[int] = []
+    found: list[tuple[int, Task]] = []
     real = ByKind.best_row
 
     def noted(self: ByKind, task: Any) -> int:
-        found.append(real(self, task))
-        return found[-1]
+        found.append((real(self, task), task))
+        return found[-1][0]
 
     patch.setattr(ByKind, "best_row", noted)
     return found
@@ -205,55 +208,86 @@ def test_the_engine_decides_so_as_well_where_scores_are_kept_by_kind_of_row(monk
     settings(max_examples=times, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)(
         given(by_amounts_alone)(agree)
     )()
-    assert sum(row >= 0 for row in found) > times
+    assert sum(row >= 0 for row, _ in found) > times
 
 
 sizes = st.tuples(st.integers(1, 6), st.sampled_from([1, 2, 3]))
 """Cpus or tenths of them, and GiB or eighths."""
 
 
-def test_the_usual_plugins_decide_by_kinds_of_rows_as_by_looking_at_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole numbers and floating point to the last digit: the same arithmetic, with the classes side by side."""
-    found = tasks_by_kind(monkeypatch)
-    times = examples(300)
+@dataclass(frozen=True)
+class Arrival:
+    """A job that arrives: what each of its tasks asks for, and whether a pod that runs leaves just before."""
+
+    size: tuple[int, int]
+    leaves: bool
+    gpus: str = "0"
+    """A number of them, or ``half`` of one."""
+    tasks: int = 1
+
+    def objects(self, name: str) -> list[AnyObject]:
+        asked: dict[str, Any] = {"cpu": self.size[0] / 10, "memory": f"{128 * self.size[1]}Mi"}
+        asked |= {"task_annotations": {GPU_FRACTION: "0.5"}} if self.gpus == "half" else {"gpu": int(self.gpus)}
+        return builders.job(name, queue="q0", tasks=self.tasks, **asked)
+
+
+def usual_confs() -> list[Assembly]:
     entries = [{"name": name} for name in ("gang", "predicates", "nodeorder", "binpack")]
     entries[2]["arguments"] = {"mostrequested.weight": 1, "balancedresource.weight": 2}  # type: ignore[assignment]
     entries[3]["arguments"] = {"binpack.cpu": 3, "binpack.weight": 2}  # type: ignore[assignment]
     registry = default_registry()
     tiers = (entries, [{"name": entry["name"]} for entry in entries])
-    confs = [
+    return [
         assemble(from_data({"actions": "allocate", "tiers": [{"plugins": one}]}, catalogue_of(registry)).conf, registry)
         for one in tiers
     ]
 
+
+def alike(patch: pytest.MonkeyPatch, arrivals: st.SearchStrategy[Arrival], cards: tuple[int, ...], times: int) -> None:
+    """Clusters decide the same whether rows are looked at by kind or one by one; *cards*: GPUs of the nodes, in turn."""
+
     @settings(max_examples=times, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(
         st.lists(sizes, min_size=2, max_size=5),
-        st.lists(st.lists(st.tuples(sizes, st.booleans()), min_size=1, max_size=12), min_size=1, max_size=3),
-        st.sampled_from(confs),
+        st.lists(st.lists(arrivals, min_size=1, max_size=12), min_size=1, max_size=3),
+        st.sampled_from(usual_confs()),
     )
-    def alike(drawn: list[tuple[int, int]], waves: list[list[tuple[tuple[int, int], bool]]], conf: Assembly) -> None:
+    def decide_the_same(drawn: list[tuple[int, int]], waves: list[list[Arrival]], conf: Assembly) -> None:
         sides = [Story([], [], conf) for _ in range(2)]
         for side in sides:
             for n, (cpu, memory) in enumerate(drawn):
-                side.tell(side.world.put(builders.node(f"n{n * 7 % 5}", cpu=cpu, memory=f"{memory}Gi", pods=6)))
+                offered: dict[str, Any] = {"memory": f"{memory}Gi", "gpu": cards[n % len(cards)], "pods": 6}
+                side.tell(side.world.put(builders.node(f"n{n * 7 % 5}", cpu=cpu, **offered)))
         for number, wave in enumerate(waves):
             reports = []
             for many, side in zip((0, 1000), sides, strict=True):
-                for n, ((cpu, memory), leaves) in enumerate(wave):
+                for n, arrival in enumerate(wave):
                     running = sorted(o.key for o in side.world.objects if isinstance(o, Pod) and o.spec.node_name)
-                    if leaves and running:
+                    if arrival.leaves and running:
                         side.tell(side.world.pod_deleted(running[n % len(running)]))
-                    for obj in builders.job(f"w{number}-{n}", queue="q0", cpu=cpu / 10, memory=f"{128 * memory}Mi"):
+                    for obj in arrival.objects(f"w{number}-{n}"):
                         side.tell(side.world.put(obj))
                 side.tell(side.world.settle())
-                monkeypatch.setattr(evaluate, "MANY_ROWS", many)
+                patch.setattr(evaluate, "MANY_ROWS", many)
                 reports.append(run_cycle(side.state, side.assembly, side.runtime))
                 side.tell(side.world.carry_out(reports[-1].intents))
             assert (reports[0].binds, reports[0].pipelined) == (reports[1].binds, reports[1].pipelined)
 
-    alike()
-    assert sum(row >= 0 for row in found) > 3 * times
+    decide_the_same()
+
+
+def test_the_usual_plugins_decide_by_kinds_of_rows_as_by_looking_at_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole numbers and floating point to the last digit: the same arithmetic, with the classes side by side."""
+    found, times = tasks_by_kind(monkeypatch), examples(300)
+    alike(monkeypatch, st.builds(Arrival, sizes, st.booleans()), (0,), times)
+    assert sum(row >= 0 for row, _ in found) > 3 * times
+
+
+def test_gangs_and_gpus_are_placed_by_kinds_of_rows_as_by_looking_at_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, times = tasks_by_kind(monkeypatch), examples(300)
+    gpus, tasks = st.sampled_from(["1", "1", "0", "2", "half"]), st.sampled_from([1, 2, 2, 3])
+    alike(monkeypatch, st.builds(Arrival, sizes, st.booleans(), gpus, tasks), (4, 4, 2), times)
+    assert sum(row >= 0 and task.requires_gpu for row, task in found) > times
 
 
 def test_the_engine_decides_so_as_well_on_more_than_256_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ class ByKind:
         """
         evaluator = self._evaluator
         table = evaluator.table
-        if not self._able or not evaluator.many_rows or table.in_flux or task.klass.gpu is not None:
+        if not self._able or not evaluator.many_rows or table.in_flux or not evaluator.room_by_amounts(task.klass):
             return -1
         key = evaluator.key_of(task)
         view = evaluator.cache.views.get(key)

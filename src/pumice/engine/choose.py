@@ -172,10 +172,10 @@ class Chooser:
 
         *within* limits the search; nodes outside *soft* are taken only when none inside will do.
         """
-        if within is None and soft is None and self._plain():
-            row = self._by_kind.best_row(task)
-            if row >= 0:
-                return NodeChoice(self._node(row), True)
+        if within is None and soft is None:
+            node = self.by_amounts(task)
+            if node is not None:
+                return NodeChoice(node, True)
         view = self.evaluator.view(task)
         limits = [within] if soft is None else [_and(within, soft), _and(within, ~soft)]
         for future in (False, True):
@@ -201,6 +201,11 @@ class Chooser:
                 if node is not None:
                     return NodeChoice(node, not future)
         return self.why(task, view, within)
+
+    def by_amounts(self, task: Task) -> Node | None:
+        """The best node, where that follows from the amounts of nodes alone; None where not, or where none has room."""
+        row = self._by_kind.best_row(task) if self._plain() else -1
+        return self._node(row) if row >= 0 else None
 
     def _needs_table(self, view: ClassView) -> bool:
         return bool(view.session_scorers or not self._plain() or self._varies(view))

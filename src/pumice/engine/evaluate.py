@@ -133,7 +133,7 @@ class Evaluator:
         view.scalar_filters = [f for group in view.groups for f in group.node if not f.batch]
         follows: list[Filter | Scorer] = [f for group in view.groups for f in group.node]
         follows += [*view.node_scorers, *(s for s in view.normalized if s.scope is Scope.NODE)]
-        view.by_amounts = all(c.amounts_only for c in follows) and task.klass.gpu is None
+        view.by_amounts = all(c.amounts_only for c in follows)
         if len(view.raws) != len(view.normalized):
             view.raws = [None] * len(view.normalized)
             view.flat = [False] * len(view.normalized)
@@ -188,7 +188,7 @@ class Evaluator:
         view.flat = [False] * len(view.normalized)
         view.future_at = -1
         self._evaluate_static_all(view, task)
-        by_kind = view.by_amounts and size > MANY_ROWS and bool(self.table.by_name)
+        by_kind = view.by_amounts and self.room_by_amounts(task.klass) and size > MANY_ROWS and bool(self.table.by_name)
         kinds = self._kinds if by_kind and self._kinds.current() else None
         if kinds is None:
             view.code = np.zeros(size, dtype=np.int32)
@@ -373,10 +373,14 @@ class Evaluator:
                 fits &= rows.idle[d] >= v
                 if table.in_flux:
                     fits &= rows.future_idle(d) >= v
-        devices = self.table.devices
-        if klass.gpu is not None and devices is not None and not devices.follows_amounts(klass.gpu):
-            fits = fits & devices.fits(rows.index, klass.gpu, rows.extra)
+        if klass.gpu is not None and table.devices is not None and not self.room_by_amounts(klass):
+            fits = fits & table.devices.fits(rows.index, klass.gpu, rows.extra)
         return fits
+
+    def room_by_amounts(self, klass: TaskClass) -> bool:
+        """Does it follow from a row's amounts alone whether there is room? Not where parts of devices are in use."""
+        devices = self.table.devices
+        return klass.gpu is None or devices is None or devices.follows_amounts(klass.gpu)
 
     def _node_answers(self, view: ClassView, task: Task, rows: NodeRows) -> list[Answer | None]:
         """Per plugin, what its filters that follow the ledgers say; None where it has none."""
@@ -486,7 +490,7 @@ class Evaluator:
             answers.append(self._ask_filters(batch, task, rows) if batch else None)
         code, _ = self._combine(view, index, answers, len(index))
         fits = code == 0
-        if task.klass.gpu is not None and self.table.devices is not None:
+        if task.klass.gpu is not None and self.table.devices is not None and not self.room_by_amounts(task.klass):
             fits = fits & self.table.devices.fits(index, task.klass.gpu, extra)
         score = view.static_score[index]
         batch_scorers = view.node_scorers[: len(view.node_scorers) - len(view.scalar_scorers)]

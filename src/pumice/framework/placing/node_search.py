@@ -104,6 +104,14 @@ class NodeSearch:
             return False
         return all(t.klass is task.klass for t in task.job.tasks.values() if t.role == role)
 
+    def by_amounts(self, task: Task) -> Node | None:
+        """The best node where that follows from the amounts of nodes alone; None where it does not, or none has room."""
+        if self._soft is not None or self._within is not None or task.nominated_node:
+            return None
+        if self._remember and task.role:
+            return None
+        return self._ssn.search.chooser.by_amounts(task)
+
     def plan(self, task: Task, wanted: int) -> Sequence[int]:
         """Rows for several equal tasks, where they can be placed in bulk."""
         if self._soft is not None or task.nominated_node:

@@ -25,6 +25,8 @@ from pumice.model.task import Task
 
 S = TaskStatus
 _NODES = "nodes by name"
+_FEW = 16
+"""Up to so many equal tasks are placed one by one where that takes one look at the kinds of nodes for each."""
 ASKS = (
     *(t.ALLOCATABLE, t.PRE_PREDICATE, t.JOB_READY, t.SUB_JOB_READY, t.JOB_PIPELINED, t.SUB_JOB_PIPELINED),
     *(t.TASK_ORDER, t.SUBSET_NODES, *SEARCH_ASKS, *STATEMENT_ASKS),
@@ -243,6 +245,10 @@ def _place_many(
     room = ssn.allocatable_room(queue, first, equal)
     if room < 2:
         return 0
+    if room <= _FEW:
+        placed = _place_few(ssn, tasks, room, statement, search)
+        if placed:
+            return placed
     rows = search.plan(first, room)
     if len(rows) < 2:
         return 0
@@ -253,6 +259,18 @@ def _place_many(
     for _ in range(done):
         tasks.popleft()
     return done
+
+
+def _place_few(ssn: Session, tasks: deque[Task], most: int, statement: Statement, search: NodeSearch) -> int:
+    """Place up to *most* equal tasks, each where the amounts of nodes alone say it; how many were placed."""
+    placed = 0
+    while placed < most:
+        node = search.by_amounts(tasks[0])
+        if node is None or statement.allocate(tasks[0], node):
+            break
+        tasks.popleft()
+        placed += 1
+    return placed
 
 
 def _failed_before(ssn: Session, job: Job, sub_job: SubJob | None, task: Task) -> bool:

@@ -6,6 +6,7 @@ Whole-number arithmetic as kube-scheduler does it: every division cuts off, ever
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -24,8 +25,10 @@ Floats = npt.NDArray[np.float64]
 
 MAX: Final = 100
 GPU: Final = dim("nvidia.com/gpu")
+_TWO: Final = (CPU, MEMORY)
+_AND_GPU: Final = (CPU, MEMORY, GPU)
 _BOTH: Final[slice | npt.NDArray[np.intp]] = slice(CPU, MEMORY + 1)
-_THREE: Final[slice | npt.NDArray[np.intp]] = np.array([CPU, MEMORY, GPU], dtype=np.intp)
+_LINES: Final = {_TWO: _BOTH, _AND_GPU: np.array(_AND_GPU, dtype=np.intp)}
 
 
 @dataclass(slots=True)
@@ -48,16 +51,16 @@ class RequestScores:
         self._offers = offers
         self._least, self._most, self._balanced = least, most, balanced
         self._frozen = frozen
-        self._kept = KeptLines(self._lines)
+        self._kept = {of: KeptLines(partial(self._lines, of)) for of in (_TWO, _AND_GPU)}
 
     def score(self, task: Task, rows: NodeRows) -> Floats:
         """Least, most and balanced, each times its weight."""
         klass = task.klass
         asks = bool(self._balanced) and _asks(klass)
-        offered, plain = self._offers.of((CPU, MEMORY), rows)
+        offered, plain = self._offers.of(_TWO, rows)
         balanced: Floats | None = None
         if asks and plain and klass.requests.get(GPU):
-            balanced, plain = self._offers.of((CPU, MEMORY, GPU), rows)
+            balanced, plain = self._offers.of(_AND_GPU, rows)
         if self._frozen is None and plain:
             return self._fast(klass, rows, offered, balanced, asks)
         total: Ints | None = None
@@ -73,28 +76,33 @@ class RequestScores:
     def across(self, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
         """The same for many classes at once; None where not every node offers both, or too much for exactness."""
         klass = classes.first
-        lines = None if self._frozen is not None or klass.requests.get(GPU) else self._kept.of(rows)
+        of = _AND_GPU if klass.requests.get(GPU) else _TWO
+        lines = self._kept[of].of(rows) if self._frozen is None else None
         if lines is None:
             return None
-        free, offered, held = lines[0:2, None], lines[2:4, None], lines[4:6, None]
+        n = len(of)
+        free, offered, held = lines[:2, None], lines[2 : 2 + n, None], lines[2 + n : 2 + 2 * n, None]
         total: Floats | None = None
         if self._least or self._most:
-            total = self._free(free - classes.assumed, offered)
+            total = self._free(free - classes.assumed, offered[:2])
         if self._balanced and _asks(klass):
-            after = held + classes.requests((CPU, MEMORY))
+            after = held + classes.requests(of)
             after /= offered
-            gain = self._gain(lines[6], _evenness_of_two(after))
+            gain = self._gain(lines[-1], _EVENNESS[of](after))
             total = gain if total is None else np.add(total, gain, out=total)
         return np.zeros((len(classes), len(rows))) if total is None else total
 
-    def _lines(self, rows: NodeRows) -> Floats | None:
-        """Of cpu and memory: free of what is assumed, offered, used; and how even the use is."""
-        offered, plain = self._offers.of((CPU, MEMORY), rows)
+    def _lines(self, of: tuple[int, ...], rows: NodeRows) -> Floats | None:
+        """Cpu and memory that are free of what is assumed; of each resource what is offered and used; how even that is.
+
+        None where not every node offers each of them.
+        """
+        offered, plain = self._offers.of(of, rows)
         if not plain:
             return None
-        held = rows.matrix(rows.table.used, _BOTH)
-        free = offered - rows.matrix(rows.table.assumed, _BOTH)
-        return np.concatenate((free, offered, held, _evenness_of_two(held / offered)[None]))
+        held = rows.matrix(rows.table.used, _LINES[of])
+        free = offered[:2] - rows.matrix(rows.table.assumed, _BOTH)
+        return np.concatenate((free, offered, held, _EVENNESS[of](held / offered)[None]))
 
     def _fast(self, klass: TaskClass, rows: NodeRows, offered: Floats, with_gpus: Floats | None, asks: bool) -> Floats:
         """The same with the resources side by side, in floating point where it is exact: fewer, quicker steps."""
@@ -102,7 +110,7 @@ class RequestScores:
         if own is None:
             own = klass.memo["nodeorder.amounts"] = (
                 np.array([[klass.assumed_cpu], [klass.assumed_memory]], dtype=np.int64),
-                np.array([[int(klass.requests.get(d))] for d in (CPU, MEMORY, GPU)], dtype=np.int64),
+                np.array([[int(klass.requests.get(d))] for d in _AND_GPU], dtype=np.int64),
             )
         assumed, asked = own
         table, extra = rows.table, rows.extra
@@ -115,7 +123,7 @@ class RequestScores:
         if asks:
             lines, evenness, of = _BOTH, _evenness_of_two, offered
             if with_gpus is not None:
-                lines, evenness, of = _THREE, _evenness_of_three, with_gpus
+                lines, evenness, of = _LINES[_AND_GPU], _evenness_of_three, with_gpus
             else:
                 asked = asked[:2]
             held = rows.matrix(table.used, lines)
@@ -251,6 +259,9 @@ def _evenness_of_three(parts: Floats) -> Floats:
     apart *= MAX
     np.floor(apart, out=apart)
     return apart
+
+
+_EVENNESS: Final = {_TWO: _evenness_of_two, _AND_GPU: _evenness_of_three}
 
 
 def _evenness(offered: list[Ints], used: list[Ints]) -> Ints:
