@@ -244,7 +244,7 @@ def usual_confs() -> list[Assembly]:
 
 
 def alike(patch: pytest.MonkeyPatch, arrivals: st.SearchStrategy[Arrival], cards: tuple[int, ...], times: int) -> None:
-    """Clusters decide the same whether rows are looked at by kind or one by one; *cards*: GPUs of the nodes, in turn."""
+    """Clusters decide the same whether rows are looked at by kind or one by one; *cards*: GPUs of the nodes in turn."""
 
     @settings(max_examples=times, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(

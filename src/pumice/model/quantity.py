@@ -77,11 +77,15 @@ def _milli_of(text: str) -> int:
 
 def value(quantity: str | int | float) -> int:
     """The quantity in whole units, rounded up."""
+    if type(quantity) is int:
+        return quantity
     return _value_of(quantity) if isinstance(quantity, str) else _ceil(parse(quantity))
 
 
 def milli(quantity: str | int | float) -> int:
     """The quantity in thousandths, rounded up."""
+    if type(quantity) is int:
+        return 1000 * quantity
     return _milli_of(quantity) if isinstance(quantity, str) else _ceil(parse(quantity) * 1000)
 
 

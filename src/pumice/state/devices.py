@@ -130,7 +130,7 @@ class DeviceTable:
             return []
         held: list[int] = self.held[row, : int(self.count[row])].tolist()
         if request is not None:
-            share = min(int(self.share(np.array([row]), request)[0]), WHOLE)
+            share = min(self._share_on(row, request), WHOLE)
             for _ in range(extra):
                 for device in [d for d, taken in enumerate(held) if taken + share <= WHOLE][: request.devices]:
                     held[device] += share
@@ -144,6 +144,27 @@ class DeviceTable:
         memory = self.memory[index]
         known = np.maximum(memory, 1)
         return np.where(memory > 0, -(-request.memory * WHOLE // known), WHOLE + 1)
+
+    def _free_on(self, row: int, *, future: bool = False) -> list[int]:
+        """As `free`, of the devices of one node."""
+        self._ensure(row, 0)
+        count = self.count.item(row)
+        free = [WHOLE - held for held in self.held[row, :count].tolist()]
+        if future or self._promises:
+            soon = zip(self.releasing[row, :count].tolist(), self.promised[row, :count].tolist(), free, strict=True)
+            left = [max(now + releasing - promised, 0) for releasing, promised, now in soon]
+            free = left if future else [min(now, then) for now, then in zip(free, left, strict=True)]
+        if row in self._with_broken:
+            free = [0 if broken else left for broken, left in zip(self.broken[row, :count].tolist(), free, strict=True)]
+        return free
+
+    def _share_on(self, row: int, request: GpuRequest) -> int:
+        """As `share`, on one node."""
+        if not request.memory:
+            return request.milli
+        self._ensure(row, 0)
+        memory = self.memory.item(row)
+        return -(-request.memory * WHOLE // memory) if memory > 0 else WHOLE + 1
 
     def follows_amounts(self, request: GpuRequest) -> bool:
         """Are there enough free devices wherever the amounts say so? Whole ones are, while nobody shares any."""
@@ -168,10 +189,8 @@ class DeviceTable:
         request = task.klass.gpu
         if request is None:
             return []
-        index = np.array([node.row])
-        share = int(self.share(index, request)[0])
-        free = self.free(index)[0].tolist()
-        fitting = [d for d, left in enumerate(free) if left >= share and d < int(self.count[node.row])]
+        share = self._share_on(node.row, request)
+        fitting = [d for d, left in enumerate(self._free_on(node.row)) if left >= share]
         if order is not None:
             fitting = list(order(fitting))
         return fitting[: request.devices]
@@ -183,10 +202,9 @@ class DeviceTable:
         parts = named.split(",") if named and request is not None and len(named) <= 256 else []
         if request is None or len(parts) != request.devices or not all(p.isascii() and p.isdigit() for p in parts):
             return []
-        index = np.array([node.row])
-        share, free = int(self.share(index, request)[0]), self.free(index)[0].tolist()
+        share, free = self._share_on(node.row, request), self._free_on(node.row)
         devices = [int(p) for p in parts]
-        fits = all(d < int(self.count[node.row]) and free[d] >= share for d in devices)
+        fits = all(d < len(free) and free[d] >= share for d in devices)
         return devices if fits and len(set(devices)) == len(devices) else []
 
     def promise(self, task: Task, node: Node) -> None:
@@ -194,9 +212,8 @@ class DeviceTable:
         request = task.klass.gpu
         if request is None:
             return
-        index = np.array([node.row])
-        share = int(self.share(index, request)[0])
-        free = self.free(index, future=True)[0].tolist()
+        share = self._share_on(node.row, request)
+        free = self._free_on(node.row, future=True)
         devices = [d for d, left in enumerate(free) if left >= share][: request.devices]
         self.promised[node.row, devices] += share
         self._promises[task.uid] = node.row, devices, share
@@ -211,7 +228,7 @@ class DeviceTable:
         request = task.klass.gpu
         if request is None:
             return
-        share = WHOLE if request.whole else min(int(self.share(np.array([node.row]), request)[0]), WHOLE)
+        share = min(self._share_on(node.row, request), WHOLE)
         if not request.whole:
             self._sharing.add(task.uid)
         for device in devices:

@@ -174,9 +174,7 @@ def _show(state: ClusterState, task: Task, old: Node | None, place: Node | None,
 
 def show(table: NodeTable, row: int, klass: TaskClass, sign: int) -> None:
     """Count (+1) or no longer count (-1) a pod where kube-scheduler would see it."""
-    table.pod_count[row] += sign
-    table.assumed[0, row] += sign * klass.assumed_cpu
-    table.assumed[1, row] += sign * klass.assumed_memory
+    table.show(row, klass.assumed_cpu, klass.assumed_memory, sign)
 
 
 def _evict(table: NodeTable, row: int, items: Items, sign: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
 
 from pumice.errors import InvalidInput
 from pumice.model.api import Metadata, Pod, PodSpec
@@ -92,12 +93,13 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
     if known.uid in state.assumed:
         under_way = known.status == S.RELEASING or not pod.spec.node_name
         if under_way and status not in (S.RELEASING, *_FINISHED):  # whatever phase somebody wrote into it
-            w.set_pod(known, pod)
+            if _same_but_for_its_place(known, pod):  # else it is looked at when what is under way is over
+                w.set_pod(known, pod)
             return
         del state.assumed[known.uid]
         w.set_assumed_at(known, None)
-    fresh = _new_task(state, pod)
-    if _same_identity(known, fresh):
+    fresh = None if _same_but_for_its_place(known, pod) else _new_task(state, pod)
+    if fresh is None or _same_identity(known, fresh):
         node = state.table.by_name.get(pod.spec.node_name) if pod.spec.node_name else None
         moved = (known.status, known.node) != (status, None if status in _FINISHED else node)
         if known.pod.spec.node_name != pod.spec.node_name:
@@ -105,15 +107,27 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
         if moved:
             _unorphan(state, known)
         w.set_pod(known, pod)
-        w.set_nominated_node(known, fresh.nominated_node)
-        w.set_labels(known, fresh.labels)
-        w.set_annotations(known, fresh.annotations)
+        w.set_nominated_node(known, pod.status.nominated_node_name)
+        if fresh is not None:
+            w.set_labels(known, fresh.labels)
+            w.set_annotations(known, fresh.annotations)
         if moved:
             state.set_status(known, status, node)
             _orphan(state, known, pod.spec.node_name)
         return
     _drop_task(state, known)
     _add_task(state, fresh, status, pod.spec.node_name)
+
+
+_SPEC: Final = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
+"""Everything that a pod's spec says but for where it is."""
+
+
+def _same_but_for_its_place(known: Task, pod: Pod) -> bool:
+    """Does a pod say of itself what it said before, its node and its status aside? So it is when it starts or ends."""
+    before, now = known.pod.metadata, pod.metadata
+    same = before is now or (before.labels == now.labels and before.annotations == now.annotations)
+    return same and not known.invalid and bool(_SPEC(known.pod.spec) == _SPEC(pod.spec))
 
 
 def _same_identity(known: Task, fresh: Task) -> bool:

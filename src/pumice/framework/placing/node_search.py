@@ -105,7 +105,7 @@ class NodeSearch:
         return all(t.klass is task.klass for t in task.job.tasks.values() if t.role == role)
 
     def by_amounts(self, task: Task) -> Node | None:
-        """The best node where that follows from the amounts of nodes alone; None where it does not, or none has room."""
+        """The best node, where that follows from the amounts of nodes alone; None where not, or where none has room."""
         if self._soft is not None or self._within is not None or task.nominated_node:
             return None
         if self._remember and task.role:
