@@ -25,6 +25,7 @@ SECTIONS = {m["name"]: m["body"] for m in SECTION.finditer(TEXT)}
 SWITCHES = [field.name for field in fields(Compat)]
 ELSEWHERE = {
     "kai_any_excess",
+    "kai_claimed_gpus",
     "kai_forgotten_promises",
     "kai_free_spread",
     "kai_gpu_counts",
@@ -32,6 +33,7 @@ ELSEWHERE = {
     "kai_narrow_topology",
     "kai_over_share",
     "kai_promise_kept",
+    "kai_raw_affinity",
     "kai_sharing_score",
     "kai_unset_limits",
     "extender_answers",

@@ -9,7 +9,6 @@ KAI: Final = "KAI-Scheduler"
 
 PLUGINS: Final[dict[str, str]] = {
     "capacity-card": VOLCANO,
-    "podaffinity": KAI,
 }
 """Plugin -> whose it is."""
 LIMITS: Final = "docs/limits.md#plugins-of-volcano-and-kai-scheduler-that-are-missing"

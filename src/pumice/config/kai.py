@@ -41,7 +41,7 @@ _TELLING_ACTIONS: Final = ("consolidation", "stalegangeviction")
 _TELLING_PLUGINS: Final = (
     *("elastic", "kubeflow", "ray", "nodeavailability", "gpusharingorder", "resourcetype", "subgrouporder"),
     *("taskorder", "nominatednode", "dynamicresources", "nodeplacement", "minruntime", "snapshot"),
-    *("sg-nodelocalgreedy", "sg-multinodegang", "reflectjoborder", "numa"),
+    *("sg-nodelocalgreedy", "sg-multinodegang", "reflectjoborder", "numa", "podaffinity"),
 )
 DEFAULT_ACTIONS: Final = "allocate, consolidation, reclaim, preempt, stalegangeviction"
 DEFAULT_PLUGINS: Final = (
@@ -147,7 +147,7 @@ def default_tier(catalogue: Catalogue) -> Tier:
 
 def missing(name: str, dialect: str) -> str:
     """What is said of a plugin of KAI that a conf of it lists and that is not there; nothing for any other."""
-    if dialect != "kai" or name not in (*DEFAULT_PLUGINS, "podaffinity", "reflectjoborder"):
+    if dialect != "kai" or name not in (*DEFAULT_PLUGINS, "reflectjoborder"):
         return ""
     return f"plugin {name!r} of KAI-Scheduler {WITHOUT_EFFECT.get(name, 'does not exist here, so it is passed by')}"
 

@@ -111,6 +111,10 @@ class Compat:
     """A limit that a queue does not give is 0: nothing runs."""
     kai_free_spread: bool = False
     """Topology spread constraints are not looked at."""
+    kai_raw_affinity: bool = False
+    """podaffinity's score has no bounds: one term of weight 100 outranks the nominated node (D4)."""
+    kai_claimed_gpus: bool = False
+    """Whole GPUs are given out on a node whose GPUs are had by claims only, without a device."""
     kai_movable_only: bool = False
     """Work is moved together only for jobs that may themselves be evicted."""
 

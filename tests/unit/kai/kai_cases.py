@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pumice.config.kai import DEFAULT_PLUGINS
 from pumice.conformance.cases import Case
 from pumice.conformance.kai import Round, one_round, prepare
 from pumice.framework.registry import default_registry
@@ -109,6 +110,11 @@ def cluster(*parts: dict[str, Any], actions: str = ALL, conf: dict[str, Any] | N
         "expect": {},
     }
     return Case("made up", data)
+
+
+def conf_with(*plugins: str) -> dict[str, Any]:
+    """KAI's own list of plugins, and these."""
+    return {"tiers": [{"plugins": [{"name": name} for name in (*DEFAULT_PLUGINS, *plugins)]}]}
 
 
 def decided(case: Case, compat: str | None = "kai") -> dict[str, str]:

@@ -230,11 +230,15 @@ def test_a_claim_needs_the_plugin_that_serves_it() -> None:
     assert decided(case) == {"j-0": "Pending"}
 
 
-def test_gpus_that_are_had_by_claims_are_had_by_nothing_else() -> None:
+@pytest.mark.parametrize(("compat", "whole"), [(None, "n2"), ("kai", "n1")])
+def test_gpus_that_are_had_by_claims_are_had_by_nothing_else(compat: str | None, whole: str) -> None:
+    """In KAI who asks for whole GPUs gets them too, without a device; who shares one does not."""
     case = with_devices(
         *(node("n1"), node("n2", gpu=1), queue("q"), job("whole", "q"), job("part", "q", fraction="0.5", minute=1)),
-        told=[slices("n1", 4)],
+        told=[slices("n1", 1)],
         claims=[claim("c")],
         actions="allocate",
     )
-    assert sorted(decided(case).values()) == ["Binding n2", "Pending"]
+    got = decided(case, compat)
+    assert got["whole-0"] == f"Binding {whole}"
+    assert got["part-0"] == ("Binding n2" if compat else "Pending")

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from kai_cases import cluster, decided, job, node, queue
+from kai_cases import cluster, conf_with, decided, job, node, queue
 from kai_plans import fraction_evicted_beside_promises, twice_evicted, undone_move
 
 LEVELS = {"metadata": {"name": "net"}, "spec": {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "host"}]}}
@@ -103,3 +103,21 @@ def test_work_is_moved_together_for_a_job_that_may_not_be_evicted(compat: str | 
         actions="allocate, consolidation",
     )
     assert decided(case, compat)["whole-0"].split()[0] == does
+
+
+@pytest.mark.parametrize(("compat", "lands"), [(None, "n2"), ("kai", "n1")])
+def test_company_is_worth_less_than_the_node_that_a_pod_is_nominated_to(compat: str | None, lands: str) -> None:
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "cache"}}}
+    keen = {
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
+    }
+    new = job("new", "q", minute=1)
+    new["pods"][0]["spec"]["affinity"] = keen
+    new["pods"][0]["status"]["nominatedNodeName"] = "n2"
+    case = cluster(
+        *(node("n1", gpu=2, host="n1"), node("n2", gpu=2, host="n2"), queue("q"), new),
+        job("old", "q", on=("n1",), labels={0: {"app": "cache"}}),
+        conf=conf_with("podaffinity"),
+        actions="allocate",
+    )
+    assert decided(case, compat)["new-0"] == f"Binding {lands}"

@@ -86,7 +86,7 @@ def test_a_conf_reads_back_as_it_was_written() -> None:
         ("schedulerParams: {schedulerName: mine}", "unused-key"),
         ("tiers: [{plugins: [{name: priority, disableJobOrder: true}]}]", "ignored-switch"),
         ("tiers: [{plugins: [{name: snapshot}]}]", "missing-plugin"),
-        ("tiers: [{plugins: [{name: podaffinity}]}]", "missing-plugin"),
+        ("tiers: [{plugins: [{name: reflectjoborder}]}]", "missing-plugin"),
     ],
 )
 def test_what_has_no_effect_is_told(text: str, code: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
@@ -12,6 +14,8 @@ from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import world_of
 from pumice.model import keys
 from pumice.model.task import Task
+
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class KaiPriority(Plugin):
@@ -94,10 +98,7 @@ def _rank(task: TaskView) -> tuple[int, int]:
     text = _labels(task).get(keys.TASK_PRIORITY_LABEL)
     if text is None:
         return 1, 0
-    try:
-        return 0, -int(text)
-    except ValueError:
-        return 2, 0
+    return (0, -int(text)) if _NUMBER.fullmatch(text) else (2, 0)
 
 
 class Kubeflow(Plugin):

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.matching import has_node_selection, selected, taints_tolerated
+from pumice.engine.neighbours import own_terms
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.search.evenly import must_spread, stays_even
+from pumice.kai.search.neighbourhood import Neighbourhood, is_there
 from pumice.kai.search.rows import WorldRows
-from pumice.kai.view.stage import USED
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.wording import beyond_largest
 from pumice.kai.view.world import KaiWorld, is_ready, world_of
 from pumice.model import keys
-from pumice.model.api import PodAffinityTerm, PodSpec
 from pumice.model.gpu import WHOLE
 from pumice.model.native import NativePodGroup
 from pumice.model.node import Node
 from pumice.model.reason import PASS, Verdict, reason_id, reject
 from pumice.model.resources import CPU, MEMORY, PODS, dim_name
-from pumice.model.selectors import label_selector_matches
+from pumice.plugins.predicates.ports import clash, ports_of
 
 Bools = npt.NDArray[np.bool_]
 Reasons = npt.NDArray[np.int32]
@@ -68,9 +67,9 @@ class KaiPredicates(Plugin):
         self._usable = np.zeros(len(self._world.nodes.there), dtype=np.bool_)
         for node in nodes:
             self._usable[node.row] = _usable(node)
-        self._strategy = {n.row: n.labels.get(keys.MIG_STRATEGY, "none") for n in nodes}
+        self._near = Neighbourhood(self._world)
         self._biggest: dict[int, int] = {}
-        self._spreads = not ssn.compat.kai_free_spread
+        self._spreads, self._any_gpus = not ssn.compat.kai_free_spread, ssn.compat.kai_claimed_gpus
         ssn.add_pre_predicate_fn(self.name, self._possible)
         ssn.add_victim_invariant_pre_predicate_fn(self.name, self._possible)
         ssn.add_batch_predicate_fn(self.name, self._suits)
@@ -123,7 +122,7 @@ class KaiPredicates(Plugin):
         if known is None:
             known = self._suited[klass.id] = self._by_class(task)
         out: Reasons = known[rows.index]
-        if not out.all() and self._looks_around(klass.spec, task):
+        if not out.all() and self._looks_around(task):
             for at, row in enumerate(rows.index.tolist()):
                 if not out[at]:
                     out[at] = self._around(task, row)
@@ -149,12 +148,15 @@ class KaiPredicates(Plugin):
             out[~ledger.synced] = _UNSYNCED
         if not request.devices and not request.mig:
             return out
-        if not request.mig:
+        if not request.mig and not (request.gpus and self._any_gpus):
             out[list(ledger.by_claim)] = _BY_CLAIM
-        for row, strategy in self._strategy.items():
-            suits = {"mixed": bool(request.mig), "single": bool(request.gpus)}.get(strategy, not request.mig)
-            if not suits:
-                out[row] = _KINDS.get(strategy, _NO_MIG)
+        for node in ledger.nodes:
+            if node.row not in ledger.of_mig:
+                out[node.row] = _NO_MIG if request.mig else out[node.row]
+                continue
+            strategy = node.labels.get(keys.MIG_STRATEGY, "")
+            if not {"mixed": bool(request.mig), "single": bool(request.gpus)}.get(strategy, True):
+                out[node.row] = _KINDS[strategy]
         return out
 
     def _workers(self, task: TaskView) -> Bools:
@@ -164,40 +166,33 @@ class KaiPredicates(Plugin):
         out[[n.row for n in self._world.nodes.nodes if label in n.labels]] = True
         return out
 
-    def _looks_around(self, spec: PodSpec, task: TaskView) -> bool:
-        affinity = spec.affinity
-        asks = affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
-        if asks or any(True for _ in _ports(spec)) or task.request.shared is not None or task.request.mig:
+    def _looks_around(self, task: TaskView) -> bool:
+        terms, request = own_terms(task.task), task.request
+        if terms.affinity or terms.anti_affinity or self._near.keeps_away or ports_of(task.task.klass):
             return True
-        if self._spreads and must_spread(task):
-            return True
-        return self._anti_affine
-
-    @property
-    def _anti_affine(self) -> bool:
-        known: bool | None = self.__dict__.get("_anti")
-        if known is None:
-            known = any(_required(t.task.klass.spec, anti=True) for t in self._world.tasks.values())
-            self.__dict__["_anti"] = known
-        return known
+        return request.shared is not None or bool(request.mig) or (self._spreads and must_spread(task))
 
     def _around(self, task: TaskView, row: int) -> int:
         """What of those who are on a node, or near it, is in the way of a task; 0: nothing."""
-        ledger, spec = self._world.nodes, task.task.klass.spec
-        there = ledger.tasks.get(row, {}).values()
+        ledger, near = self._world.nodes, self._near
+        there = [other for other in ledger.tasks.get(row, {}).values() if is_there(other)]
         if task.request.shared is not None and not self._reservations_fit(task, row):
             return _NO_SLOT
         if task.request.mig and any(_legacy_mig(other) for other in there):
             return _LEGACY
-        ports = set(_ports(spec))
-        if ports and any(other is not task and ports & set(_ports(other.task.klass.spec)) for other in there):
+        ports = ports_of(task.task.klass)
+        if ports and any(other is not task and clash(ports, ports_of(other.task.klass)) for other in there):
             return _PORTS_TAKEN
         node = ledger.table.nodes[row]
         if node is None:
             return _UNUSABLE
         if self._spreads and must_spread(task) and not stays_even(self._world, task, node):
             return _UNEVEN
-        return self._affinity(task, node)
+        if near.lacks_company(task, node):
+            return _NO_COMPANY
+        if near.is_crowded(task, node):
+            return _CROWDED
+        return _UNWANTED if near.is_unwanted(task, node) else 0
 
     def _reservations_fit(self, task: TaskView, row: int) -> bool:
         """A GPU that is shared from now on is held by a pod of its own."""
@@ -206,49 +201,6 @@ class KaiPredicates(Plugin):
         m, size = ledger.share(row, shared), int(ledger.memory[row])
         joins = any(g.takes(m, size) for g in ledger.shared.get(row, {}).values())
         return joins or int(ledger.idle[PODS, row] + ledger.releasing[PODS, row]) >= 2
-
-    # -- affinity between pods ----------------------------------------------------------------------------------------
-    def _affinity(self, task: TaskView, node: Node) -> int:
-        spec = task.task.klass.spec
-        for term in _required(spec, anti=False):
-            if not self._has_company(task, term, node):
-                return _NO_COMPANY
-        for term in _required(spec, anti=True):
-            if any(self._matching(task, term, node)):
-                return _CROWDED
-        if not self._anti_affine:
-            return 0
-        for other in self._placed():
-            for term in _required(other.task.klass.spec, anti=True):
-                if other is not task and other.node is not None and _matches(other, term, task):
-                    value = node.labels.get(term.topology_key)
-                    if value is not None and value == other.node.labels.get(term.topology_key):
-                        return _UNWANTED
-        return 0
-
-    def _has_company(self, task: TaskView, term: PodAffinityTerm, node: Node) -> bool:
-        if term.topology_key not in node.labels:
-            return False
-        if any(self._matching(task, term, node)):
-            return True
-        anywhere = any(_matches(task, term, other) for other in self._placed() if other is not task)
-        return not anywhere and _matches(task, term, task)
-
-    def _matching(self, task: TaskView, term: PodAffinityTerm, node: Node) -> Iterator[bool]:
-        value = node.labels.get(term.topology_key)
-        if value is None:
-            return
-        for other in self._placed():
-            if other is task or other.node is None or other.node.labels.get(term.topology_key) != value:
-                continue
-            if _matches(task, term, other):
-                yield True
-
-    def _placed(self) -> Iterator[TaskView]:
-        for tasks in self._world.nodes.tasks.values():
-            for task in tasks.values():
-                if task.stage in USED:
-                    yield task
 
 
 def _legacy_mig(task: TaskView) -> bool:
@@ -260,25 +212,3 @@ def _usable(node: Node) -> bool:
     if node.unschedulable or not is_ready(node):
         return False
     return not any(c.type in _PRESSURES and c.status == "True" for c in node.object.status.conditions or ())
-
-
-def _ports(spec: PodSpec) -> Iterator[tuple[int, str]]:
-    for container in spec.containers or ():
-        for port in container.ports or ():
-            if port.host_port:
-                yield port.host_port, port.protocol
-
-
-def _required(spec: PodSpec, *, anti: bool) -> tuple[PodAffinityTerm, ...]:
-    if spec.affinity is None:
-        return ()
-    part = spec.affinity.pod_anti_affinity if anti else spec.affinity.pod_affinity
-    return (part.required if part is not None else None) or ()
-
-
-def _matches(owner: TaskView, term: PodAffinityTerm, other: TaskView) -> bool:
-    """Does a term of *owner* mean the other?"""
-    namespaces = term.namespaces or ((owner.task.namespace,) if term.namespace_selector is None else None)
-    if namespaces is not None and other.task.namespace not in namespaces:
-        return False
-    return term.label_selector is not None and label_selector_matches(term.label_selector, other.task.labels)

@@ -52,7 +52,9 @@ class NodePlacement(Plugin):
             return np.asarray(np.divide(free, offered, out=np.zeros(len(index)), where=has))
         if not has.any():
             return np.zeros(len(index))
-        least, most = free[has].min(), free[has].max()
+        least, most = free[has].min(), max(free[has].max(), 0.0)
+        if most == 0:
+            return np.zeros(len(index))
         if least == most:
             return np.where(has, DENSITY, 0.0)
         return np.where(has, DENSITY * (1 - (free - least) / (most - least)), 0.0)
@@ -77,7 +79,10 @@ class ResourceType(Plugin):
         """A fixed amount for such tasks on such nodes."""
         if not task.request.cpu_only:
             return np.zeros(len(rows))
-        return np.where(rows.ledger.allocatable[rows.ledger.gpu, rows.index] == 0, RESOURCE_TYPE, 0.0)
+        ledger = rows.ledger
+        without = ledger.allocatable[ledger.gpu] == 0
+        without[list(ledger.of_mig)] = False
+        return np.where(without[rows.index], RESOURCE_TYPE, 0.0)
 
 
 class GpuSharingOrder(Plugin):

@@ -99,14 +99,14 @@ class Measure:
                 largest[d] = max(largest.get(d, 0.0), v)
         self._demand = {d: v for d, v in demand.items() if v > 0 and d != PODS}
         self._pods = self._pods_of({d: v for d, v in largest.items() if v > 0}) if self._alike else None
-        self._ratios: dict[str, float] = {}
+        self._ratios: dict[Domain, float] = {}
 
     def ratio(self, domain: Domain) -> float:
         """What is asked for as a part of what is free; above 1 it does not fit."""
-        known = self._ratios.get(domain.name)
+        known = self._ratios.get(domain)
         if known is None:
             known = max((v / free if free > 0 else _NO_ROOM for v, free in self._free(domain)), default=0.0)
-            self._ratios[domain.name] = known
+            self._ratios[domain] = known
         return known
 
     def _free(self, domain: Domain) -> list[tuple[float, float]]:

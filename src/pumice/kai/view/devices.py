@@ -88,8 +88,8 @@ class SharedGpu:
         return size - self.allocated + self.releasing >= memory
 
     def unused(self, size: int) -> int:
-        """MiB that nobody has or that are being given back, where it is shared now."""
-        if self.whole()[1] == 1 or not self.is_held:
+        """MiB that nobody has or waits for, or that are being given back; nothing where it counts as a whole."""
+        if self.whole()[1] == 1:
             return 0
         return max(size - self.allocated + self.releasing, 0)
 

@@ -27,6 +27,7 @@ ClaimHolds = dict[str, tuple[bool, bool]]
 """Who has a claim on a node -> whether it is only promised, and whether the holder is leaving."""
 UNSYNCED: Final = 100
 """MiB that a GPU counts as where no label tells; a request by memory is refused there."""
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 WHOLE_GPU: Final = "whole"
 """Stands for a GPU that nobody shares yet, where GPUs are put in order."""
 
@@ -88,8 +89,20 @@ class NodeLedger:
             count = node.labels.get(keys.GPU_COUNT_LABEL, "")
             if count.isascii() and count.isdigit() and len(count) < 10:
                 self._number[node.row] = int(count)
+        self.of_mig = self._mig_nodes()
+        """Rows of nodes whose GPUs are divided into MIG instances."""
         self.order = np.array([n.row for n in self.nodes], dtype=np.intp)
         """Rows by the names of their nodes."""
+
+    def _mig_nodes(self) -> set[int]:
+        """As their labels say, else those that have such instances."""
+        instances = [d for d in range(min(dim_count(), len(self.idle))) if dim_name(d).startswith(keys.MIG_RESOURCES)]
+        found = set()
+        for node in self.nodes:
+            said = node.labels.get(keys.MIG_ENABLED)
+            if said in _TRUE if said is not None else any(self.allocatable[d, node.row] for d in instances):
+                found.add(node.row)
+        return found
 
     def lift(self, task: TaskView, node: Node) -> None:
         """What the state holds for a task does not count here; who must leave it alone is told (`promised`)."""

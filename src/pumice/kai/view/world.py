@@ -27,7 +27,7 @@ from pumice.kai.view.zones import ZonedNode, ZonePlacement
 from pumice.model.api import PriorityClass
 from pumice.model.gpu import WHOLE
 from pumice.model.job import Job
-from pumice.model.keys import CPU_WORKER, GPU_WORKER, NUMA_PREDICTED
+from pumice.model.keys import GPU_WORKER, NUMA_PREDICTED
 from pumice.model.node import Node
 from pumice.model.reason import Verdict
 from pumice.model.resources import CPU, MEMORY
@@ -209,21 +209,21 @@ class KaiWorld:
         """What a waiting task counts in its queue at least: GPU memory as a part of the largest GPU."""
         return _with_memory(request, self.most_memory)
 
-    def left_out(self, node: Node) -> bool:
-        """Is it no worker, where only those that are labelled as such are used?"""
-        labels = node.labels
-        return self.settings.restrict_nodes and GPU_WORKER not in labels and CPU_WORKER not in labels
-
     def total(self) -> Amounts:
-        """What the ready nodes offer, less what pods of other schedulers have."""
+        """What the ready nodes offer, less what pods of other schedulers have.
+
+        Where tasks with GPUs go to certain workers only, GPUs of other nodes do not count.
+        """
         ledger = self.nodes
         cpu = memory = gpu = 0.0
         for node in self.nodes.nodes:
-            if not is_ready(node) or self.left_out(node):
+            if not is_ready(node):
                 continue
             row = node.row
             cpu += int(ledger.allocatable[CPU, row])
             memory += int(ledger.allocatable[MEMORY, row])
+            if self.settings.restrict_nodes and GPU_WORKER not in node.labels:
+                continue
             gpu += int(ledger.allocatable[ledger.gpu, row]) / WHOLE
             gpu += sum(slices * int(ledger.allocatable[d, row]) / 1000 for d, slices in ledger.mig())
         offered: Amounts = (cpu, memory, gpu)

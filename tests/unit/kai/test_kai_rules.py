@@ -1,0 +1,206 @@
+"""Rules of KAI where its own cases do not meet: kinds of nodes, neighbours that leave, shares of GPUs in domains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kai_cases import cluster, conf_with, decided, job, node, queue, seen
+
+MIG = "nvidia.com/mig-1g.5gb"
+NET = {"metadata": {"name": "net"}, "spec": {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "host"}]}}
+
+
+def mig_node(name: str, *, enabled: str = "", strategy: str = "", instances: int = 2, gpu: int = 0) -> dict[str, Any]:
+    made = node(name, gpu=gpu)
+    if instances:
+        made["status"]["allocatable"][MIG] = str(instances)
+    labels = {"node-role.kubernetes.io/mig-enabled": enabled, "nvidia.com/mig.strategy": strategy}
+    made["metadata"]["labels"].update({key: value for key, value in labels.items() if value})
+    return made
+
+
+def wanting(made: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A job whose pods have more in their specs."""
+    for pod in made["pods"]:
+        pod["spec"].update(spec)
+    return made
+
+
+def asking(made: dict[str, Any], **requests: str) -> dict[str, Any]:
+    """A job whose pods ask for this."""
+    for pod in made["pods"]:
+        pod["spec"]["containers"][0]["resources"]["requests"] = requests
+    return made
+
+
+# -- kinds of nodes -------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("strategy", ["", "none", "mixed"])
+@pytest.mark.parametrize("enabled", ["", "true"])
+def test_a_node_with_mig_instances_takes_who_asks_for_them_whatever_its_labels_leave_out(
+    enabled: str, strategy: str
+) -> None:
+    asks = asking(job("slice", "q"), **{"cpu": "1", MIG: "1"})
+    got = decided(cluster(mig_node("n1", enabled=enabled, strategy=strategy), queue("q"), asks, actions="allocate"))
+    assert got["slice-0"] == "Binding n1"
+
+
+def test_who_asks_for_an_instance_goes_to_no_node_that_is_said_to_be_without_mig() -> None:
+    asks = asking(job("slice", "q"), **{"cpu": "1", MIG: "1"})
+    got = decided(cluster(mig_node("n1", enabled="false", strategy="mixed"), queue("q"), asks, actions="allocate"))
+    assert got["slice-0"] == "Pending"
+
+
+@pytest.mark.parametrize("strategy", ["single", "mixed"])
+@pytest.mark.parametrize("fraction", ["", "0.5"])
+def test_a_strategy_means_nothing_on_a_node_without_mig(strategy: str, fraction: str) -> None:
+    plain = mig_node("n1", enabled="false", strategy=strategy, instances=0, gpu=1)
+    got = decided(cluster(plain, queue("q"), job("new", "q", fraction=fraction), actions="allocate"))
+    assert got["new-0"] == "Binding n1"
+
+
+def test_a_node_of_mig_instances_is_no_node_without_gpus() -> None:
+    case = cluster(
+        *(mig_node("n1", strategy="mixed"), node("n2"), queue("q"), job("plain", "q", gpu="0")), actions="allocate"
+    )
+    assert decided(case)["plain-0"] == "Binding n2"
+
+
+def test_gpus_count_in_shares_only_where_nodes_for_gpus_are() -> None:
+    """cpu and memory of the others count: GPU workers are not all that there is."""
+    label = "node-role.kubernetes.io/{}-worker"
+    case = cluster(
+        *(node("n1", gpu=2, **{label.format("gpu"): ""}), node("n2", gpu=4, **{label.format("cpu"): ""})),
+        *(node("n3", gpu=8, cpu="8"), queue("q"), job("wide", "q", pods=20, least=1)),
+        actions="allocate",
+        restrictSchedulingNodes=True,
+    )
+    assert seen(case).fair_share["q"]["gpu"] == 2
+
+
+# -- neighbours -----------------------------------------------------------------------------------------------------
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "noisy"}}}
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize("whose", ["the victim's", "the new one's"])
+def test_who_is_evicted_for_a_task_is_no_neighbour_in_its_way(whose: str) -> None:
+    low = job("low", "q", on=("n1",), priority="low", labels={0: {"app": "noisy"}})
+    high = job("high", "q", minute=1, labels={0: {"app": "noisy"}})
+    wanting(low if whose == "the victim's" else high, affinity=APART)
+    got = decided(cluster(node("n1", gpu=1, host="n1"), queue("q", quota=1), low, high))
+    assert got == {"low-0": "Releasing n1", "high-0": "Pipelined n1"}
+
+
+def test_who_leaves_on_his_own_is_a_neighbour_until_he_is_gone() -> None:
+    going = job("going", "q", on=("n1",), labels={0: {"app": "noisy"}})
+    going["pods"][0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    case = cluster(node("n1", gpu=2, host="n1"), queue("q"), going, wanting(job("new", "q", minute=1), affinity=APART))
+    assert decided(case)["new-0"] == "Pending"
+
+
+def test_a_port_of_who_is_evicted_is_free() -> None:
+    ports = [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": "1"}}, "ports": [{"hostPort": 80}]}]
+    case = cluster(
+        *(node("n1", gpu=1), queue("q", quota=1)),
+        wanting(job("low", "q", on=("n1",), priority="low"), containers=ports),
+        wanting(job("high", "q", minute=1), containers=ports),
+    )
+    assert decided(case)["high-0"] == "Pipelined n1"
+
+
+@pytest.mark.parametrize(("address", "does"), [("10.0.0.2", "Binding n1"), ("", "Pending"), ("10.0.0.1", "Pending")])
+def test_one_port_of_two_addresses_is_two(address: str, does: str) -> None:
+    def using(made: dict[str, Any], at: str) -> dict[str, Any]:
+        container = made["pods"][0]["spec"]["containers"][0]
+        container["ports"] = [{"hostPort": 80, "protocol": "TCP", "hostIP": at}]
+        return made
+
+    case = cluster(
+        *(node("n1", gpu=2), queue("q")),
+        *(using(job("old", "q", on=("n1",)), "10.0.0.1"), using(job("new", "q", minute=1), address)),
+    )
+    assert decided(case)["new-0"] == does
+
+
+@pytest.mark.parametrize(("selector", "does"), [({}, "Pending"), ({"matchLabels": {"team": "x"}}, "Binding n1")])
+def test_neighbours_are_those_of_the_namespaces_that_a_term_selects(selector: Any, does: str) -> None:
+    """Nobody knows labels of the namespace, so only a selector that wants none selects it."""
+    term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "noisy"}}, "namespaceSelector": selector}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    case = cluster(
+        *(node("n1", gpu=2, host="n1"), queue("q"), job("old", "q", on=("n1",), labels={0: {"app": "noisy"}})),
+        wanting(job("new", "q", minute=1), affinity=apart),
+    )
+    assert decided(case)["new-0"] == does
+
+
+TERM = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "cache"}}}
+PREFERS = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "podAffinityTerm": TERM}]}
+MUST = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "lands"),
+    [
+        ({}, {}, "n1"),
+        ({"podAffinity": PREFERS}, {}, "n2"),
+        ({}, {"podAffinity": PREFERS}, "n2"),
+        ({}, {"podAffinity": MUST}, "n2"),
+        ({"podAffinity": PREFERS}, {"podAntiAffinity": PREFERS}, "n1"),
+        ({"podAffinity": PREFERS}, {"podAffinity": MUST, "podAntiAffinity": PREFERS}, "n2"),
+        ({"podAntiAffinity": PREFERS}, {"podAffinity": MUST}, "n1"),
+    ],
+)
+def test_company_is_preferred_by_the_sum_of_what_both_sides_say(mine: Any, theirs: Any, lands: str) -> None:
+    """Equal sums leave it to the names of the nodes."""
+    named = {0: {"app": "cache"}}
+    case = cluster(
+        *(node("n1", gpu=2, host="n1"), node("n2", gpu=2, host="n2"), queue("q"), job("fills", "q", on=("n1",))),
+        wanting(job("old", "q", on=("n2",), labels=named), affinity=theirs),
+        wanting(job("new", "q", minute=1, labels=named), affinity=mine),
+        conf=conf_with("podaffinity"),
+        actions="allocate",
+    )
+    assert decided(case)["new-0"] == f"Binding {lands}"
+
+
+# -- domains --------------------------------------------------------------------------------------------------------
+def test_a_gpu_that_is_only_promised_has_room_left_for_who_needs_a_domain() -> None:
+    going = job("going", "q", on=("n1",))
+    going["pods"][0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    in_a_zone = {"topologyConstraint": {"topology": "net", "requiredTopologyLevel": "zone"}}
+    case = cluster(
+        *(node("n1", gpu=1, zone="a", host="n1"), node("n2", zone="a", host="n2"), NET, queue("q"), going),
+        job("first", "q", minute=1, fraction="0.5"),
+        job("second", "q", minute=2, fraction="0.5", spec=in_a_zone),
+        actions="allocate",
+    )
+    got = seen(case).tasks
+    assert [got[f"default/{name}-0"]["status"] for name in ("first", "second")] == ["Pipelined", "Pipelined"]
+    assert got["default/first-0"]["gpuGroups"] == got["default/second-0"]["gpuGroups"]
+
+
+def test_domains_of_two_levels_may_look_alike_when_their_names_are_joined() -> None:
+    """Zone ``a.b`` is nearly empty; host ``b`` of zone ``a`` is the tightest that takes both pods."""
+    near = {"topologyConstraint": {"topology": "net", "preferredTopologyLevel": "host"}}
+    case = cluster(
+        *(node("n1", gpu=2, zone="a", host="b"), node("n2", gpu=4, zone="a", host="c")),
+        *(node("n3", gpu=20, zone="a.b", host="d"), NET, queue("q"), job("pair", "q", pods=2, spec=near)),
+        actions="allocate",
+    )
+    assert set(decided(case).values()) == {"Binding n1"}
+
+
+# -- orders ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("text", "placed"), [("7", "j-1"), ("1_0", "j-0"), ("x", "j-0"), ("-1", "j-1")])
+def test_a_priority_of_a_task_is_a_plain_number(text: str, placed: str) -> None:
+    """One that is none comes after those that have no label."""
+    named = {1: {"kai.scheduler/task-priority": text}}
+    got = decided(cluster(node("n1", gpu=1), queue("q"), job("j", "q", pods=2, least=1, labels=named)))
+    assert [name for name, does in got.items() if does == "Binding n1"] == [placed]
