@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pumice.extender.answering.reader import QuestionReader
 from pumice.extender.asking.writer import QuestionWriter
-from pumice.extender.dialects import DIALECTS
+from pumice.extender.dialects import DIALECTS, QuestionReader
 from pumice.extender.protocol import ON_SESSION_OPEN, Verb
 from pumice.model.resources import Resources, dim_name, unit
 from pumice.state.cluster import ClusterState

@@ -16,8 +16,8 @@ from pumice.config import load
 from pumice.config.findings import Severity
 from pumice.config.for_volcano import lint_for_volcano
 from pumice.extender.answering.policies import PolicyServer
+from pumice.extender.check import advice, need_snapshot, verbs_of
 from pumice.extender.protocol import VERBS, VOLCANO_VERBS
-from pumice.extender.tools.behind_volcano import advice, need_snapshot, verbs_of
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import default_registry
 from pumice.model.job import Job

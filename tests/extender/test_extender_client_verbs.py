@@ -9,7 +9,7 @@ from extender_questions import amounts, asked_for, told
 from extender_service import Reply, Service
 from extender_world import Opened, arguments, cluster, conf, cycle, group, node, pod, queue, small
 
-from pumice.extender.asking.binder import BindRefused, ExtenderBinder
+from pumice.extender.plugin import BindRefused, ExtenderBinder
 from pumice.extender.protocol import VERBS
 from pumice.framework.session.session import Session
 from pumice.model.intents import Bind

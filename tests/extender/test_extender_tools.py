@@ -16,14 +16,14 @@ from pumice.cli.app import app as command
 from pumice.cli.policies import policy_builders
 from pumice.config import from_data
 from pumice.errors import InvalidInput
+from pumice.extender import cassette
 from pumice.extender.asking.caller import ReplayCallers
 from pumice.extender.asking.calls import EXCHANGES
 from pumice.extender.asking.settings import Transport
+from pumice.extender.cassette import player, recorder
+from pumice.extender.check import check
 from pumice.extender.plugin import CALLERS, close_clients
 from pumice.extender.server import app
-from pumice.extender.tools import cassette
-from pumice.extender.tools.cassette import player, recorder
-from pumice.extender.tools.check import check
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime

@@ -25,7 +25,8 @@ HTTP = (
     "pumice.extender.asking.connections",
     "pumice.extender.server",
     "pumice.extender.answering.intake",
-    "pumice.extender.tools",
+    "pumice.extender.check",
+    "pumice.extender.cassette",
 )
 WALK = """
 import importlib, json, pkgutil, pumice

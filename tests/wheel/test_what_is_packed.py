@@ -41,7 +41,8 @@ TALKS = (
     "pumice.extender.asking.connections",
     "pumice.extender.server",
     "pumice.extender.answering.intake",
-    "pumice.extender.tools",
+    "pumice.extender.check",
+    "pumice.extender.cassette",
 )
 """What an extra is for."""
 EXTRA = [

@@ -16,7 +16,7 @@ from pumice.words import counted
 
 if TYPE_CHECKING:
     from pumice.extender.answering.policies import PolicyServer
-    from pumice.extender.tools.check import VerbCheck
+    from pumice.extender.check import VerbCheck
 
 app = typer.Typer(help="Policies over HTTP, and tools for those who write them.", no_args_is_help=True)
 
@@ -107,7 +107,7 @@ def serve(
     served = PolicyServer(builders, dialect=dialect, compat=compat)
     _say_what_is_missing(served, dialect)
     if dialect in ("", "volcano"):
-        from pumice.extender.tools.behind_volcano import advice
+        from pumice.extender.check import advice
 
         for line in advice(served):
             render.note(line)
@@ -151,8 +151,8 @@ def check(
     """Ask a running extender every verb. Says how it answers, and fails if an answer breaks the contract."""
     from pumice.cli.policies import pairs
     from pumice.extender.asking.settings import Transport
-    from pumice.extender.tools.check import QUESTIONS
-    from pumice.extender.tools.check import check as check_extender
+    from pumice.extender.check import QUESTIONS
+    from pumice.extender.check import check as check_extender
 
     for name in only or ():
         if name not in QUESTIONS:
@@ -182,7 +182,7 @@ def record(
 ) -> None:
     """Record what a scheduler and its extender say. Stands between them, and adds every exchange to a cassette."""
     from pumice.cli.policies import address, listening_on, run_until_told
-    from pumice.extender.tools.cassette import recorder
+    from pumice.extender.cassette import recorder
 
     with listening_on(host, port) as listening:
         render.note(f"passing {address(listening)} on to {url}, recording to {cassette}")
@@ -207,7 +207,7 @@ def replay(
     json: JsonOption = False,
 ) -> None:
     """Answer from a cassette in place of the extender. Or ask an extender what the cassette asks."""
-    from pumice.extender.tools import cassette as cassettes
+    from pumice.extender import cassette as cassettes
 
     exchanges = cassettes.read(cassette)
     if against is None:

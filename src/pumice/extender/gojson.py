@@ -12,6 +12,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated, Any, Final, NoReturn, TypeVar, cast, get_args, get_origin
 
 import msgspec
@@ -233,20 +234,8 @@ def sorted_map(mapping: dict[str, V]) -> dict[str, V]:
 
 
 def _shortest(value: float) -> str:
-    sign = "-" if math.copysign(1.0, value) < 0 else ""
-    size = abs(value)
-    mantissa, _, exponent = repr(size).partition("e")
-    digits, point = mantissa.replace(".", ""), len(mantissa.partition(".")[0])
-    point += int(exponent or 0)
-    point -= len(digits) - len(digits.lstrip("0"))
-    digits = digits.strip("0") or "0"
-    if size != 0 and (size < 1e-6 or size >= 1e21):
-        fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{fraction}e{'-' if point < 1 else '+'}{abs(point - 1)}"
-    if size == 0:
-        return f"{sign}0"
-    if point <= 0:
-        return f"{sign}0.{'0' * -point}{digits}"
-    if point >= len(digits):
-        return f"{sign}{digits}{'0' * (point - len(digits))}"
-    return f"{sign}{digits[:point]}.{digits[point:]}"
+    shortest = Decimal(repr(value))
+    if value and not 1e-6 <= abs(value) < 1e21:
+        mantissa, _, exponent = f"{shortest.normalize():e}".partition("e")
+        return f"{mantissa}e{int(exponent):+d}"
+    return f"{shortest:f}".removesuffix(".0")

@@ -17,8 +17,8 @@ from pumice import saved
 from pumice.answers.desk import Desk
 from pumice.answers.when.learned import Learned, LearningPaper
 from pumice.errors import PumiceError
-from pumice.extender.asking.binder import ExtenderBinder
 from pumice.extender.asking.calls import EXCHANGES
+from pumice.extender.plugin import ExtenderBinder
 from pumice.framework.session.session import Session
 from pumice.history.files import Folder
 from pumice.history.historian import Historian

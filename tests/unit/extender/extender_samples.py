@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from pumice.extender import answers as a
+from pumice.extender import gojson
 from pumice.extender import protocol as p
 from pumice.extender.asking.writer import QuestionWriter
+from pumice.extender.dialects import dialect_of
+from pumice.extender.dialects.dialect import MESSAGE
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.intents import Bind
@@ -164,3 +167,8 @@ ANSWERS: dict[str, a.Answer] = {
     "preempt": a.Candidates(candidates={"gpu-1": (["uid-9"], 1)}),
 }
 """Verb -> an answer."""
+
+
+def recognised(verb: p.Verb[Any], body: bytes) -> str:
+    """The name of a question's dialect."""
+    return dialect_of(verb, gojson.read(verb.name, "request", body, MESSAGE)) or "documented"

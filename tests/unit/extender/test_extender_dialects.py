@@ -6,16 +6,15 @@ import json
 from typing import Any, cast
 
 import pytest
-from extender_samples import NODE, POD, question
+from extender_samples import NODE, POD, question, recognised
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pumice.errors import PumiceError
 from pumice.extender import answers as a
 from pumice.extender import protocol as p
-from pumice.extender.answering.reader import QuestionReader
 from pumice.extender.answering.told_state import ToldState
-from pumice.extender.dialects import DIALECTS, recognise
+from pumice.extender.dialects import DIALECTS, QuestionReader
 from pumice.extender.gojson import WireError
 from pumice.model.status import TaskStatus
 
@@ -44,13 +43,13 @@ def read(verb: p.Verb[Any], dialect: str = "", **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_a_question_is_recognised(verb: p.Verb[Any], body: bytes, dialect: str) -> None:
-    assert recognise(verb, body).name == dialect
+    assert recognised(verb, body) == dialect
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"nonsense", b'{"task": 5}', b'{"task": [5]}'])
 def test_what_is_no_question_is_refused(body: bytes) -> None:
     with pytest.raises(WireError, match=r"request: "):
-        recognise(p.PREDICATE, body)
+        recognised(p.PREDICATE, body)
     with pytest.raises(WireError):
         QuestionReader().read(p.PREDICATE, body)
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice.errors import InvalidInput
+from pumice.extender import cassette
 from pumice.extender.answers import NodeRefusal, Victims
 from pumice.extender.asking.caller import CallFailed, ReplayCaller, ReplayCallers, call, exchange
 from pumice.extender.protocol import PREDICATE, PREEMPTABLE
-from pumice.extender.tools import cassette
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),

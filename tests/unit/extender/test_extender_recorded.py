@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from extender_samples import recognised
 
 from pumice.extender import gojson
-from pumice.extender.answering.reader import QuestionReader
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answers import Acknowledged, NodeRefusal, Scores, Victims, decode
 from pumice.extender.asking.writer import QuestionWriter
-from pumice.extender.dialects import DIALECTS, recognise
+from pumice.extender.dialects import DIALECTS, QuestionReader
 from pumice.extender.gojson import WireError
 from pumice.extender.protocol import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, PartKind
 from pumice.model.job import Job
@@ -100,7 +100,7 @@ def test_a_recorded_request_is_recognised_as_volcanos(name: str) -> None:
     capture = _capture(name)
     verb = VERBS[capture["verb"]]
     expected = "documented" if verb is ON_SESSION_CLOSE else "volcano"  # an empty message tells nothing
-    assert recognise(verb, _compact(capture["request"])).name == expected
+    assert recognised(verb, _compact(capture["request"])) == expected
 
 
 @pytest.mark.parametrize("name", EXCHANGES)

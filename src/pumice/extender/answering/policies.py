@@ -11,13 +11,12 @@ from pumice.engine.scope import Scope
 from pumice.errors import InvalidInput
 from pumice.extender import answers as a
 from pumice.extender.answering.followed import AnsweredCluster, FollowedState
-from pumice.extender.answering.reader import Question, QuestionReader
-from pumice.extender.answering.respond import Responder, bind_of
+from pumice.extender.answering.respond import Responder, bind_of, carried_out
 from pumice.extender.answering.served_session import ServedSession
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answering.untold import NotTold
 from pumice.extender.answers import Answer
-from pumice.extender.dialects import DIALECTS
+from pumice.extender.dialects import DIALECTS, Question, QuestionReader
 from pumice.extender.dialects.messages import Cluster
 from pumice.extender.protocol import BIND, ON_SESSION_CLOSE, ON_SESSION_OPEN, VOLCANO_VERBS, Verb, carriers
 from pumice.framework.arguments import Arguments
@@ -25,7 +24,6 @@ from pumice.framework.compat import Compat, compat_of
 from pumice.framework.plugin import Plugin
 from pumice.framework.registry import PluginInfo, build
 from pumice.framework.session.runtime import Runtime
-from pumice.model.intents import Bind
 
 Policy = type[Plugin] | Callable[[], Any]
 Builders = Sequence[Callable[[], Any]]
@@ -193,13 +191,11 @@ class PolicyServer:
 
     async def _bind(self, followed: FollowedState, question: Question) -> Answer:
         binder = next(iter(self._caller("").current().binds.binders.values()), followed.cluster)
-        intent: Bind = bind_of(question.parts)
-        try:
-            await asyncio.to_thread(binder.bind, intent)
-        except Exception as exc:  # whatever a binder raises means that it did not bind
-            return a.Error(error=f"{type(exc).__name__}: {exc}")
-        followed.bound(intent)
-        return a.Error()
+        intent = bind_of(question)
+        error = await asyncio.to_thread(carried_out, binder, intent)
+        if not error:
+            followed.bound(intent)
+        return a.Error(error=error)
 
     def trouble(self) -> str:
         """Why questions cannot be answered, or nothing."""

@@ -8,9 +8,8 @@ from typing import Final, TypeVar, cast
 from pumice.clock import Clock, SystemClock
 from pumice.errors import InvalidInput
 from pumice.extender.answering.untold import NotTold, TableView, UntoldJob, UntoldNode, UntoldSums
-from pumice.extender.dialects.amounts import Ledgers
 from pumice.extender.dialects.messages import Cluster, JobMessage, NodeMessage, QueueMessage
-from pumice.extender.dialects.task_message import TaskMessage, group_of, uid_of
+from pumice.extender.dialects.task_message import Ledgers, TaskMessage, group_of, uid_of
 from pumice.model import api
 from pumice.model.dimensions import give_back
 from pumice.model.events import Gone, Seen

@@ -41,9 +41,9 @@ SESSION_HEADER: Final = "X-Pumice-Session"
 class Breaker:
     """Closed: every call goes out. Open: none does. Half open: one does, and its outcome decides."""
 
-    def __init__(self, failures: int, reset: float, clock: Callable[[], float]) -> None:
+    def __init__(self, failures: int, reset: float | None, clock: Callable[[], float]) -> None:
         """*failures* in a row open it (0: never), for *reset* seconds of *clock*."""
-        self._most, self._reset, self._clock = failures, reset, clock
+        self._most, self._reset, self._clock = failures, reset or 0.0, clock
         self._failed = 0
         self._opened_at: float | None = None
         self._probing = False

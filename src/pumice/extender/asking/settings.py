@@ -1,11 +1,11 @@
-"""The ``extender.*`` arguments of one extender, read and checked."""
+"""The ``extender.*`` arguments of one extender: each stands once, at the field that it fills."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
 from pumice.config.durations import SECOND, parse_duration
@@ -20,15 +20,108 @@ from pumice.model.selectors import label_selector_matches
 from pumice.model.task import Task, TaskClass
 
 PREFIX: Final = "extender."
+T = TypeVar("T")
 
-_OTHERS: Final = (
-    *("name", "urlPrefix", "httpTimeout", "ignorable", "managedResources", "dialect", "scope", "payload", "weight"),
-    *("failurePolicy", "sessionBudget", "breakerFailures", "breakerReset", "concurrency", "caFile", "certFile"),
-    *("keyFile", "tokenFile", "compression", "bypassSelector"),
-)
-ARGUMENTS: Final = tuple(sorted(PREFIX + name for name in (*_OTHERS, *(f"{verb}Verb" for verb in ASKED))))
-"""Every argument that the plugin reads."""
 
+# -- how an argument is read -------------------------------------------------------------------------------------------
+class Reads(NamedTuple):
+    """Says of a field from which argument it is read, and how."""
+
+    name: str
+    read: Callable[[Arguments, str, Any], Any]
+
+
+def _url(arguments: Arguments, name: str, default: str) -> str:
+    url = arguments.str(name, default).rstrip("/")
+    parts = urlsplit(url)
+    if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise InvalidInput(f"argument {name}: must be an http or https URL with a host, got {url!r}")
+    return url
+
+
+def _seconds(arguments: Arguments, name: str, default: float | None) -> float | None:
+    """A duration in seconds; 0: no limit."""
+    given = arguments.get(name)
+    if given is None:
+        return default
+    try:
+        if not isinstance(given, str):
+            raise InvalidInput(f"must be a text such as 500ms or 1m30s, got {given!r}")
+        seconds = parse_duration(given) / SECOND
+        if seconds < 0:
+            raise InvalidInput(f"must not be negative (0s: no limit), got {given!r}")
+    except InvalidInput as error:
+        raise InvalidInput(f"argument {name}: {error}") from None
+    return seconds if seconds > 0 else None
+
+
+def _names(arguments: Arguments, name: str, default: frozenset[str]) -> frozenset[str]:
+    return frozenset(arguments.list(name, [*default]))
+
+
+def _one_of(known: Mapping[str, T]) -> Callable[[Arguments, str, T], T]:
+    """What a word stands for."""
+
+    def read(arguments: Arguments, name: str, default: T) -> T:
+        if name not in arguments:
+            return default
+        given = arguments.str(name, "")
+        if given not in known:
+            raise InvalidInput(f"argument {name}: must be one of {', '.join(known)}, got {given!r}")
+        return known[given]
+
+    return read
+
+
+def _at_least(least: int) -> Callable[[Arguments, str, int], int]:
+    def read(arguments: Arguments, name: str, default: int) -> int:
+        given = arguments.int(name, default)
+        if given < least:
+            raise InvalidInput(f"argument {name}: must be at least {least}, got {given}")
+        return given
+
+    return read
+
+
+def _policies(arguments: Arguments, name: str, _: object) -> dict[str, bool]:
+    """``{predicate: ignore}`` or ``predicate=ignore, jobReady=fail``."""
+    given = arguments.get(name, {})
+    if isinstance(given, str):
+        pairs = [pair.partition("=")[::2] for pair in given.split(",") if pair.strip()]
+        given = {verb.strip(): policy.strip() for verb, policy in pairs}
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"argument {name}: must be a table or a text such as predicate=ignore, got {given!r}")
+    for verb, policy in given.items():
+        if verb not in VERBS:
+            raise InvalidInput(f"argument {name}: {verb!r} is not one of {', '.join(VERBS)}")
+        if policy not in ("fail", "ignore"):
+            raise InvalidInput(f"argument {name}: {verb} must be fail or ignore, got {policy!r}")
+    return {verb: policy == "ignore" for verb, policy in given.items()}
+
+
+_NAME: Final = r"[A-Za-z0-9./_-]+"
+_TERM: Final = re.compile(rf"(?P<absent>!)?\s*(?P<key>{_NAME})(?:\s*(?P<sign>==|=|!=)\s*(?P<value>[A-Za-z0-9._-]*))?")
+
+
+def _selector(arguments: Arguments, name: str, default: LabelSelector | None) -> LabelSelector | None:
+    """A selector as kubectl takes it: ``app=licences,tier!=web,gpu,!spot``."""
+    text = arguments.str(name, "")
+    if not text.strip():
+        return default
+    lines = []
+    for term in text.split(","):
+        found = _TERM.fullmatch(term.strip())
+        if found is None or (found["absent"] and found["sign"]):
+            raise InvalidInput(f"argument {name}: {term.strip()!r} must look like key=value, key!=value, key or !key")
+        if found["sign"]:
+            operator = "NotIn" if found["sign"] == "!=" else "In"
+            lines.append(Requirement(key=found["key"], operator=operator, values=(found["value"],)))
+        else:
+            lines.append(Requirement(key=found["key"], operator="DoesNotExist" if found["absent"] else "Exists"))
+    return LabelSelector(match_expressions=tuple(lines))
+
+
+# -- what is read -----------------------------------------------------------------------------------------------------
 _LOOPBACK: Final = re.compile(r"localhost|127(?:\.\d+){3}|::1|.+\.localhost")
 
 
@@ -36,20 +129,20 @@ _LOOPBACK: Final = re.compile(r"localhost|127(?:\.\d+){3}|::1|.+\.localhost")
 class Transport:
     """How to reach a service. Equal ones may share connections."""
 
-    url: str
-    timeout: float | None = 1.0
+    url: Annotated[str, Reads("urlPrefix", _url)] = ""
+    timeout: Annotated[float | None, Reads("httpTimeout", _seconds)] = 1.0
     """Seconds for the whole exchange; ``None``: no limit."""
-    concurrency: int = 64
+    concurrency: Annotated[int, Reads("concurrency", _at_least(1))] = 64
     """Calls in flight."""
-    breaker_failures: int = 5
+    breaker_failures: Annotated[int, Reads("breakerFailures", _at_least(0))] = 5
     """Failures in a row that open the circuit; 0: never."""
-    breaker_reset: float = 10.0
-    """Seconds until an open circuit lets one call try."""
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-    token_file: str = ""
-    compression: bool = False
+    breaker_reset: Annotated[float | None, Reads("breakerReset", _seconds)] = 10.0
+    """Seconds until an open circuit lets one call try; ``None``: at once."""
+    ca_file: Annotated[str, Reads("caFile", Arguments.str)] = ""
+    cert_file: Annotated[str, Reads("certFile", Arguments.str)] = ""
+    key_file: Annotated[str, Reads("keyFile", Arguments.str)] = ""
+    token_file: Annotated[str, Reads("tokenFile", Arguments.str)] = ""
+    compression: Annotated[bool, Reads("compression", Arguments.bool)] = False
 
     @property
     def exposed(self) -> bool:
@@ -62,27 +155,27 @@ class Transport:
 class ExtenderSettings:
     """One extender as the configuration describes it."""
 
-    name: str = ""
+    name: Annotated[str, Reads("name", Arguments.str)] = ""
     transport: Transport | None = None
     """``None``: no URL was given, the extender is off."""
     verbs: Mapping[str, str] = field(default_factory=dict)
     """Verb -> the path under which the service answers it; those with an empty path are left out."""
-    ignorable: bool = False
-    policies: Mapping[str, bool] = field(default_factory=dict)
+    ignorable: Annotated[bool, Reads("ignorable", Arguments.bool)] = False
+    policies: Annotated[Mapping[str, bool] | None, Reads("failurePolicy", _policies)] = None
     """Verb -> are its errors ignored? Where it differs from ``ignorable``."""
-    managed: frozenset[str] = frozenset()
-    dialect: str = "both"
-    scope: Scope = Scope.SESSION
-    names_only: bool = False
-    weight: float = 1.0
-    session_budget: float | None = None
+    managed: Annotated[frozenset[str], Reads("managedResources", _names)] = frozenset()
+    dialect: Annotated[str, Reads("dialect", _one_of({name: name for name in DIALECTS}))] = "both"
+    scope: Annotated[Scope, Reads("scope", _one_of({scope.value: scope for scope in Scope}))] = Scope.SESSION
+    names_only: Annotated[bool, Reads("payload", _one_of({"full": False, "names": True}))] = False
+    weight: Annotated[float, Reads("weight", Arguments.float)] = 1.0
+    session_budget: Annotated[float | None, Reads("sessionBudget", _seconds)] = None
     """Seconds for all calls of one cycle; ``None``: no limit."""
-    bypass: LabelSelector | None = None
+    bypass: Annotated[LabelSelector | None, Reads("bypassSelector", _selector)] = None
     """Tasks that the extender is never asked about."""
 
     def ignores(self, verb: str) -> bool:
         """Are errors of *verb* neutral?"""
-        return self.policies.get(verb, self.ignorable)
+        return (self.policies or {}).get(verb, self.ignorable)
 
 
 class TaskFilter:
@@ -131,46 +224,6 @@ class TaskFilter:
         )
 
 
-def read_settings(arguments: Arguments) -> ExtenderSettings:
-    """The settings in a plugin's arguments.
-
-    :raises InvalidInput: an argument breaks a rule; names it, its value and the rule.
-    """
-    url = _url(arguments)
-    dialect = _choice(arguments, "dialect", "both", tuple(DIALECTS))
-    verbs = {verb: path for verb in ASKED if (path := _text(arguments, f"{verb}Verb").strip("/"))}
-    if dialect == "kube":
-        verbs = _kube_verbs(verbs)
-    transport = Transport(
-        url=url,
-        timeout=_seconds(arguments, "httpTimeout", 1.0),
-        concurrency=_at_least(arguments, "concurrency", 64, 1),
-        breaker_failures=_at_least(arguments, "breakerFailures", 5, 0),
-        breaker_reset=_seconds(arguments, "breakerReset", 10.0) or 0.0,
-        ca_file=_text(arguments, "caFile"),
-        cert_file=_text(arguments, "certFile"),
-        key_file=_text(arguments, "keyFile"),
-        token_file=_text(arguments, "tokenFile"),
-        compression=arguments.bool(PREFIX + "compression", False),
-    )
-    if bool(transport.cert_file) != bool(transport.key_file):
-        raise InvalidInput("arguments extender.certFile and extender.keyFile: must be given together")
-    return ExtenderSettings(
-        name=_text(arguments, "name"),
-        transport=transport if url else None,
-        verbs=verbs,
-        ignorable=arguments.bool(PREFIX + "ignorable", False),
-        policies=_policies(arguments),
-        managed=frozenset(arguments.list(PREFIX + "managedResources")),
-        dialect=dialect,
-        scope=Scope(_choice(arguments, "scope", Scope.SESSION.value, tuple(scope.value for scope in Scope))),
-        names_only=_choice(arguments, "payload", "full", ("full", "names")) == "names",
-        weight=arguments.float(PREFIX + "weight", 1.0),
-        session_budget=_seconds(arguments, "sessionBudget", None),
-        bypass=_selector(_text(arguments, "bypassSelector")),
-    )
-
-
 _KUBE: Final = {
     verb: kube.name
     for verb in ASKED
@@ -189,86 +242,39 @@ def _kube_verbs(verbs: Mapping[str, str]) -> dict[str, str]:
     return {_KUBE[verb]: path for verb, path in verbs.items()}
 
 
-def _text(arguments: Arguments, name: str) -> str:
-    return arguments.str(PREFIX + name, "")
+def _named(kind: type[Any]) -> list[tuple[str, Reads, Any]]:
+    """The fields of a kind of settings that an argument fills, and what they are without it."""
+    hints = get_type_hints(kind, include_extras=True)
+    found = [(one, reads) for one in fields(kind) for reads in getattr(hints[one.name], "__metadata__", ())]
+    return [(one.name, reads, one.default) for one, reads in found]
 
 
-def _url(arguments: Arguments) -> str:
-    url = _text(arguments, "urlPrefix").rstrip("/")
-    parts = urlsplit(url)
-    if url and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise InvalidInput(f"argument extender.urlPrefix: must be an http or https URL with a host, got {url!r}")
-    return url
+def _read(kind: type[T], arguments: Arguments, **known: Any) -> T:
+    """The settings of a kind, from the arguments that its fields name."""
+    return kind(
+        **known, **{name: reads.read(arguments, PREFIX + reads.name, default) for name, reads, default in _named(kind)}
+    )
 
 
-def _seconds(arguments: Arguments, name: str, default: float | None) -> float | None:
-    """A duration in seconds; 0: no limit."""
-    given = arguments.get(PREFIX + name)
-    if given is None:
-        return default
-    try:
-        if not isinstance(given, str):
-            raise InvalidInput(f"must be a text such as 500ms or 1m30s, got {given!r}")
-        seconds = parse_duration(given) / SECOND
-        if seconds < 0:
-            raise InvalidInput(f"must not be negative (0s: no limit), got {given!r}")
-    except InvalidInput as error:
-        raise InvalidInput(f"argument extender.{name}: {error}") from None
-    return seconds if seconds > 0 else None
+def read_settings(arguments: Arguments) -> ExtenderSettings:
+    """The settings in a plugin's arguments.
+
+    :raises InvalidInput: an argument breaks a rule; names it, its value and the rule.
+    """
+    transport = _read(Transport, arguments)
+    if bool(transport.cert_file) != bool(transport.key_file):
+        raise InvalidInput("arguments extender.certFile and extender.keyFile: must be given together")
+    verbs = {verb: path for verb in ASKED if (path := arguments.str(f"{PREFIX}{verb}Verb", "").strip("/"))}
+    settings = _read(ExtenderSettings, arguments, transport=transport if transport.url else None, verbs=verbs)
+    return replace(settings, verbs=_kube_verbs(verbs)) if settings.dialect == "kube" else settings
 
 
-def _choice(arguments: Arguments, name: str, default: str, known: tuple[str, ...]) -> str:
-    given = arguments.str(PREFIX + name, default)
-    if given not in known:
-        raise InvalidInput(f"argument extender.{name}: must be one of {', '.join(known)}, got {given!r}")
-    return given
-
-
-def _at_least(arguments: Arguments, name: str, default: int, least: int) -> int:
-    given = arguments.int(PREFIX + name, default)
-    if given < least:
-        raise InvalidInput(f"argument extender.{name}: must be at least {least}, got {given}")
-    return given
-
-
-def _policies(arguments: Arguments) -> dict[str, bool]:
-    """``{predicate: ignore}`` or ``predicate=ignore, jobReady=fail``."""
-    given = arguments.get(PREFIX + "failurePolicy", {})
-    if isinstance(given, str):
-        pairs = [pair.partition("=")[::2] for pair in given.split(",") if pair.strip()]
-        given = {verb.strip(): policy.strip() for verb, policy in pairs}
-    if not isinstance(given, Mapping):
-        raise InvalidInput(
-            f"argument extender.failurePolicy: must be a table or a text such as predicate=ignore, got {given!r}"
+ARGUMENTS: Final = tuple(
+    sorted(
+        (
+            *(PREFIX + reads.name for kind in (Transport, ExtenderSettings) for _, reads, _ in _named(kind)),
+            *(f"{PREFIX}{verb}Verb" for verb in ASKED),
         )
-    policies = {}
-    for verb, policy in given.items():
-        if verb not in VERBS:
-            raise InvalidInput(f"argument extender.failurePolicy: {verb!r} is not one of {', '.join(VERBS)}")
-        if policy not in ("fail", "ignore"):
-            raise InvalidInput(f"argument extender.failurePolicy: {verb} must be fail or ignore, got {policy!r}")
-        policies[str(verb)] = policy == "ignore"
-    return policies
-
-
-_NAME: Final = r"[A-Za-z0-9./_-]+"
-_TERM: Final = re.compile(rf"(?P<absent>!)?\s*(?P<key>{_NAME})(?:\s*(?P<sign>==|=|!=)\s*(?P<value>[A-Za-z0-9._-]*))?")
-
-
-def _selector(text: str) -> LabelSelector | None:
-    """A selector as kubectl takes it: ``app=licences,tier!=web,gpu,!spot``."""
-    if not text.strip():
-        return None
-    lines = []
-    for term in text.split(","):
-        found = _TERM.fullmatch(term.strip())
-        if found is None or (found["absent"] and found["sign"]):
-            raise InvalidInput(
-                f"argument extender.bypassSelector: {term.strip()!r} must look like key=value, key!=value, key or !key"
-            )
-        if found["sign"]:
-            operator = "NotIn" if found["sign"] == "!=" else "In"
-            lines.append(Requirement(key=found["key"], operator=operator, values=(found["value"],)))
-        else:
-            lines.append(Requirement(key=found["key"], operator="DoesNotExist" if found["absent"] else "Exists"))
-    return LabelSelector(match_expressions=tuple(lines))
+    )
+)
+"""Every argument that the plugin reads."""

@@ -1,9 +1,9 @@
-"""How questions and answers look on the wire: four dialects, straight between model objects and JSON."""
+"""How questions and answers look on the wire: four dialects, and the reader of questions in any of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -13,8 +13,8 @@ from pumice.extender.dialects.dialect import Dialect as Dialect
 from pumice.extender.dialects.documented import Documented
 from pumice.extender.dialects.kube import Kube
 from pumice.extender.dialects.volcano import Volcano
-from pumice.extender.gojson import WireError, read
-from pumice.extender.protocol import Verb
+from pumice.extender.gojson import WireError, check_depth, read
+from pumice.extender.protocol import BATCH_PREDICATE, ON_SESSION_CLOSE, ON_SESSION_OPEN, PREDICATE, PartKind, Verb
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -80,20 +80,12 @@ _LOWER: Final = frozenset({"uid", "name", "namespace", "snapshot"})
 _PARTS: Final = ("task", "evictor", "job", "queue", "node", "tasks", "jobs", "queues", "nodes")
 
 
-def recognise(verb: Verb[Any], body: bytes) -> Dialect:
-    """The dialect of the question in *body*; ``documented`` where nothing tells, as in an empty message.
+def dialect_of(verb: Verb[Any], message: Mapping[str, Encoded]) -> str:
+    """The name of a message's dialect; nothing where nothing tells, as in an empty message.
 
     Volcano's objects have a ``Name`` or ``UID``, documented ones a ``name`` or ``uid``, an object with both is
     ``both``; kube-scheduler names a ``Pod``. Only names are looked at.
-
-    :raises WireError: *body* is no JSON object, or is nested too deep.
     """
-    message = read(verb.name, "request", body, MESSAGE)
-    return DIALECTS[dialect_of(verb, message) or "documented"]
-
-
-def dialect_of(verb: Verb[Any], message: Mapping[str, Encoded]) -> str:
-    """As ``recognise``, the name alone, of a message that was taken apart already; nothing where nothing tells."""
     if any(name.casefold() in _KUBE for name in message):
         return "kube"
     part = next((message[name] for name in _PARTS if name in message), None)
@@ -111,3 +103,99 @@ def _names(verb: Verb[Any], part: Encoded) -> list[str]:
         return list(_OBJECT.decode(part) or ())
     except msgspec.DecodeError as error:
         raise WireError(verb.name, f"request: {error}") from error
+
+
+# -- questions --------------------------------------------------------------------------------------------------------
+_KEPT: Final = 64 * 2**20
+"""Bytes of objects that are kept, in all."""
+_LARGEST: Final = 256 * 1024
+"""Bytes of one object that is kept."""
+_EMPTY: Final = frozenset((b"", b"null"))
+
+
+class Question(NamedTuple):
+    """A question that was read: its verb, its dialect, what it tells by the name of each part, and as it came."""
+
+    verb: Verb[Any]
+    dialect: Dialect
+    parts: dict[str, Any]
+    message: Mapping[str, Encoded]
+
+    def echo(self) -> list[msgspec.Raw] | None:
+        """The last part as it came, where the caller wants it back."""
+        return self.dialect.echo(self.verb, self.message)
+
+
+class QuestionReader:
+    """Turns bodies into questions. Equal parts of questions give the same object, so that nobody need compare them."""
+
+    def __init__(self, dialect: str = "") -> None:
+        """*dialect*: the only one understood; empty: all."""
+        self._only = DIALECTS[dialect] if dialect else None
+        self._known: dict[tuple[str, PartKind, bytes], Any] = {}
+        self._last: tuple[bytes, Question | None] = (b"", None)
+        """The last question, and what stands before its last part: a task is asked about with many nodes in a row."""
+        self._size = 0
+
+    def read(self, verb: Verb[Any], body: bytes) -> Question:
+        """The question in *body*.
+
+        kube-scheduler's filter may come where a predicate is expected; then the verb is that of many nodes.
+
+        :raises WireError: not JSON, nested too deep, a part missing or of the wrong type, or a verb not carried.
+        """
+        begun, last = self._last
+        if last is not None and last.verb is verb and body.startswith(begun) and body.endswith(b"}"):
+            part, raw = verb.parts[-1], body[len(begun) : -1]
+            known = self._known.get((last.dialect.name, part.kind, raw))
+            if known is not None:  # it is a whole value, so that nothing else can stand here
+                return Question(verb, last.dialect, {**last.parts, part.name: known}, {})
+        if verb is ON_SESSION_CLOSE and body.strip() in _EMPTY:
+            body = b"{}"
+        message: dict[str, Encoded]
+        try:
+            message = MESSAGE.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            message = read(verb.name, "request", body, MESSAGE)  # says what is wrong, or finds the first value
+        found = dialect_of(verb, message)
+        dialect = self._only or DIALECTS[found or "documented"]
+        if found and found not in dialect.understands:
+            raise WireError(verb.name, f"request: in the {found} dialect, and only {dialect.name} is understood here")
+        if dialect.name == "kube" and verb is PREDICATE:
+            verb = BATCH_PREDICATE
+        if verb is ON_SESSION_OPEN:
+            return Question(verb, dialect, {"snapshot": dialect.read_snapshot(body)}, {})
+        question = Question(verb, dialect, dialect.read(verb, message, self.known), message)
+        if dialect.name != "kube" and len(verb.parts) > 1 and not verb.parts[-1].many and len(body) < _LARGEST:
+            name = verb.parts[-1].name
+            begun = body.removesuffix(bytes(message.get(name, b"")) + b"}")
+            if begun.rstrip().endswith(b'"%b":' % name.encode()):
+                self._last = (begun, question)
+        return question
+
+    def known(self, dialect: Dialect, kind: PartKind, raw: Encoded) -> Any:
+        """What a part tells; the same object for the same bytes.
+
+        :raises WireError: nested too deep.
+        :raises msgspec.DecodeError: not JSON, or a field of the wrong type.
+        :raises InvalidInput: a value that breaks a rule.
+        """
+        body = bytes(raw)
+        key = (dialect.name, kind, body)
+        known = self._known.get(key)
+        if known is None:
+            check_depth(kind.value, "request", body)
+            known = dialect.read_object(kind, body)
+            if self._keeps(len(body)):
+                self._known[key] = known
+        return known
+
+    def _keeps(self, size: int) -> bool:
+        """May so many more bytes be kept? Everything is forgotten when there is no room."""
+        if size > _LARGEST:
+            return False
+        self._size += size
+        if self._size > _KEPT:
+            self._known.clear()
+            self._size = size
+        return True

@@ -16,9 +16,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 from msgspec.structs import replace
 
-from pumice.extender.dialects.amounts import Amounts, GoResource, Ledger, Ledgers, ledger, less, quantities
 from pumice.extender.dialects.task_message import (
     DEFAULT_NAMESPACE,
+    Amounts,
+    GoResource,
+    Ledger,
+    Ledgers,
     Name,
     Namespace,
     TaskMessage,
@@ -26,6 +29,9 @@ from pumice.extender.dialects.task_message import (
     Whole,
     checked,
     given,
+    ledger,
+    less,
+    quantities,
 )
 from pumice.extender.protocol import PartKind
 from pumice.model import api

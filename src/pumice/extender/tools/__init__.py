@@ -1,1 +1,0 @@
-"""For authors of extenders: check a running one, record its traffic, answer from a recording."""
