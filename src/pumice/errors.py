@@ -6,12 +6,29 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 _SHOWN: Final = 80
+_WORDS: Final = 2000
 
 
 def shown(value: object) -> str:
-    """A value from outside as a message quotes it: its beginning, where it is long."""
-    text = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
+    """A value from outside as a message quotes it: its beginning, where it is long; its kind, where it cannot say."""
+    try:
+        text = repr(value[: _SHOWN + 1] if isinstance(value, str) else value)
+    except Exception:
+        return f"a {type(value).__name__}"
     return text if len(text) <= _SHOWN + 2 else f"{text[:_SHOWN]}…{text[0]}"
+
+
+def words_of(value: object) -> str:
+    """What somebody from outside says, as text that can be written anywhere: its beginning, where it is long.
+
+    None says nothing, and neither does an exception whose own text fails.
+    """
+    try:
+        text = value if type(value) is str else "" if value is None else str(value)
+    except Exception:
+        return f"{type(value).__name__} without words"
+    text = text if len(text) <= _WORDS else f"{text[:_WORDS]}…"
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 class PumiceError(Exception):

@@ -7,18 +7,21 @@ cycle ends whole, the other jobs are placed as without the plugin, and one line 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from pumice import EventHandler, Job, Node, NodeRows, Plugin, Queue, Scope, Session, Task
+from pumice import EventHandler, Job, Node, NodeRows, Plugin, Queue, Scope, Session, Task, Unfit, Verdict
 from pumice.framework.points.registration import Registration
 from pumice.framework.points.table import POINTS
+from pumice.model.intents import Choice
 from pumice.state.invariants import violations
 from pumice.testing import Scenario, queue
 
@@ -49,7 +52,53 @@ def mutates(*args: Any) -> Any:
             arg.labels["x"] = "y"
 
 
+class Speechless(Exception):
+    """An exception that cannot even be read."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+class Mute:
+    """An answer that cannot be shown, compared, looked up or taken for true or false."""
+
+    def _refuse(self, *_: Any) -> Any:
+        raise ValueError("not even this")
+
+    __repr__ = __str__ = __bool__ = __eq__ = __lt__ = __gt__ = __hash__ = __len__ = __iter__ = _refuse
+
+
+class Further(BaseException):
+    """Raised past everybody who catches exceptions."""
+
+
+class Untold(Unfit):
+    """A no whose author forgot to say it."""
+
+    def __init__(self) -> None:
+        """Without the text of its base."""
+
+
+def raising(error: Callable[[], BaseException]) -> Callable[..., Any]:
+    def fails(*_: Any) -> Any:
+        raise error()
+
+    return fails
+
+
 WRONG: dict[str, Callable[..., Any]] = {
+    "Speechless": raising(Speechless),
+    "Mute": lambda *_: Mute(),
+    "BaseException": raising(Further),
+    "CancelledError": raising(asyncio.CancelledError),
+    "Unfit": raising(lambda: Unfit("no")),
+    "Unfit without words": raising(Untold),
+    "Unfit of no text": raising(lambda: Unfit(None)),
+    "verdict of nothing": lambda *_: Verdict(cast("Any", None), cast("Any", 3)),
+    "verdict of odd parts": lambda *_: Verdict(False, cast("Any", None), limits=(cast("Any", 3),)),
+    "great number": lambda *_: 10**400,
+    "generator": lambda *args: (arg for arg in args),
+    "array of objects": lambda *_: np.array([object()]),
     "raises": raises,
     "SystemExit": exits,
     "RecursionError": recurses,
@@ -61,10 +110,10 @@ WRONG: dict[str, Callable[..., Any]] = {
     "wrong length": lambda *_: np.zeros(99),
     "wrong kind": lambda *_: object(),
 }
-RARE = ("RecursionError", "inf", "text", "wrong length")
-KINDS = [pytest.param(what, marks=pytest.mark.slow) if what in RARE else what for what in WRONG]
+OFTEN = ("raises", "SystemExit", "mutates", "None", "wrong kind", "Mute")
+KINDS = [pytest.param(what, marks=pytest.mark.slow) if what not in OFTEN else what for what in WRONG]
 """The rarer ones are tried before a change lands, not in every run."""
-NEVER_AN_ANSWER = ("raises", "SystemExit", "RecursionError", "wrong kind")
+NEVER_AN_ANSWER = ("raises", "SystemExit", "RecursionError", "wrong kind", "Speechless", "BaseException")
 """What is wrong whatever was asked; but anything that can be looked up will do as a key."""
 KEYS = ("key", "static_key", "profile")
 
@@ -232,7 +281,7 @@ def _ends_whole(scenario: Scenario, plugins: Sequence[Any]) -> None:
 def test_what_a_registration_carries_is_contained(
     method: str, parameter: str, what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for scope in (Scope.SESSION, Scope.NODE) if "predicate" in method or "node_order" in method else (Scope.SESSION,):
+    for scope in Scope if "predicate" in method or "node_order" in method else (Scope.SESSION,):
         caplog.clear()
         bad, spoilt = _plugin(method, parameter, WRONG[what], scope)
         scenario = world()
@@ -284,7 +333,10 @@ def test_what_has_to_do_with_binds_is_contained(part: str, what: str) -> None:
     _ends_whole(world(), [[*TIERS[0], Bad], TIERS[1]])
 
 
-@pytest.mark.parametrize("what", ["raises", "SystemExit", "RecursionError"])
+RAISED = ("raises", "SystemExit", "RecursionError", "Speechless", "BaseException", "CancelledError")
+
+
+@pytest.mark.parametrize("what", RAISED)
 @pytest.mark.parametrize("moment", ["on_session_open", "on_session_close"])
 def test_opening_and_closing_are_contained(moment: str, what: str) -> None:
     def wrong(self: Plugin, ssn: Session) -> None:
@@ -294,7 +346,72 @@ def test_opening_and_closing_are_contained(moment: str, what: str) -> None:
     _ends_whole(world(), [[*TIERS[0], bad], TIERS[1]])
 
 
-@pytest.mark.parametrize("what", ["raises", "SystemExit", "RecursionError"])
+@pytest.mark.parametrize("what", KINDS)
+def test_a_sum_over_jobs_is_contained(what: str) -> None:
+    def contribution(job: Job) -> Any:
+        return WRONG[what](job) if odd(job) else job.allocated
+
+    class Bad(Plugin):
+        name = "bad"
+
+        def on_session_open(self, ssn: Session) -> None:
+            ssn.keep_sum("held", contribution)
+
+    scenario = world()
+    _ends_whole(scenario, [[*TIERS[0], Bad], TIERS[1]])
+    scenario.job("odd-late", tasks=1, cpu=1, queue="odd")  # is asked about before the session opens
+    cycle = scenario.run(actions=ACTIONS, plugins=[[*TIERS[0], Bad], TIERS[1]])
+    assert any("'keep_sum'" in error and HERE in error for error in cycle.errors), cycle.errors
+
+
+@pytest.mark.parametrize("what", RAISED)
+def test_a_plugin_that_fails_while_it_is_opened_leaves_nothing_behind(what: str) -> None:
+    asked: list[str] = []
+
+    def prepared(task: Task) -> tuple[Choice, ...]:
+        asked.append("prepare_binds")
+        return ()
+
+    class Bad(Plugin):
+        name = "bad"
+
+        def on_session_open(self, ssn: Session) -> None:
+            for point in ("bad", "another name"):
+                ssn.add_job_valid_fn(point, lambda job: asked.append("job_valid"))
+            ssn.prepare_binds(prepared)
+            ssn.add_event_handler(EventHandler(allocate=lambda event: asked.append("allocate")))
+            WRONG[what]()
+
+    _ends_whole(world(), [[*TIERS[0], Bad], TIERS[1]])
+    assert asked == []
+
+
+def test_who_wants_to_end_the_process_or_a_test_does() -> None:
+    for wanted in (KeyboardInterrupt, pytest.fail.Exception):
+
+        class Bad(Plugin):
+            name = "bad"
+
+            def job_order(self, left: Job, right: Job) -> int:
+                raise wanted  # noqa: B023
+
+        scenario = world()
+        with pytest.raises(wanted):
+            scenario.run(actions=ACTIONS, plugins=[[*TIERS[0], Bad], TIERS[1]])
+        _ends_whole(scenario, TIERS)
+
+
+def test_a_callable_that_has_every_attribute_is_contained() -> None:
+    class Bad(Plugin):
+        name = "bad"
+
+        def on_session_open(self, ssn: Session) -> None:
+            ssn.add_job_order_fn(self.name, Mock(side_effect=ValueError("wrong on purpose")))
+
+    _ends_whole(world(), [[*TIERS[0], Bad], TIERS[1]])
+
+
+@pytest.mark.parametrize("what", RAISED)
 def test_a_builder_that_fails_in_a_later_cycle_is_contained(what: str) -> None:
     class Bad(Plugin):
         name = "bad"

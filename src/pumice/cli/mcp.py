@@ -35,6 +35,7 @@ def mcp(
     """
     import asyncio
 
+    from pumice.cli.aside import take_back
     from pumice.cli.extras import needs
     from pumice.cli.live import asker_of, namespace_of, only_with_paths
     from pumice.cli.options import registry_with
@@ -54,4 +55,6 @@ def mcp(
         only_with_paths(conf=conf, compat=compat)
         asker = asker_of(server, server_ca, kubeconfig, context)
         knowledge = DoorKnowledge(asker, namespace_of("", namespace, kubeconfig, context))
-    asyncio.run(serve_stdio(Tools(knowledge, registry_with(plugins_dir), told)))
+    tools = Tools(knowledge, registry_with(plugins_dir), told)
+    take_back()  # the server keeps what plugins print off the wire
+    asyncio.run(serve_stdio(tools))

@@ -49,8 +49,10 @@ def as_json(output: Output, json: bool) -> bool:
 def registry_with(plugins_dir: Path | None) -> Registry:
     """What exists: built in, installed, and in the directory if one is given; what is passed by there is noted."""
     from pumice.cli import render
+    from pumice.cli.aside import put_aside
     from pumice.framework.registry import default_registry
 
+    put_aside()
     registry = default_registry()
     if plugins_dir is None:
         return registry

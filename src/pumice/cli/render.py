@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from pumice.cli.aside import stdout
 from pumice.cli.layout import SAYS_NOTHING, fit
 from pumice.words import distinct
 
@@ -43,19 +44,19 @@ def data(value: Any) -> None:
     """Print a value as JSON, for programs."""
     import msgspec
 
-    sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False) + "\n")
+    stdout().write(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False) + "\n")
 
 
 def line(text: str = "", style: str = "") -> None:
     """Print one line of data."""
-    _say(sys.stdout, (text, style))
+    _say(stdout(), (text, style))
 
 
 def paragraph(text: str, indent: int = 0, lead: str = "") -> None:
     """Print text, wrapped to the terminal, behind an indent; *lead* stands before its first line."""
     from rich.text import Text
 
-    console = _console(sys.stdout)
+    console = _console(stdout())
     width = max(20, min(console.width, TEXT_WIDTH) - indent - len(lead))
     for number, part in enumerate(Text(text).wrap(console, width)):
         part.rstrip()
@@ -65,7 +66,7 @@ def paragraph(text: str, indent: int = 0, lead: str = "") -> None:
 
 def heading(text: str, aside: str = "") -> None:
     """Print a heading with a dimmer remark behind it."""
-    _say(sys.stdout, (text, "bold"), (f"  {aside}" if aside else "", "dim"))
+    _say(stdout(), (text, "bold"), (f"  {aside}" if aside else "", "dim"))
 
 
 def table(
@@ -88,8 +89,8 @@ def table(
 
     body = [["" if cell is None else cell for cell in row] for row in rows]
     texts = [[cell.plain if isinstance(cell, Text) else str(cell) for cell in row] for row in body]
-    width = _console(sys.stdout).width if sys.stdout.isatty() else PIPE_WIDTH
-    fitted = fit(columns, texts, width, wrap=wrap, names=names, spare=spare if sys.stdout.isatty() else ())
+    width = _console(stdout()).width if stdout().isatty() else PIPE_WIDTH
+    fitted = fit(columns, texts, width, wrap=wrap, names=names, spare=spare if stdout().isatty() else ())
     padding = (0, 1) if fitted.gap == 3 else (0, 1, 0, 0)
     out = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False, padding=padding)
     for at, wide in zip(fitted.columns, fitted.widths, strict=True):
@@ -129,19 +130,19 @@ def pairs(rows: Iterable[tuple[str, Any]]) -> None:
 
 def _print(out: Table, wide: int = 0) -> None:
     """Print a table without blanks at the ends of lines, in at least *wide* columns."""
-    console = _console(sys.stdout)
+    console = _console(stdout())
     console.width = max(console.width, wide)
     with console.capture() as captured:
         console.print(out)
-    sys.stdout.write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
+    stdout().write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
 
 
 def show(what: RenderableType) -> None:
     """Print anything that rich can print, without blanks at the ends of lines."""
-    console = _console(sys.stdout)
+    console = _console(stdout())
     with console.capture() as captured:
         console.print(what)
-    sys.stdout.write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
+    stdout().write("".join(f"{text.rstrip()}\n" for text in captured.get().splitlines()))
 
 
 def styled(text: str, style: str) -> Text:

@@ -13,10 +13,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
 
-from pumice.errors import PluginLoadError
+from pumice.errors import PluginLoadError, shown, words_of
 from pumice.framework.names import hint, snake
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.callback import takes, where
+from pumice.framework.points.callback import check_runs, takes, where
+from pumice.framework.points.guard import FAILS, let_pass
 from pumice.framework.points.table import POINTS
 
 HOOKS: Final = ("on_session_open", "on_session_close")
@@ -89,12 +90,25 @@ def check_class(cls: type) -> None:
     if wrong:
         raise PluginLoadError(f"class {cls.__name__}: {''.join(wrong).removeprefix('; ')}", at=line_of(cls))
     check_builder(cls, f"class {cls.__name__}")
+    check_hooks(cls)
+
+
+def check_hooks(cls: type) -> None:
+    """:raises PluginLoadError: what is called as a session opens or closes does nothing, or a point is no method."""
+    for name in HOOKS:
+        check_runs(getattr(cls, name, None), f"class {cls.__name__}: {name}")
+    for name in POINTS:
+        found = getattr(cls, name, None)
+        if found is not None and not callable(found):
+            text = f"class {cls.__name__}: {name} is the name of an extension point, and must be a method, not "
+            raise PluginLoadError(text + shown(found), at=line_of(cls))
 
 
 def check_builder(builder: Callable[..., Any], what: str) -> None:
     """:raises PluginLoadError: it cannot be called with a plugin's arguments."""
     if not takes(builder, 1):
         raise PluginLoadError(f"{what} must take one parameter, the arguments", at=where(builder))
+    check_runs(builder, what)
 
 
 def go_hooks(cls: type) -> list[str]:
@@ -155,9 +169,10 @@ def import_file(path: Path, stem: str) -> ModuleType:
     except PluginLoadError as exc:
         sys.modules.update(before)
         raise PluginLoadError(exc.text, at=exc.at or _line_in(path, exc)) from exc
-    except (Exception, SystemExit) as exc:
+    except FAILS as exc:
         sys.modules.update(before)
-        raise PluginLoadError(f"{type(exc).__name__}: {exc}", at=_line_in(path, exc)) from exc
+        let_pass(exc)
+        raise PluginLoadError(f"{type(exc).__name__}: {words_of(exc)}", at=_line_in(path, exc)) from exc
     return module
 
 

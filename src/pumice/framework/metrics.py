@@ -2,12 +2,54 @@
 
 from __future__ import annotations
 
+import math
+import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+
+from pumice.errors import WrongCall, shown, words_of
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 """A name, and labels sorted by name."""
+
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
+_LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
+
+
+@lru_cache(maxsize=4096)
+def _check_names(name: str, labels: tuple[str, ...]) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise WrongCall(f"metric {shown(name)}: a name is made of letters, digits, _ and :, and begins with no digit")
+    for label in labels:
+        if not _LABEL.fullmatch(label):
+            raise WrongCall(f"metric {name}: a label is made of letters, digits and _, got {shown(label)}")
+
+
+def _series(name: str, labels: Mapping[str, object]) -> Series:
+    """:raises WrongCall: nobody could read figures of that name; one that is odd would hide all others."""
+    _check_names(name, tuple(labels))
+    return name, tuple(sorted((label, words_of(value)) for label, value in labels.items()))
+
+
+def _number(name: str, value: float) -> float:
+    try:
+        return value if type(value) is int and -_EXACT < value < _EXACT else float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise WrongCall(f"metric {name}: a value is a number, got {shown(value)}") from None
+
+
+def _ascending(name: str, bounds: Sequence[float]) -> list[float]:
+    found = [_number(name, bound) for bound in bounds]
+    if any(math.isnan(bound) for bound in found) or sorted(set(found)) != found:
+        raise WrongCall(f"metric {name}: bounds are ascending numbers, got {shown(bounds)}")
+    return found
+
+
+_EXACT = 2**53
+"""Whole numbers below stay as they are."""
 
 
 @dataclass(slots=True)
@@ -53,18 +95,21 @@ class Metrics:
     histograms: dict[Series, Histogram] = field(default_factory=dict)
 
     def gauge(self, name: str, value: float, **labels: str) -> None:
-        """Set a gauge."""
-        self.gauges[name, tuple(sorted(labels.items()))] = value
+        """Set a gauge.
+
+        :raises WrongCall: no figure can have such a name, label or value.
+        """
+        self.gauges[_series(name, labels)] = _number(name, value)
 
     def counter(self, name: str, by: float = 1, **labels: str) -> None:
         """Count something."""
-        key = (name, tuple(sorted(labels.items())))
-        self.counters[key] = self.counters.get(key, 0) + by
+        key = _series(name, labels)
+        self.counters[key] = self.counters.get(key, 0) + _number(name, by)
 
     def histogram(self, name: str, value: float, bounds: Sequence[float], **labels: str) -> None:
         """Add a value to a histogram; *bounds* are the upper bounds of its buckets, ascending, always the same ones."""
-        key = (name, tuple(sorted(labels.items())))
+        key, value = _series(name, labels), _number(name, value)
         known = self.histograms.get(key)
         if known is None:
-            known = self.histograms[key] = Histogram.empty(bounds)
+            known = self.histograms[key] = Histogram.empty(_ascending(name, bounds))
         known.add(value)

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from weakref import WeakSet
 
-from pumice.errors import BrokenPlugins, PluginLoadError, PumiceError, shown
+from pumice.errors import BrokenPlugins, PluginLoadError, PumiceError, shown, words_of
 from pumice.framework.arguments import Arguments
 from pumice.framework.loading import (
     HOOKS,
     builder_of,
     check_builder,
     check_class,
+    check_hooks,
     go_hooks,
     import_file,
     line_of,
@@ -23,7 +24,7 @@ from pumice.framework.loading import (
 )
 from pumice.framework.names import unknown
 from pumice.framework.plugin import Action, Plugin
-from pumice.framework.points.guard import author_line
+from pumice.framework.points.guard import FAILS, author_line, let_pass
 from pumice.framework.points.table import POINTS
 
 Builder: TypeAlias = Callable[[Arguments], Any]
@@ -80,8 +81,9 @@ class Registry:
         """What an entry point names. One that is broken is an error only for who names it."""
         try:
             return entry.load()
-        except (Exception, SystemExit) as exc:
-            self.broken[kind, name] = f"{kind} {name!r} from entry point {entry.value}: {exc}"
+        except FAILS as exc:
+            let_pass(exc)
+            self.broken[kind, name] = f"{kind} {name!r} from entry point {entry.value}: {words_of(exc)}"
             return None
 
     def register(self, name: str, builder: Builder, *, origin: str = "", override: bool = False) -> None:
@@ -222,10 +224,11 @@ def build(info: PluginInfo, arguments: Mapping[str, Any]) -> Any:
         plugin = info.build(given)
     except PumiceError:
         raise
-    except (Exception, SystemExit) as exc:
+    except FAILS as exc:
+        let_pass(exc)
         check_builder(info.build, f"plugin {info.name!r}: what builds it")
         more = unknown(exc, (Arguments,)) if isinstance(exc, AttributeError) else ""
-        text = f"plugin {info.name!r}: {type(exc).__name__}: {exc}{more}"
+        text = f"plugin {info.name!r}: {type(exc).__name__}: {words_of(exc)}{more}"
         raise PluginLoadError(text, at=author_line(exc, info.build)) from exc
     if type(plugin) not in _SOUND:
         _check(info, plugin)
@@ -236,10 +239,11 @@ def build(info: PluginInfo, arguments: Mapping[str, Any]) -> Any:
 def _check(info: PluginInfo, plugin: Any) -> None:
     """Is it a plugin, and will somebody call what it has?"""
     cls = type(plugin)
+    of = f"plugin {info.name!r} from {info.origin}: built a {cls.__name__}"
     if isinstance(plugin, Plugin):
         check_class(cls)
+        _check_name(of, plugin)
         return
-    of = f"plugin {info.name!r} from {info.origin}: built a {cls.__name__}"
     missing = [name for name in HOOKS if hasattr(plugin, name)] or [p for p in POINTS if hasattr(plugin, p)]
     wrong = go_hooks(cls)
     if wrong or not missing:
@@ -248,6 +252,11 @@ def _check(info: PluginInfo, plugin: Any) -> None:
             + "".join(wrong),
             at="" if cls.__module__ == "builtins" else line_of(cls),
         )
+    check_hooks(cls)
+    _check_name(of, plugin)
+
+
+def _check_name(of: str, plugin: Any) -> None:
     name = getattr(plugin, "name", "")
     if not isinstance(name, str):
-        raise PluginLoadError(f"{of}: its name must be text, got {shown(name)}", at=line_of(cls))
+        raise PluginLoadError(f"{of}: its name must be text, got {shown(name)}", at=line_of(type(plugin)))

@@ -215,7 +215,9 @@ class Service:
         """
         try:
             self._step()
-        except (Exception, SystemExit) as exc:
+        except BaseException as exc:
+            if isinstance(exc, KeyboardInterrupt):
+                raise
             reason = _reason(exc)
             self._failing += 1
             self.metrics.failed()

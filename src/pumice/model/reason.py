@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
+from pumice.errors import words_of
 from pumice.model.limit import Limit
 
 Words: TypeAlias = str | Callable[[], str]
@@ -83,10 +84,13 @@ def reason_of(number: int | Reason) -> Reason:
 class Unfit(Exception):
     """Raised by a predicate: this task does not fit this node (or, in a pre-predicate, any node)."""
 
-    def __init__(self, text: str, *, unresolvable: bool = False, code: Code | None = None) -> None:
+    text: str = ""
+    code: Code = Code.UNSCHEDULABLE
+
+    def __init__(self, text: object, *, unresolvable: bool = False, code: Code | None = None) -> None:
         super().__init__(text)
-        self.text = text
-        self.code = code or (Code.UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE)
+        self.text = words_of(text)
+        self.code = Code(code) if code else Code.UNRESOLVABLE if unresolvable else Code.UNSCHEDULABLE
 
 
 class Verdict(NamedTuple):

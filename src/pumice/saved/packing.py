@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pumice.errors import InvalidInput, shown
+from pumice.errors import InvalidInput, shown, words_of
 
 _TAGS: Final = frozenset({"$float", "$tuple", "$named", "$set", "$frozenset", "$dict"})
 
@@ -123,10 +123,10 @@ def pack_memory(memory: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], list
             if isinstance(key, str) and key.startswith("_"):
                 continue
             try:
-                pack(value)
+                msgspec.json.encode(pack({key: value}))  # also what is plain may be too great, or no text for a file
                 mine[key] = value
-            except (TypeError, RecursionError):
-                left_out.append(f"{plugin}: {key}")
+            except Exception:
+                left_out.append(f"{plugin}: {words_of(key)}")
         if mine:
             packed[plugin] = pack(mine)
     return packed, left_out

@@ -13,12 +13,12 @@ from functools import cache
 from typing import Any, Final
 
 from pumice.engine.scope import Scope
-from pumice.errors import PluginLoadError, shown
+from pumice.errors import PluginLoadError, shown, words_of
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.names import unknown
-from pumice.framework.points.callback import Callback, takes, where
+from pumice.framework.points.callback import Callback, check_runs, takes, where
 from pumice.framework.points.events import HANDLERS
-from pumice.framework.points.guard import OURS, author_line
+from pumice.framework.points.guard import OURS, author_line, let_pass
 from pumice.framework.session.opened import PluginEntry
 from pumice.framework.session.session import Session
 from pumice.model.api import (
@@ -71,6 +71,7 @@ class Trial(Session):
         return _SILENT
 
     def _leave_out(self, name: str, plugin: Any, exc: BaseException) -> None:
+        let_pass(exc)
         self._opening = ""
         opening = getattr(plugin, "on_session_open", None)
         if isinstance(exc, PluginLoadError):
@@ -78,7 +79,7 @@ class Trial(Session):
             return
         at = author_line(exc, opening)
         near = unknown(exc, OURS) if isinstance(exc, AttributeError) else ""
-        text = f"{type(exc).__name__}: {exc}"
+        text = f"{type(exc).__name__}: {words_of(exc)}"
         if near:
             self._wrong(name, text + near, at)
         else:
@@ -101,6 +102,15 @@ class Trial(Session):
                 if fn is not None and not takes(fn, 1):
                     what = "the tasks" if name.endswith("_many") else "the event"
                     self._wrong(handler.plugin, f"the {name} handler must take one parameter, {what}", where(fn))
+                self._runs(handler.plugin, f"the {name} handler", fn)
+        for plugin, what, fn in self.binds.parts():
+            self._runs(plugin, what, fn, yields=True)
+
+    def _runs(self, plugin: str, what: str, fn: Any, *, yields: bool = False) -> None:
+        try:
+            check_runs(fn, what, yields=yields)
+        except PluginLoadError as exc:
+            self._wrong(plugin, exc.text, exc.at)
 
     def _look_at(self, callback: Callback) -> None:
         at, scope = where(callback.fn), getattr(callback, "scope", None)
@@ -113,6 +123,8 @@ class Trial(Session):
             if declared is not None and not callable(declared):
                 text = f"{callback.point}: {name} must be a function, got {shown(declared)}"
                 self._wrong(callback.plugin, text, at)
+        for name, part in callback.parts():
+            self._runs(callback.plugin, f"{callback.point}: {name}", part, yields=name == "fn")
 
 
 _SILENT: Final = logging.getLogger("pumice.trial")

@@ -203,15 +203,15 @@ class ClusterState:
             contribute(self.queues, new, 1)
             w.set_contribution(job, new)
 
-    def keep_sum(self, name: str, contribution: Contribution) -> Resources:
+    def keep_sum(self, name: str, contribution: Contribution) -> JobSum:
         """The sum of what every job in session contributes, as of the session's opening; kept from now on.
 
         The same function under the same name goes on where it was; another one is asked about every job anew.
         """
         known = self.job_sums.get(name)
         if known is None or known.contribution is not contribution:
-            known = self.job_sums[name] = JobSum(name, contribution, self.session_jobs.values())
-        return known.total
+            known = self.job_sums[name] = JobSum(contribution, self.session_jobs.values())
+        return known
 
     # -- moves ----------------------------------------------------------------------------------------------------
     def move(

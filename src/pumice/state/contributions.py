@@ -6,33 +6,34 @@ others over all jobs.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from pumice.errors import shown
 from pumice.model.codes import ReasonCode
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.resources import EMPTY, Number, Resources
 from pumice.model.status import JobPhase
 
-log = logging.getLogger("pumice.state")
+_MOST_FAILURES: Final = 10
+"""So many are kept; the rest would say the same."""
 Contribution: TypeAlias = Callable[[Job], Resources]
 
 
 class JobSum:
     """The sum of what jobs contribute, by a function of the job; it follows the jobs that change.
 
-    A job for which the function fails contributes nothing, which is logged once.
+    A job for which the function fails contributes nothing; what was raised is kept for who declared the sum.
     """
 
-    __slots__ = ("_amounts", "_failed", "_name", "_parts", "contribution", "total")
+    __slots__ = ("_amounts", "_failures", "_parts", "contribution", "total")
 
-    def __init__(self, name: str, contribution: Contribution, jobs: Iterable[Job]) -> None:
-        self._name, self.contribution = name, contribution
+    def __init__(self, contribution: Contribution, jobs: Iterable[Job]) -> None:
+        self.contribution = contribution
         self._amounts: dict[int, Number] = {}
         self._parts: dict[str, Resources] = {}
-        self._failed = False
+        self._failures: list[BaseException] = []
         self.total = Resources(self._amounts)
         """As it is at each moment."""
         for job in jobs:
@@ -55,13 +56,19 @@ class JobSum:
         try:
             part = self.contribution(job)
             if not isinstance(part, Resources):
-                raise TypeError(f"a contribution is a Resources, got {part!r}")
+                raise TypeError(f"the contribution of job {job.uid} must be a Resources, got {shown(part)}")
             return Resources(dict(part.items()))  # a sum of the job would change under our hands
-        except Exception as exc:
-            if not self._failed:
-                log.warning("sum %s: job %s counts as nothing: %s: %s", self._name, job.uid, type(exc).__name__, exc)
-            self._failed = True
+        except KeyboardInterrupt:
+            raise
+        except BaseException as exc:
+            if len(self._failures) < _MOST_FAILURES:
+                self._failures.append(exc)
             return EMPTY
+
+    def take_failures(self) -> list[BaseException]:
+        """What was raised since this was asked last."""
+        taken, self._failures = self._failures, []
+        return taken
 
 
 def of_queue(job: Job) -> tuple[str, Resources, Resources, Resources]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -90,6 +90,25 @@ def repr_sorted(value: Any) -> Any:
 
 def test_a_number_that_is_none_comes_back_as_such() -> None:
     assert math.isnan(unpack(pack(math.nan)))
+
+
+def test_memory_that_no_file_can_hold_is_left_out_and_the_rest_is_saved() -> None:
+    round_about: list[object] = []
+    round_about.append(round_about)
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    odd: dict[object, object] = {
+        "a": round_about,
+        "b": deep,
+        "c": "\ud800",
+        "\ud800": 1,
+        "d": 10**5000,
+        "e": {"\ud800"},
+    }
+    packed, left_out = pack_memory({"p": cast("Any", {**odd, "fine": 1})})
+    assert packed == {"p": {"fine": 1}}
+    assert left_out == ["p: a", "p: b", "p: c", "p: ?", "p: d", "p: e"]
 
 
 def test_memory_that_is_not_plain_data_is_left_out_and_named_and_caches_are_left_out_silently() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pumice.errors import shown
+from pumice.errors import shown, words_of
 from pumice.framework.points.guard import FAILS, Failures
 from pumice.model.intents import Choice, DeviceChoice, VolumeChoice
 from pumice.model.task import Task
@@ -40,6 +40,17 @@ class Binds:
         """Offer a binder under a name."""
         self.binders[name] = binder
 
+    def parts(self) -> Iterator[tuple[str, str, Any]]:
+        """Everything that was handed over: whose, what, and the function."""
+        yield from ((plugin, "prepare_binds", fn) for plugin, fn in self._preparing)
+        yield from (
+            (name, "the binder's wants", getattr(binder, "wants", None)) for name, binder in self.binders.items()
+        )
+
+    def drop(self, plugin: str) -> None:
+        """Ask a plugin no more before binds."""
+        self._preparing = [(name, fn) for name, fn in self._preparing if name != plugin]
+
     def choices(self, task: Task) -> tuple[Choice, ...]:
         """What must be done for the claims of a task before it is bound.
 
@@ -53,7 +64,9 @@ class Binds:
                     raise TypeError(f"a preparation is a list of choices, got {shown(made)}")
             except FAILS as exc:
                 self._failures.contain(plugin, "prepare_binds", exc, task, task.node, fn=fn)
-                raise Unprepared(plugin, f"the bind could not be prepared: {type(exc).__name__}: {exc}") from None
+                raise Unprepared(
+                    plugin, f"the bind could not be prepared: {type(exc).__name__}: {words_of(exc)}"
+                ) from None
             found += made
         return tuple(found)
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import partial
+from types import CodeType
+from typing import Any, Final
 
 from pumice.engine.scope import Scope
 from pumice.errors import PluginLoadError, shown
+from pumice.framework.points import forms
 from pumice.framework.points.point import Point
+
+_WRAPPINGS: Final = 20
+"""So many layers around a function are taken off."""
 
 
 @dataclass(slots=True)
@@ -69,10 +75,27 @@ def _required(fn: Callable[..., Any]) -> int | None:
 
 def where(fn: Callable[..., Any]) -> str:
     """File and line of a function, for messages."""
+    code = code_of(fn)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else shown(fn)
+
+
+def code_of(fn: Any) -> CodeType | None:
+    """What the author wrote of something that can be called, below what it is wrapped in; None where there is none."""
     if isinstance(fn, type):
-        fn = vars(fn).get("__init__", fn)
-    code = getattr(getattr(fn, "__func__", fn), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(fn)
+        fn = vars(fn).get("__init__")
+    try:
+        for _ in range(_WRAPPINGS):
+            inner = fn.func if isinstance(fn, partial) else getattr(fn, "__wrapped__", None)
+            if inner is None:
+                break
+            fn = inner
+        for found in (getattr(fn, "__func__", fn), type(fn).__call__):
+            code = getattr(found, "__code__", None)
+            if isinstance(code, CodeType):
+                return code
+    except Exception:  # whatever its attributes do
+        pass
+    return None
 
 
 _FITTING: set[tuple[str, Any, type]] = set()
@@ -89,6 +112,7 @@ def adapted(point: Point[..., Any, Any], plugin: str, fn: Callable[..., Any]) ->
     known = (point.name, getattr(fn, "__code__", None), type(fn))
     if known in _FITTING:
         return fn
+    check_runs(fn, f"plugin {plugin!r}: {point.name}", yields=point.rule.read is forms.iterator)
     bound = getattr(fn, "__func__", None)
     count = _required(bound) if bound is not None else _required(fn)
     if count is None:
@@ -112,6 +136,16 @@ def adapted(point: Point[..., Any, Any], plugin: str, fn: Callable[..., Any]) ->
     form = point.signature.partition(" -> ")[0]
     many = "1 parameter" if count == 1 else f"{count} parameters"
     raise PluginLoadError(f"plugin {plugin!r}: {point.name} must take {form}, but requires {many}", at=where(fn))
+
+
+def check_runs(fn: Any, what: str, *, yields: bool = False) -> None:
+    """:raises PluginLoadError: calling it does nothing yet, for it is async, or a generator where nobody iterates."""
+    code = code_of(fn)
+    flags = 0 if code is None else code.co_flags
+    if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise PluginLoadError(f"{what} must be a plain function: it is async, and nobody awaits it", at=where(fn))
+    if flags & inspect.CO_GENERATOR and not yields:
+        raise PluginLoadError(f"{what} must return what it has to say: it yields, and nobody iterates", at=where(fn))
 
 
 def takes(fn: Callable[..., Any], count: int) -> bool:

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pumice.errors import shown
+from pumice.errors import shown, words_of
+from pumice.model.limit import Limit
 from pumice.model.node import Node
 from pumice.model.reason import PASS, Unfit, Verdict
 from pumice.model.task import Task
@@ -29,10 +30,22 @@ def verdict(plugin: str, answer: Any) -> Verdict:
     if answer is False:
         return Verdict(False, plugin=plugin)
     if isinstance(answer, Verdict):
-        return answer if answer.passed or answer.plugin else answer._replace(plugin=plugin)
+        return answer if answer.passed is True else _worded(plugin, answer)
     if isinstance(answer, str):
-        return Verdict(False, answer, plugin)
+        return Verdict(False, words_of(answer), plugin)
     raise TypeError(f"an answer is a truth value or reject(text), got {shown(answer)}")
+
+
+def _worded(plugin: str, answer: Verdict) -> Verdict:
+    """A verdict with the plugin that it comes from, and words that can be written anywhere."""
+    if not isinstance(answer.passed, bool):
+        raise TypeError(f"a verdict passes or not: True or False, got {shown(answer.passed)}")
+    if answer.limits and not all(isinstance(limit, Limit) for limit in answer.limits):
+        raise TypeError(f"limits are of the class Limit, got {shown(answer.limits)}")
+    text, reason = words_of(answer.text), words_of(answer.reason)
+    if answer.plugin and text is answer.text and reason is answer.reason:
+        return answer
+    return answer._replace(plugin=answer.plugin or plugin, text=text, reason=reason)
 
 
 def refused(plugin: str, no: Unfit) -> Verdict:
@@ -45,7 +58,7 @@ def truth(plugin: str, answer: Any) -> Verdict:
     if isinstance(answer, bool):
         return Verdict(answer, plugin=plugin)
     if isinstance(answer, Verdict):
-        return answer if answer.plugin else answer._replace(plugin=plugin)
+        return _worded(plugin, answer)
     raise TypeError(f"an answer is True or False, got {shown(answer)}")
 
 

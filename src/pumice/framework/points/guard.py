@@ -1,8 +1,9 @@
 """The one way into a plugin. Whatever it handed over is called here, and its failure stays its own.
 
 A failure is attributed to plugin, point, task, node and the author's line, told once for each (plugin, point, kind of
-error, line) and counted; the point's failure policy says what the plugin is taken to have answered. `SystemExit` is a
-failure like any other, `KeyboardInterrupt` is not. `Unfit` is a no at points that can say no.
+error, line) and counted; the point's failure policy says what the plugin is taken to have answered. `SystemExit` and
+whatever else can be raised is a failure like any other; `KeyboardInterrupt` is not. `Unfit` is a no at points that can
+say no.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final
 
-from pumice.errors import PluginError, PluginLoadError
+from pumice.errors import PluginError, PluginLoadError, words_of
 from pumice.framework.arguments import Arguments
 from pumice.framework.metrics import Metrics
 from pumice.framework.names import unknown
-from pumice.framework.points.callback import where
+from pumice.framework.points.callback import code_of, where
 from pumice.framework.points.events import Event
 from pumice.framework.points.health import QUARANTINE_AFTER, Health
 from pumice.model.codes import ReasonCode
@@ -29,13 +30,23 @@ from pumice.model.task import Task
 
 log = logging.getLogger("pumice.framework")
 
-FAILS: Final = (Exception, SystemExit)
-"""What a plugin may raise without ending anything but its own answer."""
+FAILS: Final = BaseException
+"""What a plugin may raise without ending anything but its own answer; but see `let_pass`."""
+_TOOLS: Final = ("_pytest", "hypothesis")
+"""Who ends a test by raising."""
 OURS: Final = (Sealed, Resources, Event, Arguments)
 """What plugins are given, apart from the session: a name that one of these lacks is lacking whatever the cluster."""
 _MOST_ERRORS: Final = 1000
 """So many failures of a cycle are listed; the rest is only counted."""
 Call = Callable[..., Any]
+
+
+def let_pass(exc: BaseException) -> None:
+    """Raise again what no plugin is to be blamed for: somebody wants us to end, or a test to."""
+    if isinstance(exc, KeyboardInterrupt):
+        raise exc
+    if not isinstance(exc, Exception) and any(c.__module__.startswith(_TOOLS) for c in type(exc).__mro__):
+        raise exc
 
 
 class Failures:
@@ -62,10 +73,11 @@ class Failures:
         fn: Call | None = None,
     ) -> None:
         """A plugin failed: attribute it, log it once with its traceback, count it, go on."""
+        let_pass(exc)
         about = "".join(
             (f" for task {task.key}" if task is not None else "", f" on node {node.name}" if node is not None else "")
         )
-        at, said = author_line(exc, fn), str(exc)
+        at, said = author_line(exc, fn), words_of(exc)
         if isinstance(exc, PluginLoadError):
             at, said = exc.at or at, exc.text
         elif isinstance(exc, AttributeError):
@@ -73,7 +85,7 @@ class Failures:
         error = PluginError(plugin, point, f"{type(exc).__name__}: {said}{about}", at)
         health = self._health.setdefault(plugin, Health())
         health.failures += 1
-        health.last = f"{point}: {exc}"
+        health.last = f"{point}: {said}"
         kind = (plugin, point, type(exc).__name__, at)
         if kind not in self._told:
             self._told.add(kind)
@@ -101,7 +113,7 @@ class Failures:
 
 def author_line(exc: BaseException, fn: Call | None) -> str:
     """File and line of the author's code that failed: the innermost in the function's own file, else its first line."""
-    own = getattr(getattr(_bare(fn), "__code__", None), "co_filename", None)
+    own = getattr(code_of(fn), "co_filename", None)
     trace: TracebackType | None = exc.__traceback__
     found = last = ""
     while trace is not None:
@@ -110,14 +122,6 @@ def author_line(exc: BaseException, fn: Call | None) -> str:
             found = last
         trace = trace.tb_next
     return found or (where(fn) if fn is not None else last)
-
-
-def _bare(fn: Any) -> Any:
-    if isinstance(fn, type):
-        return vars(fn).get("__init__")
-    while hasattr(fn, "func") or hasattr(fn, "__wrapped__"):
-        fn = getattr(fn, "func", None) or fn.__wrapped__
-    return getattr(fn, "__func__", fn)
 
 
 def about(args: tuple[Any, ...]) -> tuple[Task | None, Node | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
+from pumice.errors import words_of
 from pumice.framework.points.events import Event, EventHandler
 from pumice.framework.points.guard import FAILS, Failures
 from pumice.model.node import Node
@@ -91,5 +92,5 @@ class Handlers:
                 many([task])
         except FAILS as exc:
             self._failures.contain(handler.plugin, what, exc, task, event.node, fn=one or many)
-            return f"{type(exc).__name__}: {exc}" if self._raising_objects else ""
-        return "" if event.err is None else str(event.err) or handler.plugin
+            return f"{type(exc).__name__}: {words_of(exc)}" if self._raising_objects else ""
+        return "" if event.err is None else words_of(event.err) or handler.plugin

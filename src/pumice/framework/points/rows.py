@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pumice.engine.course import Course
 from pumice.engine.rows import NodeRows
+from pumice.engine.scope import Scope
 from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
 from pumice.errors import shown
@@ -106,15 +107,16 @@ class PluginRows:
     def scores(self, s: Scorer, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Floats:
         """A score per row, not looked at yet for NaN (`finite`).
 
-        :raises Unfit: a batch score refuses to let the task be placed at all.
+        :raises Unfit: a batch score of scope SESSION refuses to let the task be placed at all. A score that is kept for
+            other tasks too cannot refuse one of them.
         """
         if not s.batch:
             return self._scored_one_by_one(s, task, nodes)
         try:
             return _floats(s.call(task, rows), (len(rows),))
-        except Unfit:
-            raise
         except FAILS as exc:
+            if isinstance(exc, Unfit) and s.scope is Scope.SESSION:
+                raise
             self._contain(s.plugin, BATCH_NODE_ORDER.name, exc, task, fn=s.call)
             return np.full(len(rows), s.failed)
 

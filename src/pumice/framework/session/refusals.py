@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from pumice.engine.choose import FitError
+from pumice.errors import words_of
+from pumice.framework.points.guard import FAILS, let_pass
 from pumice.model.codes import ReasonCode
 from pumice.model.job import Job
 from pumice.model.limit import Limit
@@ -110,11 +112,9 @@ class Refusal:
         if not callable(self._advice):
             return self._advice
         try:
-            return str(self._advice())
-        except (
-            Exception,
-            SystemExit,
-        ):  # a plugin's own code: what it would have advised is not worth the answer to why
+            return words_of(self._advice())
+        except FAILS as exc:  # a plugin's own code: what it would have advised is not worth the answer to why
+            let_pass(exc)
             return ""
 
     @property

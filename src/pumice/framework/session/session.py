@@ -162,7 +162,10 @@ class Session(Registration, Questions):
         For `on_session_open`. *contribution* is asked again about jobs that change, so it must depend on the job alone.
         A function of a module is followed from cycle to cycle; a method is asked about every job in each.
         """
-        return self.state.keep_sum(f"{self._opening}/{name}", contribution)
+        kept = self.state.keep_sum(f"{self._opening}/{name}", contribution)
+        for exc in kept.take_failures():
+            self.failures.contain(self._opening, "keep_sum", exc, fn=contribution)
+        return kept.total
 
     def memory_of(self, plugin: str) -> dict[str, Any]:
         """What a plugin keeps between sessions."""
@@ -350,9 +353,11 @@ class Session(Registration, Questions):
     def _leave_out(self, name: str, plugin: Any, exc: BaseException) -> None:
         """A plugin could not be opened: what it registered until then is taken back, as if it were not there."""
         self._opening = ""
-        for known in self._registered.values():
-            known.pop(name, None)
+        for point, registered in self._left.at:
+            self._registered[point].pop(registered, None)
+            self._forget_chain(point)
         self.handlers.drop(name)
+        self.binds.drop(name)
         self.failures.contain(name, "on_session_open", exc, fn=getattr(plugin, "on_session_open", None))
 
     def open_plugin(self, plugin: Any, name: str = "") -> None:
@@ -361,6 +366,7 @@ class Session(Registration, Questions):
         :raises PluginLoadError: what it registers fits no form of a point.
         """
         name = name or getattr(plugin, "name", "") or type(plugin).__name__
+        self._left = Left()
         try:
             self._open(plugin, name)
         except PluginLoadError:

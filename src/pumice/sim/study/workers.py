@@ -183,6 +183,7 @@ def _work(pipe: Connection, inherited: list[Connection]) -> None:
         other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.stdout = sys.stderr  # what plugins print is no data
     while True:
         try:
             function, args, kwargs = pipe.recv()
