@@ -10,6 +10,7 @@ from law_worlds import WorldDraw, worlds
 from lawful import lawful
 from test_laws_of_scheduling import policies
 
+from pumice.answers.waiting import job_rows
 from pumice.framework.explaining.explain import Explanation, Stage, explain
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
@@ -40,6 +41,7 @@ def test_no_part_of_an_explanation_contradicts_another(world: WorldDraw, policy:
                 assert not bound & {t.key for t in left}
             for _, why, _, _ in told:
                 says_what_is_so(ssn, why)
+            says_the_same_in_a_row(ssn, {why.job: why for _, why, _, _ in told})
 
         report = run_cycle(story.state, story.assembly, story.runtime, details=True, inspect=inspect)
         assert report.errors == []
@@ -49,6 +51,16 @@ def test_no_part_of_an_explanation_contradicts_another(world: WorldDraw, policy:
             if why.stage is Stage.SERVED:
                 assert (why.unblock, why.limits, why.reasons, why.position) == ([], [], [], 0)
         story.tell(story.world.carry_out(report.intents))
+
+
+def says_the_same_in_a_row(ssn: Session, told: dict[str, Explanation]) -> None:
+    """Who is told of many jobs, a line each, reads what he is told of each of them."""
+    for row in job_rows(ssn, ssn.state.jobs.values()):
+        why = told[row.job]
+        if row.waits and why.stage is not Stage.SERVED:
+            assert (row.reason, row.text, row.place) == (why.code, why.text, why.position), row
+        else:
+            assert (row.reason, row.text) == ("", "starts now" if row.waits else ""), row
 
 
 def says_what_is_so(ssn: Session, why: Explanation) -> None:

@@ -12,11 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from pumice.answers.candidates import candidates
+from pumice.answers.fairness import FairnessAnswer, fairness_of
 from pumice.answers.finding import NoSuchThing, find_job, find_queue
 from pumice.answers.sight import VisibleNames
 from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.tried import Evicted, QueueEffect, TriedJob, TryAnswer
-from pumice.answers.waiting import JobRow, WaitingAnswer, job_rows
+from pumice.answers.waiting import JobRow, Obstacles, WaitingAnswer, job_rows
 from pumice.answers.what_if.applying import there_is
 from pumice.answers.what_if.instant import WhatIfQuestion
 from pumice.answers.what_if.supposition import WhatIf
@@ -119,6 +120,27 @@ class Desk:
         taken: list[Snapshot] = []
         report = self._dry(inspect=lambda ssn: taken.extend(snapshot_of(ssn.queues[name]) for name in wanted))
         return [standing_of(snapshot, report.gauges) for snapshot in taken]
+
+    def fairness(self) -> FairnessAnswer:
+        """Who is short of his part while others borrow, and which parts nobody uses."""
+        taken: list[Snapshot] = []
+        reasons: dict[str, Counter[str]] = {}
+
+        def inspect(ssn: Session) -> None:
+            taken.extend(snapshot_of(queue) for _, queue in sorted(ssn.queues.items()))
+            obstacles = Obstacles(ssn)
+            for job in ssn.state.jobs.values():
+                if code := obstacles.of(job)[0]:
+                    reasons.setdefault(job.queue, Counter())[code] += 1
+
+        gauges = self._dry(inspect=inspect).gauges
+        return fairness_of(
+            [standing_of(snapshot, gauges) for snapshot in taken],
+            {queue: dict(found.most_common()) for queue, found in reasons.items()},
+            self.assembly.conf.actions,
+            self.state.now,
+            self.source,
+        )
 
     def waiting(
         self, queue: str = "", namespaces: Collection[str] | None = None, *, most: int = MOST_ROWS

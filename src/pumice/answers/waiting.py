@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from pumice.framework.explaining.explain import absent, waits
+from pumice.framework.explaining.obstacle import obstacle_of, waits
+from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
-from pumice.model.codes import ReasonCode
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 
@@ -51,12 +51,12 @@ class WaitingAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def job_rows(ssn: Session, jobs: Iterable[Job]) -> list[JobRow]:
     """A row for each of these jobs, as the session left them."""
     places: dict[str, dict[str, int]] = {}
-    rows = []
+    obstacles, rows = Obstacles(ssn), []
     for job in jobs:
         queue = ssn.queues.get(job.queue)
         if queue is not None and job.queue not in places:
             places[job.queue] = _places(ssn, queue)
-        rows.append(_row(ssn, job, places.get(job.queue, {}).get(job.uid, 0)))
+        rows.append(_row(job, places.get(job.queue, {}).get(job.uid, 0), *obstacles.of(job)))
     return rows
 
 
@@ -65,17 +65,21 @@ def _places(ssn: Session, queue: Queue) -> dict[str, int]:
     return {job.uid: number for number, job in enumerate(waiting, 1)}
 
 
-def _row(ssn: Session, job: Job, place: int) -> JobRow:
-    waiting, refusal = waits(job) or not job.in_session, ssn.outcome.refusals.get(job.uid)
-    reason, text = "", ""
-    if waiting:
-        reason, text = str(ReasonCode.NOT_TRIED), "not looked at in this cycle"
-        if not job.in_session:
-            text, reason, _ = absent(ssn, job)
-        elif refusal is not None:
-            reason, text = str(refusal.code), refusal.text
-        elif job.ready_count >= job.min_available:
-            reason, text = "", "starts now"
+class Obstacles:
+    """Why jobs of a session wait, each in the word for programs and in a text: as `explain` says it of one."""
+
+    def __init__(self, ssn: Session) -> None:
+        self._ssn, self._fits = ssn, dict[int, bool]()
+
+    def of(self, job: Job) -> tuple[str, str]:
+        """The word and the text; nothing of one that does not wait, no word for one that starts now."""
+        if job.in_session and not waits(job):
+            return "", ""
+        obstacle = obstacle_of(self._ssn, job, self._fits)
+        return ("", "starts now") if obstacle.stage is Stage.SERVED else (str(obstacle.code), obstacle.text)
+
+
+def _row(job: Job, place: int, reason: str, text: str) -> JobRow:
     return JobRow(
         job=job.uid,
         namespace=job.namespace,
@@ -86,7 +90,7 @@ def _row(ssn: Session, job: Job, place: int) -> JobRow:
         ready=job.ready_count,
         holds=_whole(job.allocated.as_written()),
         asks=_whole(job.pending.as_written()),
-        waits=waiting,
+        waits=waits(job) or not job.in_session,
         place=place,
         reason=reason,
         text=text,

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
+from pumice.answers.fairness import Loan, leaves_of, loans_of
 from pumice.answers.sight import A_NODE, OTHERS, Sight, VisibleNames, seen
 from pumice.answers.standing import Standing
 from pumice.answers.waiting import Amounts, JobRow
 from pumice.dashboard.survey import NodeRow, PluginRow, Survey
-
-
-class Loan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue holds beyond what it deserves, and who leaves it to it."""
-
-    queue: str
-    resource: str
-    amount: float
-    lenders: dict[str, float]
-    """Queue -> what it deserves, and does not use: its part of the loan."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +41,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         return Counter(row.reason for row in self.jobs if row.waits and row.reason).most_common()
 
     def loans(self) -> list[Loan]:
-        """Who borrows from whom, by resource; the largest first."""
-        return sorted(_loans(self.queues or ()), key=lambda loan: -loan.amount)
+        """Who borrows from whom, by resource; the largest part of a resource first."""
+        return loans_of(leaves_of(self.queues or ()))
 
 
 def seen_by(survey: Survey, sight: Sight) -> View:
@@ -98,29 +89,4 @@ def _without_words(row: PluginRow) -> PluginRow:
     return msgspec.structs.replace(row, last="")
 
 
-def _loans(queues: Iterable[Standing]) -> Iterable[Loan]:
-    listed = list(queues)
-    parents = {standing.parent for standing in listed}
-    leaves = [standing for standing in listed if standing.queue not in parents]
-    resources = {share.resource for standing in leaves for share in standing.shares}
-    for resource in sorted(resources):
-        borrowed, idle = {}, {}
-        for standing in leaves:
-            for share in standing.shares:
-                if share.resource != resource or share.deserved is None:
-                    continue
-                if share.borrowed > 0:
-                    borrowed[standing.queue] = share.borrowed
-                elif share.deserved > share.allocated:
-                    idle[standing.queue] = share.deserved - share.allocated
-        whole = sum(idle.values())
-        for queue, amount in borrowed.items():
-            lenders = {name: amount * part / whole for name, part in idle.items()} if whole else {}
-            yield Loan(queue=queue, resource=resource, amount=amount, lenders=_largest(lenders))
-
-
-def _largest(lenders: Mapping[str, float]) -> dict[str, float]:
-    return dict(sorted(lenders.items(), key=lambda item: -item[1])[:5])
-
-
-__all__ = ["A_NODE", "OTHERS", "Loan", "View", "seen_by", "shown_rows"]
+__all__ = ["A_NODE", "OTHERS", "View", "seen_by", "shown_rows"]

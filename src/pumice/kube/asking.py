@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
+from pumice.answers.fairness import FairnessAnswer
 from pumice.answers.finding import NoSuchThing, find_job, find_queue
 from pumice.answers.from_objects import ToldEvent, standing_of_object, why_of_objects
 from pumice.answers.standing import Standing
@@ -128,6 +129,13 @@ class Asker:
         :raises PumiceError: no scheduler answers, or not this.
         """
         return (await self._ask("GET", "/v1/queues", QueuesAnswer, query={"queue": queue})).queues[0]
+
+    async def fairness(self) -> FairnessAnswer:
+        """Who is short of his part while others borrow.
+
+        :raises PumiceError: no scheduler answers, or not this.
+        """
+        return await self._ask("GET", "/v1/fairness", FairnessAnswer)
 
     async def waiting(self, queue: str, namespace: str, most: int) -> WaitingAnswer:
         """Who waits, as far as the user may see it.

@@ -73,6 +73,7 @@ class Door:
             "when": self._when,
             "waiting": self._waiting,
             "queues": self._queues,
+            "fairness": self._fairness,
             "try": self._try,
             "what-if": self._what_if,
         }
@@ -183,6 +184,10 @@ class Door:
         names = request.query_params.getlist("queue") or None
         sight = await sight_of(self._reviews, user, [])
         return await self._told(lambda desk: QueuesAnswer(queues=desk.standings(names)), sight)
+
+    async def _fairness(self, _: Request, user: KnownUser) -> Any:
+        await self._must(user, QUEUES)
+        return await self._told(Desk.fairness, await sight_of(self._reviews, user, []))
 
     async def _try(self, request: Request, user: KnownUser) -> Any:
         objects = await _objects(request)

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from pumice.answers.fairness import FairnessAnswer
 from pumice.answers.standing import Standing
 from pumice.answers.tried import TryAnswer
 from pumice.answers.waiting import WaitingAnswer
@@ -89,6 +90,11 @@ QUESTIONS: Final = (
         "How queues stand; all of them if none is named.",
         QueuesAnswer,
         (DoorParameter("queue", "The name of a queue.", many=True),),
+    ),
+    DoorQuestion(
+        "fairness",
+        "Which queues are short of their part while others borrow, and which parts nobody uses.",
+        FairnessAnswer,
     ),
     DoorQuestion(
         "try", "What would become of a job in the next cycle. Nothing is written.", TryAnswer, (), SubmittedObjects

@@ -436,6 +436,7 @@ def test_the_document_is_what_is_asked_and_answered(monkeypatch: pytest.MonkeyPa
         "when": "?namespace=team-a&job=mine",
         "waiting": "?limit=5&queue=default&namespace=team-a",
         "queues": "?queue=default",
+        "fairness": "",
         "try": "",
         "what-if": "",
     }

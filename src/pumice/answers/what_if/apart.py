@@ -32,7 +32,6 @@ SECONDS: Final = 14.0
 """After which it is given up."""
 AT_A_TIME: Final = 1000
 _KEPT: Final = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
-"""What the process is told of its surroundings: no kubeconfig, no token."""
 _one = threading.Lock()
 
 
@@ -104,15 +103,19 @@ def _unpacked(packed: Iterable[tuple[str, bytes]]) -> Iterator[AnyObject]:
         yield from msgspec.msgpack.decode(content, type=list[getattr(import_module(module), name)])  # type: ignore[misc]
 
 
+def surroundings() -> dict[str, str]:
+    """What a process that answers is told of where it runs: enough to start, no kubeconfig and no token."""
+    return {name: os.environ[name] for name in _KEPT if name in os.environ}
+
+
 def _run(task: bytes, seconds: float) -> _Done:
-    surroundings = {name: os.environ[name] for name in _KEPT if name in os.environ}
     try:
         ran = subprocess.run(
             [sys.executable, "-P", "-m", __name__],
             input=task,
             capture_output=True,
             timeout=seconds,
-            env=surroundings,
+            env=surroundings(),
             check=False,
         )
     except subprocess.TimeoutExpired:

@@ -69,7 +69,7 @@ def play(saved: SavedCycle, objects: Iterable[AnyObject], asked: WhatIf, registr
     other = _other_conf(asked.conf, own, registry) if asked.conf.strip() else own
     if other is not own:
         said.append("another conf" if other.digest != own.digest else "another conf, which says the same")
-    plain_own, plain_other = _without_extenders(own, registry), _without_extenders(other, registry)
+    plain_own, plain_other = without_extenders(own, registry), without_extenders(other, registry)
     state, assembly, runtime, shard, environment = restored(
         saved, registry, conf=None if plain_own is own else plain_own, objects=objects
     )
@@ -96,7 +96,7 @@ def _other_conf(text: str, own: SchedulerConf, registry: Registry) -> SchedulerC
     return other
 
 
-def _without_extenders(conf: SchedulerConf, registry: Registry) -> SchedulerConf:
+def without_extenders(conf: SchedulerConf, registry: Registry) -> SchedulerConf:
     """A conf that asks nobody outside: who supposes one may name any address, and any file."""
     names = {name for name, info in registry.plugins.items() if info.build is Extender}
     names |= {alias for alias, name in registry.aliases.items() if name in names}

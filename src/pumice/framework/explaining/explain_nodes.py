@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -152,11 +153,17 @@ class Nodes:
         return sorted(out, key=lambda o: (-o.nodes, o.text))
 
 
-def never_fits(ssn: Session, job: Job) -> str | None:
+FitsEmpty: TypeAlias = dict[int, bool]
+"""By the id of a class: would an empty node have room for a task of it?"""
+
+
+def never_fits(ssn: Session, job: Job, fits: FitsEmpty | None = None) -> str | None:
     """Why the job cannot have all the tasks that it needs, however empty the nodes were; None if it could."""
-    waiting = sorted(job.with_status(TaskStatus.PENDING).values(), key=lambda t: t.name)
-    known: dict[int, bool] = {}
-    large = [t for t in waiting if not known.setdefault(id(t.klass), _fits_an_empty_node(ssn, t.klass))]
+    waiting, known = job.with_status(TaskStatus.PENDING).values(), {} if fits is None else fits
+    for task in waiting:
+        if id(task.klass) not in known:
+            known[id(task.klass)] = _fits_an_empty_node(ssn, task.klass)
+    large = sorted((t for t in waiting if not known[id(t.klass)]), key=lambda t: t.name)
     others = job.ready_count + len(waiting) - len(large)
     if not large or not ssn.nodes or others >= max(job.min_available, 1):
         return None

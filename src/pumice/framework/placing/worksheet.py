@@ -152,7 +152,9 @@ def place_tasks(
     if not ssn.outcome.refusals.tells(job):
         first = next(iter(ssn.outcome.fit_errors.get(job.uid, {}).values()), None)
         if statement.operations or first is None:
-            refusal = Refusal.of(Stage.READY, ready)
+            part, whose = (job, "it") if sub_job is None or sub_job.is_default else (sub_job, "a sub-group of it")
+            places = f"{part.ready_count} of the {part.min_available} tasks that {whose} needs have a place"
+            refusal = Refusal.of(Stage.READY, ready, otherwise=places)
             refusal.placed = len(statement.operations)
             ssn.outcome.refusals.add(job, refusal)
         else:

@@ -1,0 +1,169 @@
+"""Is the cluster shared as the conf says: who is short of his part while others borrow, and which parts nobody uses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pumice.answers.standing import Share, Standing
+from pumice.answers.why import Source
+from pumice.words import counted
+
+RECLAIMS: Final = ("reclaim", "gangreclaim")
+"""Actions that take back what is borrowed."""
+_MOST_LENDERS: Final = 5
+
+
+class Loan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a queue holds beyond what it deserves, and who leaves it to it."""
+
+    queue: str
+    resource: str
+    amount: float
+    lenders: dict[str, float]
+    """Queue -> what it deserves, and does not use: its part of the loan."""
+
+
+class ShortQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue that holds less of a resource than it deserves, and asks for more."""
+
+    queue: str
+    resource: str
+    holds: float
+    deserves: float
+    asks: float
+    short: float
+    """What it lacks of its part, as far as it asks for it."""
+    borrowed_by: dict[str, float] = {}
+    """Queue -> what it holds of this resource beyond its own part."""
+    reasons: dict[str, int] = {}
+    """Why the queue's jobs wait: the word for programs -> how many."""
+
+
+class UnusedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part that its queue neither uses nor asks for."""
+
+    queue: str
+    resource: str
+    deserves: float
+    unused: float
+
+
+class FairnessAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """How evenly a cluster is shared at one instant, measured by what the conf says that queues deserve."""
+
+    text: str
+    """In a sentence."""
+    short: list[ShortQueue]
+    """Those furthest below their part first."""
+    loans: list[Loan]
+    """The largest part of what is deserved first."""
+    unused: list[UnusedPart]
+    reclaims: bool
+    """Does an action of the conf take back what is borrowed?"""
+    shared: bool
+    """Does anybody say what queues deserve? If not, nothing can be said of fairness."""
+    now: float
+    source: Source = "scheduler"
+    unseen: list[str] = []
+
+
+def fairness_of(
+    queues: Iterable[Standing],
+    reasons: Mapping[str, Mapping[str, int]],
+    actions: Collection[str],
+    now: float,
+    source: Source,
+) -> FairnessAnswer:
+    """Who is short, who borrows and what is unused; *reasons*: queue -> why its jobs wait."""
+    leaves = leaves_of(queues)
+    loans = loans_of(leaves)
+    short = sorted(_short(leaves, loans, reasons), key=lambda one: (-one.short / one.deserves, one.queue, one.resource))
+    shared, reclaims = any(True for _ in _shares(leaves)), any(name in RECLAIMS for name in actions)
+    return FairnessAnswer(
+        text=_in_words(short, loans, reclaims, shared),
+        short=short,
+        loans=loans,
+        unused=sorted(_unused(leaves), key=lambda one: (-one.unused / one.deserves, one.queue, one.resource)),
+        reclaims=reclaims,
+        shared=shared,
+        now=now,
+        source=source,
+    )
+
+
+def leaves_of(queues: Iterable[Standing]) -> list[Standing]:
+    """Queues that have none below them: what those above hold is theirs."""
+    listed = list(queues)
+    parents = {standing.parent for standing in listed}
+    return [standing for standing in listed if standing.queue not in parents]
+
+
+def loans_of(leaves: Sequence[Standing]) -> list[Loan]:
+    """Who borrows from whom, by resource; the largest part of a resource first."""
+    found: list[tuple[float, Loan]] = []
+    for resource in sorted({share.resource for standing in leaves for share in standing.shares}):
+        parts = [(queue, share) for queue, share in _shares(leaves) if share.resource == resource]
+        idle = {queue: part for queue, share in parts if (part := (share.deserved or 0.0) - share.allocated) > 0}
+        whole, deserved = sum(idle.values()), sum(share.deserved or 0.0 for _, share in parts)
+        for queue, share in parts:
+            if share.borrowed > 0:
+                lenders = {name: share.borrowed * part / whole for name, part in idle.items()}
+                largest = dict(sorted(lenders.items(), key=lambda item: -item[1])[:_MOST_LENDERS])
+                loan = Loan(queue=queue, resource=resource, amount=share.borrowed, lenders=largest)
+                found.append((share.borrowed / deserved if deserved else share.borrowed, loan))
+    return [loan for _, loan in sorted(found, key=lambda entry: -entry[0])]
+
+
+def _shares(leaves: Iterable[Standing]) -> Iterator[tuple[str, Share]]:
+    """What queues have parts of."""
+    return ((one.queue, share) for one in leaves for share in one.shares if share.deserved is not None)
+
+
+def _short(
+    leaves: Iterable[Standing], loans: Iterable[Loan], reasons: Mapping[str, Mapping[str, int]]
+) -> Iterator[ShortQueue]:
+    borrowed: dict[str, dict[str, float]] = {}
+    for loan in loans:
+        borrowed.setdefault(loan.resource, {})[loan.queue] = loan.amount
+    for queue, share in _shares(leaves):
+        lacks = min((share.deserved or 0.0) - share.allocated, share.asked)
+        if lacks > 0:
+            yield ShortQueue(
+                queue=queue,
+                resource=share.resource,
+                holds=share.allocated,
+                deserves=share.deserved or 0.0,
+                asks=share.asked,
+                short=lacks,
+                borrowed_by=borrowed.get(share.resource, {}),
+                reasons=dict(reasons.get(queue, {})),
+            )
+
+
+def _unused(leaves: Iterable[Standing]) -> Iterator[UnusedPart]:
+    for queue, share in _shares(leaves):
+        deserved = share.deserved or 0.0
+        unused = deserved - share.allocated - share.asked
+        if unused > 0:
+            yield UnusedPart(queue=queue, resource=share.resource, deserves=deserved, unused=unused)
+
+
+def _in_words(short: Sequence[ShortQueue], loans: Sequence[Loan], reclaims: bool, shared: bool) -> str:
+    if not shared:
+        return "no plugin of the conf says what queues deserve, so nothing can be said of fairness"
+    if not short:
+        many = len({loan.queue for loan in loans})
+        rest = f"; {counted(many, 'queue')} {'borrows' if many == 1 else 'borrow'} what others leave" if many else ""
+        return f"no queue that asks for more holds less than it deserves{rest}"
+    names = list(dict.fromkeys(one.queue for one in short))
+    text = f"{counted(len(names), 'queue')} ({', '.join(names[:5])}{', …' if len(names) > 5 else ''}) "
+    text += f"{'holds' if len(names) == 1 else 'hold'} less than deserved and "
+    text += f"{'asks' if len(names) == 1 else 'ask'} for more"
+    lenders = {name for one in short for name in one.borrowed_by}
+    if lenders:
+        text += f", while {', '.join(sorted(lenders)[:5])} {'borrows' if len(lenders) == 1 else 'borrow'}"
+        text += "; reclaim takes back what is borrowed" if reclaims else "; no action of the conf takes it back"
+    return text
