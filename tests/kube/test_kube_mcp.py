@@ -28,6 +28,8 @@ HOSTILE: tuple[dict[str, Any], ...] = (
     {"manifest": JOB},
     {"conf": 'actions: "allocate, preempt"\ntiers: [{plugins: [{name: gang}]}]'},
     {"queues": {"default": {"weight": 1000}}, "drained": ["n1"]},
+    {"b": "actions: allocate", "scenario": "/etc/passwd"},
+    {"goal": "wait.p95 < 10m", "group": "../n1"},
 )
 
 
@@ -68,6 +70,8 @@ def test_every_tool_at_a_running_scheduler_changes_nothing(world: World, tmp_pat
         for arguments in HOSTILE:
             client.call(name, **arguments)
     assert "may not create podgroups" in str(client.call("would_fit", manifest=JOB))
+    assert client.call("audit_fairness")["structuredContent"]["answer"]["shared"] is True
+    assert client.ask("resources/list")["result"]["resources"]
     supposed = client.call("what_if", more=[{"like": "n1", "count": 1}], job=f"{world.namespace}/waits")
     assert supposed["structuredContent"]["answer"]["job"]["after"]["fate"] == "starts", supposed
     assert versions(world) == before

@@ -12,6 +12,8 @@ from pathlib import Path
 from hatchling.builders.wheel import WheelBuilder
 from wheel_env import ROOT
 
+from pumice.mcp.pages import PAGES
+
 SOURCE = ROOT / "src"
 WITHOUT = """
 import importlib, json, pkgutil, sys
@@ -34,7 +36,9 @@ TALKS = (
     "pumice.dashboard",
     "pumice.kube",
     "pumice.mcp.knowledge",
+    "pumice.mcp.pages",
     "pumice.mcp.stdio",
+    "pumice.mcp.studies",
     "pumice.mcp.tools",
     "pumice.shadow.live",
     "pumice.extender.asking.client",
@@ -70,7 +74,8 @@ def test_the_wheel_holds_every_file_of_the_package_and_every_entry_point(tmp_pat
         p.relative_to(SOURCE).as_posix() for p in SOURCE.rglob("*") if p.is_file() and "__pycache__" not in p.parts
     }
     assert files - names == set()
-    assert {name for name in names - files if ".dist-info/" not in name} == set()
+    pages = {f"pumice/mcp/pages/{name}.md" for name in PAGES}
+    assert {name for name in names - files if ".dist-info/" not in name} == pages
     known = {f"{point.name} = {point.value}" for point in distribution("pumice").entry_points}
     assert known - set(points.splitlines()) == set()
 

@@ -19,9 +19,9 @@ from pumice.config.durations import SECOND, parse_duration
 from pumice.errors import InvalidInput
 from pumice.sim.planning import Sized, TriedSize, Variant, VariantPlayer, size
 from pumice.sim.planning.variants import NodeFailure, groups_of, nodes_of, struck, with_load
+from pumice.sim.planning.wording import answer_in_words, remarks
 from pumice.sim.report import effects, html_seeds, units
 from pumice.sim.results.gates import Gate, judge_seeds, parse_gate
-from pumice.sim.results.pairs import FEWEST
 from pumice.sim.results.seeds import compare_seeds
 from pumice.sim.scenario import SimScenario
 from pumice.sim.study.playing import StudyWorld
@@ -153,7 +153,7 @@ def go(world: StudyWorld, configuration: str, asked: PlanOptions, report: Path |
     if asked.vary is not None:
         assert goal is not None
         if as_data:
-            render.data({**msgspec.to_builtins(_data(sized)), "goal": goal.text, "seeds": seeds})
+            render.data({**msgspec.to_builtins(sized.told()), "goal": goal.text, "seeds": seeds})
         else:
             _show_size(sized, goal, scenario.name, seeds, variant)
         if sized.found.answer is None:
@@ -210,17 +210,6 @@ def _struck(scenario: SimScenario, failure: NodeFailure, runs: Any) -> list[str]
 
 
 # -- sizes ----------------------------------------------------------------------------------------------------------
-def _data(sized: Sized) -> dict[str, Any]:
-    return {
-        "group": sized.group,
-        "now": sized.now,
-        "answer": sized.found.answer,
-        "by_formula": sized.by_formula,
-        "not_monotone": sized.found.broken,
-        "tried": sized.tried,
-    }
-
-
 def _show_size(sized: Sized, goal: Gate, title: str, seeds: Sequence[int], variant: Variant) -> None:
     changed = _worded(variant)
     aside = f"{effects.seeds(seeds)} on {len(sized.tried)} sizes{f'; {changed}' if changed else ''}"
@@ -228,8 +217,8 @@ def _show_size(sized: Sized, goal: Gate, title: str, seeds: Sequence[int], varia
     head = [f"{sized.group}", goal.metric.label, "95 % interval", "goal", "formula"]
     render.table(head, [_row(one, goal) for one in sized.tried])
     render.line()
-    render.paragraph(_answer(sized, goal))
-    for text in _remarks(sized, goal, len(seeds)):
+    render.paragraph(answer_in_words(sized, goal))
+    for text in remarks(sized, goal, len(seeds)):
         render.warning(text)
 
 
@@ -241,39 +230,3 @@ def _row(one: TriedSize, goal: Gate) -> list[str]:
         "met, perhaps" if one.meets else "missed, perhaps")  # fmt: skip
     closed = units.NOTHING if one.formula is None else units.amount(one.formula, unit)
     return [str(one.count), value, limits, word, closed]
-
-
-def _answer(sized: Sized, goal: Gate) -> str:
-    if sized.found.answer is None:
-        most = sized.tried[-1].count
-        return f"{goal.text}: not met with up to {_nodes(most)} of {sized.group} (now {sized.now})."
-    step = sized.found.answer - sized.now
-    than = "as many as now" if not step else f"{abs(step)} {'more' if step > 0 else 'fewer'} than now"
-    text = f"{goal.text}: {_nodes(sized.found.answer)} of {sized.group}, {than}."
-    if sized.by_formula is not None:
-        text += f" A closed formula (M/G/c, no gangs, nodes or quotas) says {sized.by_formula}."
-    return text
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'' if count == 1 else 's'}"
-
-
-def _remarks(sized: Sized, goal: Gate, seeds: int) -> list[str]:
-    said = [
-        f"more is not always better here: {goal.text} is met with {_nodes(fewer)} and missed with {more}"
-        for fewer, more in sized.found.broken
-    ]
-    answer = sized.found.answer
-    one = next((tried for tried in sized.tried if tried.count == answer), None)
-    if one is not None and not one.sure and seeds < FEWEST:
-        many = f"{seeds} seed{'' if seeds == 1 else 's'}"
-        said.append(f"{many} cannot tell whether the goal is met or it was chance; at least {FEWEST} are needed")
-    elif one is not None and not one.sure:
-        surely = next((t.count for t in sized.tried if t.meets and t.sure and t.count >= one.count), None)
-        more = f"; with {surely} it surely is" if surely is not None else ""
-        said.append(f"the interval at {_nodes(one.count)} holds the goal, so that it is not sure to be met{more}")
-    never = next((tried.never_fit[0] for tried in sized.tried if tried.never_fit), None)
-    if never is not None:
-        said.append(never)
-    return said

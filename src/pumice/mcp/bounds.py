@@ -17,9 +17,11 @@ MARK: Final = (
 )
 MOST_TEXT: Final = 300
 """Characters of one text."""
-MOST_BYTES: Final = 12_000
-"""Bytes of one answer, as JSON."""
-_ROWS: Final = (100, 50, 20, 10, 5, 2, 1, 0)
+MOST_BYTES: Final = 4_500
+"""Bytes of one answer, as JSON: 1,500 tokens, where three bytes are one."""
+_DIGITS: Final = 3
+"""Behind the point, of one number."""
+_ROWS: Final = (100, 50, 30, 20, 15, 10, 7, 5, 3, 2, 1, 0)
 _UNSEEN: Final = frozenset(("Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"))
 """Kinds of characters that a reader does not see: controls, signs that turn or hide text, private and unused ones."""
 
@@ -42,7 +44,7 @@ def marked(answer: Any) -> dict[str, Any]:
         if len(msgspec.json.encode(shown)) <= MOST_BYTES:
             break
     else:  # not even without its rows: as much of it as there is room for
-        shown = Marked(answer=clean(msgspec.json.encode(plain).decode(), MOST_BYTES // 4), left_out=1)
+        shown = Marked(answer=clean(msgspec.json.encode(plain).decode(), MOST_BYTES // 8), left_out=1)
     found: dict[str, Any] = msgspec.to_builtins(shown)
     return found
 
@@ -66,7 +68,7 @@ def _full(data: Any) -> Any:
 
 
 class _Cut:
-    """Lists and mappings of names with at most so many rows, and clean texts."""
+    """Lists and mappings of names with at most so many rows, clean texts, short numbers."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -81,6 +83,8 @@ class _Cut:
             items = list(data.items())[: self._rows] if named else data.items()
             self.left_out += max(len(data) - self._rows, 0) if named else 0
             return {clean(str(key)): self.of(value) for key, value in items}
+        if isinstance(data, float):
+            return round(data, _DIGITS)
         return clean(data) if isinstance(data, str) else data
 
 

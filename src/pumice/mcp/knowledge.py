@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from pumice.answers.desk import Desk
+from pumice.answers.fairness import FairnessAnswer
 from pumice.answers.standing import Standing
 from pumice.answers.tried import TryAnswer
 from pumice.answers.waiting import WaitingAnswer
@@ -61,8 +62,12 @@ class Knowledge(Protocol):
         """How a queue stands."""
         ...
 
-    async def attempt(self, objects: Sequence[AnyObject]) -> TryAnswer:
-        """What would become of a job."""
+    async def fairness(self) -> FairnessAnswer:
+        """Who is short of his part while others borrow."""
+        ...
+
+    async def attempt(self, objects: Sequence[AnyObject], *, when: bool = False) -> TryAnswer:
+        """What would become of a job, and *when* it would start."""
         ...
 
     async def when(self, job: str, namespace: str) -> WhenAnswer:
@@ -97,13 +102,19 @@ class DeskKnowledge:
         """How a queue stands."""
         return (await self._ask(lambda desk: desk.standings([queue])))[0]
 
-    async def attempt(self, objects: Sequence[AnyObject]) -> TryAnswer:
-        """What would become of a job."""
-        return await self._ask(lambda desk: desk.attempt(objects))
+    async def fairness(self) -> FairnessAnswer:
+        """Who is short of his part while others borrow."""
+        return await self._ask(Desk.fairness)
+
+    async def attempt(self, objects: Sequence[AnyObject], *, when: bool = False) -> TryAnswer:
+        """What would become of a job, and *when* it would start."""
+        tried = await self._ask(lambda desk: desk.attempt_and_wait(objects))
+        return await asyncio.to_thread(tried.answer) if when else tried.tried
 
     async def when(self, job: str, namespace: str) -> WhenAnswer:
         """When a job will likely start."""
-        return await self._ask(lambda desk: desk.when(job, namespace).answer())
+        question = await self._ask(lambda desk: desk.when(job, namespace))
+        return await asyncio.to_thread(question.answer)
 
     async def what_if(self, asked: WhatIf) -> WhatIfAnswer:
         """What would be decided otherwise; decided in a process of its own, which ends in time."""
@@ -145,8 +156,12 @@ class DoorKnowledge:
         """How a queue stands."""
         return await self._asker.standing(queue)
 
-    async def attempt(self, objects: Sequence[AnyObject]) -> TryAnswer:
-        """What would become of a job."""
+    async def fairness(self) -> FairnessAnswer:
+        """Who is short of his part while others borrow."""
+        return await self._asker.fairness()
+
+    async def attempt(self, objects: Sequence[AnyObject], *, when: bool = False) -> TryAnswer:
+        """What would become of a job; the door says always when it would start."""
         return await self._asker.attempt(objects)
 
     async def when(self, job: str, namespace: str) -> WhenAnswer:

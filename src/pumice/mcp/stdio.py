@@ -12,7 +12,11 @@ import mcp_types as types
 import msgspec
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
 
+from pumice.errors import InvalidInput, shown
+from pumice.mcp.bounds import clean
+from pumice.mcp.pages import RUNBOOKS, pages_of
 from pumice.mcp.tools import TOOLS, Tools
 
 MOST_LINE: Final = 1 << 20
@@ -28,7 +32,8 @@ _HINTS: Final = types.ToolAnnotations(
 
 
 def server_of(tools: Tools) -> Server[Any]:
-    """A server with these tools, and nothing else: no resources, no prompts, no requests to its client."""
+    """A server with these tools, pages and runbooks, and nothing else: no requests to its client."""
+    pages = pages_of(tools)
 
     async def listed(ctx: Any, params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(
@@ -52,9 +57,67 @@ def server_of(tools: Tools) -> Server[Any]:
             is_error=answered.failed,
         )
 
+    async def listed_pages(ctx: Any, params: Any) -> types.ListResourcesResult:
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(
+                    uri=page.uri, name=page.uri, title=page.title, description=page.about, mime_type=page.kind
+                )
+                for page in pages.values()
+            ]
+        )
+
+    async def read(ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        page = pages.get(params.uri)
+        if page is None:
+            raise _no(f"resource {shown(params.uri)}: there is none of that name; there are {', '.join(pages)}")
+        text = await anyio.to_thread.run_sync(page.text)
+        return types.ReadResourceResult(
+            contents=[types.TextResourceContents(uri=page.uri, mime_type=page.kind, text=text)]
+        )
+
+    async def listed_books(ctx: Any, params: Any) -> types.ListPromptsResult:
+        return types.ListPromptsResult(
+            prompts=[
+                types.Prompt(
+                    name=book.name,
+                    title=book.title,
+                    description=book.about,
+                    arguments=[
+                        types.PromptArgument(name=word, description=about, required=must)
+                        for word, (about, must) in book.words.items()
+                    ],
+                )
+                for book in RUNBOOKS.values()
+            ]
+        )
+
+    async def book(ctx: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        found = RUNBOOKS.get(params.name)
+        if found is None:
+            raise _no(f"prompt {shown(params.name)}: there is none of that name; there are {', '.join(RUNBOOKS)}")
+        try:
+            text = found.said(params.arguments)
+        except InvalidInput as exc:
+            raise _no(str(exc)) from exc
+        said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(description=found.about, messages=[said])
+
     return Server(
-        "pumice", version=version("pumice"), instructions=INSTRUCTIONS, on_list_tools=listed, on_call_tool=called
+        "pumice",
+        version=version("pumice"),
+        instructions=INSTRUCTIONS,
+        on_list_tools=listed,
+        on_call_tool=called,
+        on_list_resources=listed_pages,
+        on_read_resource=read,
+        on_list_prompts=listed_books,
+        on_get_prompt=book,
     )
+
+
+def _no(text: str) -> MCPError:
+    return MCPError(types.INVALID_PARAMS, clean(text))
 
 
 class BoundedLines:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta
 
 from pumice.answers.what_if.supposition import WhatIf
 from pumice.config import from_data, load
@@ -19,10 +18,24 @@ from pumice.config.schema import SchedulerConf
 from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.registry import Registry
 from pumice.history.stories import Told
+from pumice.mcp.asked import (
+    AboutConf,
+    AboutConfs,
+    AboutGoal,
+    AboutJob,
+    AboutManifest,
+    AboutNothing,
+    AboutQueue,
+    AboutStart,
+    AboutWaiting,
+)
 from pumice.mcp.bounds import clean, marked
 from pumice.mcp.knowledge import Knowledge, evicted
+from pumice.mcp.studies import Studies
+from pumice.model.api import AnyObject
 from pumice.scheduler.assembly import catalogue_of
 from pumice.sim.job_text import objects_in
+from pumice.sim.study.playing import StudyWorld
 
 SECONDS: Final = 20.0
 """For which an answer is waited for."""
@@ -31,52 +44,6 @@ AT_ONCE: Final = 4
 RETRY: Final = 2.0
 """Seconds after which one who was turned away may ask again."""
 OWN_ARGUMENTS: Final = "who registers where is told for the default arguments of every plugin"
-
-JobName: TypeAlias = Annotated[
-    str, Meta(min_length=1, max_length=512, description="namespace/name, or the name where it is unique")
-]
-Namespace: TypeAlias = Annotated[str, Meta(max_length=253, description="the namespace, if the name has none")]
-QueueName: TypeAlias = Annotated[str, Meta(max_length=253, description="the queue's name")]
-JobText: TypeAlias = Annotated[
-    str,
-    Meta(min_length=1, max_length=262_144, description="YAML: a Volcano or batch Job, or a PodGroup with its pods"),
-]
-ConfText: TypeAlias = Annotated[
-    str, Meta(max_length=65_536, description="the scheduler conf as YAML; nothing: the one that decides here")
-]
-
-
-class AboutJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job."""
-
-    job: JobName
-    namespace: Namespace = ""
-
-
-class AboutQueue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A queue."""
-
-    queue: Annotated[QueueName, Meta(min_length=1)]
-
-
-class AboutWaiting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A queue, a namespace, or neither."""
-
-    queue: QueueName = ""
-    namespace: Namespace = ""
-    limit: Annotated[int, Meta(ge=1, le=100, description="rows, at most")] = 20
-
-
-class AboutManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job that is not there yet."""
-
-    manifest: JobText
-
-
-class AboutConf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A configuration."""
-
-    conf: ConfText = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +79,15 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 class Tools:
     """Answers what is asked, bounded in number, time and size."""
 
-    def __init__(self, knowledge: Knowledge, registry: Registry, told: Told | None = None) -> None:
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        registry: Registry,
+        told: Told | None = None,
+        scenarios: Mapping[str, StudyWorld] | None = None,
+    ) -> None:
         self.knowledge, self.registry, self.told = knowledge, registry, told
+        self.studies = Studies(scenarios or {}, self.conf_of)
         self._open = 0
 
     async def call(self, name: str, arguments: Any) -> Answered:
@@ -147,11 +121,17 @@ class Tools:
         Plugins are opened to learn that, with the arguments of our own conf; arguments that an agent gives reach none.
         :raises InvalidConf: it is none; says why.
         """
-        known = catalogue_of(self.registry)
-        if text.strip():
-            return load(text, known, "conf").conf, catalogue_of(self.registry, hooks=True)
-        own = from_data(self.knowledge.conf(), known).conf
-        return own, catalogue_of(self.registry, hooks=True, conf=own)
+        conf = self.conf_of(text, self.registry, "conf")
+        return conf, catalogue_of(self.registry, hooks=True, conf=None if text.strip() else conf)
+
+    def conf_of(self, text: str, registry: Registry, called: str) -> SchedulerConf:
+        """The conf that a text is, or the one that decides here.
+
+        :raises InvalidConf: it is none; says why.
+        :raises NotKnown: nothing is given, and the one that decides here is not told.
+        """
+        known = catalogue_of(registry)
+        return load(text, known, called).conf if text.strip() else from_data(self.knowledge.conf(), known).conf
 
 
 def _refused(text: str, *, retry: bool = False) -> Answered:
@@ -176,15 +156,31 @@ async def _evicted(tools: Tools, asked: AboutJob) -> Any:
     return evicted(tools.told, asked.job, asked.namespace)
 
 
-async def _fit(tools: Tools, asked: AboutManifest) -> Any:
-    objects = await asyncio.to_thread(objects_in, asked.manifest)
+async def _fairness(tools: Tools, asked: AboutNothing) -> Any:
+    return await tools.knowledge.fairness()
+
+
+async def _objects(manifest: str) -> Sequence[AnyObject]:
+    objects = await asyncio.to_thread(objects_in, manifest)
     if not objects:
-        raise InvalidInput("there is no PodGroup, pod or Job among the manifests")
-    return await tools.knowledge.attempt(objects)
+        raise InvalidInput("manifest: there is no PodGroup, pod or Job in it")
+    return objects
 
 
-async def _when(tools: Tools, asked: AboutJob) -> Any:
-    return await tools.knowledge.when(asked.job, asked.namespace)
+async def _fit(tools: Tools, asked: AboutManifest) -> Any:
+    return await tools.knowledge.attempt(await _objects(asked.manifest))
+
+
+async def _when(tools: Tools, asked: AboutStart) -> Any:
+    if bool(asked.job) == bool(asked.manifest):
+        raise InvalidInput("say job, of one that is there, or manifest, of one that is not: one of the two")
+    if asked.job:
+        return await tools.knowledge.when(asked.job, asked.namespace)
+    tried = await tools.knowledge.attempt(await _objects(asked.manifest), when=True)
+    return {
+        "jobs": [{"job": one.job, "starts_now": one.starts, "when": one.when} for one in tried.jobs],
+        "unseen": tried.unseen,
+    }
 
 
 async def _what_if(tools: Tools, asked: WhatIf) -> Any:
@@ -222,6 +218,14 @@ async def _lint(tools: Tools, asked: AboutConf) -> Any:
     }
 
 
+async def _compare(tools: Tools, asked: AboutConfs) -> Any:
+    return await asyncio.to_thread(tools.studies.compare, asked)
+
+
+async def _plan(tools: Tools, asked: AboutGoal) -> Any:
+    return await asyncio.to_thread(tools.studies.plan, asked)
+
+
 TOOLS: Final = {
     tool.name: tool
     for tool in (
@@ -250,6 +254,14 @@ TOOLS: Final = {
             _standing,
         ),
         Tool(
+            "audit_fairness",
+            "Is the cluster shared fairly",
+            "Which queues hold less than they deserve and ask for more, who borrows meanwhile, why their jobs wait, "
+            "which parts nobody uses, and whether the conf takes back what is borrowed.",
+            AboutNothing,
+            _fairness,
+        ),
+        Tool(
             "why_evicted",
             "Why a job was evicted",
             "Which pods of a job were evicted, when, by which action, and for the good of which job. Needs a history.",
@@ -267,8 +279,9 @@ TOOLS: Final = {
         Tool(
             "when_starts",
             "When a job will likely start",
-            "When a waiting job will likely start: a range in seconds from now, what it rests on and what it assumes.",
-            AboutJob,
+            "When a waiting job, or one that is not there yet, will likely start: a range in seconds from now (before "
+            "low, likely, high it starts in 1, 5, 9 of 10 cases), what it rests on and what it assumes.",
+            AboutStart,
             _when,
         ),
         Tool(
@@ -278,6 +291,23 @@ TOOLS: Final = {
             "weights, parts or limits, if nodes came or were drained, or under another conf. Nothing is changed.",
             WhatIf,
             _what_if,
+        ),
+        Tool(
+            "compare_confs",
+            "Two confs compared",
+            "What conf b changes against conf a over hours of simulated work, seed by seed in pairs: waits, use, "
+            "evictions and fairness, each with its 95 % interval and a verdict. Takes seconds; where there is a "
+            "retry_after, ask the same again to have more pairs.",
+            AboutConfs,
+            _compare,
+        ),
+        Tool(
+            "plan",
+            "How many nodes a goal needs",
+            "The smallest number of nodes of a group with which a goal such as 'wait.p95 < 10m' is met, found by "
+            "simulation. Takes seconds; where there is a retry_after, ask the same again and it goes on.",
+            AboutGoal,
+            _plan,
         ),
         Tool(
             "conf_explain",

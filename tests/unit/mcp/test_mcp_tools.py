@@ -112,9 +112,15 @@ def test_every_question_is_answered_from_the_same_instant() -> None:
     assert [row["job"] for row in waiting["rows"]] == ["team/waits"]
     assert waiting["waiting"] == 1
     assert answer(known, "queue_standing", queue="default")["shares"][0]["allocated"] == 3
+    assert answer(known, "audit_fairness")["shared"] is True
     (tried,) = answer(known, "would_fit", manifest=JOB)["jobs"]
     assert (tried["job"], tried["starts"]) == ("team/new", False)
     assert answer(known, "when_starts", job="waits", namespace="team")["place"] >= 1
+    (new,) = answer(known, "when_starts", manifest=JOB)["jobs"]
+    assert (new["starts_now"], new["when"]["job"]) == (False, "team/new")
+    neither_or_both: tuple[dict[str, Any], ...] = ({}, {"job": "waits", "manifest": JOB})
+    for both in neither_or_both:
+        assert "one of the two" in asking(known, "when_starts", **both).data["error"]
     chains = {chain["point"]: chain["plugins"] for chain in answer(known, "conf_explain")["chains"]}
     assert chains["job_ready"] == "tier 1: gang"
     assert answer(known, "conf_lint", conf=TRAP)["traps"] >= 1
@@ -179,7 +185,7 @@ def test_whatever_is_asked_there_is_an_answer_and_the_cluster_stays_as_it_is(nam
 SHARED = cluster()
 
 
-@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize("name", [name for name, tool in TOOLS.items() if tool.schema["properties"]])
 def test_ten_megabytes_are_refused_before_they_are_read(name: str) -> None:
     known, field = cluster(), next(iter(TOOLS[name].schema["properties"]))
     begun = time.process_time()
@@ -215,6 +221,31 @@ def test_no_question_opens_a_file_to_write_a_connection_or_a_process(tmp_path: P
     finally:
         watching = False
     assert seen == []
+
+
+def test_every_answer_has_at_most_1500_tokens_however_large_the_cluster_is() -> None:
+    """Three bytes count as a token; JSON of names and numbers has some four."""
+    known = desk(
+        *(queue(f"team-{n}", weight=n + 1) for n in range(40)),
+        *(node(f"a100-{n:03}", cpu=16, gpu=8) for n in range(60)),
+        *(job(f"runs-{n}", queue=f"team-{n % 40}", tasks=2, cpu=8, gpu=4, on=f"a100-{n:03}") for n in range(60)),
+        *(job(f"waits-{n}", queue=f"team-{n % 40}", tasks=3, cpu=4, gpu=8) for n in range(200)),
+    )
+    asked: dict[str, dict[str, Any]] = {
+        "why_pending": {"job": "waits-7"},
+        "who_waits": {"limit": 100},
+        "queue_standing": {"queue": "team-3"},
+        "audit_fairness": {},
+        "would_fit": {"manifest": JOB.replace("replicas: 2", "replicas: 400")},
+        "when_starts": {"job": "waits-7"},
+        "conf_explain": {},
+        "conf_lint": {"conf": TRAP},
+    }
+    for name, arguments in asked.items():
+        found = asking(known, name, **arguments)
+        assert not found.failed, found.data
+        assert len(msgspec.json.encode(found.data)) <= 1500 * 3, name
+        assert isinstance(found.data["answer"], dict), name
 
 
 def test_who_asks_too_much_at_once_is_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:

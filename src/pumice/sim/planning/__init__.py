@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import Any
 
 from pumice.sim.planning.bisection import Found, smallest
 from pumice.sim.planning.formula import Demanded, demanded
@@ -87,6 +88,17 @@ class Sized:
     tried: tuple[TriedSize, ...]
     by_formula: int | None
     """The smallest number by the closed formula; None where it has none to say."""
+
+    def told(self) -> dict[str, Any]:
+        """The same as data for programs."""
+        return {
+            "group": self.group,
+            "now": self.now,
+            "answer": self.found.answer,
+            "by_formula": self.by_formula,
+            "not_monotone": self.found.broken,
+            "tried": self.tried,
+        }
 
 
 def size(player: VariantPlayer, base: Variant, group: str, goal: Gate, low: int, high: int) -> Sized:

@@ -1,0 +1,91 @@
+"""What an agent may say: names and texts, each with its bounds; no path and no address."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+JobName: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=512, description="namespace/name, or the name where it is unique")
+]
+Namespace: TypeAlias = Annotated[str, Meta(max_length=253, description="the namespace, if the name has none")]
+QueueName: TypeAlias = Annotated[str, Meta(max_length=253, description="the queue's name")]
+JobText: TypeAlias = Annotated[
+    str, Meta(max_length=262_144, description="YAML: a Volcano or batch Job, or a PodGroup with its pods")
+]
+ConfText: TypeAlias = Annotated[
+    str, Meta(max_length=65_536, description="the scheduler conf as YAML; nothing: the one that decides here")
+]
+NewConfText: TypeAlias = Annotated[str, Meta(min_length=1, max_length=65_536, description="the other conf, as YAML")]
+ScenarioName: TypeAlias = Annotated[
+    str, Meta(max_length=253, description="one of those that the server was started with; nothing: the first")
+]
+
+
+class AboutNothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole cluster."""
+
+
+class AboutJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job."""
+
+    job: JobName
+    namespace: Namespace = ""
+
+
+class AboutStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job that waits, or one that is not there yet."""
+
+    job: Annotated[str, Meta(max_length=512, description="namespace/name of a job that is there")] = ""
+    namespace: Namespace = ""
+    manifest: JobText = ""
+
+
+class AboutQueue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A queue."""
+
+    queue: Annotated[QueueName, Meta(min_length=1)]
+
+
+class AboutWaiting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A queue, a namespace, or neither."""
+
+    queue: QueueName = ""
+    namespace: Namespace = ""
+    limit: Annotated[int, Meta(ge=1, le=100, description="rows, at most")] = 20
+
+
+class AboutManifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job that is not there yet."""
+
+    manifest: Annotated[JobText, Meta(min_length=1)]
+
+
+class AboutConf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A configuration."""
+
+    conf: ConfText = ""
+
+
+class AboutConfs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Two configurations, and what they are played on."""
+
+    b: NewConfText
+    a: ConfText = ""
+    scenario: ScenarioName = ""
+    seeds: Annotated[int, Meta(ge=1, le=30, description="pairs of runs; fewer than 6 give no interval")] = 10
+
+
+class AboutGoal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is wanted, and of which nodes there may be more or fewer."""
+
+    goal: Annotated[
+        str, Meta(min_length=1, max_length=100, description="such as 'wait.p95 < 10m', 'utilisation.gpu > 70%'")
+    ]
+    group: Annotated[str, Meta(max_length=253, description="the nodes that are counted; nothing: the first group")] = ""
+    load: Annotated[float, Meta(gt=0, le=100, description="jobs come so many times as often")] = 1.0
+    conf: ConfText = ""
+    scenario: ScenarioName = ""
+    seeds: Annotated[int, Meta(ge=1, le=20, description="runs of each size; fewer than 6 give no interval")] = 6

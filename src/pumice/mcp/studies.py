@@ -1,0 +1,270 @@
+"""Questions that are answered by playing: two confs compared, how many nodes a goal needs. In a bounded process.
+
+What is played stands with whoever started the server: scenarios, by their names. A question is given some seconds; what
+was played in them is remembered, so that asking it again goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from pumice.answers.what_if.apart import NotNow
+from pumice.answers.what_if.sides import NOT_ASKED, without_extenders
+from pumice.config import SchedulerConf
+from pumice.config.problems import nearest
+from pumice.errors import InvalidInput
+from pumice.framework.registry import Registry
+from pumice.mcp.asked import AboutConfs, AboutGoal
+from pumice.mcp.knowledge import NotKnown
+from pumice.sim.planning import Variant, VariantPlayer, size
+from pumice.sim.planning.variants import groups_of, nodes_of, play_variant
+from pumice.sim.planning.wording import answer_in_words, remarks
+from pumice.sim.results.gates import parse_gate
+from pumice.sim.results.pairs import FEWEST
+from pumice.sim.results.seeds import SeedRow, compare_seeds
+from pumice.sim.results.summary import Summary
+from pumice.sim.study.apart import ApartProcess, NotInTime, RememberingExecutor
+from pumice.sim.study.playing import Played, StudyRun, StudyWorld, registry_of
+from pumice.words import counted
+
+SECONDS: Final = 15.0
+"""For which a question plays."""
+AGAIN: Final = 1.0
+"""Seconds after which one that has not come to its end may be asked again."""
+MOST_KNOWN: Final = 5000
+"""Runs that are remembered."""
+FIGURES: Final = (
+    *("unfinished", "wait.mean", "wait.p95", "jct.mean", "utilisation.gpu", "utilisation.cpu"),
+    *("evictions", "lost_gpu_hours", "fairness.share"),
+)
+"""What two confs are compared by."""
+NO_SCENARIO: Final = (
+    "there is nothing to play here: start with --scenario FILE; `pumice trace from` makes one of a history"
+)
+
+
+class ComparedFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure under both confs, and what the second changes about it."""
+
+    figure: str
+    unit: str
+    a: float | None
+    b: float | None
+    change: float | None
+    """Of times and ratios the part by which it grows (-0.4: 40 % less), else the difference."""
+    low: float | None
+    high: float | None
+    """The 95 % interval of the change."""
+    better_on: str
+    """In how many pairs the second was better."""
+    verdict: str
+
+
+class ConfsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Two confs on the same runs, pair by pair."""
+
+    text: str
+    scenario: str
+    jobs: int
+    """Of one run."""
+    seeds: int
+    """Pairs that were played."""
+    wanted: int
+    figures: list[ComparedFigure]
+    driven_by: list[str]
+    """Where the difference in waiting comes from, if it is one place."""
+    notes: list[str]
+    assumes: list[str]
+    retry_after: float | None = None
+    """Asked again after so many seconds, it goes on with the pairs that are not played yet."""
+
+
+class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """How many nodes a goal needs."""
+
+    text: str
+    scenario: str
+    goal: str
+    seeds: int
+    plan: dict[str, Any]
+    remarks: list[str]
+    assumes: list[str]
+
+
+class _Known(OrderedDict[Hashable, Played]):
+    """Runs, of which the oldest are forgotten."""
+
+    def __setitem__(self, key: Hashable, value: Played) -> None:
+        super().__setitem__(key, value)
+        while len(self) > MOST_KNOWN:
+            self.popitem(last=False)
+
+
+class _Stage(NamedTuple):
+    """A scenario under one conf."""
+
+    world: StudyWorld
+    conf: str
+    """The name of the configuration."""
+    about: Hashable
+    """What it is remembered by."""
+
+
+ReadConf = Callable[[str, Registry, str], SchedulerConf]
+"""The conf that a text is, or the one that decides here; with what it may name, and what it is called."""
+
+
+class Studies:
+    """Plays scenarios under confs, one question at a time."""
+
+    def __init__(self, worlds: Mapping[str, StudyWorld], read_conf: ReadConf) -> None:
+        self._worlds, self._read_conf = worlds, read_conf
+        self._known = _Known()
+        self._one = threading.Lock()
+
+    def compare(self, asked: AboutConfs) -> ConfsAnswer:
+        """Two confs, on as many pairs of runs as there is time for.
+
+        :raises PumiceError: there is nothing to play, a conf is none, or not one pair was played in time.
+        """
+        name, world = self._world(asked.scenario)
+        assumes: list[str] = []
+        stages = [self._stage(name, world, conf, text, assumes) for conf, text in (("a", asked.a), ("b", asked.b))]
+        played: dict[str, dict[int, Summary]] = {stage.conf: {} for stage in stages}
+        with self._process() as process, suppress(NotInTime):
+            packed = [stage.world.packed() for stage in stages]
+            for seed in range(1, asked.seeds + 1):
+                for stage, content in zip(stages, packed, strict=True):
+                    executor = RememberingExecutor(process, self._known, stage.about)
+                    run = executor.submit(play_variant, content, Variant(), StudyRun(stage.conf, seed)).result()
+                    played[stage.conf][seed] = run.summary
+        pairs = len(played["a"].keys() & played["b"].keys())
+        if not pairs:
+            raise NotInTime(f"no pair of runs of {name} was played within {SECONDS:g} s; ask again to go on")
+        compared = compare_seeds(played)
+        figures = [figure for row in compared.overall if (figure := _figure(row)) is not None]
+        return ConfsAnswer(
+            text=_in_words(figures, len(compared.seeds)),
+            scenario=name,
+            jobs=next(iter(played["a"].values())).total.jobs,
+            seeds=pairs,
+            wanted=asked.seeds,
+            figures=figures,
+            driven_by=[
+                f"{one.kind} {one.name}: {one.part:.0%} of the difference in waiting" for one in compared.drivers
+            ],
+            notes=[*compared.notes, *compared.warnings],
+            assumes=assumes,
+            retry_after=AGAIN if pairs < asked.seeds else None,
+        )
+
+    def plan(self, asked: AboutGoal) -> PlanAnswer:
+        """How many nodes of a group the goal needs, from one to four times as many as now.
+
+        :raises PumiceError: there is nothing to play, the goal or the conf is none, or it needs more time.
+        """
+        goal = parse_gate(asked.goal, "'wait.p95 < 10m', 'utilisation.gpu > 70%'")
+        if goal.kind != "value":
+            raise InvalidInput(f"goal {asked.goal!r}: is about the figure itself, so its number has no sign")
+        name, world = self._world(asked.scenario)
+        group = asked.group or next(iter(groups_of(world.scenario)))
+        most = 4 * len(nodes_of(world.scenario, group))
+        assumes: list[str] = []
+        stage = self._stage(name, world, "conf", asked.conf, assumes)
+        seeds = range(1, asked.seeds + 1)
+        with self._process() as process:
+            player = VariantPlayer(
+                stage.world, stage.conf, seeds, RememberingExecutor(process, self._known, stage.about)
+            )
+            try:
+                sized = size(player, Variant(load=asked.load), group, goal, 1, most)
+            except NotInTime:
+                many = counted(len(player.known), "size")
+                raise NotInTime(
+                    f"{many} of {group} played so far, {asked.seeds} runs each; ask again to go on"
+                ) from None
+        return PlanAnswer(
+            text=answer_in_words(sized, goal),
+            scenario=name,
+            goal=goal.text,
+            seeds=asked.seeds,
+            plan=sized.told(),
+            remarks=remarks(sized, goal, asked.seeds),
+            assumes=assumes,
+        )
+
+    # -- what is played -----------------------------------------------------------------------------------------------
+    def _world(self, name: str) -> tuple[str, StudyWorld]:
+        if not self._worlds:
+            raise NotKnown(NO_SCENARIO)
+        if not name:
+            return next(iter(self._worlds.items()))
+        if name not in self._worlds:
+            near = nearest(name, self._worlds)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(self._worlds)}"
+            raise InvalidInput(f"scenario {name!r}: there is none of that name{hint}")
+        return name, self._worlds[name]
+
+    def _stage(self, name: str, world: StudyWorld, called: str, text: str, assumes: list[str]) -> _Stage:
+        """A scenario under a conf of an agent: one that asks nobody outside."""
+        registry = registry_of(world.plugins)
+        given = self._read_conf(text, registry, called)
+        conf = without_extenders(given, registry)
+        if conf is not given and NOT_ASKED not in assumes:
+            assumes.append(NOT_ASKED)
+        return _Stage(
+            StudyWorld(world.scenario.under({called: conf}), world.plugins), called, (name, called, conf.digest)
+        )
+
+    @contextmanager
+    def _process(self) -> Iterator[ApartProcess]:
+        """A process to play in.
+
+        :raises NotNow: another question plays.
+        """
+        if not self._one.acquire(blocking=False):
+            raise NotNow("another question is being played; ask again in a moment")
+        try:
+            with ApartProcess(SECONDS) as process:
+                yield process
+        finally:
+            self._one.release()
+
+
+def _figure(row: SeedRow) -> ComparedFigure | None:
+    effect = row.effects[1]
+    if row.key not in FIGURES or effect is None:
+        return None
+    a, b = row.values
+    return ComparedFigure(
+        figure=row.key,
+        unit=row.unit,
+        a=None if a is None else _rounded(a.estimate),
+        b=None if b is None else _rounded(b.estimate),
+        change=_rounded(effect.change.estimate),
+        low=_rounded(effect.change.low),
+        high=_rounded(effect.change.high),
+        better_on=f"{effect.better} of {effect.pairs}",
+        verdict=effect.verdict,
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    """To four digits: more of them are not known."""
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _in_words(figures: list[ComparedFigure], pairs: int) -> str:
+    if all(one.verdict == "no change" for one in figures):
+        return "both confs come to the same in every run"
+    if pairs < FEWEST:
+        return f"{counted(pairs, 'pair')} of runs cannot tell a difference from chance; at least {FEWEST} are needed"
+    said = [f"{one.figure} is {one.verdict}" for one in figures if one.verdict in ("better", "worse")]
+    rest = "; of the others these runs cannot tell, or nothing changes" if len(said) < len(figures) else ""
+    return f"under b: {', '.join(said)}{rest}" if said else "these runs show no difference that is more than chance"
