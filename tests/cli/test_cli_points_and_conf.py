@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_runs import DEMO_CONF, Pumice
 
-from pumice.framework.points import POINTS
+from pumice.cli.points import question
+from pumice.framework.points import POINTS, Point
 
 GOOD = 'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n'
 
@@ -36,6 +38,21 @@ def test_a_point_is_shown_with_its_contract(pumice: Pumice) -> None:
     out = pumice("points", "job_ready").out
     assert "May the job's placements be committed?" in out
     assert "ssn.add_job_ready_fn(name, fn)" in out
+
+
+def test_the_list_of_points_says_what_each_asks(pumice: Pumice) -> None:
+    listed = " ".join(pumice("points").out.split())
+    assert [p.name for p in POINTS.values() if f"{p.name} {question(p)[:60].rpartition(' ')[0]}" not in listed] == []
+
+
+@pytest.mark.parametrize("point", POINTS.values(), ids=lambda point: point.name)
+def test_what_holds_when_nobody_answers_is_said_in_words(point: Point[..., Any, Any]) -> None:
+    assert point.without != "0" or point.rule.name == "sum"
+
+
+def test_a_plugin_is_shown_with_the_points_at_which_it_answers(pumice: Pumice) -> None:
+    assert "job_enqueueable" in pumice("plugins", "overcommit").out
+    assert pumice("plugins", "pdb", "-o", "json").data["points"] == ["preemptable", "reclaimable", "victim_tasks"]
 
 
 def test_plugins_lists_what_each_reads(pumice: Pumice) -> None:

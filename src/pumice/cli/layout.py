@@ -10,6 +10,8 @@ SHORTEST_NAME: Final = 16
 """Characters of a name that are always left."""
 LONGEST_WORD: Final = 28
 """A word that is longer may be broken: an address, a piece of JSON."""
+READABLE: Final = 32
+"""Characters of running text in a line, before a column that can be spared goes."""
 SAYS_NOTHING: Final = frozenset(("", "0", "-", "–"))
 """Cells for which nobody misses a column."""
 
@@ -35,12 +37,13 @@ def fit(
     """Fit a table into *width* columns where that can be done.
 
     First blanks become fewer. Then columns in *spare* are left out: those that say nothing, then the others, the
-    first one first. Cells of *wrap* are broken between words, and *names* are cut, before a column that says
-    something is left out.
+    first one first. Cells of *wrap* are broken between words, into lines that can be read, and *names* are cut, before
+    a column that says something is left out.
     """
     cells = [[titles[at], *(row[at] for row in rows)] for at in range(len(titles))]
     whole = [max(len(cell) for cell in column) for column in cells]
     least = [_least(titles[at], cells[at], whole[at], wrap, names) for at in range(len(titles))]
+    eased = [max(least[at], min(whole[at], READABLE)) if titles[at] in wrap else least[at] for at in range(len(titles))]
     shown = list(range(len(titles)))
     if _total(whole, shown, 3) <= width:
         return Layout(tuple(shown), tuple(whole), 3)
@@ -50,7 +53,7 @@ def fit(
         if _total(whole, shown, 2) > width:
             shown.remove(at)
     for at in others:
-        if _total(least, shown, 2) > width:
+        if _total(eased, shown, 2) > width:
             shown.remove(at)
     return Layout(tuple(shown), _shrunk(whole, least, shown, width), 2)
 

@@ -33,6 +33,8 @@ def plugins(
     json: JsonOption = False,
 ) -> None:
     """List the plugins and the arguments they read, or show one. Exit code 1 if some cannot be loaded."""
+    from pumice.scheduler.assembly import points_of
+
     try:
         registry = registry_with(plugins_dir)
     except PluginLoadError as exc:
@@ -50,6 +52,7 @@ def plugins(
             ["PLUGIN", "WHAT IT DOES", "ARGUMENTS"],
             [(info.name, _first_sentence(info), _few_arguments(info)) for info in found],
             wrap=["WHAT IT DOES", "ARGUMENTS"],
+            spare=["ARGUMENTS"],
         )
         return
     info = registry.get(name)
@@ -59,8 +62,9 @@ def plugins(
         near = nearest(name, [*registry.plugins, *registry.aliases])
         hint = f"; did you mean {near!r}?" if near else "; `pumice plugins` lists them"
         raise InvalidInput(f"plugin {name!r}: there is none of that name{hint}")
+    points = points_of(info)
     if as_json(output, json):
-        render.data(_as_data(info))
+        render.data({**_as_data(info), "points": points})
         return
     render.heading(info.name, info.origin)
     render.line()
@@ -71,7 +75,9 @@ def plugins(
         else:
             render.line()
     render.line()
-    render.pairs([("arguments", _arguments(info)), ("listed", "several times" if info.repeatable else "once")])
+    listed = "several times" if info.repeatable else "once"
+    silent = "nothing" if info.arguments_read == () else "nothing without arguments"
+    render.pairs([("answers", ", ".join(points) or silent), ("arguments", _arguments(info)), ("listed", listed)])
 
 
 @app.command("new")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,13 +41,13 @@ def points(
         render.data([as_data(p, everybody) for p in POINTS.values()])
         return
     render.table(
-        ["POINT", "FLAG", "FROM", "ASKED BY", "RULE"],
+        ["POINT", "WHAT IS ASKED", "RULE", "FLAG", "ASKED BY"],
         [
-            (p.name, p.flag or "-", p.origin, _asked(everybody.asks.get(p.name, ())), p.rule.name)
+            (p.name, question(p), p.rule.name, p.flag or "-", _asked(everybody.asks.get(p.name, ())))
             for p in POINTS.values()
         ],
-        wrap=["ASKED BY", "RULE"],
-        spare=["FROM", "FLAG"],
+        wrap=["WHAT IS ASKED"],
+        spare=["ASKED BY", "FLAG", "RULE"],
     )
 
 
@@ -65,6 +66,11 @@ def find(name: str) -> Point[..., Any, Any]:
     near = nearest(name, POINTS)
     hint = f"; did you mean {near!r}?" if near else "; `pumice points` lists them"
     raise InvalidInput(f"extension point {name!r}: there is none of that name{hint}")
+
+
+def question(point: Point[..., Any, Any]) -> str:
+    """What a point asks: the first sentence of its contract."""
+    return re.split(r"(?<=[?.])\s", point.contract, maxsplit=1)[0]
 
 
 def as_data(point: Point[..., Any, Any], everybody: Who) -> dict[str, Any]:

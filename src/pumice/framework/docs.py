@@ -26,7 +26,7 @@ class Who:
 
     def answered(self, point: str) -> str:
         """The plugins that answer at a point, in words."""
-        return ", ".join(self.answers.get(point, ())) or "-"
+        return ", ".join(self.answers.get(point, ())) or "none that ships"
 
 
 def points_page(who: Who) -> str:

@@ -85,10 +85,14 @@ def who(registry: Registry) -> Who:
     """Who asks and who answers at each point, of everything that is known to a registry."""
     answers: dict[str, list[str]] = {}
     for name in sorted(registry.plugins):
-        info = registry.plugins[name]
-        for point in sorted(_registers(info, {}, hierarchy=False) | _registers(info, {}, hierarchy=True)):
+        for point in points_of(registry.plugins[name]):
             answers.setdefault(point, []).append(name)
     return Who(registry.askers(), answers)
+
+
+def points_of(info: PluginInfo) -> list[str]:
+    """The points at which a plugin answers when it is given no arguments."""
+    return sorted(_registers(info, {}, hierarchy=False) | _registers(info, {}, hierarchy=True))
 
 
 def _registers(info: PluginInfo, arguments: Mapping[str, Any], *, hierarchy: bool) -> frozenset[str]:

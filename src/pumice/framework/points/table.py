@@ -155,6 +155,7 @@ PREDICATE = Point(
     signature="(task, node) -> None or raise Unfit",
     forms=(2, 3),
     flag="enablePredicate",
+    otherwise="it fits",
     hints=(
         "scope",
         "key",
@@ -175,6 +176,7 @@ BATCH_PREDICATE = Point(
     signature="(task, rows) -> bool array or reason numbers",
     flag="enablePredicate",
     origin="Pumice",
+    otherwise="all fit",
     hints=(
         "scope",
         "key",
