@@ -103,6 +103,7 @@ def test_the_list_of_commands_has_a_summary_of_one_line_for_each(pumice: Pumice,
     lines = pumice("--help").out.splitlines()
     assert [line for line in lines if line.split()[:1] == [entry.name] and line.endswith(entry.summary)]
     assert entry.load().help
+    assert f"\n{entry.section}:" in pumice("--help").out
 
 
 def test_a_command_that_does_not_exist_is_named_with_the_nearest(pumice: Pumice) -> None:

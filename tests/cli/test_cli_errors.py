@@ -39,7 +39,7 @@ def test_a_deliberate_failure_is_one_line_on_stderr_and_exit_code_1(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["cycle", DEMO, "--conf", DEMO_CONF, "--compat", "yarn"], "--compat 'yarn': must be 'volcano'"),
+        (["cycle", DEMO, "--conf", DEMO_CONF, "--compat", "yarn"], "--compat 'yarn': must be volcano or kai"),
         (["plugin", "new", "Spot First"], "must be lower-case words joined by dashes"),
         (["bench", "gnags"], "shape 'gnags': must be one of singles, gangs"),
         (["extender", "serve", "gang", "--arg", "weight"], "--arg 'weight': must look like key=value"),

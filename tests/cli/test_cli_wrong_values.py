@@ -98,7 +98,7 @@ FORMS = [
     (name, max(parameter.opts, key=len), parameter.metavar)
     for name, command in leaves(typer.main.get_command(app))
     for parameter in command.params
-    if parameter.metavar in WRITTEN and parameter.opts[0].startswith("-") and "--master" not in parameter.opts
+    if parameter.metavar in WRITTEN and parameter.opts[0].startswith("-")
 ]
 
 

@@ -8,33 +8,15 @@ from typing import Annotated
 import typer
 
 from pumice.cli import render
-from pumice.cli.cluster_options import Context, Kubeconfig
-from pumice.cli.live import AuthorityOption, MaybePaths, ServerOption, asker_of, only_with_paths, run
-from pumice.cli.options import (
-    CompatOption,
-    ConfOption,
-    JsonOption,
-    Output,
-    OutputOption,
-    PluginsDirOption,
-    as_json,
-)
-from pumice.cli.when import PastOption
+from pumice.cli.live import AnswersPlace, run
+from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 
 
 def attempt(
     file: Annotated[
         list[Path], typer.Option("-f", "--filename", metavar="FILE", help="The job: a manifest (repeatable).")
     ],
-    paths: MaybePaths = None,
-    history: PastOption = None,
-    conf: ConfOption = None,
-    plugins_dir: PluginsDirOption = None,
-    compat: CompatOption = None,
-    server: ServerOption = None,
-    server_ca: AuthorityOption = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    place: AnswersPlace,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
@@ -45,16 +27,14 @@ def attempt(
     """
     from pumice.cli import answer_text
     from pumice.cli.manifests import read_objects
-    from pumice.cli.why import desk_of
 
     objects, unread = read_objects(file)
     if unread:
         render.warning(f"objects of kind {', '.join(unread)} are not tried")
-    if paths:
-        tried = desk_of(paths, conf, plugins_dir, compat, history).attempt_and_wait(objects).answer()
+    if place.paths:
+        tried = place.desk().attempt_and_wait(objects).answer()
     else:
-        only_with_paths(conf=conf, plugins_dir=plugins_dir, compat=compat, history=history)
-        tried = run(asker_of(server, server_ca, kubeconfig, context).attempt(objects))
+        tried = run(place.asker().attempt(objects))
     if as_json(output, json):
         render.data(tried)
     else:

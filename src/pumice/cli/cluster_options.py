@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import time
-from typing import Annotated
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pumice.cli.usage import WrongUsage
+from pumice.cli.usage import WrongUsage, reading, web_address
+
+if TYPE_CHECKING:
+    from pumice.kube.credentials import Credentials
+    from pumice.kube.lease import Election
 
 
 def host_and_port(text: str | None) -> str | None:
@@ -37,7 +46,10 @@ WatchedNames = Annotated[
 ]
 WATCHED = ("volcano", "pumice")
 """Whose pods are looked at by who stands beside a scheduler."""
-Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="The API server, if not the kubeconfig's.")]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", callback=web_address, help="The API server, if not the kubeconfig's."),
+]
 LeaseNamespace = Annotated[
     str | None,
     typer.Option(
@@ -80,6 +92,93 @@ ListenAddress = Annotated[
 Verbosity = Annotated[
     int, typer.Option("-v", "--v", metavar="N", help="How much is logged: 0 warnings, 1 to 3 more, 4 all.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAccess:
+    """Which API server, and who asks."""
+
+    kubeconfig: Kubeconfig = None
+    context: Context = None
+    master: Master = None
+
+    def credentials(self) -> Credentials:
+        """Those of one client."""
+        from pumice.kube.credentials import Credentials
+
+        return Credentials(self.kubeconfig, self.context, self.master)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaOptions:
+    """Which of several replicas works."""
+
+    leader_elect: Annotated[
+        bool, typer.Option("--leader-elect/--no-leader-elect", help="Only one replica at a time works.")
+    ] = True
+    lease_name: Annotated[
+        str | None,
+        typer.Option(
+            "--leader-elect-resource-name",
+            metavar="NAME",
+            help="The lease's name; else the scheduler's, or pumice-controllers.",
+        ),
+    ] = None
+    lease_namespace: LeaseNamespace = None
+    lease_duration: LeaseDuration = "15s"
+    renew_deadline: RenewDeadline = "10s"
+    retry_period: RetryPeriod = "2s"
+
+    def election(self, name: str) -> Election | None:
+        """The lease (*name* if none is given), who we are, and how long; None where every replica works.
+
+        :raises WrongUsage: times that do not go together; names the options.
+        """
+        from pumice.kube.lease import Election
+
+        if not self.leader_elect:
+            return None
+        times = (self.lease_duration, self.renew_deadline, self.retry_period)
+        lease, renew, retry = (
+            seconds(f"--leader-elect-{option}", text)
+            for option, text in zip(("lease-duration", "renew-deadline", "retry-period"), times, strict=True)
+        )
+        if not lease > renew > retry:
+            raise WrongUsage(
+                f"--leader-elect-lease-duration {times[0]}: must be longer than --leader-elect-renew-deadline "
+                f"{times[1]}, and that longer than --leader-elect-retry-period {times[2]}"
+            )
+        identity = f"{host_name()}_{uuid.uuid4()}"
+        return Election(
+            self.lease_name or name, self.lease_namespace or _own_namespace(), identity, lease, renew, retry
+        )
+
+
+def host_name() -> str:
+    """The name of this pod, or of this machine."""
+    return os.environ.get("POD_NAME") or socket.gethostname()
+
+
+def _own_namespace() -> str:
+    mounted = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+    try:
+        return mounted.read_text(encoding="utf-8").strip()
+    except OSError:
+        return "pumice-system"
+
+
+def seconds(option: str, text: str, *, days: bool = False) -> float:
+    """A duration above zero in seconds.
+
+    :raises WrongUsage: it is none; names the option.
+    """
+    from pumice.config.durations import SECOND, parse_duration
+
+    with reading(f"{option} {text!r}"):
+        found = parse_duration(text, days=days) / SECOND
+    if found <= 0:
+        raise WrongUsage(f"{option} {text!r}: must be above zero")
+    return found
 
 
 def set_verbosity(verbosity: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli import render
+from pumice.cli.commands import Commands
 from pumice.cli.options import (
     JsonOption,
     Output,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pumice.config import LoadedConf
     from pumice.framework.registry import Registry
 
-app = typer.Typer(help="Check, explain and lint a scheduler conf.", no_args_is_help=True)
+app = Commands(help="Check, explain and lint a scheduler conf.", no_args_is_help=True)
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The scheduler conf (YAML).")]
 OptionalFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The scheduler conf; else the default one.")]
 

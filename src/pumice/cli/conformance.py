@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli import render
+from pumice.cli.commands import Commands
 from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, registry_with
 
 if TYPE_CHECKING:
     from pumice.conformance.runner import Result
     from pumice.conformance.suite import Suite
 
-app = typer.Typer(help="Run conformance cases.", no_args_is_help=True)
+app = Commands(help="Run conformance cases.", no_args_is_help=True)
 _STYLES = {"passed": "green", "failed": "red", "skipped": "dim", "differs": "yellow"}
 
 

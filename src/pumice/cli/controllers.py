@@ -13,22 +13,17 @@ from typing import Annotated, Any
 import typer
 
 from pumice.cli.cluster_options import (
-    Context,
     Healthz,
     HealthzAddress,
-    Kubeconfig,
-    LeaseDuration,
-    LeaseNamespace,
     ListenAddress,
-    Master,
     Metrics,
-    RenewDeadline,
-    RetryPeriod,
+    ReplicaOptions,
+    ServerAccess,
     Verbosity,
     set_verbosity,
 )
 from pumice.cli.goflags import GoFlags
-from pumice.cli.run import SchedulerNames, election_of
+from pumice.cli.run import SchedulerNames
 from pumice.cli.usage import WrongUsage
 from pumice.kube.controllers.names import NAMES
 
@@ -60,24 +55,14 @@ class ControllersCommand(GoFlags):
 
 
 def controllers(
+    *,
     scheduler_name: SchedulerNames = None,
     chosen: Annotated[
         list[str] | None,
         typer.Option("--controllers", metavar="NAME", help=f"Only these: {', '.join(NAMES)} (repeatable)."),
     ] = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    master: Master = None,
-    leader_elect: Annotated[
-        bool, typer.Option("--leader-elect/--no-leader-elect", help="Only one replica at a time works.")
-    ] = True,
-    lease_name: Annotated[
-        str, typer.Option("--leader-elect-resource-name", metavar="NAME", help="The Lease.")
-    ] = "pumice-controllers",
-    lease_namespace: LeaseNamespace = None,
-    lease_duration: LeaseDuration = "15s",
-    renew_deadline: RenewDeadline = "10s",
-    retry_period: RetryPeriod = "2s",
+    access: ServerAccess,
+    replicas: ReplicaOptions,
     enable_metrics: Metrics = False,
     listen_address: ListenAddress = ":8081",
     enable_healthz: Healthz = False,
@@ -90,20 +75,17 @@ def controllers(
 
     from pumice.kube.allocator import use_one_heap
     from pumice.kube.controllers.running import Controllers, ControllerSettings
-    from pumice.kube.credentials import Credentials
     from pumice.kube.serving import Answers, health_routes, listening, metrics_routes, serve
 
     set_verbosity(verbosity)
     enabled = frozenset(name for text in chosen or NAMES for name in text.split(",") if name)
     for name in sorted(enabled - set(NAMES)):
         raise WrongUsage(f"--controllers {name!r}: must be one of {', '.join(NAMES)}")
-    election = None
-    if leader_elect:
-        election = election_of(lease_name, lease_namespace, (lease_duration, renew_deadline, retry_period))
+    election = replicas.election("pumice-controllers")
     beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
     use_one_heap()
     made = Controllers(
-        Credentials(kubeconfig, context, master),
+        access.credentials(),
         ControllerSettings(schedulers=scheduler_name or ["pumice"], enabled=enabled, election=election),
         beside=beside,
     )

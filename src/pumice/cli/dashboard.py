@@ -113,9 +113,9 @@ def _holder(
     from pumice.scheduler.assembly import assemble, catalogue_of
 
     if paths:
-        from pumice.cli.why import desk_of
+        from pumice.cli.live import AnswersPlace
 
-        return StillHolder(desk_of(paths, conf, plugins_dir, compat)), paths[0].name
+        return StillHolder(AnswersPlace(paths, conf, plugins_dir, compat).desk()), paths[0].name
     if scenario is not None:
         from pumice.sim.scenario import plugin_directory, read_scenario
 

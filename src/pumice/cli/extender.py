@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render
-from pumice.cli.options import ConfOption, JsonOption, Output, OutputOption, as_json
+from pumice.cli.commands import Commands
+from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 from pumice.cli.usage import WrongUsage, web_address
 from pumice.errors import InvalidInput
 from pumice.words import counted
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pumice.extender.answering.policies import PolicyServer
     from pumice.extender.check import VerbCheck
 
-app = typer.Typer(help="Policies over HTTP, and tools for those who write them.", no_args_is_help=True)
+app = Commands(help="Policies over HTTP, and tools for those who write them.", no_args_is_help=True)
 
 HostOption = Annotated[str, typer.Option("--host", metavar="HOST", help="The address to listen on.")]
 PortOption = Annotated[
@@ -40,7 +41,9 @@ def serve(
     policies: Annotated[
         list[str], typer.Argument(metavar="NAME|FILE…", help="Plugins by name, or files that hold one.")
     ],
-    conf: ConfOption = None,
+    conf: Annotated[
+        Path | None, typer.Option("--conf", metavar="FILE", help="A scheduler conf with arguments of the plugins.")
+    ] = None,
     arg: Annotated[
         list[str] | None, typer.Option("--arg", metavar="KEY=VALUE", help="An argument of the plugins.")
     ] = None,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from typer.core import TyperCommand
-
+from pumice.cli.commands import PumiceCommand
 from pumice.cli.usage import WrongUsage
 
 _TRUE, _FALSE = frozenset(("1", "t", "true")), frozenset(("0", "f", "false"))
@@ -60,7 +59,7 @@ def _switch(name: str, equals: str, value: str) -> str:
     raise WrongUsage(f"{name}={value}: must be true or false")
 
 
-class GoFlags(TyperCommand):
+class GoFlags(PumiceCommand):
     """A command whose flags may be written as for a Go program."""
 
     idle: Mapping[str, str] = {}

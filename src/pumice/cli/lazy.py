@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
+from itertools import groupby
 from typing import Any, ClassVar, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from pumice.cli.commands import Commands
 
 SUMMARY: Final = 63
 """Characters of a summary that 80 columns have room for."""
@@ -26,10 +29,17 @@ class CommandEntry:
     """What it does, in the list of commands: at most `SUMMARY` characters."""
     cls: str = ""
     """The attribute with the class of the command, if it has one of its own."""
+    section: str = ""
+    """Above which it stands in the list of commands."""
 
     def load(self) -> Any:
         """The command itself, made once."""
         return _made(self)
+
+
+def section(title: str, *entries: CommandEntry) -> tuple[CommandEntry, ...]:
+    """Commands that are listed together."""
+    return tuple(replace(entry, section=title) for entry in entries)
 
 
 @cache
@@ -37,7 +47,7 @@ def _made(entry: CommandEntry) -> Any:
     module_name, _, attribute = entry.where.partition(":")
     module = import_module(module_name)
     found = getattr(module, attribute)
-    around = typer.Typer(add_completion=False, rich_markup_mode=None)
+    around = Commands(add_completion=False, rich_markup_mode=None)
     around.callback()(lambda: None)
     if isinstance(found, typer.Typer):
         around.add_typer(found, name=entry.name)
@@ -78,6 +88,13 @@ class LazyGroup(TyperGroup):
         """What lists of commands show of one."""
         entry = self.entries.get(cmd_name)
         return TyperCommand(entry.name, help=entry.summary, short_help=entry.summary) if entry else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The list of commands, section by section, the summaries in one column."""
+        width = max(map(len, self.entries))
+        for title, entries in groupby(self.entries.values(), lambda entry: entry.section):
+            with formatter.section(title):
+                formatter.write_dl([(entry.name.ljust(width), entry.summary) for entry in entries])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is called."""

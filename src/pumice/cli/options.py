@@ -31,13 +31,14 @@ PathsArgument = Annotated[
 ]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="namespace/name, or the name where it is unique.")]
 ConfOption = Annotated[
-    Path | None, typer.Option("--conf", metavar="FILE", help="The scheduler conf; else the default one.")
+    Path | None,
+    typer.Option("--conf", metavar="FILE", help="The scheduler conf; else the saved cycle's, or the default one."),
 ]
 PluginsDirOption = Annotated[
     Path | None, typer.Option("--plugins-dir", metavar="DIR", help="Also load every plugin module of this directory.")
 ]
 CompatOption = Annotated[
-    str | None, typer.Option("--compat", metavar="PROFILE", help="Decide as another scheduler would: volcano.")
+    str | None, typer.Option("--compat", metavar="PROFILE", help="Decide as another scheduler would: volcano or kai.")
 ]
 
 
@@ -83,11 +84,11 @@ def read_text(path: Path) -> str:
 def load_conf(path: Path | None, registry: Registry, compat: str | None = None) -> SchedulerConf:
     """The conf of a file, or the default one; what it says in vain goes to stderr as warnings."""
     from pumice.cli import render
-    from pumice.config import DEFAULT_CONF, load
+    from pumice.config import COMPAT_PROFILES, DEFAULT_CONF, load
     from pumice.scheduler.assembly import catalogue_of
 
-    if compat is not None and compat != "volcano":
-        raise WrongUsage(f"--compat {compat!r}: must be 'volcano'")
+    if compat is not None and compat not in COMPAT_PROFILES:
+        raise WrongUsage(f"--compat {compat!r}: must be {' or '.join(COMPAT_PROFILES)}")
     text, source = (DEFAULT_CONF, "<default>") if path is None else (read_text(path), str(path))
     loaded = load(text, catalogue_of(registry), source)
     for problem in loaded.warnings:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from pumice.cli.opening import OpenedScenario
+    from pumice.cli.studies import Files, StudyOptions
 
 ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file.")]
 ReportOption = Annotated[
@@ -74,3 +79,40 @@ DataOption = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Where the traces and node lists are that the scenario names."),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class PlayOptions:
+    """How a scenario is played under several configurations, and what is left behind."""
+
+    seed: SeedOption = None
+    seeds: SeedsOption = None
+    until_sure: UntilSureOption = None
+    jobs: JobsOption = None
+    horizon: HorizonOption = None
+    fail_if: FailIfOption = None
+    report: ReportOption = None
+    record: RecordOption = None
+    log: LogOption = None
+    save: SaveOption = None
+    history: HistoryOption = None
+    plugins_dir: DirectoryOption = None
+    data: DataOption = None
+
+    def opened(self, scenario: Path) -> OpenedScenario:
+        """The scenario, read."""
+        from pumice.cli.opening import open_scenario
+
+        return open_scenario(scenario, self.plugins_dir, self.data, self.horizon)
+
+    def files(self) -> Files:
+        """What is written."""
+        from pumice.cli.studies import Files
+
+        return Files(self.report, self.record, self.log, self.save, self.history)
+
+    def study(self) -> StudyOptions:
+        """Which seeds, on how many processes, and what makes it fail."""
+        from pumice.cli.studies import StudyOptions
+
+        return StudyOptions(self.seed, self.seeds, self.until_sure, self.jobs, tuple(self.fail_if or ()))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render, scaffold
+from pumice.cli.commands import Commands
 from pumice.cli.layout import LONGEST_WORD
 from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, lines_of, registry_with
 from pumice.errors import InvalidInput, PluginLoadError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pumice.framework.registry import PluginInfo
 
 _FEW = 8
-app = typer.Typer(help="Write plugins.", no_args_is_help=True)
+app = Commands(help="Write plugins.", no_args_is_help=True)
 
 
 @app.callback()

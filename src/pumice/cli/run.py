@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
 import uuid
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -14,19 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli.cluster_options import (
-    Context,
     Healthz,
     HealthzAddress,
-    Kubeconfig,
-    LeaseDuration,
-    LeaseNamespace,
     ListenAddress,
-    Master,
     Metrics,
-    RenewDeadline,
-    RetryPeriod,
+    ReplicaOptions,
+    ServerAccess,
     Verbosity,
     host_and_port,
+    host_name,
+    seconds,
     set_verbosity,
 )
 from pumice.cli.goflags import GoFlags
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
 
     from pumice.config.reload import Readable
     from pumice.history.files import Folder
-    from pumice.kube.lease import Election
     from pumice.kube.reviews import Reviews
     from pumice.kube.service import Service
     from pumice.ports import Binder
@@ -84,6 +78,7 @@ SchedulerNames = Annotated[
 
 
 def run(
+    *,
     scheduler_name: SchedulerNames = None,
     scheduler_conf: Annotated[
         Path | None,
@@ -112,20 +107,8 @@ def run(
         list[str] | None,
         typer.Option("--node-selector", metavar="KEY:VALUE", help="Only nodes with one of these labels (repeatable)."),
     ] = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    master: Master = None,
-    leader_elect: Annotated[
-        bool, typer.Option("--leader-elect/--no-leader-elect", help="Only one replica at a time decides.")
-    ] = True,
-    lease_name: Annotated[
-        str | None,
-        typer.Option("--leader-elect-resource-name", metavar="NAME", help="The lease's name; else the scheduler's."),
-    ] = None,
-    lease_namespace: LeaseNamespace = None,
-    lease_duration: LeaseDuration = "15s",
-    renew_deadline: RenewDeadline = "10s",
-    retry_period: RetryPeriod = "2s",
+    access: ServerAccess,
+    replicas: ReplicaOptions,
     priority_class: Annotated[
         bool, typer.Option("--priority-class/--no-priority-class", help="Read PriorityClasses.")
     ] = True,
@@ -185,7 +168,6 @@ def run(
     from pumice.kube.allocator import use_one_heap
     from pumice.kube.backend import BackendSettings, KubeBackend
     from pumice.kube.confmap import ConfMap
-    from pumice.kube.credentials import Credentials
     from pumice.kube.measuring import Measuring
     from pumice.kube.service import Service
     from pumice.kube.serving import health_routes, listening, metrics_routes, serve
@@ -226,13 +208,10 @@ def run(
         folder=folder,
         compat=compat,
     )
-    election = None
-    if leader_elect:
-        election = election_of(lease_name or names[0], lease_namespace, (lease_duration, renew_deadline, retry_period))
     settings = BackendSettings(
         in_flight=binds_in_flight,
         node_labels=[_label(text) for text in node_selector or ()],
-        election=election,
+        election=replicas.election(names[0]),
         component=names[0],
         conf_map=conf_map,
         dialect=assembly.conf.dialect,
@@ -241,11 +220,11 @@ def run(
     use_one_heap()
     binders: dict[str, Binder] = {}
     beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
-    backend = KubeBackend(Credentials(kubeconfig, context, master), settings, binders=binders, beside=beside)
+    backend = KubeBackend(access.credentials(), settings, binders=binders, beside=beside)
     state = ClusterState(default_queue=default_queue, scheduler_names=names)
     clock = SystemClock()
     loop = Loop(backend, backend, assembly, clock, state=state)
-    measuring = Measuring(lambda: loop.assembly.conf.metrics, Credentials(kubeconfig, context, master), clock.now)
+    measuring = Measuring(lambda: loop.assembly.conf.metrics, access.credentials(), clock.now)
     beside.append(measuring.run)
     written = _history(history, history_keep)
     learned = paper = None
@@ -280,8 +259,7 @@ def run(
         pages = _pages(service, loop) if dashboard else None
 
         tls = tls_of(answers_cert, answers_key) if answers_cert and answers_key else None
-        credentials = Credentials(kubeconfig, context, master)
-        beside.append(partial(serve_door, listening(answers_address), service.ask, credentials, tls, pages))
+        beside.append(partial(serve_door, listening(answers_address), service.ask, access.credentials(), tls, pages))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
     raise typer.Exit(service.run())
@@ -309,57 +287,14 @@ def _history(path: Path | None, keep: str | None) -> Folder | None:
         if keep is not None:
             raise WrongUsage("--history-keep: needs --history DIR")
         return None
-    host = os.environ.get("POD_NAME") or socket.gethostname()
     try:
         return Folder(
             path,
-            f"{host}-{uuid.uuid4().hex[:6]}",
+            f"{host_name()}-{uuid.uuid4().hex[:6]}",
             keep_s=None if keep is None else seconds("--history-keep", keep, days=True),
         )
     except OSError as exc:
         raise WrongUsage(f"--history {str(path)!r}: {exc.strerror}") from exc
-
-
-def seconds(option: str, text: str, *, days: bool = False) -> float:
-    """A duration above zero in seconds.
-
-    :raises WrongUsage: it is none; names the option.
-    """
-    from pumice.config.durations import SECOND, parse_duration
-
-    with reading(f"{option} {text!r}"):
-        found = parse_duration(text, days=days) / SECOND
-    if found <= 0:
-        raise WrongUsage(f"{option} {text!r}: must be above zero")
-    return found
-
-
-def election_of(name: str, namespace: str | None, times: tuple[str, str, str]) -> Election:
-    """Which lease, who we are, and how long: of the lease, of the renewal, between two tries.
-
-    :raises WrongUsage: times that do not go together; names the options.
-    """
-    from pumice.kube.lease import Election
-
-    lease, renew, retry = (
-        seconds(f"--leader-elect-{option}", text)
-        for option, text in zip(("lease-duration", "renew-deadline", "retry-period"), times, strict=True)
-    )
-    if not lease > renew > retry:
-        raise WrongUsage(
-            f"--leader-elect-lease-duration {times[0]}: must be longer than --leader-elect-renew-deadline {times[1]}, "
-            f"and that longer than --leader-elect-retry-period {times[2]}"
-        )
-    identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"
-    return Election(name, namespace or _own_namespace(), identity, lease, renew, retry)
-
-
-def _own_namespace() -> str:
-    mounted = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-    try:
-        return mounted.read_text(encoding="utf-8").strip()
-    except OSError:
-        return "pumice-system"
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -84,7 +84,7 @@ def shadow(
     else:
         if running is not None or seed is not None:
             raise WrongUsage("--running and --seed: only with SCENARIO")
-        from pumice.cli.run import seconds
+        from pumice.cli.cluster_options import seconds
 
         ends = None if lasting is None else _lasting(lasting)
         when = _clock

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from pumice.cli.commands import Commands
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 
-app = typer.Typer(help="Make a trace of a history or another log, and show what is in one.", no_args_is_help=True)
+app = Commands(help="Make a trace of a history or another log, and show what is in one.", no_args_is_help=True)
 
 
 class TraceKind(StrEnum):

@@ -8,41 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pumice.cli import render
-from pumice.cli.cluster_options import Context, Kubeconfig
-from pumice.cli.live import (
-    AuthorityOption,
-    MaybePaths,
-    NamespaceOption,
-    ServerOption,
-    asker_of,
-    namespace_of,
-    only_with_paths,
-    run,
-)
-from pumice.cli.options import (
-    CompatOption,
-    ConfOption,
-    JsonOption,
-    Output,
-    OutputOption,
-    PluginsDirOption,
-    as_json,
-    read_text,
-)
+from pumice.cli.live import AnswersPlace, NamespaceOption, run
+from pumice.cli.options import JsonOption, Output, OutputOption, as_json, read_text
 from pumice.cli.usage import WrongUsage
-from pumice.cli.when import PastOption
 
 if TYPE_CHECKING:
     from pumice.answers.standing import Share
     from pumice.answers.what_if.effects import QueueStandings, WhatIfAnswer
-    from pumice.answers.what_if.supposition import WhatIf
 
 AMOUNTS = ("deserved", "guarantee", "capability")
 PLAIN = ("weight", "priority", "reclaimable")
 
 
 def what_if(
-    paths: MaybePaths = None,
+    *,
     queue: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,15 +52,8 @@ def what_if(
     job: Annotated[
         str | None, typer.Option("--job", metavar="JOB", help="Tell of this job, whatever becomes of it.")
     ] = None,
-    history: PastOption = None,
-    conf: ConfOption = None,
-    plugins_dir: PluginsDirOption = None,
-    compat: CompatOption = None,
+    place: AnswersPlace,
     namespace: NamespaceOption = None,
-    server: ServerOption = None,
-    server_ca: AuthorityOption = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
@@ -90,8 +62,9 @@ def what_if(
     The next cycle is decided twice, as things are and as they would be, on a copy. Nothing is written. Without PATH the
     running scheduler is asked.
     """
+    from msgspec.structs import replace
+
     from pumice.answers.what_if.supposition import read_what_if
-    from pumice.cli.why import desk_of
 
     data = _from_file(file) if file is not None else {}
     _queues(data, queue or [])
@@ -102,12 +75,13 @@ def what_if(
     if job is not None:
         data["job"] = job
     asked = read_what_if(data)
-    if paths:
-        answer = desk_of(paths, conf, plugins_dir, compat, history).what_if(asked).answer(apart=False)
+    if place.paths:
+        answer = place.desk().what_if(asked).answer(apart=False)
     else:
-        only_with_paths(conf=conf, plugins_dir=plugins_dir, compat=compat, history=history)
-        asked = _with_namespace(asked, namespace, kubeconfig, context)
-        answer = run(asker_of(server, server_ca, kubeconfig, context).what_if(asked))
+        asker = place.asker()
+        if asked.job and "/" not in asked.job:
+            asked = replace(asked, job=f"{place.namespace(asked.job, namespace)}/{asked.job}")
+        answer = run(asker.what_if(asked))
     if as_json(output, json):
         render.data(answer)
     else:
@@ -115,14 +89,6 @@ def what_if(
 
 
 # -- what is supposed -----------------------------------------------------------------------------------------------
-def _with_namespace(asked: WhatIf, namespace: str | None, kubeconfig: str | None, context: str | None) -> WhatIf:
-    from msgspec.structs import replace
-
-    if not asked.job or "/" in asked.job:
-        return asked
-    return replace(asked, job=f"{namespace_of(asked.job, namespace, kubeconfig, context)}/{asked.job}")
-
-
 def _from_file(path: Path) -> dict[str, Any]:
     from pumice.errors import InvalidInput
     from pumice.yamls import load

@@ -3,55 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from pumice.cli import render
-from pumice.cli.cluster_options import Context, Kubeconfig
-from pumice.cli.live import (
-    AuthorityOption,
-    MaybePaths,
-    NamespaceOption,
-    ServerOption,
-    asker_of,
-    namespace_of,
-    only_with_paths,
-    run,
-)
-from pumice.cli.options import (
-    CompatOption,
-    ConfOption,
-    JobArgument,
-    JsonOption,
-    Output,
-    OutputOption,
-    PluginsDirOption,
-    as_json,
-)
+from pumice.cli.live import AnswersPlace, NamespaceOption, run
+from pumice.cli.options import JobArgument, JsonOption, Output, OutputOption, as_json
 
 if TYPE_CHECKING:
     from pumice.answers.when.answer import WhenAnswer
 
-PastOption = Annotated[
-    Path | None,
-    typer.Option("--history", metavar="DIR", help="Learn run times and errors from here: `pumice run --history`."),
-]
-
 
 def when(
     job: JobArgument,
-    paths: MaybePaths = None,
-    history: PastOption = None,
-    conf: ConfOption = None,
-    plugins_dir: PluginsDirOption = None,
-    compat: CompatOption = None,
+    place: AnswersPlace,
     namespace: NamespaceOption = None,
-    server: ServerOption = None,
-    server_ca: AuthorityOption = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
@@ -59,14 +24,10 @@ def when(
 
     Without PATH the running scheduler is asked, which learns from what it sees.
     """
-    from pumice.cli.why import desk_of
-
-    if paths:
-        answer = desk_of(paths, conf, plugins_dir, compat, history).when(job, namespace or "").answer()
+    if place.paths:
+        answer = place.desk().when(job, namespace or "").answer()
     else:
-        only_with_paths(conf=conf, plugins_dir=plugins_dir, compat=compat, history=history)
-        asker = asker_of(server, server_ca, kubeconfig, context)
-        answer = run(asker.when(job, namespace_of(job, namespace, kubeconfig, context)))
+        answer = run(place.asker().when(job, place.namespace(job, namespace)))
     if as_json(output, json):
         render.data(answer)
     else:
