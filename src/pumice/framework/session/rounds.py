@@ -101,7 +101,11 @@ def note_lost(ssn: Session, pairs: Iterable[tuple[str, str]]) -> None:
     if not lost:
         return
     turns, now = ssn.runtime.turns, ssn.now
-    _forget(turns, now)
+    if not ssn.forgot_turns:  # nothing grows old within a cycle
+        ssn.forgot_turns = True
+        _forget(turns, now)
+    while len(turns) > _MOST:
+        del turns[next(iter(turns))]
     for evicted, helped in sorted(lost):
         way = _ways(turns, helped).get(evicted)
         mine = turns.setdefault(evicted, {})
@@ -118,8 +122,6 @@ def _forget(turns: Turns, now: float) -> None:
             del helped[other]
         if not helped:
             del turns[evicted]
-    while len(turns) > _MOST:
-        del turns[next(iter(turns))]
 
 
 def _tell_closed(ssn: Session, evicted: str, way: list[str]) -> None:

@@ -97,6 +97,8 @@ class Session(Registration, Questions):
         """The hyper-node in which nodes are being looked for; None: everywhere."""
         self.simulates = False
         """Are queues asked for the sums alone, whatever their state? So in the dry runs of Volcano's preempt."""
+        self.forgot_turns = False
+        """Was what is remembered of evictions gone through in this cycle?"""
         self.metrics = Metrics(self.runtime.metered)
         self.failures = self._make_failures() if stands is None else stands.failures.again(self.metrics)
         self.budgets = Budgets(state, as_volcano=compat.disruption_budgets, kept=self.runtime.kept)

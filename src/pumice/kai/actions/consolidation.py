@@ -9,8 +9,7 @@ import numpy as np
 from pumice.framework.plugin import Action
 from pumice.framework.session.session import Session
 from pumice.kai.search import helping
-from pumice.kai.search.helping import help_in_turn, victims_among
-from pumice.kai.search.ordering import WorkOrder
+from pumice.kai.search.helping import help_in_turn
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.amounts import GPU
 from pumice.kai.view.jobs import JobView
@@ -31,10 +30,6 @@ class Consolidation(Action):
         if most == 0:
             return
 
-        def victims(job: JobView) -> list[JobView]:
-            found = victims_among(world.jobs.values(), lambda v: v is not job)
-            return found if most < 0 or len(found) <= most else list(WorkOrder(world, found, victims=True))[:most]
-
         def valid(scenario: VictimScenario) -> bool:
             return all(t.stage is not TaskStage.RELEASING for t in scenario.victims)
 
@@ -42,9 +37,11 @@ class Consolidation(Action):
             ssn,
             self.name,
             possible=lambda job: _might_fit(world, job),
-            victims=victims,
+            reaches=lambda job, queue: True,
+            admits=lambda job, victim: victim is not job,
             valid=valid,
             one_table=True,
+            most=most,
             preemptible_only=ssn.compat.kai_movable_only,
         )
 

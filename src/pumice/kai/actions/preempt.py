@@ -8,7 +8,7 @@ from pumice.framework.plugin import Action
 from pumice.framework.points import table as t
 from pumice.framework.session.session import Session
 from pumice.kai.search import helping
-from pumice.kai.search.helping import help_in_turn, victims_among
+from pumice.kai.search.helping import help_in_turn
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.standins import as_job, as_tasks
@@ -32,18 +32,21 @@ class KaiPreempt(Action):
         def possible(job: JobView) -> bool:
             return bool(ssn.job_within_quota(as_job(job), as_tasks(world.chunk(job, real=False))))
 
-        def victims(job: JobView) -> list[JobView]:
-            return victims_among(
-                world.jobs.values(),
-                lambda v: (
-                    v.queue is job.queue
-                    and v.priority < job.priority
-                    and bool(ssn.preempt_victim_filter(as_job(job), as_job(v)))
-                    and bool(ssn.victim_filter(as_job(job), as_job(v)))
-                ),
+        def admits(job: JobView, victim: JobView) -> bool:
+            return (
+                victim.priority < job.priority
+                and bool(ssn.preempt_victim_filter(as_job(job), as_job(victim)))
+                and bool(ssn.victim_filter(as_job(job), as_job(victim)))
             )
 
         def valid(scenario: VictimScenario) -> bool:
             return bool(ssn.preempt_scenario_validator(scenario)) and bool(ssn.scenario_validator(scenario))
 
-        help_in_turn(ssn, self.name, possible=possible, victims=victims, valid=valid)
+        help_in_turn(
+            ssn,
+            self.name,
+            possible=possible,
+            reaches=lambda job, queue: queue is job.queue,
+            admits=admits,
+            valid=valid,
+        )

@@ -8,11 +8,10 @@ from pumice.framework.plugin import Action
 from pumice.framework.points import table as t
 from pumice.framework.session.session import Session
 from pumice.kai.search import helping
-from pumice.kai.search.helping import help_in_turn, victims_among
+from pumice.kai.search.helping import help_in_turn
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.standins import as_job
-from pumice.kai.view.world import world_of
 
 
 class KaiReclaim(Action):
@@ -27,17 +26,10 @@ class KaiReclaim(Action):
 
     def execute(self, ssn: Session) -> None:
         """Help every waiting job whose queue may reclaim."""
-        world = world_of(ssn)
 
-        def victims(job: JobView) -> list[JobView]:
-            return victims_among(
-                world.jobs.values(),
-                lambda v: (
-                    v.queue is not job.queue
-                    and bool(ssn.reclaim_victim_filter(as_job(job), as_job(v)))
-                    and bool(ssn.victim_filter(as_job(job), as_job(v)))
-                ),
-            )
+        def admits(job: JobView, victim: JobView) -> bool:
+            asked = as_job(job), as_job(victim)
+            return bool(ssn.reclaim_victim_filter(*asked)) and bool(ssn.victim_filter(*asked))
 
         def valid(scenario: VictimScenario) -> bool:
             return bool(ssn.reclaim_scenario_validator(scenario)) and bool(ssn.scenario_validator(scenario))
@@ -46,7 +38,8 @@ class KaiReclaim(Action):
             ssn,
             self.name,
             eligible=lambda job: bool(ssn.can_reclaim_resources(as_job(job))),
-            victims=victims,
+            reaches=lambda job, queue: queue is not job.queue,
+            admits=admits,
             valid=valid,
             start=ssn.on_job_solution_start,
         )

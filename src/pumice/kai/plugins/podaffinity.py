@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.neighbours import own_terms
+from pumice.engine.terms import terms_of
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.search.neighbourhood import Neighbourhood
@@ -34,11 +35,12 @@ class KaiPodAffinity(Plugin):
         self._world = world_of(ssn)
         self._near = Neighbourhood(self._world)
         self._raw = ssn.compat.kai_raw_affinity
-        self._anybody = any(own_terms(t.task).all for t in self._world.tasks.values())
+        anybody = any(terms_of(klass).all for klass in self._near.classes)
+        ssn.add_batch_node_order_fn(self.name, self._score, applies=lambda _: anybody)
 
-    def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
+    def _score(self, task: TaskView, rows: WorldRows) -> Floats:
         """The sum of the weights of all who are near, within the band of such scores (in KAI: beyond it too)."""
-        sums = self._sums(self._world.task_of(task)) if self._anybody else {}
+        sums = self._sums(self._world.task_of(task))
         keys = {key for key, _ in sums}
         scores = np.array([sum(sums.get((k, n.labels.get(k)), 0) for k in keys) for n in rows.nodes], dtype=np.float64)
         peak = float(np.abs(scores).max(initial=0.0))

@@ -75,10 +75,12 @@ class ResourceType(Plugin):
 
     name = "resourcetype"
 
-    def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
-        """A fixed amount for such tasks on such nodes."""
-        if not task.request.cpu_only:
-            return np.zeros(len(rows))
+    def on_session_open(self, ssn: Session) -> None:
+        """Say something of such tasks only."""
+        ssn.add_batch_node_order_fn(self.name, self._score, applies=lambda task: task.request.cpu_only)
+
+    def _score(self, task: TaskView, rows: WorldRows) -> Floats:
+        """A fixed amount on such nodes."""
         ledger = rows.ledger
         without = ledger.allocatable[ledger.gpu] == 0
         without[list(ledger.of_mig)] = False
@@ -92,14 +94,18 @@ class GpuSharingOrder(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         """Know whether tasks without GPUs count too."""
-        self._everybody = ssn.compat.kai_sharing_score
+        everybody, ledger = ssn.compat.kai_sharing_score, world_of(ssn).nodes
 
-    def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
+        def concerns(task: TaskView) -> bool:
+            request = task.request
+            return bool(ledger.shared) and (request.shared is not None or (everybody and request.cpu_only))
+
+        ssn.add_batch_node_order_fn(self.name, self._score, applies=concerns)
+
+    def _score(self, task: TaskView, rows: WorldRows) -> Floats:
         """A fixed amount where such a GPU is."""
         out = np.zeros(len(rows))
         shared, ledger = task.request.shared, rows.ledger
-        if not ledger.shared or (shared is None and not (self._everybody and task.request.cpu_only)):
-            return out
         for at, row in enumerate(rows.index.tolist()):
             gpus = ledger.shared.get(row)
             if gpus:
@@ -114,7 +120,11 @@ class NominatedNode(Plugin):
 
     name = "nominatednode"
 
-    def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
+    def on_session_open(self, ssn: Session) -> None:
+        """Say something of such pods only."""
+        ssn.add_batch_node_order_fn(self.name, self._score, applies=lambda task: bool(task.task.nominated_node))
+
+    def _score(self, task: TaskView, rows: WorldRows) -> Floats:
         """A large amount for that node."""
         out = np.zeros(len(rows))
         wanted = task.task.nominated_node

@@ -43,16 +43,15 @@ class KaiTopology(Plugin):
             if isinstance(obj, TopologyObject)
         }
         self._scores: dict[str, dict[int, float]] = {}
+        ssn.add_batch_node_order_fn(self.name, self._score, applies=lambda task: task.uid in self._scores)
 
     def pre_job_allocation(self, job: JobView) -> None:
         """A new attempt: what was preferred before does not count."""
         self._scores.clear()
 
-    def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
+    def _score(self, task: TaskView, rows: WorldRows) -> Floats:
         """More for nodes of the domain in which the gang is to stay together."""
-        known = self._scores.get(task.uid)
-        if not known:
-            return np.zeros(len(rows))
+        known = self._scores[task.uid]
         return np.array([known.get(row, 0.0) for row in rows.index.tolist()])
 
     # -- choosing domains ---------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pumice.kai.search.ordering import Walk
 from pumice.kai.search.scenario import VictimScenario
+from pumice.kai.search.walks import Walk
 from pumice.kai.view.amounts import total
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.tasks import TaskView

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, cast
 
 from pumice.framework.points import table as t
@@ -14,6 +14,7 @@ from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.search.signatures import Signatures
 from pumice.kai.search.solver import Solved, Solver
 from pumice.kai.view.jobs import JobView
+from pumice.kai.view.queues import QueueView
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.wording import POD_ERRORS, JobError
 from pumice.kai.view.world import KaiWorld, world_of
@@ -48,29 +49,27 @@ def delayed(world: KaiWorld, job: JobView) -> bool:
     return False
 
 
-def victims_among(jobs: Iterable[JobView], admit: Callable[[JobView], bool]) -> list[JobView]:
-    """Jobs that may be evicted and have something to give."""
-    return [job for job in jobs if job.preemptible and job.active and admit(job)]
-
-
 def help_in_turn(
     ssn: Session,
     action: str,
     *,
     eligible: Callable[[JobView], bool] | None = None,
     possible: Callable[[JobView], bool] | None = None,
-    victims: Callable[[JobView], Iterable[JobView]],
+    reaches: Callable[[JobView, QueueView], bool],
+    admits: Callable[[JobView, JobView], bool],
     valid: Callable[[VictimScenario], bool],
     one_table: bool = False,
     preemptible_only: bool = False,
     start: Callable[[], object] | None = None,
+    most: int = -1,
 ) -> None:
     """Look for victims on behalf of every waiting job that is *eligible*, and commit what is found.
 
-    *possible*: can it be helped at all? One that cannot counts as tried in vain.
+    *possible*: can it be helped at all? One that cannot counts as tried in vain. *reaches*: are jobs of a queue looked
+    at for it? *admits*: may the second be evicted or moved for the first? *most*: so many are looked at; -1: all.
     """
     world = world_of(ssn)
-    finder = Solver(ssn, action, victims, valid)
+    finder = Solver(ssn, action, reaches, admits, valid, most)
     signatures = Signatures(world, one_table)
     invariant = cast(Callable[[TaskView], Verdict], ssn.victim_invariant_pre_predicate)
     jobs = waiting(world, evicting=True, preemptible_only=preemptible_only)
@@ -94,7 +93,7 @@ def help_in_turn(
             start()
         result, plan = finder.solve(job)
         if plan is not None:
-            plan.commit()
+            finder.commit(plan)
         elif result is Solved.NO:
             signatures.failed(job)
         elif result is Solved.OVER:

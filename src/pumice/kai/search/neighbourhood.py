@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 
 from pumice.engine.neighbours import own_terms
-from pumice.engine.terms import Selector, Term
+from pumice.engine.terms import Selector, Term, terms_of
 from pumice.kai.view.stage import USED, TaskStage
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld
@@ -19,7 +19,8 @@ class Neighbourhood:
 
     def __init__(self, world: KaiWorld) -> None:
         self._world = world
-        self.keeps_away = any(own_terms(t.task).anti_affinity for t in world.tasks.values())
+        self.classes = list({t.task.klass.id: t.task.klass for t in world.tasks.values()}.values())
+        self.keeps_away = any(terms_of(klass).anti_affinity for klass in self.classes)
         """Does anybody want others to stay away?"""
 
     def placed(self) -> Iterator[TaskView]:

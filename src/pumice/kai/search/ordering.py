@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
+from operator import itemgetter
 from typing import Any, Final, cast
 
 from pumice.framework.points import table as t
 from pumice.kai.search.claims import QueueClaim, held_by
+from pumice.kai.search.runs import Run, rank, sorted_out
 from pumice.kai.view.amounts import NOTHING, Amounts, plus
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
@@ -17,38 +20,67 @@ from pumice.kai.view.world import KaiWorld
 ASKS: Final = (t.JOB_ORDER, t.TASK_ORDER, t.QUEUE_CLAIM_ORDER, t.SUB_GROUP_ORDER)
 
 
-class _Last:
-    """A sort key turned round."""
-
-    __slots__ = ("key",)
-
-    def __init__(self, key: Any) -> None:
-        self.key = key
-
-    def __lt__(self, other: _Last) -> bool:
-        return bool(other.key < self.key)
-
-
 class _Branch:
-    """A queue that has work, with a heap of the branches below it or of its jobs.
+    """A queue that has work, with a heap of the branches below it or with its jobs.
 
     A branch that was served keeps its place in the heap above until it is on top there: only then it is compared anew.
+    Jobs come from runs that orders share, read from a place on, and from a heap of its own.
     """
 
-    __slots__ = ("branches", "jobs", "parent", "queue", "stale")
+    __slots__ = ("at", "branches", "head", "more", "parent", "queue", "run", "runs", "stale")
 
-    def __init__(self, queue: QueueView, parent: _Branch | None = None) -> None:
-        self.queue, self.parent = queue, parent
+    def __init__(self, queue: QueueView, runs: Sequence[Run] = ()) -> None:
+        self.queue, self.runs = queue, runs
+        self.parent: _Branch | None = None
         self.branches: list[_Branch] = []
-        self.jobs: list[tuple[Any, int, JobView]] = []
+        self.run = self.at = 0
+        """The place: a run, and what of it is next."""
+        self.more: list[tuple[Any, int, JobView]] = []
+        self.head: JobView | None = None
+        """The job that is next; None where there is none, or others are below."""
         self.stale = False
 
     def copy(self, parent: _Branch | None, known: dict[str, _Branch]) -> _Branch:
         """The same, to be changed on its own."""
-        other = known[self.queue.name] = _Branch(self.queue, parent)
+        other = known[self.queue.name] = _Branch(self.queue, self.runs)
+        other.parent = parent
         other.branches = [branch.copy(other, known) for branch in self.branches]
-        other.jobs, other.stale = list(self.jobs), self.stale
+        other.run, other.at, other.head, other.stale = self.run, self.at, self.head, self.stale
+        other.more = list(self.more)
         return other
+
+    def find_head(self, admits: Callable[[JobView], bool] | None) -> None:
+        """Find out who is next; who is not admitted is passed by."""
+        runs = self.runs
+        while self.run < len(runs):
+            entries = runs[self.run].entries
+            while self.at < len(entries):
+                key, job = entries[self.at]
+                if admits is None or admits(job):
+                    self.head = self.more[0][2] if self.more and self.more[0][0] < key else job
+                    return
+                self.at += 1
+            self.run, self.at = self.run + 1, 0
+        self.head = self.more[0][2] if self.more else None
+
+    def take(self, admits: Callable[[JobView], bool] | None) -> JobView:
+        """Take out who is next."""
+        job = self.head
+        assert job is not None, f"queue {self.queue.name} has no job left"
+        if self.more and self.more[0][2] is job:
+            heapq.heappop(self.more)
+        else:
+            self.at += 1
+        self.find_head(admits)
+        return job
+
+    def pass_run(self, admits: Callable[[JobView], bool] | None) -> None:
+        """Pass by what is left of the run that the last job was of, as far as nobody of the own heap comes between."""
+        if not self.at or self.run >= len(self.runs):
+            return
+        entries = self.runs[self.run].entries
+        self.at = bisect_left(entries, self.more[0][0], self.at, key=itemgetter(0)) if self.more else len(entries)
+        self.find_head(admits)
 
 
 class WorkOrder:
@@ -57,39 +89,62 @@ class WorkOrder:
     def __init__(
         self, world: KaiWorld, jobs: Iterable[JobView], *, victims: bool = False, depth: int | None = None
     ) -> None:
-        self._world, self._victims = world, victims
+        self._begin(world, victims, None)
+        for runs in sorted_out(world, jobs, victims=victims, depth=depth):
+            self._branches[runs[0].queue.name] = _Branch(runs[0].queue, runs)
+        self._grow()
+
+    @classmethod
+    def of_runs(
+        cls,
+        world: KaiWorld,
+        runs: Mapping[str, Sequence[Run]],
+        *,
+        victims: bool = False,
+        admits: Callable[[JobView], bool] | None = None,
+        more: Iterable[JobView] = (),
+    ) -> WorkOrder:
+        """An order of jobs that are sorted out already, those that are *admitted*, and of some *more*."""
+        order = cls.__new__(cls)
+        order._begin(world, victims, admits)
+        for listed in runs.values():
+            if listed:
+                order._branches[listed[0].queue.name] = _Branch(listed[0].queue, listed)
+        key = order._rank()
+        for job in more:
+            leaf = order._branches.setdefault(job.queue.name, _Branch(job.queue))
+            heapq.heappush(leaf.more, (key(job), next(order._number), job))
+        order._grow()
+        return order
+
+    def _begin(self, world: KaiWorld, victims: bool, admits: Callable[[JobView], bool] | None) -> None:
+        self._world, self._victims, self._admits = world, victims, admits
         self._order = cast(Callable[[QueueClaim, QueueClaim], int], world.ssn.queue_claim_order)
         self._top: list[_Branch] = []
         self._branches: dict[str, _Branch] = {}
         self._gone: dict[str, tuple[list[JobView], Amounts]] = {}
         """Queue -> the victims that were taken from it, and what they hold."""
         self._number = count()
-        per_leaf: dict[str, list[JobView]] = {}
-        for job in jobs:
-            if job.queue.is_leaf:
-                per_leaf.setdefault(job.queue.name, []).append(job)
-        key = self._rank()
-        for listed in per_leaf.values():
-            ranked = world.sort_jobs(listed)
-            chosen = ranked[::-1] if victims else ranked
-            leaf = self._branches[listed[0].queue.name] = _Branch(listed[0].queue)
-            leaf.jobs = [(key(job), next(self._number), job) for job in chosen[:depth]]
-        self._grow()
+        self._served: _Branch | None = None
 
     def _rank(self) -> Callable[[JobView], Any]:
-        key = self._world.job_key()
-        return (lambda job: _Last(key(job))) if self._victims else key
+        return rank(self._world, victims=self._victims)
 
     def copy(self) -> WorkOrder:
         """The same order, to be walked on its own; right as long as the world is as it was."""
-        other = WorkOrder(self._world, (), victims=self._victims)
+        other = WorkOrder.__new__(WorkOrder)
+        other._begin(self._world, self._victims, self._admits)
         other._top = [branch.copy(None, other._branches) for branch in self._top]
         other._gone = {name: (list(jobs), held) for name, (jobs, held) in self._gone.items()}
-        other._number = count(sum(len(branch.jobs) for branch in self._branches.values()) + 1)
+        other._number = count(sum(len(branch.more) for branch in self._branches.values()) + 1)
         return other
 
     def _grow(self) -> None:
         """Put every branch below the one above it, the deepest first: what is compared has all its work by then."""
+        for name, leaf in list(self._branches.items()):
+            leaf.find_head(self._admits)
+            if leaf.head is None:
+                del self._branches[name]
         for leaf in list(self._branches.values()):
             for queue in leaf.queue.chain():
                 self._branches.setdefault(queue.name, _Branch(queue))
@@ -120,7 +175,8 @@ class WorkOrder:
         known = leaf is not None
         if leaf is None:
             leaf = self._branches[name] = _Branch(job.queue)
-        heapq.heappush(leaf.jobs, (self._rank()(job), next(self._number), job))
+        heapq.heappush(leaf.more, (self._rank()(job), next(self._number), job))
+        leaf.find_head(self._admits)
         if not known:
             self._link(leaf)
         _mark(leaf)
@@ -133,23 +189,35 @@ class WorkOrder:
         leaf = self._best(self._top)
         while leaf.branches:
             leaf = self._best(leaf.branches)
-        job = heapq.heappop(leaf.jobs)[2]
+        self._served = leaf
+        job = leaf.take(self._admits)
         if self._victims:
             gone, held = self._gone.get(leaf.queue.name) or ([], NOTHING)
             gone.append(job)
             self._gone[leaf.queue.name] = (gone, plus(held, held_by(job)))
+        self._prune(leaf)
+        return job
+
+    def pass_likes(self) -> None:
+        """Pass by those that come next because they ask for the same as the last job, from the same queue."""
+        leaf = self._served
+        if leaf is not None and leaf.head is not None:
+            leaf.pass_run(self._admits)
+            self._prune(leaf)
+
+    def _prune(self, leaf: _Branch) -> None:
+        """Take out what has no work any more, and have the rest compared anew; the leaf is on top of its heaps."""
         branch: _Branch | None = leaf
-        while branch is not None and not branch.jobs and not branch.branches:
+        while branch is not None and branch.head is None and not branch.branches:
             heap = branch.parent.branches if branch.parent is not None else self._top
             del self._branches[branch.queue.name]
-            last = heap.pop()  # the branch is on top of its heap
+            last = heap.pop()
             if heap:
                 heap[0] = last
                 self._sink(heap)
             branch = branch.parent
         if branch is not None:
             _mark(branch)
-        return job
 
     def __iter__(self) -> Iterator[JobView]:
         while self:
@@ -185,7 +253,7 @@ class WorkOrder:
         leaf = branch
         while leaf.branches:
             leaf = leaf.branches[0]
-        job = leaf.jobs[0][2]
+        job = leaf.head
         if self._victims:
             return QueueClaim(branch.queue, None, job, *self._gone.get(leaf.queue.name, ((), NOTHING)))
         return QueueClaim(branch.queue, job)
@@ -196,65 +264,6 @@ class WorkOrder:
             a, b = left.queue, right.queue
             said = -1 if (a.creation, a.uid) < (b.creation, b.uid) else 1
         return said > 0 if self._victims else said < 0
-
-
-class Walk:
-    """One walk along an order that others have walked before: what came out for them comes out again.
-
-    Where something is put back in, it goes on with an order of its own.
-    """
-
-    __slots__ = ("_at", "_own", "_shared")
-
-    def __init__(self, shared: SharedOrder) -> None:
-        self._shared = shared
-        self._at = 0
-        self._own: WorkOrder | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self._own) if self._own is not None else self._shared.reaches(self._at)
-
-    def pop(self) -> JobView:
-        """The next job, taken out."""
-        if self._own is not None:
-            return self._own.pop()
-        self._at += 1
-        return self._shared.nth(self._at - 1)
-
-    def push(self, job: JobView) -> None:
-        """Put a job (back) in."""
-        if self._own is None:
-            self._own = self._shared.after(self._at)
-        self._own.push(job)
-
-
-class SharedOrder:
-    """An order that is walked many times while the world is as it was; it is sorted out once."""
-
-    def __init__(self, order: WorkOrder) -> None:
-        self._whole, self._rest = order, order.copy()
-        self._came: list[JobView] = []
-
-    def walk(self) -> Walk:
-        """A walk from the beginning."""
-        return Walk(self)
-
-    def reaches(self, at: int) -> bool:
-        """Is there a job at this place?"""
-        return at < len(self._came) or bool(self._rest)
-
-    def nth(self, at: int) -> JobView:
-        """The job at a place that it reaches, the first being 0."""
-        while len(self._came) <= at:
-            self._came.append(self._rest.pop())
-        return self._came[at]
-
-    def after(self, many: int) -> WorkOrder:
-        """The order when so many were taken out."""
-        order = self._whole.copy()
-        for _ in range(many):
-            order.pop()
-        return order
 
 
 def _mark(branch: _Branch) -> None:

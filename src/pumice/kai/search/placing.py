@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
 import numpy as np
@@ -59,6 +59,9 @@ class Placer:
         """The task that found no node last."""
         self._full_of = -1
         self._subset = ssn.subset_nodes if ssn.anybody(t.SUBSET_NODES) else None
+        self._by_topology = self._world.only_kai(t.SUBSET_NODES)
+        """Are nodes divided only where a member of a job wants a topology?"""
+        self._masked: tuple[Bools | None, npt.NDArray[np.intp]] = (None, np.empty(0, dtype=np.intp))
 
     # -- jobs -------------------------------------------------------------------------------------------------------
     def place(self, plan: ChangePlan, nodes: Bools, job: JobView, *, promises: bool) -> bool:
@@ -177,7 +180,7 @@ class Placer:
         return next(p for p in job.pod_sets() if any(t is task for t in p.tasks))
 
     def _subsets(self, job: JobView, member: Member, tasks: Sequence[TaskView], nodes: Bools) -> Sequence[Bools]:
-        if self._subset is None:
+        if self._subset is None or (self._by_topology and member.topology is None):
             return (nodes,)
         table = self._world.state.table
         listed = [n for n in (table.nodes[r] for r in np.flatnonzero(nodes).tolist()) if n is not None]
@@ -203,7 +206,7 @@ class Placer:
                 self._stuck = _Stuck(task, reasons, int(nodes.sum()), error)
             return False
         ledger = world.nodes
-        rows = WorldRows(ledger, nodes)
+        rows = WorldRows(ledger, self._index(nodes))
         scores = self.scores(task, rows)
         fits = ledger.fits(task.request, now=False)[rows.index]
         for at in _best_first(scores, fits):
@@ -218,6 +221,12 @@ class Placer:
             error = pod_error(task, task_error(words), self._set_of(job, task), before)
             self._stuck = _Stuck(task, reasons, int(nodes.sum()), error)
         return False
+
+    def _index(self, nodes: Bools) -> npt.NDArray[np.intp]:
+        """The rows of some nodes by name, kept as long as the same nodes are asked for."""
+        if self._masked[0] is not nodes:
+            self._masked = (nodes, WorldRows(self._world.nodes, nodes).index)
+        return self._masked[1]
 
     def _put(self, plan: ChangePlan, task: TaskView, node: Node, promises: bool) -> bool:
         ledger = self._world.nodes
@@ -266,10 +275,20 @@ class Placer:
     # -- asking -----------------------------------------------------------------------------------------------------
     def scores(self, task: TaskView, rows: WorldRows) -> Floats:
         """What all plugins together say of the nodes."""
+        guard, asked = self._guard, as_task(task)
+        given = [
+            (s, guard.scores(s, asked, rows, rows.nodes if not s.batch else ()))
+            for s in self._scorers
+            if s.applies is None or guard.applies(s, asked)
+        ]
         total: Floats = np.zeros(len(rows))
-        for s in self._scorers:
-            answer = self._guard.scores(s, as_task(task), rows, rows.nodes if not s.batch else ())
-            total += self._guard.finite(s, as_task(task), answer)
+        for _, answer in given:
+            total += answer
+        if np.isfinite(total).all():
+            return total
+        total = np.zeros(len(rows))
+        for s, answer in given:
+            total += guard.finite(s, asked, answer)
         return total
 
     def objects(self, task: TaskView, node: Node) -> bool:
@@ -285,9 +304,13 @@ class Placer:
         return out
 
 
-def _best_first(scores: Floats, fits: Bools) -> Sequence[int]:
+def _best_first(scores: Floats, fits: Bools) -> Iterator[int]:
     """Positions of those that fit, highest score first, in their order among equals."""
     found = np.flatnonzero(fits & np.isfinite(scores))
-    if len(found) < 2:
-        return cast(Sequence[int], found.tolist())
-    return cast(Sequence[int], found[np.argsort(-scores[found], kind="stable")].tolist())
+    if not len(found):
+        return
+    of_them = scores[found]
+    first = int(of_them.argmax())
+    yield int(found[first])
+    of_them[first] = np.inf  # mostly the first is taken, so the others are put in order only when it is not
+    yield from found[np.argsort(-of_them, kind="stable")][1:].tolist()

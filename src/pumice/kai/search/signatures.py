@@ -9,6 +9,7 @@ from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.subgroups import GroupSet, Member
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld
+from pumice.model.api import PodSpec
 
 _Amounts = dict[int, float]
 
@@ -74,7 +75,14 @@ def _signature(member: Member, above: Sequence[Hashable]) -> Hashable:
 
 
 def _task_signature(task: TaskView) -> Hashable:
-    spec = task.task.klass.spec
+    klass = task.task.klass
+    known: Hashable = klass.memo.get("kai.signature")
+    if known is None:
+        known = klass.memo["kai.signature"] = _class_signature(klass.spec)
+    return known
+
+
+def _class_signature(spec: PodSpec) -> str:
     ports = [(p.host_port, p.protocol, p.host_ip) for c in spec.containers or () for p in c.ports or () if p.host_port]
     return repr(
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -14,11 +15,14 @@ from pumice.framework.points.guard import FAILS
 from pumice.framework.session.session import Session
 from pumice.kai.search.accumulating import SearchContext
 from pumice.kai.search.budgets import SearchBudget
-from pumice.kai.search.ordering import SharedOrder, WorkOrder
+from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
+from pumice.kai.search.runs import RankedJobs
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.search.sieves import Sieve
+from pumice.kai.search.walks import SharedOrder
 from pumice.kai.view.jobs import JobView
+from pumice.kai.view.queues import QueueView
 from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.tasks import TaskView
@@ -45,14 +49,20 @@ class Solver:
         self,
         ssn: Session,
         reason: str,
-        victims: Callable[[JobView], Iterable[JobView]],
+        reaches: Callable[[JobView, QueueView], bool],
+        admits: Callable[[JobView, JobView], bool],
         valid: Callable[[VictimScenario], bool],
+        most: int = -1,
     ) -> None:
-        self._ssn, self._reason = ssn, reason
+        """*reaches*: are jobs of a queue looked at for one? *admits*: may the second be evicted or moved for the first?
+        *most*: so many are looked at; -1: all.
+        """
+        self._ssn, self._reason, self._most = ssn, reason, most
         self._world: KaiWorld = world_of(ssn)
         self._placer = Placer(ssn)
-        self._victims, self._valid = victims, valid
-        self._waiting: list[JobView] = []
+        self._reaches, self._admits, self._valid = reaches, admits, valid
+        self._waiting = RankedJobs(self._world, lambda j: j.pending, victims=False)
+        self._giving = RankedJobs(self._world, lambda j: j.preemptible and j.active, victims=True)
         self.budget = SearchBudget(reason, self._world.settings.budgets)
         self.simulated = 0
 
@@ -67,8 +77,7 @@ class Solver:
         if not self.budget.begin_job():
             return Solved.OVER, None
         before = job.active_count
-        candidates = SharedOrder(WorkOrder(world, self._victims(job), victims=True))
-        self._waiting = [j for j in world.jobs.values() if j.pending]
+        candidates = SharedOrder(self._candidates(job))
         failed: set[object] = set()
         taken: dict[str, tuple[list[TaskView], bool]] = {}
         number, known = 0, 1
@@ -83,6 +92,29 @@ class Solver:
                 return Solved.OVER, None
             number, known = number + 1, search.generators
         return Solved.NO, None
+
+    def commit(self, plan: ChangePlan) -> None:
+        """Make a plan true, and know who has changed by it."""
+        touched = {id(op.task.job): op.task.job for op in plan.operations}.values()
+        plan.commit()
+        self._waiting.learn(touched)
+        self._giving.learn(touched)
+
+    def _candidates(self, job: JobView) -> WorkOrder:
+        """Who might go for a job, the worst first; whether he may is asked when it is his turn."""
+        known: dict[str, bool] = {}
+
+        def admits(victim: JobView) -> bool:
+            uid = victim.job.uid
+            if uid not in known:
+                known[uid] = self._admits(job, victim)
+            return known[uid]
+
+        reached = {
+            name: runs for name, runs in self._giving.runs().items() if runs and self._reaches(job, runs[0].queue)
+        }
+        order = WorkOrder.of_runs(self._world, reached, victims=True, admits=admits)
+        return WorkOrder(self._world, islice(order, self._most), victims=True) if self._most >= 0 else order
 
     def scenarios(self, context: SearchContext) -> list[tuple[str, Iterator[VictimScenario]]]:
         """Every generator's scenarios; nothing of them is made until it is asked for."""
@@ -129,6 +161,7 @@ class Solver:
             job = order.pop()
             uid = job.job.uid
             if uid not in left:
+                order.pass_likes()
                 continue
             left.remove(uid)
             placed = self._placer.place(plan, nodes, scenario.job if uid == mine else job, promises=True)
@@ -139,8 +172,12 @@ class Solver:
     def _order(self, scenario: VictimScenario, victims: Iterable[JobView]) -> WorkOrder:
         mine = scenario.job.job.uid
         taken = {mine, *(v.job.uid for v in victims)}
-        others = [j for j in self._waiting if j.job.uid not in taken]
-        return WorkOrder(self._world, [*others, *victims, scenario.job])
+        return WorkOrder.of_runs(
+            self._world,
+            self._waiting.runs(),
+            admits=lambda job: job.job.uid not in taken,
+            more=[*victims, scenario.job],
+        )
 
     def feasible(self, job: JobView) -> Bools:
         """The nodes that could take tasks of a job without anybody leaving."""

@@ -43,9 +43,14 @@ _SLACK: Final = 1e-9
 
 def within(a: Amounts, limits: Amounts) -> bool:
     """Is it at most the limits in every resource?"""
-    return all(x <= finite(y) + _SLACK for x, y in zip(a, limits, strict=True))
+    x, y, z = limits
+    return (
+        (x == UNLIMITED or a[0] <= x + _SLACK)
+        and (y == UNLIMITED or a[1] <= y + _SLACK)
+        and (z == UNLIMITED or a[2] <= z + _SLACK)
+    )
 
 
 def exceeds(a: Amounts, limits: Amounts, of: Iterable[int] = range(3)) -> bool:
     """Is it above the limits in some resource, of those that count?"""
-    return any(a[n] > finite(limits[n]) + _SLACK for n in of)
+    return any(limits[n] != UNLIMITED and a[n] > limits[n] + _SLACK for n in of)

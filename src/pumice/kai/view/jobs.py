@@ -28,8 +28,8 @@ class JobView:
     """
 
     __slots__ = (
-        *("creation", "grace", "job", "last_eviction", "last_start", "preemptible", "preemption_delay", "priority"),
-        *("queue", "root", "stale_since", "tasks", "uid", "unknown", "whole"),
+        *("changes", "creation", "grace", "job", "last_eviction", "last_start", "memo", "preemptible"),
+        *("preemption_delay", "priority", "queue", "root", "stale_since", "tasks", "uid", "unknown", "whole"),
     )
 
     def __init__(self, job: Job, queue: QueueView, priority: int, tasks: Iterable[TaskView]) -> None:
@@ -51,6 +51,10 @@ class JobView:
         self.last_eviction = _time(job.annotations.get(LAST_EVICTION))
         self.stale_since = _time(job.annotations.get(STALE_SINCE))
         self.whole = self
+        self.changes = 0
+        """Grows with every change of a task of it; told of the whole."""
+        self.memo: dict[object, tuple[int, Any]] = {}
+        """What was worked out of it, each with the number of changes that it held for."""
         self.unknown: list[TaskView] = []
         """Tasks that name a sub-group which does not exist."""
         self.root = _tree(spec, job.min_available)
@@ -123,8 +127,9 @@ class JobView:
         """The job with these of its tasks only. *least*: it wants no more than there is of it."""
         other = object.__new__(JobView)
         for name in JobView.__slots__:
-            if name not in ("root", "tasks"):
+            if name not in ("memo", "root", "tasks"):
                 setattr(other, name, getattr(self, name))
+        other.memo = {}
         other.root = _part(self.root, uids, least)
         other.tasks = {u: t for u, t in self.tasks.items() if u in uids}
         return other

@@ -125,17 +125,19 @@ class NodeLedger:
     # -- asking -----------------------------------------------------------------------------------------------------
     def fits(self, request: TaskRequest, *, now: bool) -> Bools:
         """Per row: is there room, at once or when what is leaving has left?"""
-        free = self.idle if now else self.idle + self.releasing
         ok = self.there.copy()
         for d, v in request.items:
-            ok &= free[d] >= v if d < len(free) else v <= 0
+            ok &= self._free(d, now) >= v if d < len(self.idle) else v <= 0
+        if not request.devices and not request.claimed:
+            return ok
+        gpus_free = self._free(self.gpu, now)
         if request.claimed:
-            ok &= self._claims_fit(request, free[self.gpu])
+            ok &= self._claims_fit(request, gpus_free)
         elif request.gpus:
-            ok &= free[self.gpu] >= request.gpus
+            ok &= gpus_free >= request.gpus
         elif request.shared is not None:
             wanted = request.devices
-            whole = free[self.gpu] // WHOLE
+            whole = gpus_free // WHOLE
             enough = (whole >= wanted) & (self.shares(request.shared) <= self.memory)
             for row, gpus in self.shared.items():
                 if ok[row] and not enough[row]:
@@ -144,6 +146,11 @@ class NodeLedger:
                     enough[row] = m <= self.memory[row] and whole[row] + more >= wanted
             ok &= enough
         return ok
+
+    def _free(self, d: int, now: bool) -> Ints:
+        """Per row: what is free of one dimension, at once or when what is leaving has left."""
+        free: Ints = self.idle[d] if now else self.idle[d] + self.releasing[d]
+        return free
 
     def _claims_fit(self, request: TaskRequest, free: Ints) -> Bools:
         """Per row: are there GPUs enough for the claims that nobody has there yet?"""

@@ -20,8 +20,8 @@ class QueueView:
     """One queue: quota, limit and weight per resource (cpu, memory, gpu), and its sums over everything below it."""
 
     __slots__ = (
-        *("allocated", "children", "creation", "fair_share", "limit", "name", "non_preemptible", "parent", "priority"),
-        *("queue", "quota", "request", "uid", "usage", "weight"),
+        *("_fair_share", "allocatable", "allocated", "children", "creation", "limit", "name", "non_preemptible"),
+        *("parent", "priority", "queue", "quota", "request", "uid", "usage", "weight"),
     )
 
     def __init__(self, queue: Queue, unset: float = UNLIMITED) -> None:
@@ -54,7 +54,23 @@ class QueueView:
         """The part of *allocated* that is held by work that cannot be evicted."""
         self.usage: Amounts = NOTHING
         """Its part of what the cluster could have given in the past, 0 to 1."""
-        self.fair_share: Amounts = NOTHING
+        self.allocatable: Amounts
+        """The most that it may hold without being reclaimed from."""
+        self.fair_share = NOTHING
+
+    @property
+    def fair_share(self) -> Amounts:
+        """What it is to have of what there is."""
+        return self._fair_share
+
+    @fair_share.setter
+    def fair_share(self, share: Amounts) -> None:
+        self._fair_share = share
+        a, b, c = (
+            limit if quota == UNLIMITED else _least(limit, max(quota, fair))
+            for limit, quota, fair in zip(self.limit, self.quota, share, strict=True)
+        )
+        self.allocatable = (a, b, c)
 
     @property
     def is_leaf(self) -> bool:
@@ -67,15 +83,6 @@ class QueueView:
         while queue is not None:
             yield queue
             queue = queue.parent
-
-    @property
-    def allocatable(self) -> Amounts:
-        """The most that it may hold without being reclaimed from."""
-        a, b, c = (
-            limit if quota == UNLIMITED else _least(limit, max(quota, share))
-            for limit, quota, share in zip(self.limit, self.quota, self.fair_share, strict=True)
-        )
-        return (a, b, c)
 
     def __repr__(self) -> str:
         return f"<QueueView {self.name}>"

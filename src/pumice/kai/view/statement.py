@@ -68,7 +68,7 @@ class ChangePlan:
         world.nodes.book(task, node, task.stage, task.groups, -1)
         world.nodes.book(task, node, TaskStage.RELEASING, task.groups, 1)
         task.stage, task.virtual = TaskStage.RELEASING, True
-        world.version += 1
+        world.changed(task)
         self.operations.append(op)
         self._told(task, -1)
 
@@ -112,7 +112,7 @@ class ChangePlan:
         world.nodes.book(task, node, stage, groups, 1)
         world.nodes.tasks.setdefault(node.row, {})[task.uid] = task
         world.count(task, 1)
-        world.version += 1
+        world.changed(task)
         self.operations.append(op)
         self._told(task, 1)
 
@@ -168,7 +168,7 @@ class ChangePlan:
             world.nodes.book(task, op.node, task.stage, task.groups, -1)
             world.nodes.book(task, op.node, TaskStage.RELEASING, task.groups, 1)
             task.stage, task.virtual = TaskStage.RELEASING, True
-            world.version += 1
+            world.changed(task)
             self._told(task, -1)
             return
         if not op.valid:
@@ -205,7 +205,7 @@ class ChangePlan:
                 task.lost = world.nodes.miscounts
             task.zones = zones
             task.stage, task.node, task.groups, task.virtual, task.accepted = stage, node, groups, virtual, accepted
-        world.version += 1
+        world.changed(task)
 
     # -- ending -----------------------------------------------------------------------------------------------------
     def convert_to_pipelined(self, job: JobView) -> None:
@@ -223,7 +223,7 @@ class ChangePlan:
                 world.nodes.book(task, op.node, TaskStage.PIPELINED, task.groups, 1)
                 task.stage = TaskStage.PIPELINED
                 op.kind = ChangeKind.PIPELINE
-                world.version += 1
+                world.changed(task)
 
     def commit(self) -> bool:
         """Make it true: placements are bound, victims evicted, promises kept for this session.

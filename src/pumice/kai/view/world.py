@@ -12,7 +12,7 @@ import numpy as np
 
 from pumice.framework.points import table as t
 from pumice.framework.session.refusals import Stage
-from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, plus
+from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, plus, total
 from pumice.kai.view.asked_zones import zoned_request
 from pumice.kai.view.device_claims import ClaimedDevices
 from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pumice.framework.session.session import Session
 
 T = TypeVar("T")
+_OURS: Final = "pumice.kai."
 RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
 
 
@@ -75,8 +76,6 @@ class KaiWorld:
         self.calls = Calls([], [], [])
         self.version = 0
         """Grows with every change of a task."""
-        self._chunks: dict[tuple[int, bool], tuple[JobView, list[TaskView]]] = {}
-        self._chunks_of = -1
         self.imagines = False
         """Is what is tried just now only imagined? Then nobody is told why it fails."""
         self.job_errors: dict[str, list[JobError]] = {}
@@ -193,6 +192,10 @@ class KaiWorld:
                 queue.non_preemptible = plus(queue.non_preemptible, fixed)
                 queue.request = plus(queue.request, plus(held, asked))
 
+    def only_kai(self, point: Any) -> bool:
+        """Do only KAI's own plugins answer at a point? Of these it is known what they look at."""
+        return all((getattr(c.fn, "__module__", "") or "").startswith(_OURS) for c in self.ssn.callbacks(point))
+
     # -- amounts ----------------------------------------------------------------------------------------------------
     def counted(self, request: TaskRequest, node: Node) -> Amounts:
         """What a task counts in its queue on a node."""
@@ -278,13 +281,19 @@ class KaiWorld:
 
     def chunk(self, job: JobView, *, real: bool) -> list[TaskView]:
         """The tasks of a job that one attempt places."""
-        if self._chunks_of != self.version:
-            self._chunks, self._chunks_of = {}, self.version
-        known = self._chunks.get((id(job), real))
-        if known is None:
+        stamp, known = job.whole.changes, job.memo.get(real)
+        if known is None or known[0] != stamp:
             found = chunk(job.root, real, self.sort_members, self.sort_tasks)
-            known = self._chunks[id(job), real] = (job, found)
+            known = job.memo[real] = (stamp, found)
         return list(known[1])
+
+    def next_request(self, job: JobView) -> Amounts:
+        """What the next piece of a job asks for, in what quotas count."""
+        stamp, known = job.whole.changes, job.memo.get("request")
+        if known is None or known[0] != stamp:
+            asked = total(self.asked(t.request) for t in self.chunk(job, real=False))
+            known = job.memo["request"] = (stamp, asked)
+        return cast(Amounts, known[1])
 
     def to_evict(self, job: JobView) -> tuple[list[TaskView], bool]:
         """The tasks of a job that go next, and whether others stay."""
@@ -303,6 +312,11 @@ class KaiWorld:
         return found
 
     # -- changes ----------------------------------------------------------------------------------------------------
+    def changed(self, task: TaskView) -> None:
+        """A task is not what it was."""
+        self.version += 1
+        task.job.changes += 1
+
     def count(self, task: TaskView, sign: int) -> None:
         """Count (+1) or no longer count (-1) what a task has in its queues."""
         job, change = task.job, task.accepted

@@ -40,7 +40,6 @@ class KaiProportion(Plugin):
         self._k = max(arguments.float("kValue", 1.0), 0.0)
         self._multiplier = max(arguments.float("relcaimerSaturationMultiplier", 1.0), 1.0)
         self._standings: dict[str, tuple[Amounts, Amounts]] = {}
-        self._asked: tuple[tuple[int, int], Amounts] | None = None
         self._robbed: tuple[tuple[int, int], dict[str, bool]] = ((0, -1), {})
         """Job and version of the world -> from which queues may be reclaimed for it."""
 
@@ -111,17 +110,8 @@ class KaiProportion(Plugin):
         return None
 
     # -- reclaim ----------------------------------------------------------------------------------------------------
-    def _request(self, job: JobView) -> Amounts:
-        mark = (id(job), self._world.version)
-        if self._asked is None or self._asked[0] != mark:
-            self._asked = (mark, self._sum_up(job))
-        return self._asked[1]
-
-    def _sum_up(self, job: JobView) -> Amounts:
-        return total(self._world.asked(t.request) for t in self._world.chunk(job, real=False))
-
     def _can_reclaim(self, job: JobView) -> bool:
-        queue, request = job.queue, self._request(job)
+        queue, request = job.queue, self._world.next_request(job)
         if not within(plus(queue.allocated, request), queue.fair_share):
             return False
         if not job.preemptible and not within(plus(queue.non_preemptible, request), queue.quota):
@@ -162,7 +152,7 @@ class KaiProportion(Plugin):
         known = self._robbed[1]
         name = victim.queue.name
         if name not in known:
-            request = self._request(job)
+            request = self._world.next_request(job)
             known[name] = may_be_robbed(job.queue, request, victim.queue, self._counting(request))
         return known[name]
 

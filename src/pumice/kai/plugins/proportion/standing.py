@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pumice.kai.search.claims import QueueClaim
-from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, exceeds, minus, plus, total, within
+from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, exceeds, minus, plus, within
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.world import KaiWorld
@@ -53,8 +53,7 @@ class ClaimOrder:
     def _request(self, job: JobView | None) -> Amounts:
         if job is None:
             return NOTHING
-        chunk = self._world.chunk(job, real=False)
-        return total(self._world.asked(t.request) for t in chunk)
+        return self._world.next_request(job)
 
     def _over_share(self, queue: QueueView) -> bool:
         """Does it hold more than its share of something (in KAI: of everything)?"""
