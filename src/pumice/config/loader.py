@@ -18,7 +18,7 @@ from pumice.config.reading import Reading, in_file_order
 from pumice.config.schema import ActionConf, PluginConf, Position, SchedulerConf, Tier
 from pumice.config.tree import ConfEntry, ConfTable, Scalar, Sequence, Tree, TreeError, from_plain, join, plain
 from pumice.config.yaml_tree import parse
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, shown
 
 TOP_KEYS: Final = ("actions", "tiers", "configurations", "metrics", "compat", "dialect")
 COMPAT_PROFILES: Final = ("volcano", "kai")
@@ -149,7 +149,7 @@ def _actions(reading: Reading, tree: Tree | None, catalogue: Catalogue, dialect:
             reading.error("unknown-action", "there is a comma but no action's name", path, position)
         elif name not in catalogue.actions:
             known = kai.of_dialect(catalogue.actions, dialect)
-            message = f"unknown action {name!r} (known: {_listing(known)})"
+            message = f"unknown action {shown(name)} (known: {_listing(known)})"
             reading.error("unknown-action", message, path, position, name, known)
         elif said := kai.foreign(name, dialect, catalogue.actions, action=True):
             reading.error("other-dialect", said, path, position, name)
@@ -183,7 +183,7 @@ def _plugin(reading: Reading, tree: Tree, path: str, catalogue: Catalogue, diale
         message = elsewhere.said(name, elsewhere.PLUGINS[name])
         reading.error("missing-plugin", message, join(path, "name"), position, name)
     elif name and name not in catalogue.plugins:
-        message = f"unknown plugin {name!r} (`pumice plugins` lists those that there are)"
+        message = f"unknown plugin {shown(name)} (`pumice plugins` lists those that there are)"
         reading.error("unknown-plugin", message, join(path, "name"), position, name, catalogue.plugins)
     if said := kai.foreign(name, dialect, catalogue.plugins, action=False):
         reading.error("other-dialect", said, join(path, "name"), position, name)
@@ -260,7 +260,7 @@ def _configurations(reading: Reading, tree: Tree | None, catalogue: Catalogue, d
             entries.append(ActionConf(name, plain_of(_value(table, "arguments")), item.position))
             continue
         if name not in known:
-            message = f"unknown action {name!r}, so these arguments are not read (known: {_listing(known)})"
+            message = f"unknown action {shown(name)}, so these arguments are not read (known: {_listing(known)})"
             reading.warn("unknown-action", message, join(path, "name"), item.position, name, known)
         elif any(entry.name == name for entry in entries):
             message = f"a second entry for action {name!r}; only the first is read"

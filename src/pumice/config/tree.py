@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from pumice.config.problems import Problem
 from pumice.config.schema import Position
+from pumice.errors import shown
 
 MAX_DEPTH: Final = 100
 
@@ -85,7 +86,7 @@ def kind(tree: Tree) -> str:
     if isinstance(tree.value, bool):
         return f"the boolean {tree.text}"
     if isinstance(tree.value, str):
-        return f"the text {tree.value!r}"
+        return f"the text {shown(tree.value)}"
     return f"the number {tree.text}"
 
 

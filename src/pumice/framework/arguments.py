@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, shown
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
@@ -45,7 +45,7 @@ class Arguments(Mapping[str, Any]):
 
     def _wrong(self, key: str, want: str) -> InvalidInput:
         owner = f"{self._owner}: " if self._owner else ""
-        return WrongArgument(key, f"{owner}argument {key}: must be {want}, got {self._values[key]!r}")
+        return WrongArgument(key, f"{owner}argument {key}: must be {want}, got {shown(self._values[key])}")
 
     def int(self, key: str, default: int) -> int:
         """A whole number."""
