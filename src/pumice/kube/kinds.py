@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from pumice.kube.decoding import ObjectDecoder
 from pumice.model import kai, native
 from pumice.model.api import KINDS, AnyObject
 
@@ -133,23 +134,23 @@ class WatchLine(msgspec.Struct):
     object: msgspec.Raw
 
 
-RAW_LIST = msgspec.json.Decoder(RawList)
-WATCH_LINE = msgspec.json.Decoder(WatchLine)
+RAW_LIST: ObjectDecoder[RawList] = ObjectDecoder(RawList)
+WATCH_LINE: ObjectDecoder[WatchLine] = ObjectDecoder(WatchLine)
 # made here, in the importing thread: decoders of a type must not be made by two threads at once
-DECODERS: dict[str, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(cls) for kind, cls in _DECODED.items()}
+DECODERS: dict[str, ObjectDecoder[Any]] = {kind: ObjectDecoder(cls) for kind, cls in _DECODED.items()}
 
 
-def _list_decoder(kind: str, cls: type[AnyObject]) -> msgspec.json.Decoder[Any]:
+def _list_decoder(kind: str, cls: type[AnyObject]) -> ObjectDecoder[Any]:
     items: Any = list[cls] | None  # type: ignore[valid-type]
-    return msgspec.json.Decoder(msgspec.defstruct(f"{kind}List", [("metadata", ListMeta), ("items", items, None)]))
+    return ObjectDecoder(msgspec.defstruct(f"{kind}List", [("metadata", ListMeta), ("items", items, None)]))
 
 
-LISTS: dict[str, msgspec.json.Decoder[Any]] = {kind: _list_decoder(kind, cls) for kind, cls in _DECODED.items()}
+LISTS: dict[str, ObjectDecoder[Any]] = {kind: _list_decoder(kind, cls) for kind, cls in _DECODED.items()}
 
 
 def declare(cls: type[AnyObject]) -> None:
     """Let a kind be followed that the scheduler knows nothing of. For modules while they are imported."""
-    DECODERS[cls.kind_name] = msgspec.json.Decoder(cls)
+    DECODERS[cls.kind_name] = ObjectDecoder(cls)
     LISTS[cls.kind_name] = _list_decoder(cls.kind_name, cls)
 
 
@@ -165,7 +166,7 @@ class Bookmark(msgspec.Struct):
     metadata: _OnlyMeta = msgspec.field(default_factory=_OnlyMeta)
 
 
-BOOKMARK = msgspec.json.Decoder(Bookmark)
+BOOKMARK: ObjectDecoder[Bookmark] = ObjectDecoder(Bookmark)
 
 __all__ = [
     "BOOKMARK",

@@ -191,6 +191,8 @@ class Reflector:
                     present.add(key)
                 elif (obj := self._decode(item)) is not None:
                     yield obj
+                else:  # what it was until now still stands, as on a watch: its room is not free
+                    present.add(key)
 
         return raw.metadata.resource_version, changed()
 

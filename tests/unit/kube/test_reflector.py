@@ -175,6 +175,42 @@ def test_an_object_that_cannot_be_read_spoils_no_other(tmp_path: Path) -> None:
     virtual_time.run(story())
 
 
+def test_an_object_that_is_nested_without_end_stops_nobody(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "10", node("a", "1"))
+            async with following(client) as (inbox, _):
+                assert await next_events(inbox) == ["a"]
+                deep = b"[" * 5000 + b"]" * 5000
+                line = (
+                    b'{"type":"ADDED","object":{"metadata":{"name":"deep","resourceVersion":"11"},"odd":%s}}\n' % deep
+                )
+                api.watches[NODES].put_nowait(line)
+                api.watches[NODES].put_nowait({"type": "ADDED", "object": node("c", "12")})
+                told: list[str] = []
+                while "c" not in told:
+                    told += await next_events(inbox)
+                assert told == ["deep", "c"]
+
+    virtual_time.run(story())
+
+
+def test_an_object_that_cannot_be_read_any_more_is_as_it_was_until_it_can(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            bad = {"metadata": {"name": "a", "resourceVersion": "11"}, "spec": {"unschedulable": "perhaps"}}
+            api.list(NODES, "10", node("a", "1"), node("b", "2"))
+            api.list(NODES, "12", bad)
+            api.list(NODES, "14", node("a", "13"))
+            async with following(client) as (inbox, reflector):
+                assert await next_events(inbox) == ["a", "b"]
+                for told in ("-b", "a"):
+                    await asyncio.wait_for(reflector.renew(), 5)
+                    assert said(inbox.drain()) == [told]
+
+    virtual_time.run(story())
+
+
 def test_a_kind_that_the_cluster_lacks_does_not_hold_up_the_start(tmp_path: Path) -> None:
     async def story() -> None:
         async with serving(tmp_path) as (_, client), following(client, "HyperNode") as (inbox, _):
