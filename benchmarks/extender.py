@@ -1,6 +1,7 @@
 """What the extender costs, beside what a bare client and a bare server cost in the same run.
 
     python benchmarks/extender.py
+    python benchmarks/extender.py memory
 
 1. A gang of 100 equal tasks on 5,000 nodes, predicate and prioritize in batch form, scope ``node``: calls, and the time
    of the cycle less the service's own; then a second gang, when the nodes have been written before.
@@ -8,6 +9,7 @@
    same bodies to the same service.
 3. Predicate answers of the server SDK per second of its processor, beside a bare echo under the same protocol and load;
    prioritize per node.
+4. ``memory``: that of the server, beside 1,000 slow connections and after 100,000 questions.
 
 Services run in processes of their own on loopback. Prints, never fails: the machine may be noisy.
 """
@@ -21,9 +23,10 @@ import multiprocessing
 import os
 import socket
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +55,7 @@ from pumice.scheduler.cycle import run_cycle
 from pumice.state.cluster import ClusterState
 
 NODES, GANG, PER_NODE, ROUNDS = 5_000, 100, 2_000, 2
+SLOW, MANY = 1_000, 100_000
 STAMP = "2024-01-01T00:00:00Z"
 PROCESSES: dict[str, int] = {}
 """URL -> process of the service there."""
@@ -118,11 +122,12 @@ def policy_server() -> Any:
 
 
 async def _read(receive: Any) -> bytes:
-    body, more = b"", True
+    parts, more = list[bytes](), True
     while more:
         message = await receive()
-        body, more = body + message.get("body", b""), message.get("more_body", False)
-    return body
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
 
 
 async def _write(send: Any, content: bytes) -> None:
@@ -299,6 +304,34 @@ def _processor(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def memory() -> None:
+    """What the server holds: at first, beside connections whose questions never end, after many questions, at last."""
+    state = cluster(500, 1)
+    task = next(iter(state.tasks.values()))
+    bodies = QuestionWriter("volcano").predicate(PREDICATE, task, NodeRows(state.table, np.arange(500)))
+    print(f"memory of the server, {SLOW} connections that dawdle and {MANY} questions:")
+    with running(policy_server) as url, ExitStack() as open_ones:
+        asyncio.run(_bare(f"{url}/predicate", bodies, 32))
+        print(f"  warm {_resident(url)} MiB")
+        host, port = url.removeprefix("http://").split(":")
+        for n in range(SLOW):
+            slow = open_ones.enter_context(socket.create_connection((host, int(port))))
+            head = b"POST /predicate HTTP/1.1\r\nHost: x\r\n"
+            slow.sendall(head + b"Content-Length: 100000\r\n\r\n{" if n % 2 else head)
+        print(f"  with slow connections {_resident(url)} MiB")
+        rate = asyncio.run(_bare(f"{url}/predicate", bodies * (MANY // len(bodies)), 16))
+        print(f"  after the questions, {rate:.0f} per second beside them, {_resident(url)} MiB")
+        open_ones.close()
+        time.sleep(1.0)
+        print(f"  when the connections are gone {_resident(url)} MiB")
+
+
+def _resident(url: str) -> int:
+    """MiB of memory that a service has."""
+    pages = int(Path(f"/proc/{PROCESSES[url]}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") // 2**20
+
+
 async def _bare(url: str, bodies: list[bytes], workers: int) -> float:
     """Answers per second of a client that does nothing but post and read."""
     waiting = iter(bodies)
@@ -316,8 +349,11 @@ async def _bare(url: str, bodies: list[bytes], workers: int) -> float:
 
 
 if __name__ == "__main__":
-    gang("names", "documented")
-    gang("full", "documented")
-    gang("full", "both")
-    per_node()
-    server()
+    if sys.argv[1:] == ["memory"]:
+        memory()
+    else:
+        gang("names", "documented")
+        gang("full", "documented")
+        gang("full", "both")
+        per_node()
+        server()

@@ -9,7 +9,7 @@ from pumice.extender import gojson
 from pumice.extender import protocol as p
 from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import dialect_of
-from pumice.extender.dialects.dialect import MESSAGE
+from pumice.extender.dialects.dialect import MESSAGE, Encoded
 from pumice.model import api
 from pumice.model.events import Seen
 from pumice.model.intents import Bind
@@ -171,4 +171,5 @@ ANSWERS: dict[str, a.Answer] = {
 
 def recognised(verb: p.Verb[Any], body: bytes) -> str:
     """The name of a question's dialect."""
-    return dialect_of(verb, gojson.read(verb.name, "request", body, MESSAGE)) or "documented"
+    message: dict[str, Encoded] = gojson.read(verb.name, "request", body, MESSAGE)
+    return dialect_of(verb, message) or "documented"
