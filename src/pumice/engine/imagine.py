@@ -23,8 +23,8 @@ class ImaginedRow(LedgerRow):
 
     @property
     def _values(self) -> Mapping[int, Number]:  # type: ignore[override]
-        asked, times = self._request.amounts, self._times
-        return {d: held + times * asked.get(d, 0) for d, held in super()._values.items()}
+        matrix, row, times, asked = self._matrix, self._row, self._times, self._request.amounts
+        return {d: int(matrix[d, row]) + times * asked.get(d, 0) for d in self._dims if d < len(matrix)}
 
     @property
     def milli_cpu(self) -> Number:

@@ -174,7 +174,7 @@ class ExtenderBinder:
         """Is the bind of *task* this binder's? If so, the task is remembered as it is now."""
         if not self._wants(task):
             return False
-        self._tasks[task.uid] = self._writer.whole_task(task)
+        self._tasks[task.uid] = bytes(self._writer.whole(task))
         return True
 
     def bind(self, intent: Bind) -> None:

@@ -122,7 +122,7 @@ def question(verb: p.Verb[Any], dialect: str, *, names_only: bool = False) -> by
     if verb is p.PREEMPT:
         return writer.preempt(task, [victim])
     if verb is p.BIND:
-        return writer.bind(Bind(task.key, task.uid, "gpu-1"), None if names_only else writer.whole_task(task))
+        return writer.bind(Bind(task.key, task.uid, "gpu-1"), None if names_only else bytes(writer.whole(task)))
     things: dict[str, Any] = {
         "task": victim if verb is p.DEALLOCATE_FUNC else task,
         "evictor": task,

@@ -57,20 +57,26 @@ def _differs(ours: Any, theirs: Any, path: str = "") -> list[str]:
     return [] if ours == theirs else [f"{path}: {ours!r}, recorded {theirs!r}"]
 
 
+class Plain:
+    """Writes tasks and keeps nothing."""
+
+    def whole(self, task: Task) -> msgspec.Raw:
+        return msgspec.Raw(gojson.encode(DIALECTS["volcano"].task(task)))
+
+    def on(self, node: Node) -> msgspec.Raw:
+        return msgspec.Raw(gojson.encode({task.key: self.whole(task) for task in node.tasks.values()}))
+
+
 def _written(thing: Any) -> Any:
     """A task, node, job or queue as we would send it to a service made for Volcano."""
-    volcano = DIALECTS["volcano"]
-
-    def task(one: Task) -> msgspec.Raw:
-        return msgspec.Raw(gojson.encode(volcano.task(one)))
-
+    volcano, writer = DIALECTS["volcano"], Plain()
     match thing:
         case Task():
             said = volcano.task(thing)
         case Node():
-            said = volcano.node(thing, task, volcano.node_form(thing))
+            said = volcano.whole_node(thing, writer)
         case Job():
-            said = volcano.job(thing, task)
+            said = volcano.job(thing, writer)
         case _:
             said = volcano.queue(thing)
     return json.loads(gojson.encode(said))

@@ -97,6 +97,18 @@ def test_imagined_nodes_are_told_as_they_would_be(state: ClusterState, names_onl
     assert imagined["n2"]["idle"]["cpu"] == 7.5
 
 
+@pytest.mark.parametrize("dialect", ["volcano", "both"])
+def test_new_labels_of_a_running_pod_show_on_imagined_nodes_of_the_next_session(
+    state: ClusterState, dialect: str
+) -> None:
+    writer = QuestionWriter(dialect)
+    for value in ("1", "2"):
+        _see(state, "Pod", _pod("run", {"a": value}, on="n1"))
+        writer.begin()
+        told = _nodes(writer, state, [3, 1])["n1"]["Tasks"]
+        assert (told["ml/run"]["Pod"]["metadata"]["labels"], "ml/wait" in told) == ({"a": value}, True)
+
+
 def test_amounts_are_told_in_cores_mebibytes_and_whole_units(state: ClusterState) -> None:
     task = state.tasks["uid-wait"]
     (body,) = QuestionWriter("documented").predicate(PREDICATE, task, NodeRows(state.table, np.array([0])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, cast
 
 import msgspec
@@ -13,7 +14,7 @@ from pumice.errors import InvalidInput
 from pumice.extender import gojson
 from pumice.extender.asking.caller import CallFailed
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.dialects.dialect import Part
+from pumice.extender.dialects.dialect import HOLE, Part, ledgers_of
 from pumice.extender.dialects.kube import Kube
 from pumice.extender.protocol import BIND, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.api import Pod
@@ -46,12 +47,14 @@ class QuestionWriter:
         self._table: NodeTable | None = None
         self._at = (0, 0)
         self._nodes: dict[int, bytes] = {}
-        self._forms: dict[int, tuple[object, dict[str, msgspec.Raw]]] = {}
-        """What stands in a node's JSON as long as its object is the same."""
+        self._forms: dict[int, tuple[object, list[bytes]]] = {}
+        """What stands in a node's JSON as long as its object is the same, up to each hole and after the last."""
         self._pods: dict[int, list[Pod]] = {}
         """The pods that a node's JSON lists, where it lists any."""
         self._tasks: dict[str, tuple[object, int, str, str, bytes]] = {}
         self._imagined: dict[tuple[int, int, int], bytes] = {}
+        self._together: dict[frozenset[Task], msgspec.Raw] = {}
+        """The tasks on imagined nodes."""
         self._names: dict[str, bytes] = {}
         self._listed: dict[bytes, list[str]] = {}
         self._blocks: list[tuple[list[bytes], bytes]] = []
@@ -131,7 +134,7 @@ class QuestionWriter:
         :raises CallFailed: as ``question``.
         """
         try:
-            return gojson.encode(self._talks.snapshot(state, self._whole))
+            return gojson.encode(self._talks.snapshot(state, self))
         except InvalidInput as error:
             raise CallFailed(ON_SESSION_OPEN.name, "request", f"request: {error}") from error
 
@@ -148,7 +151,7 @@ class QuestionWriter:
             case PartKind.NODE, Node():
                 return self._name(thing.name) if self._names_only else self._write_node(thing)
             case PartKind.JOB, Job():
-                return gojson.encode(self._talks.job(thing, self._whole, named=self._names_only))
+                return gojson.encode(self._talks.job(thing, self, named=self._names_only))
             case PartKind.QUEUE, Queue():
                 return gojson.encode(self._talks.queue(thing))
             case PartKind.GPU, Node():
@@ -161,12 +164,13 @@ class QuestionWriter:
     def task(self, task: Task) -> bytes:
         """A task's JSON; its names alone where only these are sent."""
         if not self._names_only or self.dialect == "kube":
-            return bytes(self._whole(task))
+            return bytes(self.whole(task))
         return gojson.encode(
             self._talks.named_task(task.uid, task.namespace, task.name, task.job_key, task.node_name, task.status.bit)
         )
 
-    def _whole(self, task: Task) -> msgspec.Raw:
+    def whole(self, task: Task) -> msgspec.Raw:
+        """A task's JSON, never its names alone."""
         queue = task.job.queue if task.job is not None else ""
         known = self._tasks.get(task.uid)
         if known is not None and known[0] is task.pod and known[1:4] == (task.status, task.node_name, queue):
@@ -177,9 +181,16 @@ class QuestionWriter:
         self._tasks[task.uid] = (task.pod, task.status, task.node_name, queue, body)
         return msgspec.Raw(body)
 
-    def whole_task(self, task: Task) -> bytes:
-        """A task's JSON, never its names alone."""
-        return bytes(self._whole(task))
+    def on(self, node: Node) -> msgspec.Raw:
+        """The JSON of the tasks on a node, by their keys; imagined ones often differ only in how many more alike."""
+        tasks = frozenset(node.tasks.values())
+        known = self._together.get(tasks)
+        if known is None:
+            written = gojson.encode(gojson.sorted_map({task.key: self.whole(task) for task in tasks}))
+            known = msgspec.Raw(written)
+            if isinstance(node, ImaginedNode):
+                self._together[tasks] = known
+        return known
 
     def _rows(self, task: Task, rows: NodeRows) -> list[bytes]:
         """The nodes' JSON; imagined ones are always told in full, because nobody can look them up."""
@@ -198,9 +209,9 @@ class QuestionWriter:
     def _write_node(self, node: Node) -> bytes:
         known = self._forms.get(node.row)
         if known is None or known[0] is not node.object:
-            form = {name: msgspec.Raw(gojson.encode(value)) for name, value in self._talks.node_form(node).items()}
-            known = self._forms[node.row] = (node.object, form)
-        return gojson.encode(self._talks.node(node, self._whole, known[1]))
+            known = self._forms[node.row] = (node.object, gojson.encode(self._talks.node_form(node)).split(bytes(HOLE)))
+        now = [gojson.encode(value) for value in self._talks.node(node, ledgers_of(node), self).values()]
+        return b"".join(chain.from_iterable(zip(known[1], (*now, b""), strict=True)))
 
     def _imagined_rows(self, task: Task, rows: NodeRows, extra: list[int]) -> list[bytes]:
         """Imagined nodes; the same ones are usually asked about twice, by filter and by score."""
@@ -229,6 +240,7 @@ class QuestionWriter:
         if table is self._table and at == self._at:
             return
         self._imagined.clear()
+        self._together.clear()
         touched = table.touched.since(self._at[0]) if table is self._table else None
         changed = table.changed.since(self._at[1]) if table is self._table else None
         if touched is None or changed is None or changed:

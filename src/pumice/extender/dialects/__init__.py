@@ -12,6 +12,7 @@ from pumice.extender.dialects.dialect import MESSAGE, Encoded, Written
 from pumice.extender.dialects.dialect import Dialect as Dialect
 from pumice.extender.dialects.documented import Documented
 from pumice.extender.dialects.kube import Kube
+from pumice.extender.dialects.task_message import Ledgers
 from pumice.extender.dialects.volcano import Volcano
 from pumice.extender.gojson import WireError, check_depth, read
 from pumice.extender.protocol import BATCH_PREDICATE, ON_SESSION_CLOSE, ON_SESSION_OPEN, PREDICATE, PartKind, Verb
@@ -45,10 +46,10 @@ class Both(Dialect):
         return {**_DOCUMENTED.named_task(*names), **_VOLCANO.named_task(*names)}
 
     def node_form(self, node: Node) -> Json:
-        return {**_DOCUMENTED.node_form(node), "idle": None, "used": None, **_VOLCANO.node_form(node)}
+        return {**_DOCUMENTED.node_form(node), **_VOLCANO.node_form(node)}
 
-    def node(self, node: Node, written: Written, form: Mapping[str, Any]) -> Json:
-        return _VOLCANO.node(node, written, _DOCUMENTED.node(node, written, form))
+    def node(self, node: Node, held: Ledgers, written: Written) -> Json:
+        return {**_DOCUMENTED.node(node, held, written), **_VOLCANO.node(node, held, written)}
 
     def named_node(self, name: str) -> Json:
         return {"name": name, "Name": name}

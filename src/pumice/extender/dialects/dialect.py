@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Final, TypeVar, cast
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -12,6 +12,7 @@ from pumice.errors import InvalidInput
 from pumice.extender import answers, gojson
 from pumice.extender.answers import Answer, NodeRefusal
 from pumice.extender.dialects.messages import SHAPES
+from pumice.extender.dialects.task_message import Ledgers
 from pumice.extender.gojson import WireError, read
 from pumice.extender.protocol import ASKED, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.intents import Bind
@@ -22,8 +23,18 @@ from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 
 A = TypeVar("A", bound=Answer)
-Written = Callable[[Task], msgspec.Raw]
-"""A task as it stands inside a node or a job; the writer keeps it."""
+
+
+class Written(Protocol):
+    """Who writes, and keeps, what stands inside other things."""
+
+    def whole(self, task: Task) -> msgspec.Raw:
+        """A task."""
+
+    def on(self, node: Node) -> msgspec.Raw:
+        """The tasks on a node, by their keys."""
+
+
 Encoded = msgspec.Raw | bytes
 """A part of a message, JSON still."""
 Part = bytes | Sequence[bytes]
@@ -31,6 +42,8 @@ Part = bytes | Sequence[bytes]
 Known = Callable[["Dialect", PartKind, Encoded], Any]
 """What was read of a part before, byte for byte, or is read now."""
 
+HOLE: Final = msgspec.Raw(b"\0")
+"""Stands where something is written later; no JSON has this byte."""
 MESSAGE: Final = cast("msgspec.json.Decoder[dict[str, Encoded]]", msgspec.json.Decoder(dict[str, msgspec.Raw]))
 _LIST: Final[msgspec.json.Decoder[list[msgspec.Raw] | None]] = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _NULL: Final = msgspec.Raw(b"null")
@@ -71,13 +84,17 @@ class Dialect:
         """A task by its names and its place alone; *status* is Volcano's number."""
         raise NotImplementedError
 
-    def node_form(self, node: Node) -> dict[str, Any]:
-        """A node as it stands as long as its object is the same, every field in its place."""
+    def node_form(self, node: Node) -> Any:
+        """A node as it stands as long as its object is the same, every field in its place; a ``HOLE`` for `node`'s."""
+        raise NotImplementedError
+
+    def node(self, node: Node, held: Ledgers, written: Written) -> dict[str, Any]:
+        """What stands in the holes now; of an imagined node what would stand there."""
         return {}
 
-    def node(self, node: Node, written: Written, form: Mapping[str, Any]) -> Any:
-        """A node as it stands now, an imagined one as it would stand; *form*: of `node_form`, JSON already or not."""
-        raise NotImplementedError
+    def whole_node(self, node: Node, written: Written) -> dict[str, Any]:
+        """A node as it stands now."""
+        return {**self.node_form(node), **self.node(node, ledgers_of(node), written)}
 
     def named_node(self, name: str) -> Any:
         """A node by its name alone."""
@@ -207,6 +224,11 @@ class Dialect:
 def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
     """The decoder of a shape, made once."""
     return msgspec.json.Decoder(shape)
+
+
+def ledgers_of(node: Node) -> Ledgers:
+    """What is free, taken, given back and promised on a node, read once."""
+    return Ledgers(*(ledger.amounts for ledger in (node.idle, node.used, node.releasing, node.pipelined)))
 
 
 def by_key(things: Mapping[str, Any]) -> list[Any]:

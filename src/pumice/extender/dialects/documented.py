@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from pumice.extender.answers import Json
-from pumice.extender.dialects.dialect import Dialect, Written, by_key
+from pumice.extender.dialects.dialect import HOLE, Dialect, Written, by_key
+from pumice.extender.dialects.task_message import Ledger, Ledgers
 from pumice.extender.gojson import numbers
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
-from pumice.model.resources import CPU, MEMORY, PODS, Resources, dim_name, unit
+from pumice.model.resources import CPU, MEMORY, PODS, dim_name, unit
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
@@ -35,7 +35,7 @@ class Documented(Dialect):
             "job": task.job_key,
             "queue": job.queue if job is not None else "",
             "role": task.role,
-            "resources": amounts(task.requests, pods=False),
+            "resources": amounts(task.requests.amounts, pods=False),
             "priority": task.priority,
             "labels": task.labels,
             "annotations": task.annotations,
@@ -53,11 +53,13 @@ class Documented(Dialect):
             "labels": node.labels,
             "annotations": node.annotations,
             "taints": [{"key": t.key, "value": t.value, "effect": t.effect} for t in node.taints],
-            "allocatable": amounts(node.allocatable),
+            "allocatable": amounts(node.allocatable.amounts),
+            "idle": HOLE,
+            "used": HOLE,
         }
 
-    def node(self, node: Node, written: Written, form: Mapping[str, Any]) -> Json:
-        return {**form, "idle": amounts(node.idle), "used": amounts(node.used, zeros=False)}
+    def node(self, node: Node, held: Ledgers, written: Written) -> Json:
+        return {"idle": amounts(held.idle), "used": amounts(held.used, zeros=False)}
 
     def named_node(self, name: str) -> Json:
         return {"name": name}
@@ -77,16 +79,16 @@ class Documented(Dialect):
                 for t in job.tasks.values()
             ]
             return {**said, "members": members}
-        return {**said, "annotations": job.annotations, "members": [written(task) for task in job.tasks.values()]}
+        return {**said, "annotations": job.annotations, "members": [written.whole(task) for task in job.tasks.values()]}
 
     def queue(self, queue: Queue) -> Json:
         return {
             "name": queue.name,
             "weight": queue.weight,
-            "capability": amounts(queue.capability, zeros=False),
-            "deserved": amounts(queue.deserved, zeros=False),
-            "guarantee": amounts(queue.guarantee, zeros=False),
-            "allocated": amounts(queue.allocated),
+            "capability": amounts(queue.capability.amounts, zeros=False),
+            "deserved": amounts(queue.deserved.amounts, zeros=False),
+            "guarantee": amounts(queue.guarantee.amounts, zeros=False),
+            "allocated": amounts(queue.allocated.amounts),
             "state": queue.state,
         }
 
@@ -94,16 +96,16 @@ class Documented(Dialect):
         return {
             "snapshot": {
                 "jobs": [self.job(job, written) for job in by_key(state.session_jobs)],
-                "nodes": [self.node(node, written, self.node_form(node)) for node in by_key(state.table.by_name)],
+                "nodes": [self.whole_node(node, written) for node in by_key(state.table.by_name)],
                 "queues": [self.queue(queue) for queue in by_key(state.queues)],
             }
         }
 
 
-def amounts(resources: Resources, *, zeros: bool = True, pods: bool = True) -> dict[str, int | float]:
+def amounts(held: Ledger, *, zeros: bool = True, pods: bool = True) -> dict[str, int | float]:
     """Amounts in cores, MiB and whole units, cpu and memory always among them; *zeros*: those of nothing too."""
     found: dict[str, int | float] = {"cpu": 0, "memory": 0}
-    for d, value in resources.items():
+    for d, value in held.items():
         if (value or zeros or d in (CPU, MEMORY)) and (pods or d != PODS):
             per = _MIB if d == MEMORY else unit(d)
             whole, rest = divmod(value, per)

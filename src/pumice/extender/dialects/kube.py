@@ -17,7 +17,7 @@ from pumice.errors import InvalidInput
 from pumice.extender import answers as a
 from pumice.extender import gojson
 from pumice.extender.answers import Answer, Json
-from pumice.extender.dialects.dialect import Dialect, Encoded, Known, Part, Written, decoder
+from pumice.extender.dialects.dialect import Dialect, Encoded, Known, Part, decoder
 from pumice.extender.dialects.messages import NodeMessage
 from pumice.extender.dialects.task_message import DEFAULT_NAMESPACE, TaskMessage
 from pumice.extender.dialects.volcano import pod_of
@@ -61,7 +61,7 @@ class Kube(Dialect):
     def task(self, task: Task) -> api.Pod:
         return pod_of(task)
 
-    def node(self, node: Node, written: Written, form: Mapping[str, Any]) -> api.NodeObject:
+    def node_form(self, node: Node) -> api.NodeObject:
         return node.object
 
     def named_node(self, name: str) -> str:

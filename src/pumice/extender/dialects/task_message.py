@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from pumice.errors import InvalidInput
 from pumice.model import api
 from pumice.model.dimensions import offered_dim, unit_of
-from pumice.model.resources import LIMIT, is_counted
+from pumice.model.resources import LIMIT, Number, is_counted
 from pumice.model.status import TaskStatus
 from pumice.model.task import GROUP_ANNOTATION, PREEMPTABLE_KEY, ROLE_KEY, group_named
 
-Ledger = Mapping[int, int]
+Ledger = Mapping[int, Number]
 """Amounts in the units of the ledgers, by dimension."""
 MOST: Final = 7 * 10**13
 """Of anything, in documented units; ledgers hold a thousand times as much."""

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from pumice.extender.answers import Answer, Json
-from pumice.extender.dialects.dialect import Dialect, Written, by_key
+from pumice.extender.dialects.dialect import HOLE, Dialect, Written, by_key
+from pumice.extender.dialects.task_message import Ledger, Ledgers
 from pumice.extender.gojson import number, numbers, sorted_map
 from pumice.model import api
 from pumice.model.job import Job, SubJob, parse_bool
 from pumice.model.node import Node
 from pumice.model.queue import Queue
-from pumice.model.resources import CPU, MEMORY, PODS, Resources, dim_name, unit
+from pumice.model.resources import CPU, MEMORY, PODS, dim_name, unit
 from pumice.model.status import TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, Task
 from pumice.state.cluster import ClusterState
@@ -34,7 +35,7 @@ class Volcano(Dialect):
     no_items: ClassVar[bytes] = b"null"
 
     def task(self, task: Task) -> Json:
-        requests = resource(task.requests)
+        requests = resource(task.requests.amounts)
         return {
             "UID": task.uid,
             "Job": task.job_key,
@@ -72,14 +73,14 @@ class Volcano(Dialect):
             "Name": node.name,
             "Node": node.object,
             "State": {"Phase": 1, "Reason": ""},
-            "Releasing": _NOTHING,
-            "Pipelined": _NOTHING,
-            "Idle": _NOTHING,
-            "Used": _NOTHING,
-            "Allocatable": resource(node.allocatable, int(node.allocatable.get(PODS))),
-            "Capacity": resource(node.capacity, int(node.capacity.get(PODS))),
+            "Releasing": HOLE,
+            "Pipelined": HOLE,
+            "Idle": HOLE,
+            "Used": HOLE,
+            "Allocatable": resource(node.allocatable.amounts, int(node.allocatable.get(PODS))),
+            "Capacity": resource(node.capacity.amounts, int(node.capacity.get(PODS))),
             "ResourceUsage": _NO_USAGE,
-            "Tasks": {},
+            "Tasks": HOLE,
             "NumaInfo": None,
             "UnassignedNumaPods": None,
             "NumaSchedulerInfo": None,
@@ -93,14 +94,13 @@ class Volcano(Dialect):
             "BindGeneration": 0,
         }
 
-    def node(self, node: Node, written: Written, form: Mapping[str, Any]) -> Json:
+    def node(self, node: Node, held: Ledgers, written: Written) -> Json:
         return {
-            **form,
-            "Releasing": resource(node.releasing, zeros=False),
-            "Pipelined": resource(node.pipelined, zeros=False),
-            "Idle": resource(node.idle, int(node.allocatable.get(PODS))),
-            "Used": resource(node.used, zeros=False),
-            "Tasks": {task.key: written(task) for task in sorted(node.tasks.values(), key=lambda task: task.key)},
+            "Releasing": resource(held.releasing, zeros=False),
+            "Pipelined": resource(held.pipelined, zeros=False),
+            "Idle": resource(held.idle, int(node.allocatable.get(PODS))),
+            "Used": resource(held.used, zeros=False),
+            "Tasks": written.on(node),
         }
 
     def named_node(self, name: str) -> Json:
@@ -109,7 +109,7 @@ class Volcano(Dialect):
     def job(self, job: Job, written: Written, *, named: bool = False) -> Json:
         if named:
             return self._named_job(job)
-        tasks = {uid: (task, written(task)) for uid, task in sorted(job.tasks.items())}
+        tasks = {uid: (task, written.whole(task)) for uid, task in sorted(job.tasks.items())}
         parts: Iterable[SubJob] = job.sub_jobs.values() or [job.whole()]
         group = job.group
         return {
@@ -132,8 +132,8 @@ class Volcano(Dialect):
             "Tasks": {uid: json for uid, (_, json) in tasks.items()},
             "TaskMinAvailable": sorted_map(dict(job.role_minimums)),
             "TaskMinAvailableTotal": job.role_total,
-            "Allocated": resource(job.allocated),
-            "TotalRequest": resource(job.total_request),
+            "Allocated": resource(job.allocated.amounts),
+            "TotalRequest": resource(job.total_request.amounts),
             "CreationTimestamp": _stamp(job.creation) or None,
             "PodGroup": {**(api.to_data(group) if group is not None else {}), "Version": "v1beta1"},
             "ScheduleStartTimestamp": None,
@@ -177,9 +177,7 @@ class Volcano(Dialect):
             entry["QuotaStatus"][meta.name] = api.to_data(quota).get("status", {})
         return {
             "Jobs": {job.uid: self.job(job, written) for job in by_key(state.session_jobs)},
-            "Nodes": {
-                node.name: self.node(node, written, self.node_form(node)) for node in by_key(state.table.by_name)
-            },
+            "Nodes": {node.name: self.whole_node(node, written) for node in by_key(state.table.by_name)},
             "Queues": {queue.name: self.queue(queue) for queue in by_key(state.queues)},
             "NamespaceInfo": sorted_map(namespaces),
             "RevocableNodes": {},
@@ -190,9 +188,8 @@ class Volcano(Dialect):
         return answer.in_go()
 
 
-def resource(amounts: Resources, most: int = 0, *, zeros: bool = True) -> Json:
+def resource(held: Ledger, most: int = 0, *, zeros: bool = True) -> Json:
     """Amounts as Go has them, without any scalar its map is nil; *zeros*: those of nothing stand there too."""
-    held = dict(amounts.items())
     if not (most or zeros or any(held.values())):
         return _NOTHING
     scalars = {
