@@ -17,7 +17,7 @@ from pumice.answers.finding import NoSuchThing, find_job, find_queue
 from pumice.answers.sight import VisibleNames
 from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.tried import Evicted, QueueEffect, TriedJob, TryAnswer
-from pumice.answers.waiting import JobRow, Obstacles, WaitingAnswer, job_rows
+from pumice.answers.waiting import JobRow, Obstacles, WaitingAnswer, is_waiting, job_rows
 from pumice.answers.what_if.applying import there_is
 from pumice.answers.what_if.instant import WhatIfQuestion
 from pumice.answers.what_if.supposition import WhatIf
@@ -152,25 +152,26 @@ class Desk:
         if queue:
             find_queue(self.state, queue)
         rows: list[JobRow] = []
+        reasons: Counter[str] = Counter()
 
         def inspect(ssn: Session) -> None:
-            rows.extend(
-                job_rows(
-                    ssn,
-                    (
-                        job
-                        for job in ssn.state.jobs.values()
-                        if queue in ("", job.queue) and (namespaces is None or job.namespace in namespaces)
-                    ),
-                )
-            )
+            obstacles = Obstacles(ssn)
+            jobs = [
+                job
+                for job in ssn.state.jobs.values()
+                if queue in ("", job.queue) and (namespaces is None or job.namespace in namespaces) and is_waiting(job)
+            ]
+            reasons.update(obstacles.of(job)[0] for job in jobs)
+            jobs.sort(key=lambda job: (job.creation, job.uid))
+            rows.extend(job_rows(ssn, jobs[:most]))
 
         self._dry(inspect=inspect)
-        waiting = sorted((row for row in rows if row.waits), key=lambda row: (row.since, row.job))
+        waiting = reasons.total()
+        del reasons[""]  # those that start now
         return WaitingAnswer(
-            waiting=len(waiting),
-            rows=waiting[:most],
-            reasons=dict(Counter(row.reason for row in waiting if row.reason).most_common()),
+            waiting=waiting,
+            rows=rows,
+            reasons=dict(reasons.most_common()),
             now=self.state.now,
             source=self.source,
         )
@@ -289,6 +290,7 @@ class Desk:
                 added=added,
                 shard=self.shard,
                 environment=self.environment,
+                tells=False,
                 inspect=inspect,
             )
 

@@ -65,6 +65,11 @@ def _places(ssn: Session, queue: Queue) -> dict[str, int]:
     return {job.uid: number for number, job in enumerate(waiting, 1)}
 
 
+def is_waiting(job: Job) -> bool:
+    """Does it wait: for a place, to be let in, or to be looked at at all?"""
+    return waits(job) or not job.in_session
+
+
 class Obstacles:
     """Why jobs of a session wait, each in the word for programs and in a text: as `explain` says it of one."""
 
@@ -73,7 +78,7 @@ class Obstacles:
 
     def of(self, job: Job) -> tuple[str, str]:
         """The word and the text; nothing of one that does not wait, no word for one that starts now."""
-        if job.in_session and not waits(job):
+        if not is_waiting(job):
             return "", ""
         obstacle = obstacle_of(self._ssn, job, self._fits)
         return ("", "starts now") if obstacle.stage is Stage.SERVED else (str(obstacle.code), obstacle.text)
@@ -90,7 +95,7 @@ def _row(job: Job, place: int, reason: str, text: str) -> JobRow:
         ready=job.ready_count,
         holds=_whole(job.allocated.as_written()),
         asks=_whole(job.pending.as_written()),
-        waits=waits(job) or not job.in_session,
+        waits=is_waiting(job),
         place=place,
         reason=reason,
         text=text,

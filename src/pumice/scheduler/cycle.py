@@ -30,11 +30,13 @@ def run_cycle(
     shard: Shard | None = None,
     environment: Mapping[str, Any] | None = None,
     details: bool = False,
+    tells: bool = True,
     inspect: Callable[[Session], None] | None = None,
 ) -> CycleReport:
     """Run every action once on the state as it is; returns what was decided.
 
     *details*: also count every job's tasks by status, and look at everybody who waits (costs a look at every job).
+    *tells*: also say what becomes of the statuses and metrics of jobs that changed; a dry cycle need not.
     *inspect* is shown the session when everything is decided and nothing undone yet; it must only read. The garbage
     collector rests meanwhile: a cycle makes no cyclic garbage, and passes over a big state cost more than they free. A
     cycle without *details* that would decide what the last one did is not run (`standstill.py`): then there is no
@@ -54,7 +56,7 @@ def run_cycle(
     collects = gc.isenabled()
     gc.disable()
     try:
-        return _run(state, assembly, runtime, shard, environment, details, inspect)
+        return _run(state, assembly, runtime, shard, environment, details, tells, inspect)
     finally:
         if collects:
             gc.enable()
@@ -67,6 +69,7 @@ def _run(
     shard: Shard | None,
     environment: Mapping[str, Any] | None,
     details: bool,
+    tells: bool,
     inspect: Callable[[Session], None] | None,
 ) -> CycleReport:
     started = time.perf_counter()
@@ -85,6 +88,7 @@ def _run(
         unasked=assembly.unasked,
         stands=stands,
         thorough=details,
+        tells=tells,
     )
     sent, nominations, turns = sent_of(state), dict(runtime.nominations), copied(runtime.turns)
     try:

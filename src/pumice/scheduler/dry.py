@@ -37,10 +37,12 @@ def dry_cycle(
     shard: Shard | None = None,
     environment: Mapping[str, Any] | None = None,
     details: bool = False,
+    tells: bool = True,
     inspect: Callable[[Session], None] | None = None,
 ) -> CycleReport:
     """What a cycle would decide on the state as it is, with *added* objects; for the others see `run_cycle`.
 
+    A session is opened in any case, and figures are published: who asks is shown both, also where nobody waits.
     None of the added objects may be there already. What a plugin puts into ``ssn.memory`` is put back where it is made
     of plain values (see `pack_memory`); what it keeps elsewhere is its own matter, as in a cycle that fails.
     """
@@ -48,7 +50,14 @@ def dry_cycle(
         for obj in added:
             state.apply(Seen(obj))
         return run_cycle(
-            state, assembly, runtime, shard=shard, environment=environment, details=details, inspect=inspect
+            state,
+            assembly,
+            runtime,
+            shard=shard,
+            environment=environment,
+            details=details,
+            tells=tells,
+            inspect=inspect,
         )
 
 
@@ -61,7 +70,8 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
     nominated = {uid: task.nominated_node for uid in runtime.nominations if (task := state.tasks.get(uid)) is not None}
     refused = {uid: (no, no.fresh) for uid, no in state.refused.items()}
     kept = runtime.memory, runtime.health, runtime.nominations, runtime.turns, runtime.told, runtime.cycle
-    standing, runtime.standing = runtime.standing, None  # who asks is shown a session, also where nothing changes
+    standing, runtime.standing = runtime.standing, None
+    metered, runtime.metered = runtime.metered, True
     runtime.memory, _ = _copied(runtime.memory)
     runtime.health = {name: replace(health) for name, health in runtime.health.items()}
     runtime.nominations, runtime.turns = dict(runtime.nominations), copied(runtime.turns)
@@ -73,7 +83,7 @@ def _taken_back(state: ClusterState, runtime: Runtime, added: Sequence[AnyObject
         for obj in reversed(added):
             state.apply(Gone(obj.kind_name, obj.key))
         runtime.memory, runtime.health, runtime.nominations, runtime.turns, runtime.told, runtime.cycle = kept
-        runtime.standing = standing
+        runtime.standing, runtime.metered = standing, metered
         for uid, phase in phases.items():
             if state.session_jobs[uid].phase != phase:
                 state.set_phase(state.session_jobs[uid], phase)

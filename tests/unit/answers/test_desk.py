@@ -61,6 +61,39 @@ def test_asking_changes_nothing() -> None:
     assert at.runtime.cycle == 0
 
 
+def test_a_question_is_answered_where_nobody_waits_and_nobody_reads_figures() -> None:
+    at = desk(node("n1", cpu=4), job("runs", cpu=1, on="n1"))
+    at.runtime.metered = False  # as in a simulation
+    for _ in range(3):
+        run_cycle(at.state, at.assembly, at.runtime)
+    assert at.why("runs").explanation.stage is Stage.SERVED
+    (standing,) = at.standings()
+    assert standing.shares[0].deserved == 1
+    assert at.runtime.metered is False
+
+
+def test_a_question_does_not_have_waiting_jobs_ordered_anew() -> None:
+    at = desk(node("n1", cpu=4), job("runs", tasks=4, cpu=1, on="n1"), *(job(f"w{n}", cpu=1) for n in range(5)))
+    for _ in range(2):
+        run_cycle(at.state, at.assembly, at.runtime)
+    before = at.runtime.backlog.generation
+    at.why("w3")
+    at.attempt(flat([job("new", tasks=1, cpu=1)]))
+    run_cycle(at.state, at.assembly, at.runtime)
+    assert at.runtime.backlog.generation == before
+
+
+def test_a_row_says_what_why_says() -> None:
+    at = desk(node("n1", cpu=4), job("runs", tasks=3, cpu=1, on="n1"), job("big", tasks=3, cpu=1), job("never", cpu=9))
+    rows = {row.job: row for row in at.waiting().rows}
+    for name in ("big", "never"):
+        why = at.why(name).explanation
+        assert (rows[f"default/{name}"].reason, rows[f"default/{name}"].text) == (why.code, why.text)
+    assert at.waiting().reasons == {"NoNodeFits": 1, "CanNeverFit": 1}
+    assert len(at.waiting(most=1).rows) == 1
+    assert at.waiting(most=1).waiting == 2
+
+
 def test_standings_are_of_all_queues_or_of_those_that_are_named() -> None:
     at = desk(queue("a", weight=3), queue("b"), node("n1", cpu=8), job("j", tasks=6, cpu=1, on="n1", queue="b"))
     assert [s.queue for s in at.standings()] == ["a", "b", "default"]

@@ -81,11 +81,17 @@ class Orders:
         """Keys that cannot be compared with each other met: compare them with their kinds from now on."""
         self._ssn.mixed_keys(point)
         self._job_keys.clear()
-        self.reorder_jobs()
+        self._reorder_jobs()
         return again()
 
-    def reorder_jobs(self) -> None:
-        """What the sort keys of jobs are made of has changed (not the jobs): order all waiting jobs anew."""
+    def order_jobs_by(self, plugin: str, basis: object) -> None:
+        """The sort keys that a plugin gives jobs are made of *basis* too; of another one, all are ordered anew."""
+        bases = self._ssn.runtime.order_bases
+        if bases.get(plugin) != basis:
+            bases[plugin] = basis
+            self._reorder_jobs()
+
+    def _reorder_jobs(self) -> None:
         self._ssn.runtime.backlog.forget()
         self._ssn.runtime.admissions.forget()
 

@@ -49,6 +49,8 @@ def _take_back_nominations(ssn: Session, fresh: dict[str, RefusedEviction]) -> N
 
 def refusal_for(ssn: Session, job: Job) -> str:
     """Why the last plan for a job was stopped, in words; nothing if none was, or it may be tried again."""
+    if not ssn.state.refused:
+        return ""
     standing = (no for no in ssn.state.refused.values() if no.beneficiary == job.uid and ssn.now < no.until)
     return "; ".join(_text(no) for no in sorted(standing, key=lambda no: no.pod))
 

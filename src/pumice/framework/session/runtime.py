@@ -55,6 +55,8 @@ class Runtime:
     """Orders in which sort keys of several kinds met."""
     orders: dict[tuple[object, ...], list[list[str]]] = field(default_factory=dict)
     """Who is asked at a point, tier by tier, by configuration and who registers there."""
+    order_bases: dict[str, object] = field(default_factory=dict)
+    """Plugin -> what its sort keys of jobs are made of, beside the jobs: what the backlogs are ordered by."""
 
     opened: tuple[object, object, Opened] | None = None
     """What the last session left to the next one, with the state and the configuration that it had."""
@@ -85,6 +87,7 @@ class Runtime:
         self.backlog = Backlog()
         self.admissions = Backlog()
         self.orders = {}
+        self.order_bases = {}
         self.opened = None
         self.standing = None
         self.remembered = None

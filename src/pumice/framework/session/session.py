@@ -79,16 +79,18 @@ class Session(Registration, Questions):
         unasked: frozenset[str] = frozenset(),
         stands: Opened | None = None,
         thorough: bool = False,
+        tells: bool = True,
     ) -> None:
         """*unasked*: the points that no action asks, so that whoever registers there is told. *stands*: what an
         earlier session on the same state, of the same tiers, left to this one. *thorough*: everybody who waits is
-        looked at, also who is known to wait in vain.
+        looked at, also who is known to wait in vain. *tells*: jobs that change are told of; nobody asks that in a dry
+        cycle.
         """
         self.state = state
         self.compat = compat
         self.runtime = runtime if runtime is not None else Runtime()
         self.shard = shard
-        self.thorough = thorough
+        self.thorough, self._tells = thorough, tells
         self.environment = environment or {}
         """What a plugin may know beside the cluster's objects: node usage, enabled features."""
         self.actions = tuple(actions)
@@ -465,7 +467,9 @@ class Session(Registration, Questions):
         del self.orders, self.search
 
     def changed_jobs(self) -> list[Job]:
-        """Jobs that changed since the last session closed, by events or by this session."""
+        """Jobs that changed since the last session closed, by events or by this session, and that are to be told of."""
+        if not self._tells:
+            return []
         self._changed.update(self.state.dirty)
         return [j for j in self._changed.values() if j.in_session]
 

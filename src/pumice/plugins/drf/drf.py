@@ -49,10 +49,7 @@ class Drf(Plugin):
         if self._seen != ssn.state.total:
             self._seen = dict(ssn.state.total)
             self._total = [(d, v) for d, v in sorted(self._seen.items()) if v >= TOLERANCE]
-        memory = ssn.memory
-        if memory.get("_total") != self._total:
-            memory["_total"] = self._total
-            ssn.orders.reorder_jobs()
+        ssn.orders.order_jobs_by(self.name, self._total)
 
     def _current_hierarchy(self, ssn: Session) -> Hierarchy:
         active = [q for q in ssn.queues.values() if q.jobs]
