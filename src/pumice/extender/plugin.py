@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from pumice.errors import MissingExtra, PumiceError
-from pumice.extender.asking.caller import Caller, CallFailed, ReplayCallers, call, close
+from pumice.extender.asking.caller import Caller, CallFailed, ReplayCallers, call
 from pumice.extender.asking.calls import ExtenderSession
 from pumice.extender.asking.hooks import register
 from pumice.extender.asking.settings import ARGUMENTS, ExtenderSettings, Transport, read_settings
@@ -97,7 +97,7 @@ class Extender(Plugin):
         kept: tuple[Any, Caller, QuestionWriter] | None = memory.get(_KEPT)
         if kept is None or kept[0] != key:
             if kept is not None:
-                close(kept[1])
+                kept[1].close()
             callers: ReplayCallers | Mapping[str, Caller] = ssn.environment.get(CALLERS, {})
             caller = callers.get(self.name)
             if caller is None:
@@ -237,7 +237,7 @@ def close_clients(memory: Mapping[str, Mapping[str, Any]]) -> None:
     for entries in memory.values():
         kept = entries.get(_KEPT)
         if isinstance(kept, tuple) and len(kept) == 3:
-            close(kept[1])
+            kept[1].close()
 
 
 __all__ = ["CALLERS", "Extender", "ExtenderSettings", "close_clients"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from pumice.extender import answers as a
@@ -223,6 +224,28 @@ VOLCANO_VERBS: Final = {name: verb.often for name, verb in VERBS.items() if verb
 """The twelve that a real Volcano asks, and how often."""
 KUBE_PATHS: Final = {verb.kube: verb for verb in VERBS.values() if verb.kube}
 """kube-scheduler's verbs under the names that its documentation gives them."""
+
+
+SESSION_HEADER: Final = "X-Pumice-Session"
+"""Says which scheduler asks, so that a service can keep the sessions of two apart."""
+
+
+class TokenFile:
+    """The bearer token in a file, which is read again when it changes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: tuple[int, bytes] = (0, b"")
+
+    def read(self) -> bytes:
+        """The token.
+
+        :raises OSError: the file cannot be read.
+        """
+        changed = self._path.stat().st_mtime_ns
+        if changed != self._known[0]:
+            self._known = (changed, self._path.read_bytes().strip())
+        return self._known[1]
 
 
 def carriers(point: str) -> list[str]:

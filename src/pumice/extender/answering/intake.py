@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pumice.errors import InvalidInput
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.protocol import VERBS
+from pumice.extender.protocol import VERBS, TokenFile
 
 if TYPE_CHECKING:
     from starlette.types import Receive
@@ -86,7 +86,7 @@ class Intake:
     def begin(self) -> None:
         """One more exchange.
 
-        :raises Refused: there are too many at this time.
+        :raises RequestRefused: there are too many at this time.
         """
         if self._exchanges >= self._options.max_connections:
             raise RequestRefused(503, f"{self._exchanges} questions are being answered; come again", [_LATER])
@@ -100,7 +100,7 @@ class Intake:
     async def body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
         """The whole body, unpacked; its bytes count until the exchange is over.
 
-        :raises Refused: it is too large, comes too slowly, breaks off, or is packed in another way.
+        :raises RequestRefused: it is too large, comes too slowly, breaks off, or is packed in another way.
         """
         most, length = self._options.max_body, headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > most:
@@ -154,7 +154,7 @@ class Intake:
     def _take(self, size: int, part: bytes) -> int:
         """Count one more part of a body that has *size* bytes so far; its size then.
 
-        :raises Refused: it is too much, alone or together with those of others.
+        :raises RequestRefused: it is too much, alone or together with those of others.
         """
         if size + len(part) > self._options.max_body:
             raise RequestRefused(413, f"the question has more than {self._options.max_body} bytes")
@@ -165,27 +165,18 @@ class Intake:
         return size + len(part)
 
 
-class Token:
-    """The bearer token that questions must carry; its file is read again when it changes."""
+def check_token(file: TokenFile, authorization: bytes) -> None:
+    """Return if the header carries the token.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._read: tuple[int, bytes] = (0, b"")
-
-    def check(self, authorization: bytes) -> None:
-        """Return if the header carries the token.
-
-        :raises Refused: it does not, or there is none to compare with.
-        """
-        try:
-            changed = self._path.stat().st_mtime_ns
-            if changed != self._read[0]:
-                self._read = (changed, self._path.read_bytes().strip())
-        except OSError as error:
-            raise RequestRefused(500, f"the server's token cannot be read: {error.strerror}") from error
-        scheme, _, token = authorization.partition(b" ")
-        if scheme.lower() != b"bearer" or not self._read[1] or not hmac.compare_digest(token.strip(), self._read[1]):
-            raise RequestRefused(401, "the bearer token is missing or wrong", [(b"www-authenticate", b"Bearer")])
+    :raises RequestRefused: it does not, or there is none to compare with.
+    """
+    try:
+        right = file.read()
+    except OSError as error:
+        raise RequestRefused(500, f"the server's token cannot be read: {error.strerror}") from error
+    scheme, _, token = authorization.partition(b" ")
+    if scheme.lower() != b"bearer" or not right or not hmac.compare_digest(token.strip(), right):
+        raise RequestRefused(401, "the bearer token is missing or wrong", [(b"www-authenticate", b"Bearer")])
 
 
 def _unpacked(body: bytes, most: int) -> bytes:

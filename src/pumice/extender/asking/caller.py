@@ -61,6 +61,9 @@ class Caller(Protocol):
         *deadline*: seconds for all of them (``None``: the service's own limit for each).
         """
 
+    def close(self) -> None:
+        """Close the connections, if there are any."""
+
 
 def call(caller: Caller, verb: Verb[A], body: Body, deadline: float | None = None) -> A:
     """The answer to one question.
@@ -71,13 +74,6 @@ def call(caller: Caller, verb: Verb[A], body: Body, deadline: float | None = Non
     if isinstance(answer, CallFailed):
         raise answer
     return answer
-
-
-def close(caller: Any) -> None:
-    """Close the connections of a caller that has any."""
-    closing = getattr(caller, "close", None)
-    if closing is not None:
-        closing()
 
 
 # -- exchanges as data: kept with a saved cycle, and answered from when it is run again ------------------------------
@@ -140,6 +136,9 @@ class ReplayCaller:
     def observed(self) -> list[Observation]:
         """Nothing is measured."""
         return []
+
+    def close(self) -> None:
+        """There are none."""
 
     def call_many(self, verb: Verb[A], bodies: Sequence[Body], deadline: float | None = None) -> list[A | CallFailed]:
         """See `Caller.call_many`."""

@@ -21,7 +21,7 @@ from pumice.extender.asking.connections import LOOP, Pieces, bound, tls
 from pumice.extender.asking.settings import Transport
 from pumice.extender.dialects import Dialect
 from pumice.extender.gojson import MAX_BODY, WireError
-from pumice.extender.protocol import BIND, ON_SESSION_CLOSE, ON_SESSION_OPEN, Verb
+from pumice.extender.protocol import BIND, ON_SESSION_CLOSE, ON_SESSION_OPEN, SESSION_HEADER, TokenFile, Verb
 
 A = TypeVar("A", bound=Answer)
 
@@ -34,8 +34,6 @@ _MOST_HELD: Final = 3 * MAX_BODY
 _GZIP_FROM: Final = 1024
 _GRACE: Final = 0.1
 """Seconds that calls are given to end by themselves when the time for all of them is over."""
-SESSION_HEADER: Final = "X-Pumice-Session"
-"""Says which scheduler asks, so that a service can keep the sessions of two apart."""
 
 
 class Breaker:
@@ -91,7 +89,7 @@ class Client:
         self._dialect = dialect
         self._urls = {verb: f"{transport.url}/{path}" for verb, path in paths.items()}
         self._session: aiohttp.ClientSession | None = None
-        self._token: tuple[int, str] = (0, "")
+        self._token = TokenFile(Path(transport.token_file))
         self._finalizer: weakref.finalize[..., Client] | None = None
         self._name = uuid.uuid4().hex
         self.breaker = Breaker(transport.breaker_failures if guarded else 0, transport.breaker_reset, time.monotonic)
@@ -254,20 +252,12 @@ class Client:
 
     def _headers(self, verb: Verb[A]) -> dict[str, str]:
         headers = {"Content-Type": "application/json", SESSION_HEADER: self._name}
-        if self._transport.token_file:
-            headers["Authorization"] = f"Bearer {self._read_token(verb)}"
+        if file := self._transport.token_file:
+            try:
+                headers["Authorization"] = f"Bearer {self._token.read().decode('latin-1')}"
+            except OSError as error:
+                raise CallFailed(verb.name, "request", f"token file {file!r}: {error.strerror}") from error
         return headers
-
-    def _read_token(self, verb: Verb[A]) -> str:
-        """The token; its file is read again when it changed."""
-        path = Path(self._transport.token_file)
-        try:
-            changed = path.stat().st_mtime_ns
-            if changed != self._token[0]:
-                self._token = (changed, path.read_text().strip())
-        except OSError as error:
-            raise CallFailed(verb.name, "request", f"token file {str(path)!r}: {error.strerror}") from error
-        return self._token[1]
 
 
 def _close_later(session: aiohttp.ClientSession) -> None:
