@@ -36,7 +36,7 @@ class Reclaim(Action):
 
     def execute(self, ssn: Session) -> None:
         """Serve every starving job once, best queue and best job first."""
-        maker = RoomMaker(ssn, self.name, RECLAIMABLE, asks_queue=spares(ssn), anywhere=False)
+        maker = RoomMaker(ssn, self.name, RECLAIMABLE, asks_again=spares(ssn), anywhere=False)
 
         def worth(job: Job, queue: Queue) -> bool:
             waiting = job.with_status(S.PENDING).values()

@@ -16,7 +16,7 @@ from pumice.engine.evaluate import Evaluator
 from pumice.engine.room import first_shortage, fit_count
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.engine.views import Bools, ClassView, Floats, Index
+from pumice.engine.views import SEVERITY, Bools, ClassView, Floats, Index
 from pumice.model.node import Node
 from pumice.model.reason import Reason, Unfit, reason_of
 from pumice.model.task import Task
@@ -38,7 +38,7 @@ class NodeChoice:
 class FitError:
     """Why a task fits nowhere: how many nodes each reason stands for. Counted when first asked for."""
 
-    __slots__ = ("_count", "_counted_at", "_counts", "_nodes", "_now", "_told", "at", "room", "text")
+    __slots__ = ("_count", "_counted_at", "_counts", "_nodes", "_now", "_told", "at", "never", "room", "text")
 
     def __init__(
         self,
@@ -61,6 +61,8 @@ class FitError:
         """The words that were last made, and of which counts."""
         self.at = -1
         """Where the log of touched rows stood when the task did not fit."""
+        self.never: Bools | None = None
+        """Rows that objected for good, where that is remembered."""
 
     def settle(self) -> None:
         """Count now, while the state is still the one in which the task did not fit."""
@@ -127,14 +129,14 @@ class Chooser:
         self._hopeless: dict[Hashable, tuple[int, int, FitError]] = {}
 
     # -- filtering ------------------------------------------------------------------------------------------------
-    def feasible(self, view: ClassView, task: Task, mask: Bools) -> Index:
-        """Rows of *mask* that every filter of scope SESSION lets pass as well."""
+    def feasible(self, view: ClassView, task: Task, mask: Bools, severity: int = 0) -> Index:
+        """Rows of *mask* that every filter of scope SESSION lets pass as well, or objects to no worse than that."""
         index = np.flatnonzero(mask)
         for f in view.session_filters:
             if not len(index):
                 break
             codes = self.evaluator.ask_filter(f, task, NodeRows(self.evaluator.table, index))
-            index = index[codes == 0]
+            index = index[SEVERITY.of(codes) <= severity] if severity else index[codes == 0]
         return index
 
     def scores(self, view: ClassView, task: Task, index: Index) -> Floats:
@@ -201,6 +203,19 @@ class Chooser:
                 if node is not None:
                     return NodeChoice(node, not future)
         return self.why(task, view, within)
+
+    def choose_despite(self, task: Task, within: Bools | None, soft: Bools | None) -> Node | None:
+        """As `choose`, objections aside that evictions may heal; None where no node will do even then."""
+        view = self.evaluator.view(task)
+        no_worse = view.severity <= 1
+        for room in (no_worse & view.idle_ok, no_worse & self.evaluator.future_ok(view) & ~view.idle_ok):
+            for limit in [within] if soft is None else [_and(within, soft), _and(within, ~soft)]:
+                mask = room if limit is None else room & limit[: view.size]
+                index = self.feasible(view, task, mask, severity=1)
+                node = self._pick(view, task, index) if len(index) else None
+                if node is not None:
+                    return node
+        return None
 
     def by_amounts(self, task: Task) -> Node | None:
         """The best node, where that follows from the amounts of nodes alone; None where not, or where none has room."""

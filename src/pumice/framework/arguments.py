@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pumice.errors import InvalidInput, shown
+from pumice.framework.compat import Compat
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
@@ -24,12 +25,13 @@ class Arguments(Mapping[str, Any]):
     """A plugin's arguments: a mapping with typed getters.
 
     Numbers and truth values are accepted as YAML scalars and as strings; anything else is an error that names the
-    argument.
+    argument. *typed*: as Volcano reads them, so a number is no text, and what is of another type leaves the default.
     """
 
-    def __init__(self, values: Mapping[str, Any] | None = None, owner: str = "") -> None:
+    def __init__(self, values: Mapping[str, Any] | None = None, owner: str = "", *, typed: bool = False) -> None:
         self._values = dict(values or {})
         self._owner = owner
+        self._typed = typed
 
     def __getitem__(self, key: str) -> Any:
         return self._values[key]
@@ -50,6 +52,8 @@ class Arguments(Mapping[str, Any]):
     def int(self, key: str, default: int) -> int:
         """A whole number."""
         value = self._values.get(key, default)
+        if self._typed:
+            return value if type(value) is builtins.int else default
         if isinstance(value, bool):
             raise self._wrong(key, "a whole number")
         if isinstance(value, int):
@@ -64,6 +68,8 @@ class Arguments(Mapping[str, Any]):
     def float(self, key: str, default: float) -> float:
         """A number."""
         value = self._values.get(key, default)
+        if self._typed and type(value) not in (builtins.int, builtins.float):
+            return default
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             number = float(value)
         else:
@@ -82,6 +88,8 @@ class Arguments(Mapping[str, Any]):
             return value
         if isinstance(value, str) and value in _TRUE | _FALSE:
             return value in _TRUE
+        if self._typed:
+            return default
         if value in (0, 1):
             return bool(value)
         raise self._wrong(key, "true or false")
@@ -91,6 +99,8 @@ class Arguments(Mapping[str, Any]):
         value = self._values.get(key, default)
         if isinstance(value, str):
             return value
+        if self._typed:
+            return default
         raise self._wrong(key, "text")
 
     def list(self, key: builtins.str, default: Sequence[builtins.str] = ()) -> list[builtins.str]:
@@ -104,3 +114,8 @@ class Arguments(Mapping[str, Any]):
 
     def _raise(self, key: builtins.str, want: builtins.str) -> Any:
         raise self._wrong(key, want)
+
+
+def arguments_of(values: Mapping[str, Any], owner: str, compat: Compat) -> Arguments:
+    """Arguments of something that comes with Pumice, read as the switches say."""
+    return Arguments(values, owner, typed=compat.typed_arguments)

@@ -10,6 +10,8 @@ from typing import Final
 class Compat:
     """True means: as Volcano does. Each switch is read in one place; `docs/differences.md` has a row for each."""
 
+    typed_arguments: bool = False
+    """An argument that is not of the type that Volcano's code takes is passed over: a number as text, say."""
     victims_fold: bool = False
     """An empty answer or intersection passes the decision to the next tier (defects 1 and 2)."""
     enqueue_without_min_resources: bool = False

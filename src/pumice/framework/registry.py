@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from pumice.errors import BrokenPlugins, PluginLoadError, PumiceError, shown, words_of
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Arguments, arguments_of
+from pumice.framework.compat import Compat
 from pumice.framework.loading import (
     HOOKS,
     builder_of,
@@ -213,13 +214,14 @@ _SOUND: WeakSet[type] = WeakSet()
 """Classes of plugins that were looked at and are well written: plugins are built anew every cycle."""
 
 
-def build(info: PluginInfo, arguments: Mapping[str, Any]) -> Any:
-    """A plugin object from its arguments.
+def build(info: PluginInfo, arguments: Mapping[str, Any], compat: Compat | None = None) -> Any:
+    """A plugin object from its arguments; *compat* says how those of a plugin that comes with Pumice are read.
 
     :raises PluginLoadError: it cannot be built, or lacks what a plugin must have; names the author's line.
     :raises InvalidInput: an argument that it refuses.
     """
-    given = Arguments(arguments, owner=info.name)
+    reads = compat if compat is not None and info.built_in else Compat()
+    given = arguments_of(arguments, info.name, reads)
     try:
         plugin = info.build(given)
     except PumiceError:

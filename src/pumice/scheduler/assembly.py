@@ -117,7 +117,10 @@ class Assembly:
     def tiers(self) -> list[list[PluginEntry]]:
         """Fresh entries for one session. Where no plugin keeps queues within their capabilities, one comes last."""
         tiers = [
-            [PluginEntry(name, partial(build, info, conf.arguments), conf.enabled) for info, conf, name in tier]
+            [
+                PluginEntry(name, partial(build, info, conf.arguments, self.compat), conf.enabled)
+                for info, conf, name in tier
+            ]
             for tier in self.plugins
         ]
         return tiers if self._keeps else [*tiers, [capabilities.keeper()]]
@@ -147,6 +150,7 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
         work whatever the cluster; all of them, each with file and line.
     :raises MissingExtra: a plugin needs what is not installed.
     """
+    known = compat_of(compat or conf.compat)
     problems: list[Problem] = []
     actions = []
     for index, name in enumerate(conf.actions):
@@ -168,7 +172,7 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
             info = registry.get(plugin.name)
             if info is None:
                 raise ConfigError(f"unknown plugin {plugin.name!r} (known: {', '.join(sorted(registry.plugins))})")
-            made = build(info, plugin.arguments)
+            made = build(info, plugin.arguments, known)
         except MissingExtra:
             raise
         except PumiceError as exc:
@@ -177,7 +181,6 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
         name = getattr(made, "name", "") if info.repeatable else plugin.name
         tiers[listed.tier].append((info, plugin, name))
         entries[listed.tier].append(PluginEntry(name, partial(_given, made), plugin.enabled))
-    known = compat_of(compat or conf.compat)
     tried = try_plugins(entries, conf.actions, known)
     problems += [_problem(conf, "", exc) for exc in tried.errors]
     if problems:

@@ -57,7 +57,7 @@ class Volcano(Dialect):
             "Preemptable": task.preemptable,
             "BestEffort": task.best_effort,
             "HasRestartableInitContainer": False,
-            "SchGated": task.gated,
+            "SchGated": bool(task.gates),
             "RevocableZone": "",
             "NumaInfo": {"Policy": "", "ResMap": {}},
             "Pod": pod_of(task),

@@ -22,7 +22,7 @@ from pumice.framework.evicting.plans import ASKS as PLAN_ASKS
 from pumice.framework.evicting.plans import commit_plan, spare_more, spares
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
 from pumice.framework.evicting.victims import victim_order, victim_queue, without_rounds
-from pumice.framework.placing.node_search import rows_named
+from pumice.framework.placing.node_search import never_again, rows_named
 from pumice.framework.points import table as points
 from pumice.framework.points.point import Point
 from pumice.framework.points.table import RECLAIMABLE, VICTIM_FILTER
@@ -52,13 +52,13 @@ ASKS = (points.VICTIM_FILTER, points.PRE_PREDICATE, *PLAN_ASKS, *VICTIM_ASKS)
 class RoomMaker:
     """Makes room for tasks, for one action in one session.
 
-    *point* is the question that says who may go (PREEMPTABLE or RECLAIMABLE). *asks_queue*: the task's queue
-    must also be allowed to take it. *anywhere*: a node without candidates will do when the task fits there as it is.
+    *point* is the question that says who may go (PREEMPTABLE or RECLAIMABLE). *asks_again*: once there is room, queue
+    and filters must still let the task there. *anywhere*: a node without candidates will do when it fits as it is.
     """
 
-    def __init__(self, ssn: Session, action: str, point: Victims, *, asks_queue: bool, anywhere: bool) -> None:
+    def __init__(self, ssn: Session, action: str, point: Victims, *, asks_again: bool, anywhere: bool) -> None:
         self._ssn, self._action, self._point = ssn, action, point
-        self._asks_queue, self._anywhere = asks_queue, anywhere
+        self._asks_again, self._anywhere = asks_again, anywhere
         self._spares = spares(ssn)
         self._settles = point is RECLAIMABLE and not ssn.compat.reclaim_in_turns
         self._profiles = ssn.victim_profiles(point)
@@ -262,6 +262,9 @@ class RoomMaker:
         mask = view.severity <= 1
         if limit is not None:
             mask = mask & limit[: view.size]
+        never = never_again(ssn, task)
+        if never is not None:
+            mask = mask & ~never
         if not (mask & could).any():
             return
         index = np.flatnonzero(mask)
@@ -293,7 +296,7 @@ class RoomMaker:
         """Pipeline the task where it fits once what is already leaving is gone; nobody need be evicted then."""
         ssn = self._ssn
         mask = (view.code == 0) & ssn.search.evaluator.future_ok(view)
-        if not mask.any() or (self._asks_queue and not ssn.allocatable(queue, task)):
+        if not mask.any() or (self._asks_again and not ssn.allocatable(queue, task)):
             return False
         for limit in self._limits:
             for node in self.nodes(view, task, mask, limit):
@@ -419,9 +422,9 @@ class RoomMaker:
 
     def fits(self, task: Task, node: Node, queue: Queue) -> bool:
         """Would the task fit the node once what is leaving is gone, filters and queue included?"""
-        if self._asks_queue and not self._ssn.allocatable(queue, task):
-            return False
-        return self.fits_node(task, node)
+        if not self._asks_again:
+            return _roomy(self._ssn, task, node)
+        return bool(self._ssn.allocatable(queue, task)) and self.fits_node(task, node)
 
     def fits_node(self, task: Task, node: Node) -> bool:
         """Would the task fit the node once what is leaving is gone, filters included?"""

@@ -23,6 +23,7 @@ from pumice.framework.session.nominations import held_by_others
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
 from pumice.model.job import Job, SubJob, parse_bool
+from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.resources import Resources
 from pumice.model.status import TaskStatus
@@ -231,10 +232,16 @@ class GangEviction:
         for task in tasks:
             if not ssn.allocatable(queue, task) or not ssn.pre_predicate(task):
                 return False
-            found = search.choose(task)
-            if not isinstance(found, NodeChoice) or statement.pipeline(task, found.node, evicted):
+            node = self._node(search, task)
+            if node is None or statement.pipeline(task, node, evicted):
                 return False
         return True
+
+    def _node(self, search: NodeSearch, task: Task) -> Node | None:
+        if not self._spares:
+            return search.choose_despite(task)
+        found = search.choose(task)
+        return found.node if isinstance(found, NodeChoice) else None
 
     # -- sparing ----------------------------------------------------------------------------------------------------
     def _spare(

@@ -160,7 +160,7 @@ def _unseen(ssn: Session, job: Job) -> str:
     if not waits(job):
         leaving = len(job.with_status(S.RELEASING))
         return "nothing of it waits" + (f"; being removed: {counted(leaving, 'pod')}" if leaving else "")
-    if waiting and all(t.gates and t.gated for t in waiting):
+    if waiting and all(t.gates for t in waiting):
         return "its pods have scheduling gates"
     if waiting and all(t.best_effort for t in waiting) and "backfill" not in ssn.actions:
         return "its pods ask for nothing, and the action that places such (backfill) is not in the conf"

@@ -12,6 +12,7 @@ from pumice.engine.views import ClassView
 from pumice.framework.session.nominations import holds
 from pumice.framework.session.session import Session
 from pumice.model.node import Node
+from pumice.model.reason import Unfit
 from pumice.model.task import Task
 
 Bools = npt.NDArray[np.bool_]
@@ -22,7 +23,8 @@ class NodeSearch:
 
     def __init__(self, ssn: Session, remember: bool, domain: Bools | None = None) -> None:
         self._ssn = ssn
-        self._remember = remember and ssn.compat.remember_failures
+        self._keeps_failures = ssn.compat.remember_failures
+        self._remember = remember and self._keeps_failures
         self._failed: dict[str, Bools] = {}
         self._domain = domain
         self._soft: Bools | None = None
@@ -33,6 +35,11 @@ class NodeSearch:
                 self._within = own if domain is None else own & domain
             else:
                 self._soft = own
+
+    @property
+    def by_role(self) -> bool:
+        """Does it matter which role a task has: is remembered what refused it?"""
+        return self._remember
 
     @property
     def within(self) -> Bools | None:
@@ -47,17 +54,35 @@ class NodeSearch:
                 return self._for_nominated(task)
         return self._anywhere(task)
 
+    def choose_despite(self, task: Task) -> Node | None:
+        """The best node, objections aside that evictions may heal, nor is it asked where the task is nominated."""
+        within, never = self._untried(task), never_again(self._ssn, task)
+        if never is not None:
+            within = ~never if within is None else within & ~never
+        try:
+            found = self._ssn.search.chooser.choose_despite(task, within, self._soft)
+        except Unfit:
+            found = None
+        if self._remember and task.role:
+            self._note(task.role, task, within, severity=1)
+        return found
+
     def _anywhere(self, task: Task) -> NodeChoice | FitError:
-        chooser, within = self._ssn.search.chooser, self._within
-        role = task.role
-        if self._remember and role:
-            known = self._failed.get(role)
-            if known is not None:
-                within = ~known if within is None else within & ~known
-            found = chooser.choose(task, within, self._soft)
-            self._note(role, task, within)
-            return found
-        return chooser.choose(task, within, self._soft)
+        within = self._untried(task)
+        found = self._ssn.search.chooser.choose(task, within, self._soft)
+        if self._remember and task.role:
+            self._note(task.role, task, within)
+        if isinstance(found, FitError) and self._keeps_failures:
+            view = self._ssn.search.evaluator.view(task)
+            found.never = ~self._letting(view, task, severity=1)
+        return found
+
+    def _untried(self, task: Task) -> Bools | None:
+        """The rows that may be used, less those that are known to have refused the task's role."""
+        known = self._failed.get(task.role)
+        if known is None:
+            return self._within
+        return ~known if self._within is None else self._within & ~known
 
     def _for_nominated(self, task: Task) -> NodeChoice | FitError:
         """Idle room on the nominated node, else idle room anywhere, else what is being released on that node."""
@@ -76,19 +101,24 @@ class NodeSearch:
             else elsewhere
         )
 
-    def _note(self, role: str, task: Task, within: Bools | None) -> None:
+    def _note(self, role: str, task: Task, within: Bools | None, severity: int = 0) -> None:
         view = self._ssn.search.evaluator.view(task)
-        failing = ~self.passing(view, task, within)
+        failing = ~self.passing(view, task, within, severity)
         known = self._failed.get(role)
         self._failed[role] = failing if known is None else known | failing
 
-    def passing(self, view: ClassView, task: Task, within: Bools | None = None) -> Bools:
+    def passing(self, view: ClassView, task: Task, within: Bools | None = None, severity: int = 0) -> Bools:
         """Rows of *within* on which the task would fit, now or once something is released."""
-        mask: Bools = (view.code == 0) & self._ssn.search.evaluator.future_ok(view)
+        mask: Bools = self._ssn.search.evaluator.future_ok(view)
         if within is not None:
             mask = mask & within[: view.size]
+        return self._letting(view, task, severity, mask)
+
+    def _letting(self, view: ClassView, task: Task, severity: int, mask: Bools | None = None) -> Bools:
+        """Rows (of *mask*) to which no filter objects worse than that."""
+        mask = view.severity <= severity if mask is None else mask & (view.severity <= severity)
         if view.session_filters:
-            index = self._ssn.search.chooser.feasible(view, task, mask)
+            index = self._ssn.search.chooser.feasible(view, task, mask, severity)
             mask = np.zeros(view.size, dtype=np.bool_)
             mask[index] = True
         return mask
@@ -119,6 +149,13 @@ class NodeSearch:
         if self._remember and task.role and not self._alike(task):
             return []
         return self._ssn.search.chooser.plan(task, wanted, self._within)
+
+
+def never_again(ssn: Session, task: Task) -> Bools | None:
+    """Rows that objected to the task for good when it was tried in this cycle, where that is remembered."""
+    errors = ssn.outcome.fit_errors.get(task.job_key)
+    error = errors.get(task.uid) if errors else None
+    return error.never if error is not None else None
 
 
 def rows_named(ssn: Session, names: frozenset[str]) -> Bools:

@@ -71,8 +71,8 @@ class QueueDenied(FitError):
 
 
 def placeable(task: Task) -> bool:
-    """May the task be given a place: no foreign gate, a readable request?"""
-    return not task.invalid and not (task.gates and task.gated)
+    """May the task be given a place: no scheduling gate, whosever it is, and a readable request?"""
+    return not task.invalid and not task.gates
 
 
 def worksheet_of(ssn: Session, job: Job) -> Worksheet:
@@ -240,6 +240,8 @@ def _place_many(
         if task is first:
             continue
         if equal >= wanted or task.klass is not first.klass or task.nominated_node or task.labels != first.labels:
+            break
+        if search.by_role and task.role != first.role:
             break
         equal += 1
     if equal < 2:

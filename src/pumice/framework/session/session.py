@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from pumice.engine.hypernodes import HyperNodeTree, TopologyDomain, tree_of
 from pumice.engine.scope import Scope
 from pumice.errors import PluginError, PluginLoadError, UnknownName, shown
-from pumice.framework.arguments import Arguments
+from pumice.framework.arguments import Arguments, arguments_of
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.metrics import Metrics
 from pumice.framework.names import hint
@@ -188,7 +188,7 @@ class Session(Registration, Questions):
     def action_arguments(self, action: str) -> Arguments:
         """The arguments that the configuration gives an action."""
         given = self._action_arguments(action) if self._action_arguments else {}
-        return Arguments(given, owner=f"action {action}")
+        return arguments_of(given, f"action {action}", self.compat)
 
     @property
     def describes(self) -> bool:
