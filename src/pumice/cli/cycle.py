@@ -127,7 +127,7 @@ def replay(
     else:
         fare = "fares" if len(changes) == 1 else "fare"
         then = counted(len(cycle.decisions), "decision")
-        render.heading(f"{counted(len(changes), 'pod')} {fare} differently", f"{then} then")
+        render.heading(f"{counted(len(changes), 'pod')} {fare} differently", f"the saved cycle made {then}")
         columns = ["POD", "THEN", "NOW"]
         render.table(columns, [(c["pod"], c["then"], c["now"]) for c in changes], names=columns)
         if not changes:

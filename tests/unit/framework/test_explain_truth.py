@@ -54,6 +54,13 @@ def test_tasks_that_have_a_node_are_told_apart_from_the_one_that_has_none(scenar
     assert found.unblock == ["1 more cpu on n3, for the task that has no node yet"]
 
 
+def test_room_for_one_task_is_not_said_to_be_enough_for_two(scenario: Scenario) -> None:
+    scenario.node("n1", cpu=4).node("n2", cpu=3).job("a", tasks=3, cpu=4)
+    found = why(scenario, "a")
+    assert found.room_for == 1
+    assert found.unblock == ["1 more cpu on n2, for the next of 2 tasks that have no node yet"]
+
+
 def test_a_gang_of_which_nothing_fits_is_told_that_it_fits_no_node(scenario: Scenario) -> None:
     scenario.node("n1", cpu=4).job("old", cpu=3, on="n1").job("a", tasks=3, cpu=2)
     found = why(scenario, "a")

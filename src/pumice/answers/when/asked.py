@@ -24,10 +24,10 @@ from pumice.model.status import TaskStatus
 
 FACTOR = 4.0
 """How wide a range is, either way, while no earlier prediction has come out."""
-ORDER = "queues take turns by their share, jobs in them in the conf's order, as soon as nodes have room for them"
-ALONE = "others go on coming as lately where queues share, no node comes or goes, nobody is evicted"
+ORDER = "queues are served by their share, and their jobs in the conf's order, as soon as nodes have room"
+ALONE = "new jobs come as often as lately where queues share, no node is added or lost, and nobody is evicted"
 KNOWN = "jobs run as long as those of the same queue and size submitted next to them, at most as declared"
-UNKNOWN = "nothing is known of run times but what is declared: ten minutes to ten hours"
+UNKNOWN = "a run time that is not declared is taken to be between ten minutes and ten hours"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _told(
 def _never(scene: Scene, waiter: Waiter | None) -> str:
     """Why a job does not start, however long it waits."""
     if waiter is None:
-        return "it is in no queue's order"
+        return "it waits in no queue"
     most, asks = scene.lanes.get(waiter.kind.queue, NO_LANE).most, total(waiter.pods)
     if most is not None and not all(map(le, asks, most)):
         return f"it asks for more than queue {waiter.kind.queue} may ever have"

@@ -137,17 +137,20 @@ def _by_nodes(ssn: Session, failed: FailedTask, never: bool, out: Explanation) -
             sole = out.but_for[0]
             out.nearest = NearMiss(sole.example, {}, sole.text)
     if not never:
-        out.unblock = list(_unblock_nodes(ssn, out))
+        job = failed.task.job
+        out.unblock = list(_unblock_nodes(ssn, out, job.min_available - job.ready_count - failed.placed))
 
 
-def _unblock_nodes(ssn: Session, why: Explanation) -> Iterable[str]:
+def _unblock_nodes(ssn: Session, why: Explanation, without: int) -> Iterable[str]:
+    """What would help, node by node; *without*: how many tasks that the job needs have no node."""
     near = why.nearest
     if not ssn.nodes:
         yield "nodes"
     if near is not None and near.lacks:
         lacks = " and ".join(f"{amount} more {name}" for name, amount in near.lacks.items())
         if why.room_for:
-            yield f"{lacks} on {near.node}, for the task that has no node yet"
+            whom = f"the next of {without} tasks that have" if without > 1 else "the task that has"
+            yield f"{lacks} on {near.node}, for {whom} no node yet"
         else:
             yield f"{lacks} free on one node; {near.node} comes nearest"
     for sole in why.but_for:

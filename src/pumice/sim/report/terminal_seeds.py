@@ -54,6 +54,8 @@ class _Seeds:
         comparison, names = self._comparison, self._comparison.configurations
         if len(names) < 2:
             return
+        if not wide:
+            yield Text(f"{names[1]} against {names[0]}", style="dim")
         yield _table("", names, 1, rows, wide)
         for title, groups in (("Mean wait by queue", comparison.by_queue), ("Mean wait by size", comparison.by_size)):
             waits = [(group.name, row) for group in groups for row in group.rows if row.key == "wait.mean"]
