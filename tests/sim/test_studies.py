@@ -182,6 +182,7 @@ def test_seeds_are_played_until_the_figures_are_sure_whatever_the_number_of_core
 def test_pumice_study_is_the_way_in(eight: Study) -> None:
     assert pumice.study is study
     assert pumice.Study is Study
+    assert repr(eight).endswith("8 seeds, 16 runs>"), "a prompt shows a line, not all records"
 
 
 def test_runs_and_jobs_are_columns_of_equal_length(eight: Study) -> None:

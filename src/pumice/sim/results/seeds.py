@@ -122,7 +122,9 @@ def _paired(played: Mapping[str, Mapping[int, Summary]]) -> tuple[tuple[int, ...
     if not seeds:
         raise InvalidInput(f"runs: no seed was played to its end under all of {', '.join(played)}")
     runs = [[of[seed] for seed in seeds] for of in played.values()]
-    if len(seeds) > 1 and all(run.total == part[0].total for part in runs for run in part):
+    if len(seeds) > 1 and all(
+        msgspec.structs.replace(run, seed=part[0].seed) == part[0] for part in runs for run in part
+    ):
         return seeds[:1], [part[:1] for part in runs], True  # one run, again and again: repetitions are no evidence
     return seeds, runs, False
 

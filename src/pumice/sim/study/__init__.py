@@ -27,16 +27,22 @@ from pumice.sim.study.playing import Played, StudyRun, StudyWorld, registry_of
 from pumice.sim.study.plots import Plots
 from pumice.sim.study.running import Lost, Runs, run_all
 from pumice.sim.study.workers import LocalExecutor
+from pumice.words import counted
 
 Conf = str | Path | Mapping[str, Any] | SchedulerConf
 
 
-@dataclass
+@dataclass(repr=False)
 class Study:
     """What came of a study. Figures are over the seeds that every configuration was played on to its end."""
 
     title: str
     results: Runs
+
+    def __repr__(self) -> str:
+        confs, played = self.results.configurations, self.results.played
+        seeds = counted(len({task.seed for task in played}), "seed")
+        return f"<Study {self.title!r}: {', '.join(confs)}; {seeds}, {counted(len(played), 'run')}>"
 
     @cached_property
     def comparison(self) -> SeedComparison:

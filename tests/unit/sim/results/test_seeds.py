@@ -114,6 +114,23 @@ def test_seeds_that_all_give_the_same_run_are_no_evidence() -> None:
     assert "every seed gave the same run" in found.notes[-1]
 
 
+def test_seeds_that_differ_in_anything_are_not_one_run() -> None:
+    """Nobody waits on any seed, but the days are others."""
+    runs = {
+        name: {s: msgspec.structs.replace(summary(name, s, {"a": [0.0]}), makespan_s=1000.0 * s) for s in SEEDS}
+        for name in ("first", "second")
+    }
+    found = compare_seeds(runs)
+    assert found.seeds == tuple(SEEDS)
+    assert not any("the same run" in note for note in found.notes)
+
+
+def test_who_waits_for_nothing_is_not_said_to_wait_a_second() -> None:
+    runs = {name: {s: summary(name, s, {"a": [0.0, 0.0]}) for s in SEEDS} for name in ("first", "second")}
+    values = compare_seeds(runs).row("wait.mean").values
+    assert [value.estimate for value in values if value is not None] == [0.0, 0.0]
+
+
 def test_every_figure_of_a_run_has_a_row_with_its_values() -> None:
     found = compare_seeds(study())
     one = next(iter(study()["first"].values()))
