@@ -400,3 +400,26 @@ def test_a_moment_of_creation_may_be_any(scenario: Any) -> None:
     for year in (1, 1970, 9999):
         meta = api.Metadata(name=f"p{year}", namespace="default", creation_timestamp=datetime(year, 1, 1, tzinfo=UTC))
         scenario.add(msgspec.structs.replace(pod(f"p{year}", cpu=1), metadata=meta))
+
+
+def test_data_may_be_nested_as_deep_as_anybody_likes() -> None:
+    """Of every kind that has a place for plain data; from where it is read, or refused by name."""
+    found: list[api.AnyObject] = []
+    places = {(kind, at[:3]): at for kind, at, typ in SCALARS if typ is Any}
+    for (kind, _), at in places.items():
+        for levels in (200, 5000):
+            deep: Any = {}
+            for _ in range(levels):
+                deep = {"a": [deep]}
+            data = whole(kind)
+            data["metadata"].update(name=f"deep-{levels}", uid=f"deep-{levels}")
+            inner: Any = data
+            for key in at[:-1]:
+                inner = inner[key]
+            inner[at[-1]] = deep
+            try:
+                found.append(api.decode(kind, data))
+            except InvalidInput as refused:
+                assert "nested too deep" in str(refused) or "Expected" in str(refused)
+    assert len({obj.kind_name for obj in found}) > 5
+    survives(found, "nesting")

@@ -565,17 +565,18 @@ def class_of(kind: str, data: Mapping[str, Any]) -> type[_Object] | None:
 def decode(kind: str, data: Mapping[str, Any]) -> AnyObject:
     """One object from JSON-like data (an API server's answer, a manifest, a test case).
 
-    :raises InvalidInput: an unknown kind, or a field of the wrong type; names kind, object and field.
+    :raises InvalidInput: an unknown kind, a field of the wrong type, or too deep a nesting; names kind and object.
     """
     cls = class_of(kind, data)
     if cls is None:
         raise InvalidInput(f"kind {kind!r}: not one of {', '.join(sorted(KINDS))}")
     try:
         return msgspec.convert(data, cls, strict=True)
-    except msgspec.ValidationError as exc:
+    except (msgspec.ValidationError, RecursionError) as exc:
         meta = data.get("metadata") if isinstance(data, Mapping) else None
         name = meta.get("name", "?") if isinstance(meta, Mapping) else "?"
-        raise InvalidInput(f"{kind} {name!r}: {exc}") from exc
+        why = "nested too deep" if isinstance(exc, RecursionError) else exc
+        raise InvalidInput(f"{kind} {name!r}: {why}") from exc
 
 
 def make_known(*types: Any) -> None:
