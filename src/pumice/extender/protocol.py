@@ -249,5 +249,4 @@ class TokenFile:
 
 
 def carriers(point: str) -> list[str]:
-    """The verbs that carry an extension point."""
     return [name for name, verb in VERBS.items() if point in verb.points]

@@ -189,7 +189,6 @@ class ServerMetrics:
         self._registry.register(self)
 
     def answered(self, verb: str, status: int, seconds: float) -> None:
-        """Count one answer."""
         self._answered[verb, status] += 1
         known = self._seconds.get(verb)
         if known is None:
@@ -197,7 +196,6 @@ class ServerMetrics:
         known.add(seconds)
 
     def collect(self) -> Iterator[Metric]:
-        """What prometheus_client asks for."""
         answered = CounterMetricFamily(
             "pumice_extender_server_requests", "Questions answered.", labels=["verb", "status"]
         )
@@ -210,7 +208,6 @@ class ServerMetrics:
         yield seconds
 
     def text(self) -> bytes:
-        """Everything, for a scrape."""
         found: bytes = generate_latest(self._registry)
         return found
 

@@ -198,7 +198,6 @@ class BoundedProtocol(HttpProtocol):
     header_seconds: ClassVar[float] = HEADER_SECONDS
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody connects."""
         self._waits: asyncio.TimerHandle | None = None
         self._bytes = 0
         super().connection_made(transport)
@@ -229,7 +228,6 @@ class BoundedProtocol(HttpProtocol):
             self._await()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
         self._forget()
         super().connection_lost(exc)
 

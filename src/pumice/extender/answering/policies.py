@@ -88,7 +88,6 @@ class CallerSession:
         self._session, self._responder = session, Responder(self.told, session)
 
     def close(self) -> None:
-        """The session is over."""
         session, self._session = self._session, None
         if session is not None and self._blocked is None:
             session.close_plugins()

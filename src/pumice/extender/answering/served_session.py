@@ -48,7 +48,6 @@ class ServedFailures(Failures):
         node: Node | None = None,
         fn: Call | None = None,
     ) -> None:
-        """See `Failures.contain`."""
         if isinstance(exc, NotTold):
             self._session.untold = exc
         else:
@@ -68,24 +67,20 @@ class ServedSession(Session):
 
     @property
     def jobs(self) -> Mapping[str, Job]:
-        """Jobs of the snapshot."""
         return self.state.session_jobs
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """Nodes of the snapshot."""
         if not self._told.complete:
             raise NotTold("the cluster's nodes")
         return self._told.state.table.by_name
 
     @property
     def queues(self) -> Mapping[str, Queue]:
-        """Queues of the snapshot."""
         return self.state.queues
 
     @property
     def total(self) -> Resources:
-        """What all nodes of the snapshot offer."""
         return self.state.total_resources()
 
     def _make_failures(self) -> Failures:
@@ -117,7 +112,6 @@ class ServedSession(Session):
         return {node.name: score for node, score in zip(nodes, total.tolist(), strict=True)}
 
     def rows(self, nodes: list[Node]) -> NodeRows:
-        """Some nodes as rows."""
         return ServedRows(cast("NodeTable", self._told.table), nodes)
 
 

@@ -43,7 +43,6 @@ class ToldState:
         self._forget()
 
     def _forget(self) -> None:
-        """Know nothing."""
         self.state = ClusterState()
         self.state.now = self._clock.now()
         self.complete = False
@@ -203,7 +202,6 @@ class ToldState:
             raise InvalidInput(problem)
 
     def _only(self, known: Iterable[Task], told: Iterable[TaskMessage]) -> None:
-        """Drop tasks that are no longer there."""
         uids = {uid_of(task.pod) for task in told}
         for task in [task for task in known if task.uid not in uids]:
             self._drop(task)

@@ -106,7 +106,6 @@ class StateView:
             setattr(self._state, name, value)
 
     def kind(self, name: str) -> dict[str, AnyObject]:
-        """See `ClusterState.kind`."""
         if not (self._followed or (self._complete and name in _IN_SNAPSHOTS)):
             raise NotTold(f"the cluster's objects of kind {name}")
         return self._state.kind(name)

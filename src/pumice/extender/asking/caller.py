@@ -134,14 +134,12 @@ class ReplayCaller:
             self._known.add(one["verb"], msgspec.json.encode(one["request"]), one)
 
     def observed(self) -> list[Observation]:
-        """Nothing is measured."""
         return []
 
     def close(self) -> None:
         """There are none."""
 
     def call_many(self, verb: Verb[A], bodies: Sequence[Body], deadline: float | None = None) -> list[A | CallFailed]:
-        """See `Caller.call_many`."""
         return [self._one(verb, whole(body)) for body in bodies]
 
     def _one(self, verb: Verb[A], body: bytes) -> A | CallFailed:
@@ -165,7 +163,6 @@ class ReplayCallers:
             self._by_name.setdefault(one["extender"], []).append(one)
 
     def get(self, name: str) -> ReplayCaller:
-        """What answers for an extender."""
         return ReplayCaller(self._by_name.get(name, ()))
 
 

@@ -99,7 +99,6 @@ class Client:
 
     # -- asking ---------------------------------------------------------------------------------------------------
     def call_many(self, verb: Verb[A], bodies: Sequence[Body], deadline: float | None = None) -> list[A | CallFailed]:
-        """See `Caller.call_many`."""
         if not bodies:
             return []
         started = time.perf_counter()
@@ -117,7 +116,6 @@ class Client:
 
     @property
     def circuit(self) -> str:
-        """See `Caller.circuit`."""
         return self.breaker.state
 
     def observed(self) -> list[Observation]:

@@ -91,12 +91,10 @@ class Pieces(aiohttp.Payload):
         self._size = sum(map(len, pieces))
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send it."""
         for piece in self._value:
             await writer.write(piece)
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """It as text."""
         return b"".join(self._value).decode(encoding, errors)
 
 
@@ -115,12 +113,10 @@ class _Bounded(ResponseHandler):
     _before: object = None
 
     def set_response_params(self, **given: Any) -> None:
-        """A question goes out."""
         self._received, self._before = 0, self._payload
         super().set_response_params(**given)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the answer."""
         begun = self._payload is not self._before and self._payload is not EMPTY_PAYLOAD
         if self._received > (MAX_BODY + _HEAD if begun else _HEAD):
             what = f"more than {MAX_BODY} bytes" if begun else f"{_HEAD} bytes and no answer yet"

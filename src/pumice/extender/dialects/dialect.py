@@ -222,7 +222,6 @@ class Dialect:
 
 @cache
 def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
-    """The decoder of a shape, made once."""
     return msgspec.json.Decoder(shape)
 
 

@@ -158,7 +158,6 @@ class JobMessage(msgspec.Struct, dict=True, kw_only=True):
 
     @cached_property
     def tasks(self) -> list[TaskMessage]:
-        """Its tasks."""
         told, job = (self.Tasks or {}).values() if self._go else self.members or (), self.group.key
         return [task if task.Job or task.job else replace(task, Job=job, job=job) for task in told]
 
@@ -255,7 +254,6 @@ class OpeningMessage(msgspec.Struct, kw_only=True):
     NamespaceInfo: dict[str, _Quotas] | None = None
 
     def cluster(self) -> Cluster:
-        """The cluster that is told."""
         told, quotas = self.snapshot or SnapshotMessage(), self.NamespaceInfo or {}
         if self.Jobs is None and self.Nodes is None and self.Queues is None:
             return Cluster(told.jobs or (), told.nodes or (), told.queues or ())
