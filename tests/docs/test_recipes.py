@@ -15,7 +15,15 @@ ROOT = Path(__file__).parents[2]
 STEP = re.compile(
     r"^```python (?P<what>insert|new|test)(?: (?P<file>\S+))?\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-HEADINGS = ("A point", "A plugin", "An action", "A field of a queue", "A metric", "A lint rule")
+HEADINGS = (
+    "A point",
+    "A plugin",
+    "An action",
+    "A verb of the extender",
+    "A field of a queue",
+    "A metric",
+    "A lint rule",
+)
 
 
 @pytest.mark.slow
