@@ -51,7 +51,7 @@ class Admissions:
             by = f" ({refusal.plugin})" if refusal.plugin else ""
             text = f"not let into queue {job.queue}{by}: {refusal.told}"
             before = self._told.get(uid)
-            if before is not None and (before[0] == text or state.now - before[1] < AGAIN):
+            if before is not None and (before[0] == text or 0 <= state.now - before[1] < AGAIN):
                 continue
             self._told[uid] = (text, state.now)
             if not _says(job, "False", text):

@@ -57,7 +57,7 @@ class PodConditions:
                 continue
             pending = job.with_status(TaskStatus.PENDING)
             before = self._told.get(uid)
-            if before is not None and before[1] == len(pending) and state.now - before[0] < why.again:
+            if before is not None and before[1] == len(pending) and 0 <= state.now - before[0] < why.again:
                 told[uid] = before
                 continue
             if why.reason is not ReasonCode.UNSCHEDULABLE and pending:

@@ -38,11 +38,12 @@ class HalfGangs:
 
     def release(self, state: ClusterState) -> list[Intent]:
         """Evictions of everything that half gangs hold whose time is over; called between cycles. The state knows."""
-        if not self._grace or state.now < self._next:
+        pause = min(self._grace / 10, 5.0)
+        if not self._grace or state.now < self._next <= state.now + pause:  # further off: the clock was set back
             return []
-        self._next = state.now + min(self._grace / 10, 5.0)
+        self._next = state.now + pause
         half = {job.uid: job for job in self._broken(state)}
-        self._since = {uid: self._since.get(uid, state.now) for uid in half}
+        self._since = {uid: min(self._since.get(uid, state.now), state.now) for uid in half}
         intents: list[Intent] = []
         for uid, since in self._since.items():
             job = half[uid]

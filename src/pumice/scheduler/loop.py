@@ -15,6 +15,7 @@ from pumice.ports import EventSource, IntentSink
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
+from pumice.scheduler.set_back import LEAST, set_back
 from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
 
@@ -81,7 +82,10 @@ class Loop:
 
     def take_in(self) -> int:
         """Apply everything that happened since the last call; returns how many events there were."""
-        self.state.now = self._clock.now()
+        now = self._clock.now()
+        if self.state.now - now > LEAST:
+            set_back(self.state, self.runtime, self.state.now - now)
+        self.state.now = now
         self.state.give_names_back()
         events = list(self._source.drain())
         witness = self.witness

@@ -55,6 +55,12 @@ def test_a_gang_that_stays_half_gives_its_room_back_when_its_time_is_over() -> N
     assert released(state, half, 200) == []
 
 
+def test_a_clock_that_stood_in_the_future_for_a_moment_does_not_put_it_off() -> None:
+    state = gang(member(0, on="n1"), member(1, on="n1"), member(2))
+    half = HalfGangs(60)
+    assert released(state, half, 1_000_000_000, 0, 30, 59, 66) == ["default/g-0", "default/g-1"]
+
+
 def test_users_are_told() -> None:
     state = gang(member(0, on="n1"), member(1), member(2))
     half = HalfGangs(10)
