@@ -72,6 +72,12 @@ def _status(world: World, name: str) -> dict[str, Any]:
     return status
 
 
+def _notes(world: World, name: str) -> dict[str, str]:
+    path = f"{RUN_AI}/v2alpha2/namespaces/{world.namespace}/podgroups/{name}"
+    notes: dict[str, str] = world.bed.call("GET", path)["metadata"].get("annotations", {})
+    return notes
+
+
 @pytest.mark.smoke
 def test_queues_and_groups_of_kai_are_scheduled_by_its_rules(world: World, tmp_path: Path) -> None:
     _install(world)
@@ -100,4 +106,7 @@ def test_queues_and_groups_of_kai_are_scheduled_by_its_rules(world: World, tmp_p
     all_bound(world, "gang-0", "gang-1")
     until(lambda: _status(world, "gang").get("phase") == "Running", 30, "the group of the gang says that it runs")
     assert "other-0" not in world.bound()  # its group is of another pool
+    noted = [f"kai.scheduler/last-{what}-timestamp" for what in ("start", "eviction")]
+    until(lambda: [name in _notes(world, "gang") for name in noted] == [True, False], 30, "the gang says since when")
+    assert noted[1] in _notes(world, "part")
     assert scheduler.stop() == 0

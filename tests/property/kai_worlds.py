@@ -14,13 +14,14 @@ PRIORITIES = {"train": 50, "build-preemptible": 75, "build": 100, "inference": 1
 _OPEN = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 
-def random_case(seed: int, *, actions: str = ALL, big: int = 1, varied: bool = False) -> Case:
+def random_case(seed: int, *, actions: str = ALL, big: int = 1, varied: bool = False, full: bool = False) -> Case:
     """One cluster; *big* times as many nodes and jobs.
 
     *varied*: with queues of three levels, parts of GPUs by memory and of several GPUs, MIG instances, times for which
-    work is protected, delays, taints, terminating pods, and several kinds of limits.
+    work is protected, delays, taints, terminating pods, and several kinds of limits. *full*: the same, and nearly
+    everything is taken by work of low priority, so that others wait for its place.
     """
-    made = (_VariedCluster if varied else _Cluster)(random.Random(seed), big)
+    made = (_FullCluster if full else _VariedCluster if varied else _Cluster)(random.Random(seed), big)
     packing = [{"name": "gpuspread"}, {"name": "nodeplacement", "arguments": {"cpu": "spread", "gpu": "spread"}}]
     conf: dict[str, Any] = {"actions": actions}
     if seed % 7 == 6:  # one in seven spreads
@@ -46,6 +47,9 @@ class _Cluster:
         for n in range(rng.randint(2, 6) * big):
             self._node(n)
         leaves = self._queues(sum(self._free.values()))
+        self._jobs(rng, leaves, big)
+
+    def _jobs(self, rng: random.Random, leaves: list[str], big: int) -> None:
         for n in range(rng.randint(4, 15) * big):
             self._job(n, rng.choice(leaves), runs=n < rng.randint(0, 6) * big)
 
@@ -203,3 +207,19 @@ class _VariedCluster(_Cluster):
                 asked["nvidia.com/mig-1g.5gb"] = str(times)
             if rng.random() < 0.5:
                 pod["spec"]["tolerations"] = [{"key": "kept", "operator": "Exists"}]
+
+
+class _FullCluster(_VariedCluster):
+    """As the varied one, full of work that may be evicted."""
+
+    def _jobs(self, rng: random.Random, leaves: list[str], big: int) -> None:
+        greedy = rng.sample(leaves, max(1, len(leaves) // 2))
+        number = 0
+        while any(self._free.values()) and number < 40 * big:
+            self._job(number, rng.choice(greedy), runs=True)
+            spec = self.objects["podGroups"][-1]["spec"]
+            spec["priorityClassName"] = "train"
+            spec.pop("preemptibility", None)
+            number += 1
+        for n in range(number, number + rng.randint(3, 8) * big):
+            self._job(n, rng.choice(leaves), runs=False)

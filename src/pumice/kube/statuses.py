@@ -51,6 +51,8 @@ class StatusWriter:
         self._pending: dict[tuple[str, str], dict[str, Any]] = {}
         self._written: dict[tuple[str, str], tuple[dict[str, Any], float, str]] = {}
         """What was written, when, and to which object of that name."""
+        self._marks: dict[tuple[str, str], dict[str, str | None]] = {}
+        """Annotations that are to be written."""
         self._some = asyncio.Event()
         self._urgent: set[tuple[str, str]] = set()
         self._since = 0.0
@@ -71,6 +73,8 @@ class StatusWriter:
         if not self._pending:
             self._since = time.monotonic()
         waiting = self._pending.setdefault((update.kind, update.key), {})
+        if update.annotations:
+            self._marks.setdefault((update.kind, update.key), {}).update(update.annotations)
         if urgent and waiting.get("phase") != update.status.get("phase"):
             self._urgent.add((update.kind, update.key))
         conditions = {c["type"]: c for c in (*waiting.get("conditions", ()), *update.status.get("conditions", ()))}
@@ -108,7 +112,19 @@ class StatusWriter:
         self._urgent.clear()
         return {key: pending.pop(key) for key in (*urgent, *rest)}
 
+    async def _mark(self, kind: str, key: str, marks: dict[str, str | None], gate: asyncio.Semaphore) -> None:
+        async with gate:
+            try:
+                await self._writer.patch(self._where(kind).path(key), {"metadata": {"annotations": marks}}, MERGE)
+            except Exception:
+                log.exception("annotations of %s %s", kind, key)
+
     async def _write(self, kind: str, key: str, status: dict[str, Any], gate: asyncio.Semaphore) -> None:
+        marks = self._marks.pop((kind, key), None)
+        if marks:
+            await self._mark(kind, key, marks, gate)
+        if not status:
+            return
         last = self._written.get((kind, key))
         group = self._groups.get(kind, {}).get(key)
         uid = group.metadata.uid if group is not None else ""

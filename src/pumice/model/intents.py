@@ -80,6 +80,8 @@ class StatusUpdate:
     kind: str
     key: str
     status: dict[str, Any]
+    annotations: dict[str, str | None] = field(default_factory=dict)
+    """What is to be noted on the object itself; None: noted no more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,8 +123,8 @@ class World:
                     events += self.pod_changed(key, phase="Running", node=node)
                 case Evict(pod=key):
                     events += self.pod_deleted(key, cycles=0)
-                case StatusUpdate(kind=PodGroup.kind_name, key=key, status=status):
-                    events += self._status(PodGroup, key, status)
+                case StatusUpdate(kind=PodGroup.kind_name, key=key, status=status, annotations=marks):
+                    events += self._status(PodGroup, key, status, marks)
                 case StatusUpdate(kind=NativePodGroup.kind_name, key=key, status=status):
                     events += self._status(NativePodGroup, key, status)
                 case _:
@@ -137,8 +137,13 @@ class World:
             _changed(pod, metadata=_changed(pod.metadata, annotations={**(pod.metadata.annotations or {}), **notes}))
         )
 
-    def _status(self, kind: type[PodGroup], key: str, status: dict[str, Any]) -> list[ClusterEvent]:
+    def _status(
+        self, kind: type[PodGroup], key: str, status: dict[str, Any], marks: dict[str, str | None] | None = None
+    ) -> list[ClusterEvent]:
         group = self.get(kind, key)
+        if marks:
+            notes = {k: v for k, v in {**(group.metadata.annotations or {}), **marks}.items() if v is not None}
+            group = _changed(group, metadata=_changed(group.metadata, annotations=notes))
         plain = {k: v for k, v in status.items() if k in ("phase", "running", "failed", "succeeded")}
         fresh = [
             Condition(**{k: c[k] for k in ("type", "status", "reason", "message")})

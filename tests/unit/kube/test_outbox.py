@@ -151,6 +151,22 @@ def test_who_does_not_lead_sends_nothing(tmp_path: Path) -> None:
     virtual_time.run(story())
 
 
+def test_what_is_noted_on_an_object_is_written_to_it_and_its_status_beside_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with sending(tmp_path) as (api, box, _):
+            group = "/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g"
+            box.put([StatusUpdate("PodGroup", "ns/g", {}, {"since": "then"})])
+            box.put([StatusUpdate("PodGroup", "ns/g", {}, {"gone": None})])
+            await box.finish()
+            sent = [(method, path, body) for method, path, _, body in api.requests]
+            assert sent == [("PATCH", group, {"metadata": {"annotations": {"since": "then", "gone": None}}})]
+            box.put([StatusUpdate("PodGroup", "ns/g", {"phase": "Running"}, {"since": "now"})])
+            await box.finish()
+            assert [path for _, path, _, _ in api.requests[1:]] == [group, f"{group}/status"]
+
+    virtual_time.run(story())
+
+
 def test_losing_the_lead_ends_a_bind_that_is_being_tried_again(tmp_path: Path) -> None:
     async def story() -> None:
         async with sending(tmp_path) as (api, box, out):

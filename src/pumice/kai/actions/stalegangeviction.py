@@ -9,6 +9,7 @@ from pumice.framework.session.session import Session
 from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.world import world_of
+from pumice.model.keys import STALE_SINCE
 
 
 class StaleGangEviction(Action):
@@ -27,10 +28,12 @@ class StaleGangEviction(Action):
             if not job.stale:
                 job.stale_since = None
                 since.pop(uid, None)
+                world.note(job, STALE_SINCE, None)
                 continue
             grace = job.grace if job.grace is not None else world.settings.staleness_grace
             if job.stale_since is None:
                 job.stale_since = since.setdefault(uid, world.now)
+                world.note(job, STALE_SINCE, job.stale_since)
             if grace < 0 or world.now - job.stale_since < grace:
                 continue
             plan = ChangePlan(world)

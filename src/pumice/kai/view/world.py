@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -26,8 +27,10 @@ from pumice.kai.view.wording import POD_ERRORS, JobError
 from pumice.kai.view.zones import ZonedNode, ZonePlacement
 from pumice.model.api import PriorityClass
 from pumice.model.gpu import WHOLE
+from pumice.model.intents import StatusUpdate
 from pumice.model.job import Job
-from pumice.model.keys import GPU_WORKER, NUMA_PREDICTED
+from pumice.model.kai import KaiPodGroup
+from pumice.model.keys import GPU_WORKER, LAST_EVICTION, LAST_START, NUMA_PREDICTED
 from pumice.model.node import Node
 from pumice.model.reason import Verdict
 from pumice.model.resources import CPU, MEMORY
@@ -105,6 +108,7 @@ class KaiWorld:
         self._started: dict[str, float] = memory.setdefault("started", {})
         """Job -> when it last started, as far as this scheduler saw it; its PodGroup may say more."""
         self._evicted: dict[str, float] = memory.setdefault("evicted", {})
+        self._noted: dict[tuple[str, str], str | None] = {}
         self.tasks: dict[str, TaskView] = {}
         self.jobs: dict[str, JobView] = {}
         self.queueless: list[Job] = []
@@ -347,10 +351,21 @@ class KaiWorld:
     def started(self, job: JobView) -> None:
         """A job has just started."""
         job.last_start = self._started[job.job.uid] = self.now
+        self.note(job, LAST_START, self.now)
 
     def lost_some(self, job: JobView) -> None:
         """Tasks of a job have just been evicted for somebody else."""
         job.last_eviction = self._evicted[job.job.uid] = self.now
+        self.note(job, LAST_EVICTION, self.now)
+
+    def note(self, job: JobView, what: str, at: float | None) -> None:
+        """Have a time written on the PodGroup of a job, or (None) taken away, so that who comes after us knows it."""
+        text = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at is not None else None
+        if job.job.annotations.get(what) == text or not isinstance(job.job.group, KaiPodGroup):
+            return
+        if self._noted.get((job.job.uid, what), "") != text:
+            self._noted[job.job.uid, what] = text
+            self.ssn.outcome.intents.append(StatusUpdate(job.job.kind, job.job.uid, {}, {what: text}))
 
     def refuse(self, job: JobView, stage: Stage, said: Verdict | JobError | str, plugin: str = "") -> None:
         """Remember why a job was not served, and tell it; what was said first is told."""
