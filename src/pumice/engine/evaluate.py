@@ -74,6 +74,7 @@ class Evaluator:
         asked.sort(key=lambda c: c.scope is Scope.SESSION)
         extra = {c.key: c for c in reversed(asked) if c.key is not None and c.key is not same_class}
         self._extra_keys = list(reversed(extra.values()))
+        self._noted_keys = [c for c in self._extra_keys if not getattr(c.key, "of_labels", False)]
         self._number = next(_NUMBERS)
         self._no_rows = NodeRows(table, np.zeros(0, dtype=np.intp))
         self._kinds = cache.kinds_of(table)
@@ -86,6 +87,16 @@ class Evaluator:
             read = values(task, self.cache.reads) if self._traces else ()
             key = (key, read, *(self.guard.key(c, task) for c in self._extra_keys))
         return key
+
+    def alike(self, one: Task, other: Task) -> bool:
+        """Do two tasks of a job get equal answers, as far as these are kept?"""
+        if one.klass is not other.klass or one.labels != other.labels:
+            return False
+        if one.annotations is other.annotations or not (self._traces or self._noted_keys):
+            return True
+        if self._traces:
+            return self.key_of(one) == self.key_of(other)
+        return all(self.guard.key(c, one) == self.guard.key(c, other) for c in self._noted_keys)
 
     def view(self, task: Task) -> ClassView:
         """The view of a task's class, up to date."""

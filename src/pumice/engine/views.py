@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +28,18 @@ Answer: TypeAlias = tuple[Reasons, npt.NDArray[np.int8]]
 """First objection and severity, per row."""
 
 
+Key = TypeVar("Key", bound=Callable[..., Hashable])
+
+
 def same_class(_: Task) -> Hashable:
     """The key of built-in callbacks: the class alone decides."""
     return None
+
+
+def of_labels(key: Key) -> Key:
+    """Marks a key that follows from class, labels and job alone, so that it does not matter what annotations say."""
+    key.__dict__["of_labels"] = True
+    return key
 
 
 @dataclass(slots=True)

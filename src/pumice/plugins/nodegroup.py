@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
+from pumice.engine.views import of_labels
 from pumice.errors import InvalidInput
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
@@ -111,6 +112,7 @@ class NodeGroup(Plugin):
             )
 
     # -- rules ------------------------------------------------------------------------------------------------------
+    @of_labels
     def _rules(self, task: Task) -> Rules | None:
         """The rules of a task's queue; None if it has none."""
         job = task.job

@@ -64,7 +64,7 @@ class Tdm(Plugin):
     def on_session_open(self, ssn: Session) -> None:
         self._ssn, self._memory = ssn, ssn.memory
         self._as_volcano = ssn.compat.time_windows
-        minute = (int(ssn.now // 60) + self._offset) % DAY
+        minute = (ssn.now / 60 + self._offset) % DAY
         self._active = frozenset(zone for zone, window in self._windows.items() if self._is_on(window, minute))
         name, static = self.name, Scope.STATIC
         ssn.add_batch_predicate_fn(name, self._lent, scope=static, key=self._kind)
@@ -75,11 +75,11 @@ class Tdm(Plugin):
         ssn.add_job_pipelined_fn(name, lambda job: PERMIT if job.is_pipelined else REJECT)
         ssn.add_job_starving_fn(name, _starving)
 
-    def _is_on(self, window: tuple[int, int], minute: int) -> bool:
+    def _is_on(self, window: tuple[int, int], minute: float) -> bool:
         """Is a window open? One that ends before it begins goes on after midnight."""
         begins, ends = window
         if begins < ends:
-            return begins <= minute < ends
+            return begins <= minute < ends or (self._as_volcano and minute == ends)
         return minute >= begins or (minute < ends and not self._as_volcano)
 
     def _kind(self, task: Task) -> Hashable:

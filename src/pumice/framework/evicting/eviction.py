@@ -64,10 +64,10 @@ class RoomMaker:
         self._profiles = ssn.victim_profiles(point)
         self._filters = ssn.anybody(VICTIM_FILTER)
         self._room: EvictableRoom[Group] | None = None
-        self._failed: dict[tuple[str, int, int, bool, bool], int] = {}
+        self._failed: dict[tuple[str, Hashable, int, bool, bool], int] = {}
         self._thrifty: Callable[[Task], float] | None = None
         self._limits = _limits(ssn)
-        self._worth: dict[tuple[str, tuple[Hashable, ...], int], bool] = {}
+        self._worth: dict[tuple[str, tuple[Hashable, ...], Hashable], bool] = {}
         self._worth_at = -1
         self._possible_groups: set[Group] = set()
         self._possible_at = -1
@@ -118,7 +118,8 @@ class RoomMaker:
         """As `make`, with *try_nodes* to settle which of the nodes that are worth a closer look is taken."""
         ssn = self._ssn
         position = ssn.state.table.touched
-        known = (task.job_key, task.klass.id, task.priority, from_queue is None, self._thrifty is not None)
+        key = ssn.search.evaluator.key_of(task)
+        known = (task.job_key, key, task.priority, from_queue is None, self._thrifty is not None)
         if self._failed.get(known) == position.position:
             return False
         with ssn.state.lifted(task):
@@ -173,7 +174,7 @@ class RoomMaker:
             self._worth_at = table.touched.position
         profiles = tuple([profile(job) for profile, _ in self._profiles])
         for task in job.with_status(S.PENDING).values():
-            key = (queue.name, profiles, task.klass.id)
+            key = (queue.name, profiles, self._ssn.search.evaluator.key_of(task))
             answer = known.get(key)
             if answer is None:
                 answer = known[key] = self._somewhere(task, from_queue)

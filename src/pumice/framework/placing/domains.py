@@ -137,8 +137,8 @@ class Domains:
 
     def roomy(self, ssn: Session, tasks: Sequence[Task], needed: int) -> list[bool]:
         """Per place: could the hyper-node take *needed* of the tasks together, as far as that can be counted?"""
-        first = tasks[0].klass
-        if all(t.klass is first for t in tasks):
+        alike, first = ssn.search.evaluator.alike, tasks[0]
+        if all(t is first or alike(t, first) for t in tasks):
             return [room >= needed for room in self.room(ssn, tasks[0])]
         table, size = self._table, self._table.size
         short = np.zeros(len(self.names), dtype=np.bool_)

@@ -132,7 +132,8 @@ class NodeSearch:
         role = task.role
         if role in self._failed or self._ssn.search.evaluator.view(task).session_filters:
             return False
-        return all(t.klass is task.klass for t in task.job.tasks.values() if t.role == role)
+        alike = self._ssn.search.evaluator.alike
+        return all(alike(t, task) for t in task.job.tasks.values() if t.role == role)
 
     def by_amounts(self, task: Task) -> Node | None:
         """The best node, where that follows from the amounts of nodes alone; None where not, or where none has room."""

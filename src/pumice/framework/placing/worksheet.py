@@ -235,11 +235,12 @@ def _place_many(
     if wanted < 2:
         return 0
     first = tasks[0]
+    alike = ssn.search.evaluator.alike
     equal = 1
     for task in tasks:
         if task is first:
             continue
-        if equal >= wanted or task.klass is not first.klass or task.nominated_node or task.labels != first.labels:
+        if equal >= wanted or task.nominated_node or not alike(first, task):
             break
         if search.by_role and task.role != first.role:
             break
@@ -290,7 +291,8 @@ def _failed_before(ssn: Session, job: Job, sub_job: SubJob | None, task: Task) -
     if view.session_filters:
         return False
     errors, now = ssn.outcome.fit_errors[job.uid], ssn.state.table.touched.position
-    return any(t.klass is task.klass and errors[t.uid].at == now for t in failed)
+    alike = ssn.search.evaluator.alike
+    return any(errors[t.uid].at == now and alike(t, task) for t in failed)
 
 
 def _unfit_tasks(ssn: Session, job: Job) -> list[Task]:

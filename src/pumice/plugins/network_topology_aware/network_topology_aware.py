@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pumice.engine.hypernodes import TopologyDomain, places_of
 from pumice.engine.rows import NodeRows
+from pumice.engine.views import of_labels
 from pumice.framework.arguments import Arguments
 from pumice.framework.placing.domains import Domains, domains_of, needed_of, waits_of
 from pumice.framework.plugin import Plugin
@@ -170,6 +171,7 @@ class NetworkTopologyAware(Plugin):
         return {name: score * 100.0 * self._weight for name, score in out.items()}
 
     # -- which node ---------------------------------------------------------------------------------------------------
+    @of_labels
     def _kind(self, task: Task) -> int:
         """What is asked about a task, as flags: it decides which answers its class shares."""
         job, tree = task.job, self._tree

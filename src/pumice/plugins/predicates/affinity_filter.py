@@ -12,6 +12,7 @@ from pumice.engine.neighbours import Neighbours, own_terms
 from pumice.engine.rows import NodeRows
 from pumice.engine.tally import Tally
 from pumice.engine.terms import Term, TermKind, Terms
+from pumice.engine.views import of_labels
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
 
@@ -30,6 +31,7 @@ class PodAffinityFilter:
     def __init__(self, index: Neighbours) -> None:
         self._index = index
 
+    @of_labels
     def unwelcome(self, task: Task) -> tuple[Term, ...]:
         """The anti-affinity terms, of pods on nodes or met before, that keep the task away from their pods."""
         index = self._index

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pumice.engine.hypernodes import places_of
 from pumice.engine.rows import NodeRows
+from pumice.engine.views import of_labels
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
@@ -31,6 +32,7 @@ def topology_key(job: Job | None) -> str:
     return group.spec.topology_key if isinstance(group, NativePodGroup) else ""
 
 
+@of_labels
 def job_confined(task: Task) -> str:
     """Tasks of one class get the same answers if they belong to one confined job, or to none."""
     job = task.job
