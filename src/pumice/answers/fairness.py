@@ -14,6 +14,7 @@ from pumice.words import counted
 RECLAIMS: Final = ("reclaim", "gangreclaim")
 """Actions that take back what is borrowed."""
 _MOST_LENDERS: Final = 5
+_MOST_NAMED: Final = 4
 
 
 class Loan(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,12 +159,24 @@ def _in_words(short: Sequence[ShortQueue], loans: Sequence[Loan], reclaims: bool
         many = len({loan.queue for loan in loans})
         rest = f"; {counted(many, 'queue')} {'borrows' if many == 1 else 'borrow'} what others leave" if many else ""
         return f"no queue that asks for more holds less than it deserves{rest}"
-    names = list(dict.fromkeys(one.queue for one in short))
-    text = f"{counted(len(names), 'queue')} ({', '.join(names[:5])}{', …' if len(names) > 5 else ''}) "
-    text += f"{'holds' if len(names) == 1 else 'hold'} less than deserved and "
-    text += f"{'asks' if len(names) == 1 else 'ask'} for more"
-    lenders = {name for one in short for name in one.borrowed_by}
-    if lenders:
-        text += f", while {', '.join(sorted(lenders)[:5])} {'borrows' if len(lenders) == 1 else 'borrow'}"
-        text += "; reclaim takes back what is borrowed" if reclaims else "; no action of the conf takes it back"
-    return text
+    missed: dict[str, list[ShortQueue]] = {}
+    for one in short:
+        if one.borrowed_by:
+            missed.setdefault(one.resource, []).append(one)
+    if not missed:
+        names = list(dict.fromkeys(one.queue for one in short))
+        hold, ask = ("holds", "asks") if len(names) == 1 else ("hold", "ask")
+        return f"{_listed(names)} {hold} less than deserved and {ask} for more, but nobody borrows"
+    said = []
+    for resource, those in missed.items():
+        names, lenders = [one.queue for one in those], list(those[0].borrowed_by)
+        hold, borrow = "holds" if len(names) == 1 else "hold", "borrows" if len(lenders) == 1 else "borrow"
+        said.append(f"{_listed(names)} {hold} less {resource} than deserved while {_listed(lenders)} {borrow}")
+    back = "reclaim takes back what is borrowed" if reclaims else "no action of the conf takes back what is borrowed"
+    return f"{'; '.join(said)}; {back}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > _MOST_NAMED:
+        return f"{', '.join(names[:_MOST_NAMED])} and {len(names) - _MOST_NAMED} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

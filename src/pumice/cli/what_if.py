@@ -134,7 +134,6 @@ def show_what_if(answer: WhatIfAnswer) -> None:
     """Print what would be otherwise."""
     from pumice.answers.what_if.wording import counts, fares, summary
     from pumice.cli.answer_text import FROM
-    from pumice.sim.report.units import duration
 
     render.pairs([("what if" if n == 0 else "", text) for n, text in enumerate(answer.changes)])
     render.line()
@@ -143,7 +142,7 @@ def show_what_if(answer: WhatIfAnswer) -> None:
     render.line(summary(answer), style="bold")
     listed = [effect for effect in [answer.job] if effect is not None and effect not in answer.jobs] + answer.jobs
     if listed:
-        rows = [(e.job, e.queue, fares(e.before, duration), fares(e.after, duration)) for e in listed[:MOST_SHOWN]]
+        rows = [(e.job, e.queue, fares(e.before), fares(e.after)) for e in listed[:MOST_SHOWN]]
         render.table(["JOB", "QUEUE", "AS IT IS", "THEN"], rows, names=["JOB"], wrap=["AS IT IS", "THEN"])
         if len(listed) > MOST_SHOWN:
             render.line(f"and {answer.sooner + answer.later - MOST_SHOWN:,} more; -o json names up to 100", style="dim")

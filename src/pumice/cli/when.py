@@ -47,21 +47,10 @@ def show_when(answer: WhenAnswer) -> None:
 
 def likely_start(answer: WhenAnswer) -> str:
     """When it will likely start, in one line."""
-    from pumice.sim.report.units import duration
+    from pumice.answers.when.wording import start_in_words
 
-    match answer.verdict:
-        case "runs":
-            return "has its places already"
-        case "now":
-            return "starts now: the next cycle places it"
-        case "never":
-            return "never, with what is there"
-        case "range" if answer.low is not None and answer.high is not None:
-            clock = _clock(answer.now, answer.low, answer.high)
-            basis = "8 of 10 times so far" if answer.measured else "a guess: no earlier prediction to learn from"
-            return f"likely starts in {duration(answer.low)} to {duration(answer.high)}{clock} ({basis})"
-        case _:
-            return "nobody can say: it is not looked at"
+    known = answer.low is not None and answer.high is not None
+    return start_in_words(answer, _clock(answer.now, answer.low or 0.0, answer.high or 0.0) if known else "")
 
 
 def _clock(now: float, low: float, high: float) -> str:

@@ -13,16 +13,23 @@ from markupsafe import Markup
 from pumice.answers.standing import Standing
 from pumice.answers.what_if.wording import counts, fares, shares, summary
 from pumice.answers.when.answer import WhenAnswer
+from pumice.answers.when.wording import start_in_words
 from pumice.dashboard.chronicle import UseSample
 from pumice.dashboard.seeing import View
 from pumice.dashboard.survey import NodeRow
 from pumice.model.api import make_known
-from pumice.model.limit import shown
+from pumice.model.limit import Limit, shown
 from pumice.sim.report.units import duration
 from pumice.words import counted
 
 GPU: Final = "nvidia.com/gpu"
-make_known(WhenAnswer)
+make_known(WhenAnswer, Limit)
+
+
+def told(resource: str, amount: float) -> str:
+    """An amount as a page shows it: ``512Gi``, ``1.5``, ``106,656``."""
+    text = shown(resource, amount)
+    return f"{amount:,.1f}".removesuffix(".0") if abs(amount) >= 1000 and text[-1].isdigit() else text
 
 
 class ShareBar(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +72,7 @@ def tree_of(view: View) -> list[QueueBranch]:
                 weight=0,
                 state="",
                 bars=[],
-                own=", ".join(f"{shown(r, a)} {r}" for r, a in sorted(view.own.get(name, {}).items())) or "nothing",
+                own=", ".join(f"{told(r, a)} {r}" for r, a in sorted(view.own.get(name, {}).items())) or "nothing",
             )
             for name, jobs in sorted(rows.items())
         ]
@@ -100,15 +107,15 @@ def _branch(standing: Standing, level: int, widest: dict[str, float]) -> QueueBr
     bars_ = []
     for share in standing.shares:
         whole = widest.get(share.resource) or 1
-        words = f"{shown(share.resource, share.allocated)} {share.resource}"
+        words = f"{told(share.resource, share.allocated)} {share.resource}"
         if share.deserved is not None:
-            words += f", deserves {shown(share.resource, share.deserved)}"
+            words += f", deserves {told(share.resource, share.deserved)}"
         if share.borrowed:
-            words += f", borrows {shown(share.resource, share.borrowed)}"
+            words += f", borrows {told(share.resource, share.borrowed)}"
         if share.capability is not None:
-            words += f", at most {shown(share.resource, share.capability)}"
+            words += f", at most {told(share.resource, share.capability)}"
         if share.asked:
-            words += f"; asks for {shown(share.resource, share.asked)} more"
+            words += f"; asks for {told(share.resource, share.asked)} more"
         bars_.append(
             ShareBar(
                 resource=share.resource,
@@ -150,7 +157,7 @@ def bars(nodes: Iterable[NodeRow]) -> list[ShareBar]:
 
 
 def _of(resource: str, used: float, whole: float) -> str:
-    return f"{shown(resource, used)} of {shown(resource, whole)}, free {shown(resource, whole - used)}"
+    return f"{told(resource, used)} of {told(resource, whole)}, free {told(resource, whole - used)}"
 
 
 def gpu_cells(node: NodeRow) -> dict[str, Any]:
@@ -160,7 +167,7 @@ def gpu_cells(node: NodeRow) -> dict[str, Any]:
     total = round(node.has.get(device, 0)) if device else 0
     taken = min(round(node.used.get(device, 0)), total)
     words = ", ".join(
-        f"{shown(name, node.used.get(name, 0))} of {shown(name, node.has[name])} {name}"
+        f"{told(name, node.used.get(name, 0))} of {told(name, node.has[name])} {name}"
         for name in ("cpu", "memory", *([device] if device else []))
         if node.has.get(name)
     )
@@ -206,22 +213,9 @@ def _minute(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M")
 
 
-def start_in_words(when: WhenAnswer | dict[str, Any]) -> str:
-    """When a job will likely start, in one line; also of an answer that is plain data by now."""
-    known = when if isinstance(when, WhenAnswer) else msgspec.convert(when, WhenAnswer)
-    match known.verdict:
-        case "runs":
-            return "has its places already"
-        case "now":
-            return "now: the next cycle places it"
-        case "never":
-            return "never, with what is there"
-        case "range" if known.low is not None and known.high is not None:
-            basis = "8 of 10 times so far" if known.measured else "a guess: no earlier prediction to learn from"
-            early = f"in {duration(known.low)} to" if known.low >= 1 else "within"
-            return f"likely {early} {duration(known.high)} ({basis})"
-        case _:
-            return "nobody can say: it is not looked at"
+def _when(when: WhenAnswer | dict[str, Any]) -> WhenAnswer:
+    """An answer, also where it is plain data by now."""
+    return when if isinstance(when, WhenAnswer) else msgspec.convert(when, WhenAnswer)
 
 
 TICKS: Final = (
@@ -245,7 +239,7 @@ class RangeBar(msgspec.Struct, frozen=True, kw_only=True):
 
 def range_bar(when: WhenAnswer | dict[str, Any]) -> RangeBar | None:
     """When a job will likely start, as a picture; None where there is no range."""
-    known = when if isinstance(when, WhenAnswer) else msgspec.convert(when, WhenAnswer)
+    known = _when(when)
     if known.low is None or known.likely is None or known.high is None:
         return None
     return RangeBar(
@@ -261,14 +255,15 @@ def _on_scale(seconds: float) -> float:
 
 
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
-    "amount": lambda amount, resource: shown(resource, amount),
+    "amount": lambda amount, resource: told(resource, amount),
     "clock": _clock,
     "minute": _minute,
     "duration": duration,
     "counted": counted,
-    "start": start_in_words,
+    "limit": lambda limit: str(msgspec.convert(limit, Limit)),
+    "start": lambda when: start_in_words(_when(when)),
     "range_bar": range_bar,
-    "fares": lambda start: fares(start, duration),
+    "fares": fares,
     "summary": summary,
     "counts": counts,
     "shares": shares,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from pumice.answers.fairness import Loan, leaves_of, loans_of
+from pumice.answers.fairness import Loan, fairness_of, leaves_of, loans_of
 from pumice.answers.sight import A_NODE, OTHERS, Sight, VisibleNames, seen
 from pumice.answers.standing import Standing
 from pumice.answers.waiting import Amounts, JobRow
@@ -43,6 +43,14 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     def loans(self) -> list[Loan]:
         """Who borrows from whom, by resource; the largest part of a resource first."""
         return loans_of(leaves_of(self.queues or ()))
+
+    def fair_in_words(self) -> str:
+        """Is the cluster shared as the conf says? Nothing for who may not see how queues stand, or where no queue is
+        short and none borrows."""
+        if self.queues is None:
+            return ""
+        found = fairness_of(self.queues, {}, self.actions, self.now, "scheduler")
+        return found.text[:1].upper() + found.text[1:] if found.short or found.loans else ""
 
 
 def seen_by(survey: Survey, sight: Sight) -> View:

@@ -52,6 +52,26 @@ OPERATORS: Final = (
     "What if is asked by who may see everything: needs the rights to list podgroups and nodes, and to get queues, in "
     "the whole cluster."
 )
+_STILL: Final = {"cycle": "one instant, of a saved cycle", "manifests": "one instant, of manifests"}
+"""What is looked at where nothing happens."""
+_SOURCES: Final = {"scheduler": "the scheduler", "cycle": "a saved cycle", "manifests": "manifests"}
+_EXAMPLE: Final = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: train, namespace: research}
+spec:
+  queue: research
+  minAvailable: 4
+  tasks:
+  - name: worker
+    replicas: 4
+    template:
+      spec:
+        containers:
+        - name: main
+          image: busybox
+          resources: {requests: {cpu: 8, memory: 64Gi, nvidia.com/gpu: 2}}
+"""
 _STATIC: Final = {
     "htmx.min.js": "text/javascript",
     "idiomorph-ext.min.js": "text/javascript",
@@ -158,6 +178,7 @@ class Dashboard:
             "at": self._prefix,
             "title": self._title or "cluster",
             "reader": reader.name if reader is not None else "",
+            "still": _STILL.get(self._taken.survey.source, "") if self._taken is not None else "",
             "looked": self._taken.number if self._taken is not None else 0,
             "signed_in": reader is not None and self._door.needs_token,
         }
@@ -205,6 +226,7 @@ class Dashboard:
             "view": view,
             "tree": tree_of(view),
             "loans": view.loans(),
+            "fair": view.fair_in_words(),
             "reasons": view.reasons(),
             "waiting": len(waiting),
             "longest": shown_rows(waiting[:8], survey, sight),
@@ -285,13 +307,13 @@ class Dashboard:
             "at_time": at,
             "minutes": [(m, changes[:ROWS], len(changes)) for m, changes in list(minutes.items())[:60]],
             "all_minutes": list(counts.items())[:120],
-            "charts": chart_of(self._chronicle.samples) if sight.queues else None,
+            "charts": chart_of(self._chronicle.samples) if sight.queues and len(self._chronicle.samples) > 1 else None,
             "samples": self._chronicle.samples[-12:] if sight.queues else [],
         }
 
     async def _conf(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
         _, _, view = await self._seen(request, reader)
-        return "conf.html", {"page": "conf", "view": view}
+        return "conf.html", {"page": "conf", "view": view, "source_words": _SOURCES.get(view.source, view.source)}
 
     async def _try(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
         text, problem, tried = "", "", None
@@ -309,7 +331,7 @@ class Dashboard:
                 tried = seen(await asyncio.to_thread(question.answer), sight, names)
             except PumiceError as exc:
                 problem = str(exc)
-        return "try.html", {"page": "try", "text": text, "problem": problem, "tried": tried}
+        return "try.html", {"page": "try", "example": _EXAMPLE, "text": text, "problem": problem, "tried": tried}
 
     async def _what_if(self, request: Request, reader: Reader) -> tuple[str, dict[str, Any]]:
         survey, sight, _ = await self._seen(request, reader)

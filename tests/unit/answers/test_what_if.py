@@ -116,7 +116,7 @@ def test_more_nodes_are_like_the_one_that_is_named() -> None:
     one = asked(at, more=[MoreNodes(like="n1", count=1)], job="gang")
     assert one.job is not None
     assert (one.job.before.verdict, one.job.after.verdict) == ("never", "range")
-    assert fares(one.job.before, str) == "waits, and never starts with what is there"
+    assert fares(one.job.before) == "waits, and never starts with what is there"
 
 
 def test_a_node_that_is_drained_has_its_pods_placed_anew_elsewhere_or_waiting() -> None:

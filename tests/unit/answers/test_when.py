@@ -23,6 +23,7 @@ from pumice.answers.when.lifetimes import lifetimes
 from pumice.answers.when.past import Past, PastJob, StartForecast, size_of
 from pumice.answers.when.room import MOST_SHAPES, PodShape, few
 from pumice.answers.when.run_times import GUESS, REMEMBERED, Kind, RunTimes
+from pumice.answers.when.wording import span, start_in_words
 from pumice.cli.app import app
 from pumice.history.files import Folder
 from pumice.history.historian import Historian
@@ -428,3 +429,35 @@ def test_a_history_that_cannot_be_learned_from_does_not_stop_anybody(tmp_path: P
     assert not paper.wants_another
     paper.write([])
     paper.close()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (675, 15_300, "in 10 min to 5 h"),
+        (0, 42, "within 50 s"),
+        (65, 3_500, "in 1 min to 1 h"),
+        (4_000, 13_000, "in 1 h to 3 h 45 min"),
+        (100_000, 1_000_000, "in 27 h to 12 d"),
+    ],
+)
+def test_a_range_is_told_no_more_precisely_than_it_is_known_and_rounded_outwards(
+    low: float, high: float, said: str
+) -> None:
+    assert span(low, high) == said
+
+
+def test_of_a_job_that_lacks_pods_nobody_says_when_it_starts_and_no_other_waits_for_it() -> None:
+    at = desk(node("n1", cpu=4), job("short", tasks=2, cpu=2, min_available=3), job("whole", tasks=3, cpu=2))
+    said = at.when("short")
+    assert said.answer().verdict == "unknown"
+    assert "default/short" not in {waiter.job for waiter in said.scene.waiters}
+    assert start_in_words(said.answer()) == "nobody can say: it cannot start as it is"
+
+
+def test_who_never_starts_for_the_part_of_its_queue_is_told_so() -> None:
+    queues = [queue(f"q{n}", weight=1) for n in range(4)]
+    jobs = [job(f"j{n}", tasks=3, cpu=4, queue=f"q{n}") for n in range(4)]
+    said = desk(*queues, *(node(f"n{n}", cpu=16) for n in range(2)), *jobs).when("j1").answer()
+    assert said.verdict == "never"
+    assert said.why.endswith("it asks for more than the part of queue q1, while others wait that have less than theirs")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from pumice.answers.standing import Share
 from pumice.answers.what_if.effects import QueueStandings, SupposedStart, WhatIfAnswer
+from pumice.answers.when.wording import span
 from pumice.words import counted
 
 _FATES: Final = {
@@ -18,7 +19,7 @@ _FATES: Final = {
 }
 
 
-def fares(start: SupposedStart, duration: Callable[[float], str]) -> str:
+def fares(start: SupposedStart) -> str:
     """What becomes of a job on one side."""
     if start.fate != "waits":
         return _FATES[start.fate]
@@ -27,8 +28,7 @@ def fares(start: SupposedStart, duration: Callable[[float], str]) -> str:
     if start.low is None or start.high is None:
         return "waits"
     basis = "" if start.measured else ", a guess"
-    early = f"{duration(start.low)} to" if start.low >= 1 else "up to"
-    return f"waits, likely {early} {duration(start.high)}{basis}"
+    return f"waits, likely starts {span(start.low, start.high)}{basis}"
 
 
 def summary(answer: WhatIfAnswer) -> str:

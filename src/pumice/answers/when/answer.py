@@ -8,7 +8,7 @@ import msgspec
 
 Verdict = Literal["runs", "now", "range", "never", "unknown"]
 """``runs``: it has its places; ``now``: the next cycle places it; ``range``: it waits, see ``low`` and ``high``;
-``never``: not with what is there; ``unknown``: it is not even looked at, so nobody can say."""
+``never``: not with what is there; ``unknown``: it cannot start as it is, so nobody can say."""
 
 
 class WhenAnswer(msgspec.Struct, frozen=True, kw_only=True):

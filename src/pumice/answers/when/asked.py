@@ -85,7 +85,7 @@ def _verdict(why: Explanation) -> Verdict:
         return "runs" if not why.tasks.get(TaskStatus.BINDING.title) else "now"
     if why.code == ReasonCode.CAN_NEVER_FIT:
         return "never"
-    return "unknown" if why.stage is Stage.ABSENT else "range"
+    return "unknown" if why.stage is Stage.ABSENT or why.code == ReasonCode.NOT_ENOUGH_TASKS else "range"
 
 
 def when_all(scene: Scene, learned: Learned | None = None, only: str = "") -> dict[str, WhenAnswer]:
@@ -135,12 +135,16 @@ def _never(scene: Scene, waiter: Waiter | None) -> str:
     """Why a job does not start, however long it waits."""
     if waiter is None:
         return "it waits in no queue"
-    most, asks = scene.lanes.get(waiter.kind.queue, NO_LANE).most, total(waiter.pods)
-    if most is not None and not all(map(le, asks, most)):
+    lane, asks = scene.lanes.get(waiter.kind.queue, NO_LANE), total(waiter.pods)
+    if lane.most is not None and not all(map(le, asks, lane.most)):
         return f"it asks for more than queue {waiter.kind.queue} may ever have"
     room = amounts_sum([*scene.free.values(), *(held for holder in scene.holders for _, held in holder.places)])
     if not all(map(le, asks, room)):
         return "it asks for more than there is, also when all that runs has ended"
+    if lane.deserved is not None and not all(map(le, asks, lane.deserved)):
+        return (
+            f"it asks for more than the part of queue {waiter.kind.queue}, while others wait that have less than theirs"
+        )
     return "no node will have room for it when what runs has ended"
 
 

@@ -51,7 +51,7 @@ def scene_of(ssn: Session) -> Scene:
                 since = next((at for at in map(started_at, job.with_status(RUNNING).values()) if at), state.now)
                 kind = Kind(job.queue, size_of(amounts_sum(each for _, each in places)))
                 holders.append(Holder(kind, places, since, declared_run_time(job), job.creation or since, job.uid))
-        if waits(job) and not job.is_ready:
+        if waits(job) and not job.is_ready and (not job.tasks or len(job.tasks) >= job.min_available):
             waiting.append(job)
     allowed: dict[int, frozenset[str] | None] = {}
     queue = []
