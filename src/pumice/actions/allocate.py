@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from pumice.framework.placing.alone import Alone
 from pumice.framework.placing.leaving import bind_placed
 from pumice.framework.placing.remembered import Ground, InVain, Remembered, remembered
 from pumice.framework.placing.turns import ASKS as TURN_ASKS
@@ -33,14 +34,16 @@ class Allocate(Action):
         """Try every waiting job, best queue and best job first."""
         remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
         memory = remembered(ssn)
-        turns = Turns(ssn, memory)
+        turns, alone = Turns(ssn, memory), Alone(ssn)
         while (turn := turns.next()) is not None:
             queue, visit = turn
-            job = self._next(ssn, queue, visit, memory)
+            job, bound = self._next(ssn, queue, visit, memory, alone)
             if job is None:
                 continue
-            if turns.serve(queue, visit, job, partial(self._place, ssn, queue, job, remember)):
+            if bound:
                 visit.denied = False
+            elif turns.serve(queue, visit, job, partial(self._place, ssn, queue, job, remember)):
+                visit.denied, alone.pays = False, True
             elif queue.dequeue_strategy != "fifo":
                 hopeless = after_trying(ssn, queue, job) if visit.of_class else None
                 if hopeless is not None and not spared(ssn, job):
@@ -50,8 +53,13 @@ class Allocate(Action):
                 continue
             turns.put_back(queue)
 
-    def _next(self, ssn: Session, queue: Queue, visit: Visit, memory: Remembered | None) -> Job | None:
-        """The next job of a queue that is worth trying; jobs for which there cannot be room are refused on the way."""
+    def _next(
+        self, ssn: Session, queue: Queue, visit: Visit, memory: Remembered | None, alone: Alone
+    ) -> tuple[Job | None, bool]:
+        """The next job of a queue that is worth trying, and whether it was bound already.
+
+        Jobs for which there cannot be room are refused on the way.
+        """
         strict = queue.dequeue_strategy == "fifo"
         while visit:
             job = visit.pop()
@@ -60,11 +68,13 @@ class Allocate(Action):
                 ssn.outcome.refuse(job, stage_of_invalid(valid), valid)
                 continue
             if not visit.of_class:
-                return job
+                return job, False
+            if alone.bind(queue, job):
+                return job, True
             task = first_waiting(job)
             why = before_trying(ssn, queue, job, task, denied=visit.denied) if task is not None else None
             if task is None or why is None or that_give_way(ssn, queue, job):
-                return job
+                return job, False
             if why.refusal.error is not None:
                 ssn.outcome.unfit(job, task, why.refusal.error)
             if not strict:
@@ -73,8 +83,8 @@ class Allocate(Action):
             ssn.outcome.refusals.add(job, why.refusal)
             if not ssn.job_ready(job):
                 _hold_back(ssn, queue, visit, job)
-                return None
-        return None
+                return None, False
+        return None, False
 
     def _pass_over(
         self, ssn: Session, queue: Queue, visit: Visit, job: Job, why: InVain, memory: Remembered | None

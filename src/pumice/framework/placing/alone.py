@@ -1,0 +1,65 @@
+"""Jobs that wait with a single task, in as few steps as there are where nobody has to do with the steps between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pumice.engine.choose import NodeChoice
+from pumice.framework.points import table as points
+from pumice.framework.points.point import Point
+from pumice.framework.session.session import Session
+from pumice.model.intents import Bind
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.status import TaskStatus
+
+S = TaskStatus
+_BETWEEN: Final[Sequence[Point[..., Any, Any]]] = [
+    *(points.PRE_JOB_ALLOCATION, points.PRE_PREDICATE, points.SUBSET_NODES, points.BIND_REQUEST_MUTATE),
+]
+"""Whoever answers here is asked between the choice of a job and its binds."""
+
+
+class Alone:
+    """Binds a job's only waiting task to its best node, as placing the job by a statement would.
+
+    The questions are the same and in the same order; what is left out is what a single task does not need: a list of
+    tasks, a log to undo them by, failures that are remembered for the next task. Where anything else comes of it than
+    a bind, nothing is changed and the job is to be placed the long way.
+    """
+
+    def __init__(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._able = ssn.shard is None and not any(ssn.anybody(point) for point in _BETWEEN)
+        self.pays = True
+        """Did it work the last time? While jobs fail, they are not tried twice."""
+
+    def bind(self, queue: Queue, job: Job) -> bool:
+        """Bind the one task of a job that waits with nothing else but tasks that ask for nothing; True if done."""
+        ssn = self._ssn
+        state, waiting = ssn.state, job.with_status(S.PENDING)
+        if not (self._able and self.pays) or len(waiting) != job.pending_best_effort_count + 1:
+            return False
+        if state.rooms or state.leaving or ssn.handlers or ssn.binds.prepares or ssn.binds.binders:
+            return False
+        for task in waiting.values():
+            if not task.best_effort:
+                break
+        if task.klass.requires_gpu or job.policies or ssn.outcome.fit_errors.get(job.uid):
+            return False
+        self.pays = False
+        if not ssn.allocatable(queue, task):
+            return False
+        found = ssn.search.chooser.choose(task)
+        if not isinstance(found, NodeChoice) or not found.idle:
+            return False
+        node = found.node
+        state.move(task, S.ALLOCATED, node)
+        if not ssn.job_ready(job):
+            state.move(task, S.PENDING, None)
+            return False
+        state.confirm(task)
+        ssn.outcome.intents.append(Bind(task.key, task.uid, node.name, task.job_key, {}, "", (), 0))
+        self.pays = True
+        return True
