@@ -6,17 +6,18 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from pumice.engine.evaluate import Evaluator, asked_lines
+from pumice.engine.evaluate import Evaluator
 from pumice.engine.grid import KindGrid
-from pumice.engine.rows import NodeRows
+from pumice.engine.rows import NodeRows, asked_lines
 from pumice.engine.scope import Scope
 from pumice.engine.side_by_side import ClassAmounts
-from pumice.engine.views import ClassView, Filter, Floats, Scorer, same_class
+from pumice.engine.views import Bools, ClassView, Filter, Floats, Index, Scorer, same_class
 from pumice.model.task import Task
+from pumice.state.kinds import RowKinds
 
 _NEG_INF: Final = float("-inf")
 _FEW: Final = 16
@@ -26,6 +27,8 @@ _MOST: Final = 20_000
 
 
 _MOST_WAYS: Final = 64
+_Found: TypeAlias = tuple[Floats, Index | None]
+"""Scores, and of which kinds they are; None for all."""
 
 
 @dataclass(slots=True)
@@ -73,13 +76,39 @@ class ByKind:
             return -1
         again = not evaluator.cache.first_use(key)
         kinds.most_empty = table.size // 2 if again else max(_FEW, kinds.most_empty - _FEW)
-        scores = way.grid.scores(key, task.klass, kinds, partial(self._ask, way), keep=again)
-        if scores is None:
+        if again:
+            scores = way.grid.scores(key, task.klass, kinds, partial(self._ask, way))
+            found: _Found | None = None if scores is None else (scores + kinds.bar[: len(scores)], None)
+        else:
+            found = self._met_once(way, task, kinds)
+        if found is None:
             way.able = False
             return -1
-        scores = scores + kinds.bar[: len(scores)]
-        best = scores.max(initial=_NEG_INF)
-        return -1 if best == _NEG_INF else kinds.first_row(scores == best)
+        scores, index = found
+        best = np.maximum.reduce(scores, initial=_NEG_INF)
+        if best == _NEG_INF:
+            return -1
+        of_best = (scores == best).nonzero()[0]
+        return kinds.first_row(of_best if index is None else index.take(of_best))
+
+    def _met_once(self, way: _Way, task: Task, kinds: RowKinds) -> _Found | None:
+        """Scores of the kinds that have room for a class, and which these are; None where somebody cannot tell.
+
+        Where all kinds have room, they are not listed.
+        """
+        klass, amounts = task.klass, kinds.amounts
+        if max(klass.fit_dims, default=0) >= amounts.width:
+            return None
+        lines, wanted = asked_lines(klass)
+        room = np.logical_and.reduce(amounts.idle[lines, : len(kinds)] >= wanted, axis=0)
+        index = None if np.logical_and.reduce(room) else room.nonzero()[0]
+        if index is not None and not len(index):
+            return np.zeros(0), index
+        scores = self._ask(way, ClassAmounts(klass), NodeRows(amounts, index), fits=True)
+        if scores is None:
+            return None
+        bar = kinds.bar[: len(kinds)] if index is None else kinds.bar.take(index)
+        return scores[0] + bar, index
 
     def _way(self, key: Hashable, task: Task) -> _Way:
         evaluator = self._evaluator
@@ -123,19 +152,24 @@ class ByKind:
         way.able = alike and by_amounts and keyed and evaluator.indifferent(view, task)
         return way
 
-    def _ask(self, way: _Way, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
-        """Scores by class and row, minus infinity where the class does not fit; None where somebody cannot tell."""
+    def _ask(self, way: _Way, classes: ClassAmounts, rows: NodeRows, fits: bool = False) -> Floats | None:
+        """Scores by class and row, minus infinity where the class does not fit; None where somebody cannot tell.
+
+        *fits*: there is room for every class on every row.
+        """
         evaluator, guard = self._evaluator, self._evaluator.guard
-        lines = asked_lines(classes.first)[0]
-        if max(classes.first.fit_dims, default=0) >= rows.table.width:
-            return None
-        ok = np.logical_and.reduce(rows.lines(rows.table.idle, lines) >= classes.wanted, axis=0)
+        ok: Bools | None = None
+        if not fits:
+            if max(classes.first.fit_dims, default=0) >= rows.table.width:
+                return None
+            lines = asked_lines(classes.first)[0]
+            ok = np.logical_and.reduce(rows.lines(rows.table.idle, lines) >= classes.wanted, axis=0)
         for f in way.filters:
             code = guard.objections_of_classes(f, classes, rows)
             if code is None:
                 return None
             if np.count_nonzero(code):
-                ok = ok & (code == 0)
+                ok = code == 0 if ok is None else ok & (code == 0)
         total: Floats | None = None
         for s in way.scorers:
             own = guard.scores_of_classes(s, classes, rows)
@@ -143,12 +177,12 @@ class ByKind:
                 return None
             total = own if total is None else s.merge(total, own)
         if total is None:
-            total = np.zeros(ok.shape)
+            total = np.zeros((len(classes), len(rows)))
         elif not math.isfinite(np.add.reduce(total, axis=None)):
             return None
-        else:
+        elif evaluator.unscored:
             total = way.scorers[0].merge(evaluator.unscored, total)
-        return np.where(ok, total, _NEG_INF)
+        return total if ok is None else np.where(ok, total, _NEG_INF)
 
 
 def _answers_by_amounts(c: Filter | Scorer) -> bool:

@@ -42,15 +42,12 @@ class KindGrid:
     def __len__(self) -> int:
         return len(self._places)
 
-    def scores(self, key: Hashable, klass: TaskClass, kinds: RowKinds, ask: Ask, *, keep: bool) -> Floats | None:
-        """The score of a class for every kind of row; None where nobody can tell.
-
-        *keep*: it will be asked about again.
-        """
+    def scores(self, key: Hashable, klass: TaskClass, kinds: RowKinds, ask: Ask) -> Floats | None:
+        """The score of a class for every kind of row; None where nobody can tell."""
         place = self._places.get(key)
         if place is None:
             found = ask(ClassAmounts(klass), NodeRows(kinds.amounts))
-            if found is not None and keep and self._follow(kinds, ask):
+            if found is not None and self._follow(kinds, ask):
                 self._add(key, klass, found[0])
             return None if found is None else found[0]
         self._places.move_to_end(key)
@@ -58,7 +55,7 @@ class KindGrid:
             return None
         place = self._places.get(key)
         if place is None:  # too much has changed
-            return self.scores(key, klass, kinds, ask, keep=keep)
+            return self.scores(key, klass, kinds, ask)
         return self._scores[place, : len(kinds)]
 
     def _follow(self, kinds: RowKinds, ask: Ask) -> bool:

@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.offers import EXACT
 from pumice.engine.rows import NodeRows
 from pumice.state.table import NodeTable
 
 Floats = npt.NDArray[np.float64]
-_FEW: Final = 64
+Number: TypeAlias = Any
+"""A number, or a line of numbers with one for each row: the arithmetic is the same."""
+Numbers: TypeAlias = Sequence[Number] | npt.NDArray[Any]
+_FEW: Final = 16
+"""So many rows are looked at one by one."""
+
+
+class Held:
+    """What one row of a table holds, as numbers, or what all of them do, as lines of numbers."""
+
+    __slots__ = ("_free", "_offered", "assumed", "used")
+
+    def __init__(self, table: NodeTable, row: int | None = None) -> None:
+        if row is None:
+            size = table.size
+            self._offered: Numbers = table.allocatable[:, :size]
+            self.used: Numbers = table.used[:, :size]
+            self.assumed: Numbers = table.assumed[:, :size]
+            self._free: Any = ~table.valid[:size]
+        else:
+            self._offered, self.used, self.assumed = table.held_by(row)
+            self._free = not table.valid.item(row)
+
+    def offered(self, dims: Sequence[int]) -> Numbers | None:
+        """What is offered of resources; None where some node offers none of one, or too much for exactness."""
+        if max(dims, default=0) >= len(self._offered):
+            return None
+        if isinstance(self._free, bool):
+            numbers = [1.0 if self._free else float(self._offered[d]) for d in dims]
+            return numbers if all(0 < v <= EXACT for v in numbers) else None
+        lines = np.array([self._offered[d] for d in dims], dtype=np.float64)
+        lines[:, self._free] = 1.0
+        return lines if not lines.size or (lines.min() > 0 and lines.max() <= EXACT) else None
 
 
 class KeptLines:
     """What *make* says of the rows of a table whose log of changes tells of every change, as the one of kinds does."""
 
-    def __init__(self, make: Callable[[NodeRows], Floats | None]) -> None:
-        """*make*: lines with a number for each row; None where they cannot be made."""
+    def __init__(self, make: Callable[[Held], Sequence[Number] | None]) -> None:
+        """*make*: so many numbers for a row, or lines of them for all rows; None where they cannot be made."""
         self._make = make
         self._table: NodeTable | None = None
         self._at = -1
@@ -36,13 +69,14 @@ class KeptLines:
         size = table.size
         changed = table.changed.since(self._at) if table is self._table else None
         if changed is None or len(changed) > _FEW or size > self._lines.shape[1]:
-            made = self._make(NodeRows(table))
+            made = self._make(Held(table))
             if made is not None:
                 self._lines = np.zeros((len(made), 2 * size))
                 self._lines[:, :size] = made
             return made is not None
-        index = np.fromiter(changed, dtype=np.intp, count=len(changed))
-        made = self._make(NodeRows(table, index))
-        if made is not None:
-            self._lines[:, index] = made
-        return made is not None
+        for row in changed:
+            made = self._make(Held(table, row))
+            if made is None:
+                return False
+            self._lines[:, row] = made
+        return True

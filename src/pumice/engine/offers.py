@@ -13,7 +13,7 @@ from pumice.state.table import NodeTable
 
 Floats = npt.NDArray[np.float64]
 
-_EXACT: Final = 2.0**46
+EXACT: Final = 2.0**46
 """Up to here 100 times an amount, divided and cut off, is the same in floating point as in whole numbers."""
 
 
@@ -48,24 +48,21 @@ class Offers:
 
         Where the second is False the lines must not be used.
         """
-        table = rows.table
-        if table is not self.table:  # a table of kinds: whoever asks keeps what is made of it
-            made = _read(table, dims, rows)
-            return made.amounts, made.plain
+        table = self.table
         lines = self._known.get(dims)
         if lines is None or lines.position != table.changed.position or lines.size != table.size:
-            lines = self._known[dims] = _read(table, dims, NodeRows(table))
+            lines = self._known[dims] = _read(table, dims)
         return rows.matrix(lines.amounts, slice(None)), lines.plain
 
 
-def _read(table: NodeTable, dims: tuple[int, ...], rows: NodeRows) -> _Lines:
-    position, size = table.changed.position, len(rows)
+def _read(table: NodeTable, dims: tuple[int, ...]) -> _Lines:
+    position, size = table.changed.position, table.size
     if max(dims, default=0) >= table.width:
         return _Lines(position, size, np.zeros((len(dims), size)), False)
     at = slice(0, len(dims)) if dims == _FIRST[: len(dims)] else np.array(dims, dtype=np.intp)
-    amounts = rows.matrix(table.allocatable, at).astype(np.float64)
-    free = ~rows.take(table.valid)
+    amounts = table.allocatable[at, :size].astype(np.float64)
+    free = ~table.valid[:size]
     if np.count_nonzero(free):
         amounts[:, free] = 1.0
-    plain = not amounts.size or bool(amounts.min() > 0 and amounts.max() <= _EXACT)
+    plain = not amounts.size or bool(amounts.min() > 0 and amounts.max() <= EXACT)
     return _Lines(position, size, amounts, plain)

@@ -31,6 +31,16 @@ def read_only(array: npt.NDArray[G]) -> npt.NDArray[G]:
     return view
 
 
+def asked_lines(klass: TaskClass) -> tuple[slice | npt.NDArray[np.intp], Ints]:
+    """What a class asks for, side by side: the lines of a ledger, and the amounts, not to be written."""
+    known: tuple[slice | npt.NDArray[np.intp], Ints] | None = klass.memo.get("engine.asked")
+    if known is None:
+        dims = list(klass.fit_dims)
+        lines = slice(0, len(dims)) if dims == list(range(len(dims))) else np.array(dims, dtype=np.intp)
+        known = klass.memo["engine.asked"] = lines, read_only(np.array(klass.fit_values, dtype=np.int64)[:, None])
+    return known
+
+
 class Columns:
     """One ledger of the rows: ``rows.idle["cpu"]`` (ledger units) or ``rows.idle[dim]``."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.rows import read_only
+from pumice.engine.rows import asked_lines, read_only
 from pumice.model.task import TaskClass
 
 Ints = npt.NDArray[np.int64]
@@ -21,8 +21,10 @@ class ClassAmounts:
     def __init__(self, klass: TaskClass) -> None:
         self.first = klass
         self._size = 1
-        self._amounts: Ints = np.array([[v] for v in klass.fit_values], dtype=np.int64)
-        self._assumed: Ints = np.array([[klass.assumed_cpu], [klass.assumed_memory]], dtype=np.int64)
+        self._own: tuple[Ints, Ints] | tuple[()] = ()
+        """What is written; plugins are shown arrays that cannot be."""
+        self._amounts: Ints = asked_lines(klass)[1]
+        self._assumed: Ints = read_only(np.array(((klass.assumed_cpu,), (klass.assumed_memory,)), dtype=np.int64))
         self._lines: dict[tuple[int, ...], slice | npt.NDArray[np.intp] | None] = {}
 
     def __len__(self) -> int:
@@ -30,21 +32,23 @@ class ClassAmounts:
 
     def put(self, at: int, klass: TaskClass) -> None:
         """Let a class take a place: one that is there, or the next."""
-        if at >= self._amounts.shape[1]:
-            self._amounts, self._assumed = _wider(self._amounts), _wider(self._assumed)
-        self._amounts[:, at] = klass.fit_values
-        self._assumed[:, at] = klass.assumed_cpu, klass.assumed_memory
+        if at >= self._amounts.shape[1] or not self._own:
+            self._own = _wider(self._amounts), _wider(self._assumed)
+            self._amounts, self._assumed = map(read_only, self._own)
+        amounts, assumed = self._own
+        amounts[:, at] = klass.fit_values
+        assumed[:, at] = klass.assumed_cpu, klass.assumed_memory
         self._size = max(self._size, at + 1)
 
     @property
     def assumed(self) -> Ints:
         """Cpu and memory as kube-scheduler counts them, with defaults for containers that ask for none."""
-        return read_only(self._assumed[:, : self._size, None])
+        return self._assumed[:, : self._size, None]
 
     @property
     def wanted(self) -> Ints:
         """What must be free, a line for each of the first one's `fit_dims`."""
-        return read_only(self._amounts[:, : self._size, None])
+        return self._amounts[:, : self._size, None]
 
     def requests(self, dims: tuple[int, ...]) -> Ints:
         """What is asked for of some resources."""
@@ -57,7 +61,7 @@ class ClassAmounts:
             none = np.zeros(self._amounts.shape[1], dtype=np.int64)
             return np.array([known.get(d, none) for d in dims])[:, : self._size, None]
         found: Ints = self._amounts[lines]
-        return read_only(found[:, : self._size, None])
+        return found[:, : self._size, None]
 
 
 def _lines_of(dims: tuple[int, ...], known: tuple[int, ...]) -> slice | npt.NDArray[np.intp] | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.kept_lines import KeptLines
+from pumice.engine.kept_lines import Held, KeptLines, Number
 from pumice.engine.offers import Offers
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
@@ -46,7 +46,8 @@ class Binpack(Plugin):
         for name in arguments.list(_RESOURCES):
             weights[name] = _weight(arguments, f"{_RESOURCES}.{name}")
         self._weights: Mapping[int, int] = {dim(name): w for name, w in weights.items()}
-        self._plans: dict[int, _Plan] = {}
+        self._plans: dict[tuple[int, ...], _Plan] = {}
+        self._requests: dict[int, npt.NDArray[np.int64]] = {}
         self._kept: dict[tuple[int, ...], KeptLines] = {}
 
     def on_session_open(self, ssn: Session) -> None:
@@ -64,9 +65,10 @@ class Binpack(Plugin):
         if not plan.divisor:
             return np.zeros(len(rows))
         offered, plain = self._offers.of(plan.dims, rows)
-        after = rows.matrix(rows.table.used, plan.lines) + plan.requests
+        requests = self._asked(task.klass, plan)
+        after = rows.matrix(rows.table.used, plan.lines) + requests
         if rows.extra is not None:
-            after += plan.requests * rows.extra
+            after += requests * rows.extra
         if not plain:
             return self._with_gaps(plan, after, rows)
         return self._filled(plan, after, offered)
@@ -78,17 +80,12 @@ class Binpack(Plugin):
             return np.zeros((len(classes), len(rows)))
         kept = self._kept.get(plan.dims)
         if kept is None:
-            kept = self._kept[plan.dims] = KeptLines(partial(self._lines, plan))
+            kept = self._kept[plan.dims] = KeptLines(partial(_lines, plan.dims))
         lines = kept.of(rows)
         if lines is None:
             return None
         offered, used = lines[: len(plan.dims), None], lines[len(plan.dims) :, None]
         return self._filled(plan, used + classes.requests(plan.dims), offered)
-
-    def _lines(self, plan: _Plan, rows: NodeRows) -> Floats | None:
-        """What rows offer and what is used of it; None where some node does not offer some resource."""
-        offered, plain = self._offers.of(plan.dims, rows)
-        return np.concatenate((offered, rows.matrix(rows.table.used, plan.lines))) if plain else None
 
     def _filled(self, plan: _Plan, after: npt.NDArray[np.int64] | Floats, offered: Floats) -> Floats:
         """How full nodes would be *after* it."""
@@ -113,37 +110,49 @@ class Binpack(Plugin):
         return total
 
     def _plan(self, klass: TaskClass) -> _Plan:
-        """Which resources of a class count, in what order."""
-        plan = self._plans.get(klass.id)
+        """Which resources of classes like this count, in what order."""
+        weights = self._weights
+        asked = tuple([d for d, v in klass.items if v and d in weights])
+        plan = self._plans.get(asked)
         if plan is None:
-            plan = self._plans[klass.id] = self._make_plan(klass)
+            plan = self._plans[asked] = _plan_of([(d, weights[d]) for d in asked])
         return plan
 
-    def _make_plan(self, klass: TaskClass) -> _Plan:
-        counted = [(d, v, self._weights[d]) for d, v in klass.items if v and d in self._weights]
-        divisor = sum(w for _, _, w in counted)
-        counted = [(d, v, w) for d, v, w in counted if w]
-        dims = [d for d, _, _ in counted]
-        return _Plan(
-            tuple(dims),
-            slice(0, len(dims)) if dims == list(range(len(dims))) else np.array(dims, dtype=np.intp),
-            np.array([[v] for _, v, _ in counted], dtype=np.int64),
-            np.array([[w] for _, _, w in counted], dtype=np.int64),
-            all(w == 1 for _, _, w in counted),
-            divisor,
-        )
+    def _asked(self, klass: TaskClass, plan: _Plan) -> npt.NDArray[np.int64]:
+        """What a class asks for of the resources that count."""
+        known = self._requests.get(klass.id)
+        if known is None:
+            known = np.array([[klass.requests.get(d)] for d in plan.dims], dtype=np.int64)
+            self._requests[klass.id] = known
+        return known
 
 
 @dataclass(slots=True)
 class _Plan:
-    """What of a class counts: resources, what is asked of each, their weights, and the sum of all weights."""
+    """What of a class counts: resources, their weights, and the sum of all weights."""
 
     dims: tuple[int, ...]
     lines: slice | npt.NDArray[np.intp]
-    requests: npt.NDArray[np.int64]
     weights: npt.NDArray[np.int64]
     even: bool
     divisor: int
+
+
+def _plan_of(counted: Sequence[tuple[int, int]]) -> _Plan:
+    dims = [d for d, w in counted if w]
+    return _Plan(
+        tuple(dims),
+        slice(0, len(dims)) if dims == list(range(len(dims))) else np.array(dims, dtype=np.intp),
+        np.array([[w] for _, w in counted if w], dtype=np.int64),
+        all(w == 1 for _, w in counted if w),
+        sum(w for _, w in counted),
+    )
+
+
+def _lines(dims: tuple[int, ...], held: Held) -> Sequence[Number] | None:
+    """What is offered of resources and what is used of it; None where some node does not offer some resource."""
+    offered = held.offered(dims)
+    return None if offered is None else [*offered, *(held.used[d] for d in dims)]
 
 
 def _added(parts: Floats) -> Floats:

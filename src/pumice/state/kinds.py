@@ -80,11 +80,11 @@ class RowKinds:
         reps[self._kind[::-1]] = np.arange(len(self._kind) - 1, -1, -1)
         return reps
 
-    def first_row(self, kinds: npt.NDArray[np.bool_]) -> int:
+    def first_row(self, kinds: Index) -> int:
         """The row of the smallest node name among those of some kinds, each of which has a row."""
         if self.table.rows_by_name:
-            return min([self._first_of(kind) for kind in kinds.nonzero()[0].tolist()])
-        rows = kinds.take(self._kind).nonzero()[0]
+            return min([self._first_of(kind) for kind in kinds.tolist()])
+        rows = np.isin(self._kind, kinds).nonzero()[0]
         return int(rows[self.table.ranks()[rows].argmin()])
 
     def _first_of(self, kind: int) -> int:
@@ -100,11 +100,18 @@ class RowKinds:
         table = self.table
         self._shape = (table.width, table.size)
         self._ids, self._keys, self._counts, self._free, self._rows = {}, [], [], [], []
-        self._empty = 0
-        self._kind = np.zeros(table.size, dtype=np.intp)
         self.amounts = NodeTable()
-        for row, key in enumerate(table.amounts()):
-            self._join(row, key)
+        first, self._kind = table.alike()
+        ends = np.cumsum(np.bincount(self._kind, minlength=len(first))).tolist()
+        rows = np.argsort(self._kind, kind="stable").tolist()
+        for begin, end, row in zip([0, *ends], ends, first.tolist(), strict=False):
+            key = table.amounts_of(row)
+            kind = self._ids[key] = self._named(key)
+            self.amounts.hold_as(kind, table, row)
+            self.bar[kind] = 0.0 if key else _CLOSED
+            self._counts[kind] = end - begin
+            self._rows[kind] = rows[begin:end]  # in order, so that it is a heap
+        self._empty = 0
 
     def _update(self, rows: set[int]) -> None:
         for row in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
+_ODD: Final = 0x9E3779B97F4A7C15
+"""Its powers are spread evenly over all numbers."""
 LEDGERS: Final = ("allocatable", "capacity", "idle", "used", "releasing", "pipelined", "evicted")
 _IDLE, _USED, _RELEASING, _PIPELINED = (LEDGERS.index(name) for name in ("idle", "used", "releasing", "pipelined"))
 
@@ -190,16 +193,22 @@ class NodeTable:
         """Equal for rows that hold equal amounts; that of a free row is like no other."""
         return self._block[:, row].tobytes() if self.valid[row] else b""
 
-    def amounts(self) -> list[bytes]:
-        """`amounts_of` of all rows."""
-        found: list[bytes] = []
-        width = 8 * len(self._block)
-        for at in range(0, self.size, 4096):
-            text = np.ascontiguousarray(self._block[:, at : min(at + 4096, self.size)].T).tobytes()
-            found += [text[i : i + width] for i in range(0, len(text), width)]
-        for row in np.flatnonzero(~self.valid[: self.size]).tolist():
-            found[row] = b""
-        return found
+    def alike(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """A row of each kind, and the kind of every row: rows of one kind hold equal amounts, or are free."""
+        block, valid = self._block[:, : self.size].view(np.uint64), self.valid[: self.size]
+        lines: npt.NDArray[np.uint64] = np.concatenate((block[block.any(axis=1)], valid[None]))
+        for more in count(0, 2):  # other factors where rows that differ happened to get one number
+            factors = np.cumprod(np.full(len(lines), _ODD + more, dtype=np.uint64), dtype=np.uint64)
+            numbers = np.add.reduce(lines * factors[:, None], axis=0)
+            _, first, kinds = np.unique(numbers, return_index=True, return_inverse=True)
+            if (lines == lines[:, first[kinds]]).all():
+                return first, kinds
+        raise AssertionError("unreachable")
+
+    def held_by(self, row: int) -> tuple[list[int], list[int], list[int]]:
+        """What is allocatable and used of each resource, and assumed of cpu and memory, on one row."""
+        held, width, used = self._block[:, row].tolist(), self.width, LEDGERS.index("used") * self.width
+        return held[:width], held[used : used + width], held[-4:-2]
 
     def hold_as(self, row: int, other: NodeTable, its: int) -> None:
         """Let a row of this table, which has no nodes, hold what a row of another one holds."""

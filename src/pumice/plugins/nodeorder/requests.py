@@ -5,6 +5,7 @@ Whole-number arithmetic as kube-scheduler does it: every division cuts off, ever
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -12,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.kept_lines import KeptLines
+from pumice.engine.kept_lines import Held, KeptLines, Number
 from pumice.engine.offers import Offers
 from pumice.engine.rows import NodeRows
 from pumice.engine.side_by_side import ClassAmounts
@@ -92,17 +93,19 @@ class RequestScores:
             total = gain if total is None else np.add(total, gain, out=total)
         return np.zeros((len(classes), len(rows))) if total is None else total
 
-    def _lines(self, of: tuple[int, ...], rows: NodeRows) -> Floats | None:
+    @staticmethod
+    def _lines(of: tuple[int, ...], held: Held) -> Sequence[Number] | None:
         """Cpu and memory that are free of what is assumed; of each resource what is offered and used; how even that is.
 
         None where not every node offers each of them.
         """
-        offered, plain = self._offers.of(of, rows)
-        if not plain:
+        offered = held.offered(of)
+        if offered is None:
             return None
-        held = rows.matrix(rows.table.used, _LINES[of])
-        free = offered[:2] - rows.matrix(rows.table.assumed, _BOTH)
-        return np.concatenate((free, offered, held, _EVENNESS[of](held / offered)[None]))
+        used, free = [held.used[d] for d in of], [o - a for o, a in zip(offered, held.assumed, strict=False)]
+        parts = np.array([u / o for u, o in zip(used, offered, strict=True)])
+        even = _EVENNESS[of](parts.reshape(len(of), -1))
+        return *free, *offered, *used, even if parts.ndim > 1 else even.item()
 
     def _fast(self, klass: TaskClass, rows: NodeRows, offered: Floats, with_gpus: Floats | None, asks: bool) -> Floats:
         """The same with the resources side by side, in floating point where it is exact: fewer, quicker steps."""

@@ -143,7 +143,7 @@ class Predicates(Plugin):
             add(self.name, spread.filter, applies=has_hard_spread, course=spread.course, also=True)
 
 
-def room_for_a_pod(_: Task, rows: NodeRows) -> Reasons:
+def room_for_a_pod(_: Task | None, rows: NodeRows) -> Reasons:
     """The node holds fewer pods than it may."""
     full = rows.max_pods <= rows.pod_count
     return np.multiply(full, TOO_MANY_PODS, dtype=np.int32)
@@ -151,8 +151,5 @@ def room_for_a_pod(_: Task, rows: NodeRows) -> Reasons:
 
 def room_for_any_pod(classes: ClassAmounts, rows: NodeRows) -> Reasons:
     """The same, whatever the class."""
-    full = rows.max_pods <= rows.pod_count
-    objections = np.zeros((len(classes), len(full)), dtype=np.int32)
-    if np.count_nonzero(full):
-        objections[:, full] = TOO_MANY_PODS
-    return objections
+    objections = room_for_a_pod(None, rows)[None]
+    return objections if len(classes) == 1 else np.repeat(objections, len(classes), axis=0)
