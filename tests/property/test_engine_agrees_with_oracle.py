@@ -18,6 +18,7 @@ from pumice.config import from_data
 from pumice.engine import evaluate
 from pumice.engine.by_kind import ByKind
 from pumice.engine.evaluate import Evaluator
+from pumice.framework.placing.alone import Alone
 from pumice.framework.registry import Registry, default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup
@@ -244,7 +245,12 @@ def usual_confs() -> list[Assembly]:
 
 
 def alike(patch: pytest.MonkeyPatch, arrivals: st.SearchStrategy[Arrival], cards: tuple[int, ...], times: int) -> None:
-    """Clusters decide the same whether rows are looked at by kind or one by one; *cards*: GPUs of the nodes in turn."""
+    """Clusters decide the same, in the same words, with every short cut and with none.
+
+    Rows are looked at by kind or one by one, what was found of a row that held the same is taken over or not, jobs of
+    one task are bound alone or by a statement. *cards*: GPUs of the nodes in turn.
+    """
+    bind = Alone.bind
 
     @settings(max_examples=times, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(
@@ -260,7 +266,7 @@ def alike(patch: pytest.MonkeyPatch, arrivals: st.SearchStrategy[Arrival], cards
                 side.tell(side.world.put(builders.node(f"n{n * 7 % 5}", cpu=cpu, **offered)))
         for number, wave in enumerate(waves):
             reports = []
-            for many, side in zip((0, 1000), sides, strict=True):
+            for short, side in zip((True, False), sides, strict=True):
                 for n, arrival in enumerate(wave):
                     running = sorted(o.key for o in side.world.objects if isinstance(o, Pod) and o.spec.node_name)
                     if arrival.leaves and running:
@@ -268,10 +274,13 @@ def alike(patch: pytest.MonkeyPatch, arrivals: st.SearchStrategy[Arrival], cards
                     for obj in arrival.objects(f"w{number}-{n}"):
                         side.tell(side.world.put(obj))
                 side.tell(side.world.settle())
-                patch.setattr(evaluate, "MANY_ROWS", many)
+                patch.setattr(evaluate, "MANY_ROWS", 0 if short else 1000)
+                patch.setattr(evaluate, "_FEW", 4 if short else -1)
+                patch.setattr(Alone, "bind", bind if short else lambda *_: False)
                 reports.append(run_cycle(side.state, side.assembly, side.runtime))
                 side.tell(side.world.carry_out(reports[-1].intents))
-            assert (reports[0].binds, reports[0].pipelined) == (reports[1].binds, reports[1].pipelined)
+            assert reports[0].intents == reports[1].intents
+            assert reports[0].pipelined == reports[1].pipelined
 
     decide_the_same()
 
@@ -287,7 +296,7 @@ def test_gangs_and_gpus_are_placed_by_kinds_of_rows_as_by_looking_at_every_row(m
     found, times = tasks_by_kind(monkeypatch), examples(300)
     gpus, tasks = st.sampled_from(["1", "1", "0", "2", "half"]), st.sampled_from([1, 2, 2, 3])
     alike(monkeypatch, st.builds(Arrival, sizes, st.booleans(), gpus, tasks), (4, 4, 2), times)
-    assert sum(row >= 0 and task.requires_gpu for row, task in found) > times
+    assert 4 * sum(row >= 0 and task.requires_gpu for row, task in found) > times
 
 
 def test_the_engine_decides_so_as_well_on_more_than_256_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

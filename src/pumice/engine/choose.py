@@ -184,7 +184,7 @@ class Chooser:
             for limit in limits:
                 if future:
                     mask = (view.code == 0) & self.evaluator.future_ok(view) & ~view.idle_ok
-                elif not view.session_filters and not self._needs_table(view) and limit is None:
+                elif not view.session_filters and not self.needs_table(view) and limit is None:
                     row = self.best_row(view.masked)
                     if row >= 0:
                         return NodeChoice(self._node(row), True)
@@ -217,12 +217,34 @@ class Chooser:
                     return node
         return None
 
+    def choose_there(self, task: Task, node: Node) -> NodeChoice | FitError:
+        """The node, with room now or with room that is being released, or why it will not do."""
+        view, row = self.evaluator.view(task), node.row
+        if self._by_rows(view):
+            if view.masked.item(row) > -np.inf:
+                return NodeChoice(node, True)
+            if not view.code.item(row) and self.evaluator.future_ok(view).item(row):
+                return NodeChoice(node, False)
+        only = np.zeros(view.size, dtype=np.bool_)
+        only[row] = True
+        return self.choose(task, only)
+
+    def nowhere_idle(self, task: Task) -> bool:
+        """Is it certain that no node has idle room for the task?"""
+        view = self.evaluator.view(task)
+        return not view.session_filters and not view.masked.max(initial=-np.inf) > -np.inf
+
+    def _by_rows(self, view: ClassView) -> bool:
+        """Does it follow from the class and a row's amounts alone whether a task may be placed there?"""
+        return view.by_amounts and not view.session_filters and not self.needs_table(view)
+
     def by_amounts(self, task: Task) -> Node | None:
         """The best node, where that follows from the amounts of nodes alone; None where not, or where none has room."""
         row = self._by_kind.best_row(task) if self._plain() else -1
         return self._node(row) if row >= 0 else None
 
-    def _needs_table(self, view: ClassView) -> bool:
+    def needs_table(self, view: ClassView) -> bool:
+        """Does what a score says of a row depend on the other rows, or on more than the class?"""
         return bool(view.session_scorers or not self._plain() or self._varies(view))
 
     def _plain(self) -> bool:
@@ -379,7 +401,7 @@ class Chooser:
     # -- many at once ---------------------------------------------------------------------------------------------
     def can_plan(self, view: ClassView) -> bool:
         """Can equal tasks be placed in bulk: does every answer depend on the class and the one row alone?"""
-        return not view.session_filters and not self._needs_table(view)
+        return not view.session_filters and not self.needs_table(view)
 
     def plan(self, task: Task, wanted: int, within: Bools | None = None) -> Sequence[int]:
         """Rows for up to *wanted* tasks of a class, in order, as choosing one by one would give on idle room.
@@ -388,7 +410,7 @@ class Chooser:
         """
         view = self.evaluator.view(task)
         if not self.can_plan(view):
-            along = view.session_filters and not (view.scalar_filters or view.scalar_scorers or self._needs_table(view))
+            along = view.session_filters and not (view.scalar_filters or view.scalar_scorers or self.needs_table(view))
             return plan_along(self, view, task, wanted) if along and within is None else []
         inside = None if within is None else np.flatnonzero(within[: view.size])
         for most in (min(16, wanted), wanted):

@@ -9,7 +9,7 @@ normalise over the candidates, are asked when a choice is made (`choose.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import count
 from typing import Final
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pumice.engine.guard import RowGuard
 from pumice.engine.imagine import ImaginedNode
 from pumice.engine.room import ClassRoom
-from pumice.engine.rows import NodeRows
+from pumice.engine.rows import NodeRows, asked_lines
 from pumice.engine.scope import Scope
 from pumice.engine.trace import traced, values
 from pumice.engine.views import (
@@ -31,6 +31,7 @@ from pumice.engine.views import (
     Floats,
     Group,
     Index,
+    KnownRow,
     Reasons,
     Scorer,
     ViewCache,
@@ -44,6 +45,9 @@ from pumice.state.table import NodeTable
 GONE: Final = reason_id("", "node is gone", Code.UNRESOLVABLE)
 _NEG_INF: Final = float("-inf")
 _NUMBERS: Final = count()
+_FEW: Final = 4
+"""Of so many rows it is looked up whether others held the same before."""
+_MOST_KNOWN: Final = 1000
 MANY_ROWS: Final = 256
 """Beyond so many rows, what depends on amounts alone is worked out once per kind of row."""
 
@@ -145,6 +149,7 @@ class Evaluator:
         follows: list[Filter | Scorer] = [f for group in view.groups for f in group.node]
         follows += [*view.node_scorers, *(s for s in view.normalized if s.scope is Scope.NODE)]
         view.by_amounts = all(c.amounts_only for c in follows)
+        view.known = {}
         if len(view.raws) != len(view.normalized):
             view.raws = [None] * len(view.normalized)
             view.flat = [False] * len(view.normalized)
@@ -164,9 +169,49 @@ class Evaluator:
             if changed:
                 self._evaluate_static(view, task, np.fromiter(changed, dtype=np.intp, count=len(changed)))
             rows = touched | changed if changed else touched
-            if rows:
+            if len(rows) <= _FEW and self._alike(view):
+                rows = {row for row in rows if not self._as_before(view, row)}
+                if rows:
+                    self._evaluate_rows(view, task, np.fromiter(rows, dtype=np.intp, count=len(rows)))
+                    self._remember(view, rows)
+            elif rows:
                 self._evaluate_rows(view, task, np.fromiter(rows, dtype=np.intp, count=len(rows)))
         view.touched_at, view.changed_at = touched_at, changed_at
+
+    def _alike(self, view: ClassView) -> bool:
+        """Does everything that a view says of a row follow from the amounts that it holds?"""
+        if not view.by_amounts or view.static_scorers or not all(view.clear):
+            return False
+        if not self.room_by_amounts(view.task.klass):
+            return False
+        return all(s.scope is Scope.STATIC for s in view.normalized)
+
+    def _as_before(self, view: ClassView, row: int) -> bool:
+        """Put down what was found of another row that held the same; False if none did."""
+        known = view.known.get(self.table.amounts_of(row))
+        if known is None:
+            return False
+        if known.code or view.opposed:
+            view.code[row], view.severity[row] = known.code, known.severity
+            view.opposed = True
+        view.idle_ok[row] = known.fits
+        if known.score is None:
+            view.stale[row] = view.any_stale = True
+        else:
+            view.score[row], view.stale[row] = known.score, False
+        view.masked[row] = known.score if known.fits and not known.code else _NEG_INF
+        return True
+
+    def _remember(self, view: ClassView, rows: Iterable[int]) -> None:
+        """Keep what a view says of a few rows, for others that come to hold the same."""
+        if len(view.known) > _MOST_KNOWN:
+            view.known.clear()
+        for row in rows:
+            amounts = self.table.amounts_of(row)
+            if amounts:
+                score = None if view.stale[row] else view.score.item(row)
+                found = view.code.item(row), view.severity.item(row), view.idle_ok.item(row)
+                view.known[amounts] = KnownRow(*found, score)
 
     @property
     def many_rows(self) -> bool:
@@ -335,6 +380,8 @@ class Evaluator:
             if len(late):
                 view.score[late] = self._score_rows(view, task, NodeRows(self.table, late), late)
                 view.stale[late] = False
+                if len(late) <= _FEW and self._alike(view):
+                    self._remember(view, late.tolist())
         return view.score[index]
 
     def _evaluate_kinds(self, view: ClassView, task: Task, kind: Index, reps: Index) -> None:
@@ -479,7 +526,17 @@ class Evaluator:
         table = self.table
         if not table.in_flux:
             return view.idle_ok
-        if view.future_at != view.touched_at:
+        if view.future_at == view.touched_at:
+            return view.future_ok
+        rows = table.touched.since(view.future_at) if view.future_at >= 0 and view.task.klass.gpu is None else None
+        if rows is not None and len(rows) <= _FEW:
+            view.future_ok = view.future_ok.copy()
+            for row in rows:
+                view.future_ok[row] = all(
+                    table.idle.item(d, row) + table.releasing.item(d, row) - table.pipelined.item(d, row) >= v
+                    for d, v in zip(view.task.klass.fit_dims, view.task.klass.fit_values, strict=True)
+                )
+        else:
             fits: Bools | None = None
             for d, v in zip(view.task.klass.fit_dims, view.task.klass.fit_values, strict=True):
                 free = table.idle[d, : view.size] + table.releasing[d, : view.size] - table.pipelined[d, : view.size]
@@ -488,7 +545,7 @@ class Evaluator:
             gpu = view.task.klass.gpu
             if gpu is not None and table.devices is not None:
                 view.future_ok = view.future_ok & table.devices.fits(np.arange(view.size), gpu, future=True)
-            view.future_at = view.touched_at
+        view.future_at = view.touched_at
         return view.future_ok
 
     def imagine(self, view: ClassView, index: Index, extra: npt.NDArray[np.int64]) -> tuple[Bools, Floats]:
@@ -537,16 +594,6 @@ def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:
     if rows.extra is None:
         return rows.nodes
     return [ImaginedNode(n, task, k) for n, k in zip(rows.nodes, rows.extra.tolist(), strict=True)]
-
-
-def asked_lines(klass: TaskClass) -> tuple[slice | Index, npt.NDArray[np.int64]]:
-    """What a class asks for, side by side: the lines of a ledger, and the amounts."""
-    known: tuple[slice | Index, npt.NDArray[np.int64]] | None = klass.memo.get("engine.asked")
-    if known is None:
-        dims = list(klass.fit_dims)
-        lines = slice(0, len(dims)) if dims == list(range(len(dims))) else np.array(dims, dtype=np.intp)
-        known = klass.memo["engine.asked"] = lines, np.array([[v] for v in klass.fit_values], dtype=np.int64)
-    return known
 
 
 def _name(c: Filter | Scorer) -> str:

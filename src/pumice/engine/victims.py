@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 G = TypeVar("G", bound=Hashable)
+_FEW: Final = 8
+"""So many rows, and answers about them, are followed one by one."""
 
 
 class EvictableRoom(Generic[G]):
@@ -32,7 +34,8 @@ class EvictableRoom(Generic[G]):
         self._touched_at = table.touched.position
         self._size = table.size
         self._groups: dict[G, Ints] = {}
-        self._sums: dict[frozenset[G], Ints] = {}
+        self._fitting: dict[tuple[int, frozenset[G]], tuple[TaskClass, Bools]] = {}
+        """What was said of a class and groups; it follows the rows as the sums do."""
         self._add_up(victims)
 
     def _add_up(self, victims: Iterable[tuple[Task, G]]) -> None:
@@ -89,7 +92,6 @@ class EvictableRoom(Generic[G]):
         if rows is None:
             rows = set(range(self._size))
         self._touched_at = position
-        self._sums.clear()
         at = list(rows)
         for matrix in self._groups.values():
             matrix[:, at] = 0
@@ -103,27 +105,31 @@ class EvictableRoom(Generic[G]):
                     matrix = self._matrix(group)
                     for d, v in task.klass.items:
                         matrix[d, row] += v
+        if len(at) > _FEW or len(self._fitting) > _FEW:
+            self._fitting.clear()
+        for key, (klass, known) in self._fitting.items():
+            mask = known.copy()  # who was told before keeps what he was told
+            for row in at:
+                mask[row] = self._fits(klass, key[1], row)
+            self._fitting[key] = klass, mask
 
     def could_fit(self, klass: TaskClass, groups: frozenset[G]) -> Bools:
         """Per node: would the request fit once everything of these groups, and all that is leaving, is gone?"""
         self._refresh()
-        total = self._sums.get(groups)
-        if total is None:
-            total = self._sums[groups] = self._total(groups)
-        table, size = self._table, self._size
-        mask: Bools = table.valid[:size].copy()
-        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-            free = table.idle[d, :size] + table.releasing[d, :size]
-            free -= table.pipelined[d, :size]
-            free += total[d]
-            mask &= free >= v
+        known = self._fitting.get((klass.id, groups))
+        if known is None:
+            known = self._fitting[klass.id, groups] = klass, self._fits(klass, groups, slice(self._size))
+        mask: Bools = known[1]
         return mask
 
-    def _total(self, groups: frozenset[G]) -> Ints:
-        parts = [self._groups[g] for g in groups if g in self._groups]
-        if len(parts) == 1:
-            return parts[0]
-        total = np.zeros((self._table.width, self._size), dtype=np.int64)
-        for part in parts:
-            total += part
-        return total
+    def _fits(self, klass: TaskClass, groups: frozenset[G], at: int | slice) -> Any:
+        """The same of one row, or of all."""
+        table = self._table
+        fits = table.valid[at]
+        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+            free = table.idle[d, at] + table.releasing[d, at] - table.pipelined[d, at]
+            for group in groups:
+                if group in self._groups:
+                    free = free + self._groups[group][d, at]
+            fits = fits & (free >= v)
+        return fits

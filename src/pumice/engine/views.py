@@ -111,6 +111,17 @@ _PINNED: Final = 8192
 """Bytes that a view keeps beside its columns: its own parts, and a task with its job."""
 
 
+@dataclass(slots=True)
+class KnownRow:
+    """What a view says of a row."""
+
+    code: int
+    severity: int
+    fits: bool
+    score: float | None
+    """None where it was put off."""
+
+
 class ClassView:
     """What is known of all nodes for one class of tasks."""
 
@@ -118,7 +129,8 @@ class ClassView:
         *("changed_at", "code", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
-        *("any_stale", "clear", "flat", "opposed", "room", "scalar_filters", "scalar_scorers", "split_by", "stale"),
+        *("any_stale", "clear", "flat", "known", "opposed", "room", "scalar_filters", "scalar_scorers"),
+        *("split_by", "stale"),
     )
 
     task: Task
@@ -157,6 +169,8 @@ class ClassView:
         self.raws: list[Floats | None] = []
         self.flat = []
         self.room: ClassRoom | None = None
+        self.known: dict[bytes, KnownRow] = {}
+        """What was found of rows that held certain amounts, where it follows from these alone."""
         self.split_by = -1
         """Whose callbacks it was last made of: the number of an evaluator."""
 

@@ -237,7 +237,7 @@ class RoomMaker:
         return self._group(job)
 
     def _group(self, job: Job) -> Group:
-        return job.queue, tuple([profile(job) for profile, _ in self._profiles])
+        return job.queue, tuple([profile(job) for profile, _ in self._profiles]) if self._profiles else ()
 
     def _groups(self, task: Task, from_queue: FromQueue) -> frozenset[Group]:
         admitted = []
@@ -268,27 +268,28 @@ class RoomMaker:
             mask = mask & ~never
         if not (mask & could).any():
             return
-        index = np.flatnonzero(mask)
+        index = np.flatnonzero(mask if ssn.search.chooser.needs_table(view) else mask & could)
         for f in view.session_filters:
             if len(index):
                 codes = ssn.search.evaluator.ask_filter(f, task, NodeRows(ssn.state.table, index))
                 index = index[SEVERITY.of(codes) <= 1]
         worth = could[index]
-        if not worth.any():
+        if not np.count_nonzero(worth):
             return
         try:
             scores = ssn.search.chooser.scores(view, task, index)
         except Unfit:
             return
-        index, scores = index[worth], scores[worth]
-        ranks = ssn.state.table.ranks()[index]
+        if not worth.all():
+            index, scores = index[worth], scores[worth]
+        ranks = ssn.state.table.ranks()
         ties = np.flatnonzero(scores == scores.max())
-        best = int(ties[ranks[ties].argmin()]) if len(ties) else 0
+        best = int(ties[ranks[index[ties]].argmin()]) if len(ties) else 0
         nodes = ssn.state.table.nodes
         first = nodes[int(index[best])]
         if first is not None:
             yield first
-        for at in np.lexsort((ranks, -scores)).tolist():
+        for at in np.lexsort((ranks[index], -scores)).tolist():
             node = nodes[int(index[at])]
             if at != best and node is not None:
                 yield node
@@ -397,11 +398,10 @@ class RoomMaker:
     def _comes_back(self, task: Task, node: Node, victim: Task, statement: Statement) -> bool:
         """Could the victim, now evicted, reclaim the place from the task at once? Then both would take turns."""
         ssn = self._ssn
-        queue = ssn.queues.get(victim.job.queue)
-        if queue is None or ssn.overused(queue) or not ssn.preemptive(queue, [victim]):
+        queue, own = ssn.queues.get(victim.job.queue), ssn.queues.get(task.job.queue)
+        if queue is None or own is None or not own.reclaimable or not task.preemptable:
             return False
-        own = ssn.queues.get(task.job.queue)
-        if own is None or not own.reclaimable or not task.preemptable:
+        if ssn.overused(queue) or not ssn.preemptive(queue, [victim]):
             return False
         mark = statement.checkpoint()
         if statement.pipeline(task, node):
@@ -423,9 +423,9 @@ class RoomMaker:
 
     def fits(self, task: Task, node: Node, queue: Queue) -> bool:
         """Would the task fit the node once what is leaving is gone, filters and queue included?"""
-        if not self._asks_again:
-            return _roomy(self._ssn, task, node)
-        return bool(self._ssn.allocatable(queue, task)) and self.fits_node(task, node)
+        if not _roomy(self._ssn, task, node):
+            return False
+        return not self._asks_again or (bool(self._ssn.allocatable(queue, task)) and self.fits_node(task, node))
 
     def fits_node(self, task: Task, node: Node) -> bool:
         """Would the task fit the node once what is leaving is gone, filters included?"""

@@ -89,10 +89,11 @@ class NodeSearch:
         node = self._ssn.nodes.get(task.nominated_node)
         if node is None or (self._within is not None and not self._within[node.row]):
             return self._anywhere(task)
-        only = np.zeros(self._ssn.state.table.size, dtype=np.bool_)
-        only[node.row] = True
-        there = self._ssn.search.chooser.choose(task, only)
+        chooser = self._ssn.search.chooser
+        there = chooser.choose_there(task, node)
         if isinstance(there, NodeChoice) and (there.idle or not holds(self._ssn)):
+            return there
+        if isinstance(there, NodeChoice) and not self._remember and chooser.nowhere_idle(task):
             return there
         elsewhere = self._anywhere(task)
         return (

@@ -26,7 +26,7 @@ from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus
-from pumice.model.task import Task
+from pumice.model.task import Task, TaskClass
 
 if TYPE_CHECKING:
     from pumice.framework.session.session import Session
@@ -40,12 +40,19 @@ def holds(ssn: Session) -> bool:
     return not ssn.compat.hold_freed_room
 
 
-def nominate(ssn: Session, task: Task, node: Node, evicted: Iterable[str]) -> None:
-    """Hold room on the node for the task in the cycles to come; *evicted*: the jobs that lost somebody for it."""
-    if holds(ssn):
-        known = ssn.runtime.nominations
-        before = (known[uid].evicted for uid in task.job.tasks if uid in known)
-        known[task.uid] = Nomination(node.name, ssn.now + HOLD_SECONDS, frozenset(evicted).union(*before))
+def nominate(ssn: Session, placed: Iterable[tuple[Task, Node]], evicted: Iterable[str]) -> None:
+    """Hold room on nodes for tasks in the cycles to come; *evicted*: the jobs that lost somebody for them."""
+    if not holds(ssn):
+        return
+    known, until = ssn.runtime.nominations, ssn.now + HOLD_SECONDS
+    lost: dict[str, frozenset[str]] = {}
+    for task, node in placed:
+        job = task.job
+        mine = lost.get(job.uid)
+        if mine is None:
+            before = (known[uid].evicted for uid in job.tasks if uid in known)
+            mine = lost[job.uid] = frozenset(evicted).union(*before)
+        known[task.uid] = Nomination(node.name, until, mine)
 
 
 def hold_rooms(ssn: Session) -> None:
@@ -114,18 +121,31 @@ def _finds_idle_room(ssn: Session, job: Job) -> bool:
 
     A task that is promised room which is still being released waits too.
     """
-    table = ssn.state.table
-    idle = table.idle[:, : table.size]
     waiting = (*job.with_status(TaskStatus.PENDING).values(), *job.with_status(TaskStatus.PIPELINED).values())
-    for klass in {t.klass.id: t.klass for t in waiting}.values():
-        found = table.valid[: table.size]
+    return any(ssn.view(IdleRoom).of(klass) for klass in {t.klass.id: t.klass for t in waiting}.values())
+
+
+class IdleRoom:
+    """Says whether any node has idle room for a class. Where none had, only rows that changed since are looked at."""
+
+    def __init__(self, ssn: Session) -> None:
+        self._table = ssn.state.table
+        self._full: dict[int, int] = {}
+        """Class -> where the log of touched rows stood when no node had room for it."""
+
+    def of(self, klass: TaskClass) -> bool:
+        """Has a node idle room for the class?"""
+        table, at = self._table, self._full.get(klass.id)
+        rows = table.touched.since(at) if at is not None else None
+        index = np.arange(table.size) if rows is None else np.fromiter(rows, dtype=np.intp, count=len(rows))
+        found = table.valid[index]
         for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-            found = found & (idle[d] >= v)
-            if not found.any():
-                break
-        else:
+            found = found & (table.idle[d, index] >= v)
+        if found.any():
+            self._full.pop(klass.id, None)
             return True
-    return False
+        self._full[klass.id] = table.touched.position
+        return False
 
 
 def spared(ssn: Session, job: Job) -> bool:

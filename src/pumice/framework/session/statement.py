@@ -204,7 +204,7 @@ class Statement:
         if len(operations) > 1 and not prepared and self._bind_together(operations):
             return True
         note_lost(ssn, ((op.task.job_key, op.for_task.job_key) for op in operations if op.for_task is not None))
-        freed = {op.task.job_key for op in operations if op.kind is OperationKind.EVICT}
+        freed = {op.task.job_key for op in operations if op.kind is OperationKind.EVICT} if holds else ()
         for op in operations:
             if op.kind is OperationKind.ALLOCATE:
                 self._bind(op, prepared.get(op.task.uid, ()))
@@ -212,10 +212,10 @@ class Statement:
                 self._evicted(op)
             else:
                 ssn.outcome.promises.append(op)
-                if freed and holds:
-                    nominate(ssn, op.task, op.node, freed)
                 if op.evicted:
                     ssn.outcome.intents.append(Nominate(op.task.key, op.task.uid, op.node.name))
+        if freed:
+            nominate(ssn, [(op.task, op.node) for op in operations if op.kind is OperationKind.PIPELINE], freed)
         return True
 
     def _bind_together(self, operations: list[Operation]) -> bool:
