@@ -11,7 +11,7 @@ from pumice.model.mapping import NOTHING, ReadOnlyMap
 from pumice.model.resources import EMPTY, Number, Resources
 from pumice.model.sealed import Sealed
 from pumice.model.selectors import label_selector_matches
-from pumice.model.status import ALLOCATED_STATUSES, READY_STATUSES, STATUS_COUNT, JobPhase, TaskStatus
+from pumice.model.status import READY_STATUSES, STATUS_COUNT, JobPhase, TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, Task, TaskMap
 
 PREEMPTIBILITY_LABEL: Final = keys.PREEMPTIBILITY_LABEL
@@ -22,6 +22,12 @@ S = TaskStatus
 READY: Final = tuple(sorted(int(s) for s in READY_STATUSES))
 """The statuses that count towards a gang."""
 _ALLOCATED, _BINDING, _BOUND, _RUNNING, _SUCCEEDED = READY
+
+
+_PLACEABLE: Final = (int(S.PIPELINED), int(S.PENDING))
+_ASK_NOTHING: Final = (STATUS_COUNT,)
+_PROMISED: Final = (int(S.PIPELINED), STATUS_COUNT)
+"""Places in the counts of a role."""
 
 
 def _ready(counts: list[int]) -> int:
@@ -268,17 +274,18 @@ class Job(TaskGroup):
     # -- gang checks ----------------------------------------------------------------------------------------------
     def roles_valid(self) -> bool:
         """Every role has as many tasks as its minimum, placed or placeable."""
-        return self._roles(lambda c: c[S.PIPELINED] + c[S.PENDING])
+        return self._roles(_PLACEABLE)
 
     def roles_ready(self, unplaceable: Mapping[str, int] | None = None) -> bool:
         """Every role has its minimum of tasks placed; waiting best-effort ones count as placed, but for so many."""
-        return self._roles(lambda c: c[STATUS_COUNT], unplaceable)
+        return self._roles(_ASK_NOTHING, unplaceable)
 
     def roles_pipelined(self) -> bool:
         """Every role has its minimum of tasks placed or promised a place."""
-        return self._roles(lambda c: c[S.PIPELINED] + c[STATUS_COUNT])
+        return self._roles(_PROMISED)
 
-    def _roles(self, more: Callable[[list[int]], int], less: Mapping[str, int] | None = None) -> bool:
+    def _roles(self, more: tuple[int, ...], less: Mapping[str, int] | None = None) -> bool:
+        """Has every role its minimum of tasks that are ready or counted at one of these places?"""
         if not self.role_minimums or self.min_available < self.role_total:
             return True
         for role, minimum in self.role_minimums.items():
@@ -286,7 +293,11 @@ class Job(TaskGroup):
             if counts is None:
                 if minimum > 0:
                     return False
-            elif _ready(counts) + more(counts) - (less.get(role, 0) if less else 0) < minimum:
+                continue
+            have = _ready(counts) - (less.get(role, 0) if less else 0)
+            for place in more:
+                have += counts[place]
+            if have < minimum:
                 return False
         return True
 
@@ -338,7 +349,8 @@ class Job(TaskGroup):
 
     def allocated_count(self) -> int:
         """Tasks that hold room now."""
-        return self.count(*ALLOCATED_STATUSES)
+        b = self._by_status
+        return len(b[_BOUND]) + len(b[_BINDING]) + len(b[_RUNNING]) + len(b[_ALLOCATED])
 
     def __repr__(self) -> str:
         return f"<Job {self.uid} {self.phase or '-'} {len(self.tasks)} tasks>"

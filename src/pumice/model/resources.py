@@ -163,7 +163,7 @@ class Resources:
         return self._values == other._values or all(self.get(d) == other.get(d) for d in self.dims() | other.dims())
 
     def __hash__(self) -> int:
-        return hash(frozenset((d, v) for d, v in self._values.items() if v))
+        return hash(frozenset([(d, v) for d, v in self._values.items() if v]))
 
     def __repr__(self) -> str:
         return f"Resources({', '.join(f'{n}={v}' for n, v in self.as_written().items())})"

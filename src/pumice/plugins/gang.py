@@ -87,6 +87,7 @@ class Gang(Plugin):
 
     def on_session_close(self, ssn: Session) -> None:
         """Say on every PodGroup that changed whether its gang has a place."""
+        alike: dict[tuple[object, ...], str] = {}
         for job in ssn.changed_jobs():
             if not job.tasks:
                 continue
@@ -98,18 +99,25 @@ class Gang(Plugin):
                 ssn.outcome.set_condition(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_TASKS, text)
             elif not _only_waits_for_release(job):
                 missing = job.min_available - job.ready_count
-                text = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {self._describe(ssn, job)}"
+                text = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {self._describe(ssn, job, alike)}"
                 ssn.outcome.set_condition(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_RESOURCES, text)
 
-    def _describe(self, ssn: Session, job: Job) -> str:
-        """Where the tasks of a job stand, and why the first that fits nowhere does not."""
-        text = _standing(job.counts, job.min_available)
-        errors = ssn.outcome.fit_errors.get(job.uid, {})
-        named = sorted((job.tasks[uid].name, str(error)) for uid, error in errors.items() if uid in job.tasks)
+    def _describe(self, ssn: Session, job: Job, alike: dict[tuple[object, ...], str]) -> str:
+        """Where the tasks of a job stand, and why the first that fits nowhere does not.
+
+        *alike*: what was said of jobs that stand alike and were refused together.
+        """
+        counts, errors = job.counts, ssn.outcome.fit_errors.get(job.uid)
+        named = sorted((job.tasks[uid].name, str(error)) for uid, error in (errors or {}).items() if uid in job.tasks)
         if named:
-            text += f". Origin reason is {named[0][0]}: {named[0][1]}"
-        elif (refusal := ssn.outcome.refusal_of(job)) is not None:
-            text += f". {refusal.told}"
+            text = f"{_standing(counts, job.min_available)}. Origin reason is {named[0][0]}: {named[0][1]}"
+        else:
+            refusal = ssn.outcome.refusal_of(job)
+            key = (counts, job.min_available, id(refusal))
+            if key not in alike:
+                told = f". {refusal.told}" if refusal is not None else ""
+                alike[key] = _standing(counts, job.min_available) + told
+            text = alike[key]
         refused = refusal_for(ssn, job)
         return f"{text}. No room was made: {refused}" if refused else text
 

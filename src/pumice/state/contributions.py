@@ -81,8 +81,9 @@ def of_queue(job: Job) -> tuple[str, Resources, Resources, Resources]:
     inqueue = EMPTY
     if minimum is not None and (job.phase == JobPhase.INQUEUE or is_running(job)):
         held = job._allocated
-        inqueue = job.without_gated(Resources({d: max(v - held.get(d, 0), 0) for d, v in minimum.items()}))
-    return job.queue, inqueue, job.elastic(), inqueue if fits_nowhere(job) else EMPTY
+        left = Resources({d: max(v - held.get(d, 0), 0) for d, v in minimum.items()}) if held else minimum
+        inqueue = job.without_gated(left)
+    return job.queue, inqueue, job.elastic() if job._allocated else EMPTY, inqueue if fits_nowhere(job) else EMPTY
 
 
 def fits_nowhere(job: Job) -> bool:
@@ -91,11 +92,11 @@ def fits_nowhere(job: Job) -> bool:
     That is read off its PodGroup, so a scheduler that starts now knows it too.
     """
     group = job.group
-    if group is None or job.phase != JobPhase.INQUEUE or len(job.tasks) < job.min_available or job.allocated_count():
+    told = group.status.conditions if group is not None else None
+    if not told or job.phase != JobPhase.INQUEUE or len(job.tasks) < job.min_available or job.allocated_count():
         return False
     return any(
-        c.type == "Unschedulable" and c.status == "True" and c.reason == ReasonCode.NOT_ENOUGH_RESOURCES
-        for c in group.status.conditions or ()
+        c.type == "Unschedulable" and c.status == "True" and c.reason == ReasonCode.NOT_ENOUGH_RESOURCES for c in told
     )
 
 

@@ -78,13 +78,15 @@ _SUMS: Final = tuple(
     tuple(tuple(b - a for a, b in zip(COUNTS[x][5:], COUNTS[y][5:], strict=True)) for y in _EVERY) for x in _EVERY
 )
 """[before][after]: what a move does to allocated, held, pending and total."""
+_ALLOWED: Final = tuple(tuple((x, y) in MOVES for y in S) for x in S)
+"""[before][after]: may a session do that?"""
 Items = tuple[tuple[int, int], ...]
 
 
 # -- one task -----------------------------------------------------------------------------------------------------
 def check(task: Task, status: TaskStatus) -> None:
     """:raises IllegalMove: a session may not take the task from its status to this one."""
-    if (task.status, status) not in MOVES:
+    if not _ALLOWED[task.status][status]:
         raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title}")
 
 
@@ -254,24 +256,26 @@ def count(group: TaskGroup, task: Task, before: int, after: int) -> None:
 def _tally(state: ClusterState, job: Job, task: Task, before: int, after: int, times: int) -> None:
     """Move *times* equal requests of a job from the sums of one status to those of another."""
     allocated, held, pending, total = _SUMS[before][after]
-    items = task.klass.items
     queue: Queue | None = find(state.queues, job.queue) if job.in_session else None
+    sums: list[tuple[dict[int, Number], int]] = []
     if allocated:
-        add(job._allocated, items, allocated * times)
-        add(state.namespace(task.namespace)._allocated, items, allocated * times)
+        sums += (job._allocated, allocated), (state.namespace(task.namespace)._allocated, allocated)
         if queue is not None:
-            add(queue._allocated, items, allocated * times)
+            sums.append((queue._allocated, allocated))
     if held:
-        add(job._held, items, held * times)
+        sums.append((job._held, held))
         if queue is not None:
-            add(queue._held, items, held * times)
+            sums.append((queue._held, held))
     if pending:
-        add(job._pending, items, pending * times)
+        sums.append((job._pending, pending))
         if queue is not None:
-            add(queue._pending, items, pending * times)
+            sums.append((queue._pending, pending))
             _wait(queue, job)
     if total:
-        add(job._total, items, total * times)
+        sums.append((job._total, total))
+    for d, v in task.klass.items:
+        for amounts, sign in sums:
+            amounts[d] = amounts.get(d, 0) + sign * times * v
     if queue is not None:
         w.set_queue_version(queue, queue.version + 1)
     if task.best_effort:

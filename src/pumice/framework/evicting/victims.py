@@ -96,13 +96,14 @@ def _by_job(ssn: Session, tasks: list[Task]) -> list[Task]:
     """Tasks of one queue: those of the worst job first, the last task of a job first."""
     tasks = ssn.orders.sorted_tasks(tasks)[::-1]
     if len({t.job_key for t in tasks}) > 1:
-        tasks.sort(key=cmp_to_key(lambda a, b: 0 if a.job is b.job else -ssn.job_order(a.job, b.job)))
+        order = ssn.orders.compare_jobs()
+        tasks.sort(key=cmp_to_key(lambda a, b: 0 if a.job is b.job else -order(a.job, b.job)))
     return tasks
 
 
 def victim_less(ssn: Session, preemptor: Task) -> Callable[[Task, Task], bool]:
     """The same order as a relation of two tasks, with what holds when it is asked."""
-    queue = _queue_of(ssn, preemptor)
+    queue, order = _queue_of(ssn, preemptor), ssn.orders.compare_jobs()
 
     def less(left: Task, right: Task) -> bool:
         a, b = left.job, right.job
@@ -112,7 +113,7 @@ def victim_less(ssn: Session, preemptor: Task) -> Callable[[Task, Task], bool]:
         if a is None or b is None or not (known_a and known_b):
             return not known_a if known_a != known_b else not ssn.orders.task_less(left, right)
         if queue is None or a.queue == b.queue:
-            c = ssn.job_order(a, b)
+            c = order(a, b)
             return c > 0 if c else not ssn.orders.task_less(left, right)
         return ssn.orders.victim_queue_less(ssn.queues[a.queue], ssn.queues[b.queue], queue)
 

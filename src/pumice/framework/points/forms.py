@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from pumice.errors import shown, words_of
@@ -53,10 +54,15 @@ def refused(plugin: str, no: Unfit) -> Verdict:
     return Verdict(False, no.text, plugin, code=no.code)
 
 
+@lru_cache(maxsize=256)
+def _plain(plugin: str, answer: bool) -> Verdict:
+    return Verdict(answer, plugin=plugin)
+
+
 def truth(plugin: str, answer: Any) -> Verdict:
     """A plain yes or no, perhaps with a text; the plugin that says yes is named."""
     if isinstance(answer, bool):
-        return Verdict(answer, plugin=plugin)
+        return _plain(plugin, answer)
     if isinstance(answer, Verdict):
         return _worded(plugin, answer)
     raise TypeError(f"an answer is True or False, got {shown(answer)}")

@@ -21,6 +21,8 @@ Entry = tuple[Any, Job]
 Grouping = Callable[[Job], Hashable]
 
 
+_FEW: Final = 8
+"""So many new jobs of a group are put in their places one by one."""
 MOST_CHANGES: Final = 10_000
 """So many changes of groups are remembered for whoever follows them."""
 
@@ -54,6 +56,7 @@ class Backlog:
         self, changed: Iterable[Job], waits: Callable[[Job], bool], group: Grouping, key: Callable[[Job], Any]
     ) -> None:
         """Look at jobs again: those that wait get their place."""
+        fresh: dict[tuple[str, Hashable], list[Entry]] = {}
         for job in changed:
             uid = job.uid
             old = self._where.pop(uid, None)
@@ -62,9 +65,17 @@ class Backlog:
                 self.changes.append(old[:2])
             if waits(job):
                 place = (job.queue, group(job), key(job))
-                self.changes.append(place[:2])
                 self._where[uid] = place
-                insort(self._groups.setdefault(job.queue, {}).setdefault(place[1], []), (place[2], job))
+                fresh.setdefault(place[:2], []).append((place[2], job))
+        for (queue, of), entries in fresh.items():
+            self.changes.append((queue, of))
+            known = self._groups.setdefault(queue, {}).setdefault(of, [])
+            if len(entries) < _FEW:
+                for entry in entries:
+                    insort(known, entry)
+            else:
+                known += entries
+                known.sort()
         if len(self.changes) > MOST_CHANGES:  # nobody looks
             self.generation += 1
             self.changes = []

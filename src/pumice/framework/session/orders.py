@@ -31,18 +31,27 @@ class Orders:
         self._job_keys: dict[str, tuple[int, Any]] = {}
 
     # -- jobs -------------------------------------------------------------------------------------------------------
-    def job_less(self) -> Callable[[Job, Job], bool]:
-        """The order of jobs, with creation time and UID as last resort."""
+    def compare_jobs(self) -> Callable[[Job, Job], int]:
+        """Which of two jobs comes first as plugins say: below 0 the left one, 0 where they do not tell them apart."""
         ssn = self._ssn
-        key = ssn.sort_key(t.JOB_ORDER, _job_fallback)
-        if key is None:
-            order = ssn.job_order
+        keyed = self._keyed()
+        if keyed is None:
+            return ssn.job_order
 
-            def less(left: Job, right: Job) -> bool:
-                c = order(left, right)
-                return c < 0 if c else _job_fallback(left) < _job_fallback(right)
+        def compare(left: Job, right: Job) -> int:
+            a, b = keyed(left)[:-1], keyed(right)[:-1]
+            try:
+                return -1 if a < b else int(a != b)
+            except TypeError:
+                return ssn.job_order(left, right)
 
-            return less
+        return compare
+
+    def _keyed(self) -> Callable[[Job], Any] | None:
+        """The sort key of a job with what settles ties at its end, kept until the job changes; None without keys."""
+        key = self._ssn.sort_key(t.JOB_ORDER, _job_fallback)
+        if key is None or not self._ssn.anybody(t.JOB_ORDER):
+            return None
         cache = self._job_keys
 
         def keyed(job: Job) -> Any:
@@ -50,6 +59,21 @@ class Orders:
             if held is None or held[0] != job.version:
                 held = cache[job.uid] = (job.version, key(job))
             return held[1]
+
+        return keyed
+
+    def job_less(self) -> Callable[[Job, Job], bool]:
+        """The order of jobs, with creation time and UID as last resort."""
+        ssn = self._ssn
+        keyed = self._keyed()
+        if keyed is None:
+            order = ssn.job_order
+
+            def less(left: Job, right: Job) -> bool:
+                c = order(left, right)
+                return c < 0 if c else _job_fallback(left) < _job_fallback(right)
+
+            return less
 
         def before(left: Job, right: Job) -> bool:
             try:

@@ -82,10 +82,9 @@ class Outcome:
                 if status["phase"] != job.phase:
                     self._state.set_phase(job, status["phase"])
                 continue
-            counters = (before.phase, before.running, before.failed, before.succeeded)
-            new = (status["phase"], status["running"], status["failed"], status["succeeded"])
-            fresh = [c for c in conditions if not _has_condition(before.conditions or (), c)]
-            if counters != new or fresh:
+            known = before.conditions
+            fresh = [c for c in conditions if not _has_condition(known, c)] if known else list(conditions)
+            if fresh or (before.phase, before.running, before.failed, before.succeeded) != tuple(status.values()):
                 if fresh:
                     status["conditions"] = fresh
                 self.intents.append(StatusUpdate("PodGroup", job.uid, status))

@@ -8,17 +8,19 @@ from pumice.model.job import Job
 from pumice.model.status import JobPhase, TaskStatus
 
 S = TaskStatus
+_BOUND, _RUNNING, _RELEASING = int(S.BOUND), int(S.RUNNING), int(S.RELEASING)
+_SUCCEEDED, _FAILED = int(S.SUCCEEDED), int(S.FAILED)
 
 
 def status_of(job: Job, unschedulable: bool) -> dict[str, Any]:
     """Phase and counters that the PodGroup should show. *unschedulable*: the condition was written in this session."""
     counts = job.counts
-    running, failed, succeeded = counts[S.RUNNING], counts[S.FAILED], counts[S.SUCCEEDED]
+    running, failed, succeeded = counts[_RUNNING], counts[_FAILED], counts[_SUCCEEDED]
     if running and unschedulable:
         phase: str = JobPhase.UNKNOWN
     else:
-        scheduled = running + counts[S.BOUND] + failed + succeeded
-        for task in job.with_status(S.RELEASING).values() if counts[S.RELEASING] else ():
+        scheduled = running + counts[_BOUND] + failed + succeeded
+        for task in job.with_status(S.RELEASING).values() if counts[_RELEASING] else ():
             scheduled += bool(task.pod.spec.node_name) or task.node is not None
         if scheduled >= job.min_available:
             phase = JobPhase.COMPLETED if scheduled == failed + succeeded else JobPhase.RUNNING

@@ -243,17 +243,18 @@ class Capacity(Plugin):
         if branch.problem:
             return reject(branch.problem)
         self._sync()
-        request = Resources(quota.summed(tasks))
-        if not quota.fits(branch.limit, branch.used(), request.items()):
+        request, used = Resources(quota.summed(tasks)), branch.used()
+        if not quota.fits(branch.limit, used, request.items()):
             return self._insufficient(queue, branch, request.items())
         levels = range(1, self._level + 1) if self._hierarchy else ()
         for own in (branch, *(branch.above(level) for level in levels)):
             if own is not None:
-                after = Resources(own.used()) + request
+                held = own.used()
+                after = Resources({d: held.get(d, 0) + v for d, v in request.items()})
                 if after.less_equal_partly_requested(own.deserved, request, drop_zeros=True):
                     return PASS
         limits = tuple(
-            limit(f"queue {queue.name}", d, (branch.used().get(d, 0), branch.deserved.get(d), v), Bound.DESERVED)
+            limit(f"queue {queue.name}", d, (used.get(d, 0), branch.deserved.get(d), v), Bound.DESERVED)
             for d, v in request.items()
             if v > 0 and d != PODS
         )
