@@ -168,8 +168,8 @@ class Questions(Asking):
         """
         ready, waits = self.chain(t.JOB_READY.name), self.chain(t.JOB_PIPELINED.name)
         if self._keeps is None or self._keeps[0] is not ready or self._keeps[1] is not waits:
-            known = {c.plugin for tier in ready for c in tier if c.needs}
-            self._keeps = ready, waits, all(c.plugin in known for tier in waits for c in tier)
+            known = {c.plugin for c in self.callbacks(t.JOB_READY) if c.needs}
+            self._keeps = ready, waits, all(c.plugin in known for c in self.callbacks(t.JOB_PIPELINED))
         return int(self.more_needed(job)) if self._keeps[2] else 1
 
     enqueue_key = PointAttribute(t.ENQUEUE_KEY)
