@@ -204,6 +204,23 @@ def test_the_job_of_the_plugin_guide_is_expanded_and_goes_where_it_prefers(pumic
     assert all(node.startswith("gpu-a100-") for node in ran.data["binds"].values())
 
 
+@pytest.mark.parametrize("count", [2**31 - 1, -1])
+@pytest.mark.parametrize(
+    "job",
+    [
+        "apiVersion: batch/v1\nkind: Job\nspec: {parallelism: COUNT, template: {spec: {containers: []}}}\n",
+        "apiVersion: batch/v1\nkind: Job\nspec: {completions: COUNT, template: {spec: {containers: []}}}\n",
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {tasks: [{replicas: COUNT, template: {}}]}\n",
+    ],
+)
+def test_a_job_of_more_pods_than_any_cluster_runs_is_refused(
+    pumice: Pumice, tmp_path: Path, job: str, count: int
+) -> None:
+    (tmp_path / "job.yaml").write_text(job.replace("COUNT", str(count)) + "metadata: {name: big, namespace: ns}\n")
+    ran = pumice("cycle", tmp_path / "job.yaml", code=1)
+    assert f"Job 'big': must have from 0 to 200000 pods, got {count}" in ran.err
+
+
 def test_a_job_whose_pods_are_there_is_not_expanded_once_more(pumice: Pumice, tmp_path: Path) -> None:
     (tmp_path / "all.yaml").write_text(
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: ns}\n"

@@ -34,7 +34,7 @@ from pumice.sim.jobs import (
 from pumice.workloads.grouping import EqualPods, group_topology, least_members, least_resources, pod_queue
 from pumice.workloads.pods import identity_labels
 from pumice.workloads.policies import Answers, answers_of
-from pumice.workloads.vcjob import Template, VcJobSpec, minimum_of, pod_name, roles_of, template_of
+from pumice.workloads.vcjob import Template, VcJobSpec, minimum_of, pod_name, roles_of, size_problem, template_of
 
 _OWNER_LABELS = (keys.JOB_NAME, keys.BATCH_JOB_NAME, keys.BATCH_JOB_NAME_OLD)
 _FAILS = re.compile(r"(?P<after>\S+?)(?:\s*x\s*(?P<times>[0-9]+))?")
@@ -124,6 +124,8 @@ def _vcjob(document: Mapping[str, Any], origin: str, submit_s: float, run_s: flo
     spec = msgspec.convert(job.spec, VcJobSpec)
     meta = job.metadata
     roles = roles_of(spec)
+    for count in (*(role.replicas for role in roles), sum(role.replicas for role in roles)):
+        _check_size(count)
     kinds = []
     for role in roles:
         names = tuple(pod_name(meta.name, role.name, n) for n in range(role.replicas))
@@ -147,12 +149,18 @@ def _vcjob(document: Mapping[str, Any], origin: str, submit_s: float, run_s: flo
     )
 
 
+def _check_size(count: int) -> None:
+    if problem := size_problem(count):
+        raise InvalidInput(problem)
+
+
 def _batch_job(document: Mapping[str, Any], origin: str, submit_s: float, run_s: float | None) -> JobSpec:
     job = msgspec.convert(document, _Job)
     spec = msgspec.convert(job.spec, _BatchJobSpec)
     meta = job.metadata
     notes = meta.annotations or {}
     count = spec.parallelism if spec.completions is None else spec.completions
+    _check_size(count)
     names = tuple(f"{meta.name}-pod-{n}" for n in range(count))
     kind = _kind(meta, "pod", names, spec.template, {keys.BATCH_JOB_NAME_OLD: meta.name}, run_s, {})
     return _spec(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,8 @@ from pumice.errors import InvalidInput
 from pumice.model import api
 from pumice.workloads.policies import ANY, EVENTS, Policy, Reaction, answers_of
 
+MOST_PODS: Final = 200_000
+"""So many pods one job may have: more than any cluster runs, and a list of them still fits in memory."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 MAX_RETRY = 3
 
@@ -121,6 +123,11 @@ def template_of(task: VcJobTask) -> Template:
         raise InvalidInput(f"task {task.name!r}: template: {exc}") from exc
 
 
+def size_problem(count: int) -> str:
+    """Why a job cannot have so many pods; nothing if it can."""
+    return "" if 0 <= count <= MOST_PODS else f"must have from 0 to {MOST_PODS} pods, got {count}"
+
+
 def problems_of(name: str, spec: VcJobSpec) -> list[str]:
     """Why a job cannot be run as written; nothing if it can. Volcano's admission asks for the same."""
     found: list[str] = []
@@ -145,7 +152,9 @@ def problems_of(name: str, spec: VcJobSpec) -> list[str]:
             found.append(f"{where}: {exc}")
     if not spec.tasks:
         found.append("tasks: there must be at least one")
-    total = sum(task.replicas for task in spec.tasks)
+    total = sum(max(task.replicas, 0) for task in spec.tasks)
+    if problem := size_problem(total):
+        found.append(f"tasks: {problem}")
     if (spec.min_available or 0) > total:
         found.append(f"minAvailable: must be at most the number of pods ({total}), got {spec.min_available}")
     found += _policy_problems("policies", spec.policies)

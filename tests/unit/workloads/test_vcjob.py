@@ -57,6 +57,8 @@ PROBLEMS: list[tuple[Any, dict[str, Any], str]] = [
         {"policies": [{"action": "AbortJob", "event": "PodFailed"}, {"action": "AbortJob", "events": ["PodFailed"]}]},
         "policies[1]: 'PodFailed' has a policy already",
     ),
+    ({"a": 2**31 - 1}, {}, "tasks: must have from 0 to 200000 pods, got 2147483647"),
+    ({"a": 150_000, "b": 150_000}, {}, "tasks: must have from 0 to 200000 pods, got 300000"),
     ([{"name": "a", "dependsOn": {"name": ["b"]}}], {}, "task 'a': dependsOn: there is no task 'b'"),
     (
         [{"name": "a", "dependsOn": {"name": ["b"]}}, {"name": "b", "dependsOn": {"name": ["a"]}}, {"name": "c"}],
