@@ -8,15 +8,6 @@ from typing import Final
 from pumice.bench.objects import EPOCH, GIB, node, pod, queue, requests
 from pumice.bench.shape import Objects, Shape, gang, running
 from pumice.model import api
-from pumice.model.kai import (
-    KaiPodGroup,
-    KaiPodGroupSpec,
-    KaiQueueObject,
-    KaiQueueSpec,
-    QueueResource,
-    QueueResources,
-    TopologyConstraint,
-)
 
 ACTIONS: Final = "allocate, consolidation, reclaim, preempt, stalegangeviction"
 GPUS: Final = 8
@@ -25,15 +16,17 @@ ONE: Final = requests(1000, GIB, 1)
 WHOLE_NODE: Final = requests(1000, GIB, GPUS)
 LEVELS: Final = {"zone": 4, "block": 8, "rack": 8}
 """Level -> how many of it the one above has."""
-FREE: Final = QueueResource(quota=-1, limit=-1, over_quota_weight=1)
 
 
-def _queue(name: str, quota: float = -1, *, limit: float = -1, weight: float = 1, parent: str = "") -> KaiQueueObject:
+def _queue(name: str, quota: float = -1, *, limit: float = -1, weight: float = 1, parent: str = "") -> api.AnyObject:
     """A queue with a quota of GPUs; of the rest it may have what it likes."""
-    gpu = QueueResource(quota=quota, limit=limit, over_quota_weight=weight)
-    return KaiQueueObject(
+    from pumice.model import kai  # here: commits that do not have it yet can borrow the other shapes
+
+    free = kai.QueueResource(quota=-1, limit=-1, over_quota_weight=1)
+    gpu = kai.QueueResource(quota=quota, limit=limit, over_quota_weight=weight)
+    return kai.KaiQueueObject(
         metadata=api.Metadata(name=name, uid=name, creation_timestamp=EPOCH),
-        spec=KaiQueueSpec(parent=parent, resources=QueueResources(cpu=FREE, memory=FREE, gpu=gpu)),
+        spec=kai.KaiQueueSpec(parent=parent, resources=kai.QueueResources(cpu=free, memory=free, gpu=gpu)),
     )
 
 
@@ -78,6 +71,8 @@ def spread(per_rack: int = 2, *, near: bool = False) -> Shape:
 
     *near*: it would like to be in one rack. The least that holds it is a zone.
     """
+    from pumice.model import kai
+
     topology = api.Topology(
         metadata=api.Metadata(name="tree"),
         spec=api.TopologySpec(levels=tuple(api.TopologyLevel(node_label=level) for level in LEVELS)),
@@ -88,10 +83,10 @@ def spread(per_rack: int = 2, *, near: bool = False) -> Shape:
         paths = [path | {level: f"{level}-{n}"} for path in paths for n in range(count)]
     objects += [node(i, labels=paths[i // per_rack]) for i in range(len(paths) * per_rack)]
     pods = len(paths) * per_rack
-    wants = TopologyConstraint(topology="tree", preferred_topology_level="rack") if near else None
-    group = KaiPodGroup(
+    wants = kai.TopologyConstraint(topology="tree", preferred_topology_level="rack") if near else None
+    group = kai.KaiPodGroup(
         metadata=api.Metadata(name="wide", namespace="bench", uid="u-wide", creation_timestamp=EPOCH),
-        spec=KaiPodGroupSpec(min_member=pods, queue="default", topology_constraint=wants),
+        spec=kai.KaiPodGroupSpec(min_member=pods, queue="default", topology_constraint=wants),
     )
     arriving: Objects = [group, *(pod("wide", i, requests(1000, GIB, 2)) for i in range(pods))]
     shape = _shape("kai topology" if near else "kai topology, anywhere", objects, arriving, pods)
