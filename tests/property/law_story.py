@@ -21,6 +21,7 @@ from pumice.model.events import ClusterEvent, Seen
 from pumice.model.intents import Bind, Evict, Nominate
 from pumice.model.resources import dim_name
 from pumice.model.status import IS_READY, TaskStatus
+from pumice.saved.cycle import devices_of, hold_devices
 from pumice.saved.files import dump, parse
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.recording import decisions_of, record, replay
@@ -103,11 +104,12 @@ class Story:
         return report
 
     def decided_afresh(self) -> list[Any]:
-        """What a scheduler decides that knows nothing but the objects and the rooms that are held."""
+        """What a scheduler decides that knows nothing but the objects, the rooms and the devices that are held."""
         state, runtime = ClusterState(), Runtime()
         for obj in self.world.objects:
             state.apply(Seen(obj))
         assert traces(self.state) == traces(state), "what a session did and undid has left a trace"
+        hold_devices(state, devices_of(self.state))
         runtime.nominations = {k: replace(n) for k, n in self.runtime.nominations.items()}
         runtime.turns = copied(self.runtime.turns)
         report = run_cycle(state, self.assembly, runtime)

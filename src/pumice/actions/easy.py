@@ -22,7 +22,7 @@ from pumice.framework.session.backlog import Visit
 from pumice.framework.session.nominations import that_give_way
 from pumice.framework.session.refusals import Refusal, Stage, stage_of_invalid
 from pumice.framework.session.session import Session
-from pumice.framework.session.statement import Statement
+from pumice.framework.session.statement import Operation, Statement
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus
@@ -104,6 +104,7 @@ class Reservation:
     def __init__(self, ssn: Session, job: Job, wanted: Sequence[tuple[Task, int]], at: float, free: Ints) -> None:
         self.job, self.at = job, at
         self._now, self._wanted, self._free = ssn.now, wanted, free
+        self._nominations = ssn.runtime.nominations
         self._fits = _Fit(ssn, wanted)
         self._too_long: set[tuple[int, int]] = set()
         self.refusal = Refusal(Stage.NODES, f"would delay {job.uid}, which has a reservation")
@@ -118,15 +119,21 @@ class Reservation:
 
     def refuses(self, job: Job) -> bool:
         """Is it known, without looking at nodes, that the job would delay the reserved one?"""
-        return not self.ends_in_time(job) and self._shape(job) in self._too_long
+        if self.ends_in_time(job) or self._shape(job) not in self._too_long:
+            return False
+        return not any(uid in self._nominations for uid in job.with_status(S.PENDING))
 
     def admits(self, job: Job, placed: Statement) -> bool:
-        """May the job start where it was placed? What it takes beyond the reserved time is noted."""
+        """May the job start where it was placed? What it takes beyond the reserved time is noted.
+
+        Room that is held for it is not among what is reserved, so it may always have that.
+        """
         if not placed.operations or self.ends_in_time(job):
             return True
         shape = (placed.operations[0].task.klass.id, len(placed.operations) + len(job.with_status(S.PENDING)))
+        taken = [op for op in placed.operations if not self._is_its_own(op)]
         for sign in (-1, 1):
-            for op in placed.operations:
+            for op in taken:
                 for d, v in op.task.klass.items:
                     if d < len(self._free):
                         self._free[d, op.node.row] += sign * v
@@ -134,6 +141,11 @@ class Reservation:
                 return True
         self._too_long.add(shape)
         return False
+
+    def _is_its_own(self, op: Operation) -> bool:
+        """Is this room held for the task that was placed?"""
+        nomination = self._nominations.get(op.task.uid)
+        return nomination is not None and nomination.node == op.node.name
 
 
 class _Fit:
@@ -172,7 +184,7 @@ class _Fit:
 
 
 def reserve(ssn: Session, job: Job) -> Reservation | None:
-    """The reservation of a job that cannot start now; None if no time is known at which it could."""
+    """The reservation of a job that cannot start now for lack of room; None if no time is known at which it could."""
     table = ssn.state.table
     needed = max(job.min_available - job.ready_count, 1)
     wanted: list[tuple[Task, int]] = []
@@ -188,6 +200,10 @@ def reserve(ssn: Session, job: Job) -> Reservation | None:
     ends = sorted(_ends(ssn), key=lambda end: end[0])
     fits = _Fit(ssn, wanted)
     idle = table.idle[:, : table.size].copy()
+    for other, node in ssn.state.rooms.values():
+        if other.job is not job and other.status is S.PENDING:
+            for d, v in other.klass.items:
+                idle[d, node.row] -= v
 
     def freed(count: int) -> Ints:
         free = idle.copy()
@@ -197,8 +213,8 @@ def reserve(ssn: Session, job: Job) -> Reservation | None:
         return free
 
     low, high = 0, len(ends)
-    if not fits(freed(high)):
-        return None
+    if fits(idle) or not fits(freed(high)):
+        return None  # it is not room that it lacks, or there will never be enough
     while low < high:
         middle = (low + high) // 2
         if fits(freed(middle)):

@@ -196,7 +196,7 @@ def restore(saved: SavedCycle, objects: Iterable[api.AnyObject] | None = None) -
         state.apply(Seen(obj))
     for entry in saved.assumed:
         _assume(state, entry)
-    _hold_devices(state, saved.devices)
+    hold_devices(state, saved.devices)
     for uid, phase in saved.phases.items():
         if phase not in _PHASES:
             raise InvalidInput(f"saved cycle: job {uid!r}: no phase {phase!r}; there are {', '.join(sorted(_PHASES))}")
@@ -229,7 +229,7 @@ def _assume(state: ClusterState, entry: AssumedTask) -> None:
     state.assume(task, entry.since)
 
 
-def _hold_devices(state: ClusterState, held: dict[str, list[int]]) -> None:
+def hold_devices(state: ClusterState, held: dict[str, list[int]]) -> None:
     """Let tasks hold exactly the devices they held; without this they would hold the first free ones."""
     table = state.devices
     for uid, devices in held.items():

@@ -16,7 +16,6 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task, group_named
 from pumice.state import ledger
 from pumice.state import writing as w
-from pumice.state.arrivals import GatheredTasks
 from pumice.state.refused import WAITS, RefusedEviction
 from pumice.state.writing import find, put, replace, take, unsealed
 
@@ -147,13 +146,11 @@ def _add_task(state: ClusterState, task: Task, status: TaskStatus, node_name: st
     state.task_by_key[task.key] = task
     job = _join(state, task) if task.job_key else None
     node: Node | None = find(state.table.by_name, node_name)
-    queue: Queue | None = find(state.queues, job.queue) if job is not None and job.in_session else None
-    if node is not None and queue is not None and (status is S.RUNNING or status is S.BOUND) and _is_plain(task):
-        arrivals = state.arrivals or GatheredTasks(state)
-        arrivals.add(task, status, node, queue)
-        if state.arrivals is None:
-            arrivals.settle()
-        return
+    if state.arrivals is not None and node is not None and (status is S.RUNNING or status is S.BOUND):
+        queue: Queue | None = find(state.queues, job.queue) if job is not None and job.in_session else None
+        if queue is not None and _is_plain(task):
+            state.arrivals.add(task, status, node, queue)
+            return
     state.settle()
     ledger.shift(state, task, ledger.OUT, status, node)
     _orphan(state, task, node_name)

@@ -18,6 +18,8 @@ from pumice.actions.preempt import Preempt
 from pumice.actions.reclaim import Reclaim
 from pumice.actions.shuffle import Shuffle
 from pumice.framework.registry import default_registry
+from pumice.framework.session.nominations import hold_rooms
+from pumice.framework.session.runtime import Nomination
 from pumice.model.intents import Bind, Evict
 from pumice.model.keys import RUN_TIME_ANNOTATION
 from pumice.model.status import JobPhase, TaskStatus
@@ -200,6 +202,32 @@ def test_easybackfill_reserves_the_earliest_time_and_nothing_where_no_time_is_kn
     held = {cpu: reserve(ssn, ssn.jobs[f"default/asks{cpu}"]) for cpu in (4, 7, 8)}
     assert held[8] is None
     assert [r.at for r in held.values() if r is not None] == [100.0, 300.0]
+
+
+def test_easybackfill_gives_a_job_the_room_that_was_freed_for_it_beside_any_reservation() -> None:
+    """Six CPUs are reserved for *a* after 100 s: the two that are held for *c* were never among them."""
+
+    def plugins(ssn: Session) -> None:
+        in_order(ssn)
+        ssn.runtime.nominations["default/c-0"] = Nomination("n", 120.0, frozenset())
+        hold_rooms(ssn)
+
+    running = lasting("running", 100, cpu=4, on="n", phase="Running")
+    waiting = lasting("a", 50, cpu=6), lasting("b", 500, cpu=2), lasting("c", 500, cpu=2)
+    ssn = ran(EasyBackfill, node("n", cpu=8), running, *waiting, plugins=plugins)
+    assert sorted(binds(ssn)) == ["c-0"]
+    assert why(ssn, "b")[1] == "would delay default/a, which has a reservation"
+
+
+def test_easybackfill_reserves_no_room_for_a_job_that_lacks_none() -> None:
+    """Its queue may not take *a*: that is no reason to keep idle room from *b* for ever."""
+
+    def plugins(ssn: Session) -> None:
+        in_order(ssn)
+        ssn.add_allocatable_fn("p", lambda queue, task: reject("too much") if task.job.name == "a" else None)
+
+    ssn = ran(EasyBackfill, node("n", cpu=8), lasting("a", 50, cpu=6), lasting("b", 500, cpu=8), plugins=plugins)
+    assert sorted(binds(ssn)) == ["b-0"]
 
 
 # -- preempt ----------------------------------------------------------------------------------------------------------

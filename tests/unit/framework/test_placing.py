@@ -256,6 +256,14 @@ def test_a_running_job_that_cannot_be_served_is_unknown() -> None:
     assert status_of(a, unschedulable=False) == {"phase": "Pending", "running": 1, "failed": 0, "succeeded": 0}
 
 
+def test_a_job_for_which_room_was_freed_stays_let_in() -> None:
+    ssn = session(node("n1"), job("a", tasks=2, phase="Completed"))
+    a = ssn.jobs["default/a"]
+    assert status_of(a, unschedulable=False)["phase"] == "Pending"
+    assert status_of(a, unschedulable=False, nominated={"default/a-1"})["phase"] == "Inqueue"
+    assert status_of(a, unschedulable=False, nominated={"default/b-1"})["phase"] == "Pending"
+
+
 def test_a_condition_is_written_once_per_type() -> None:
     ssn = session(node("n1"), job("a"))
     a = ssn.jobs["default/a"]

@@ -76,7 +76,7 @@ class Outcome:
             unschedulable = False
             for c in conditions:
                 unschedulable |= c["type"] == "Unschedulable"
-            status = status_of(job, unschedulable)
+            status = status_of(job, unschedulable, self._runtime.nominations)
             if group.kind_name == native.POD_GROUP:
                 self._settle_natively(job, conditions)
                 if status["phase"] != job.phase:

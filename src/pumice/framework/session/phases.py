@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from pumice.model.job import Job
@@ -12,8 +13,11 @@ _BOUND, _RUNNING, _RELEASING = int(S.BOUND), int(S.RUNNING), int(S.RELEASING)
 _SUCCEEDED, _FAILED = int(S.SUCCEEDED), int(S.FAILED)
 
 
-def status_of(job: Job, unschedulable: bool) -> dict[str, Any]:
-    """Phase and counters that the PodGroup should show. *unschedulable*: the condition was written in this session."""
+def status_of(job: Job, unschedulable: bool, nominated: Container[str] = ()) -> dict[str, Any]:
+    """Phase and counters that the PodGroup should show. *unschedulable*: the condition was written in this session.
+
+    *nominated*: tasks for which room was freed. Their jobs are let in, or nobody could take that room when it is there.
+    """
     counts = job.counts
     running, failed, succeeded = counts[_RUNNING], counts[_FAILED], counts[_SUCCEEDED]
     if running and unschedulable:
@@ -24,8 +28,8 @@ def status_of(job: Job, unschedulable: bool) -> dict[str, Any]:
             scheduled += bool(task.pod.spec.node_name) or task.node is not None
         if scheduled >= job.min_available:
             phase = JobPhase.COMPLETED if scheduled == failed + succeeded else JobPhase.RUNNING
-        elif job.phase != JobPhase.INQUEUE:
-            phase = JobPhase.PENDING
-        else:
+        elif job.phase == JobPhase.INQUEUE or (nominated and any(uid in nominated for uid in job.tasks)):
             phase = JobPhase.INQUEUE
+        else:
+            phase = JobPhase.PENDING
     return {"phase": str(phase), "running": running, "failed": failed, "succeeded": succeeded}
