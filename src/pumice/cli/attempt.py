@@ -10,6 +10,7 @@ import typer
 from pumice.cli import render
 from pumice.cli.live import AnswersPlace, run
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
+from pumice.errors import InvalidInput
 
 
 def attempt(
@@ -29,6 +30,8 @@ def attempt(
     from pumice.cli.manifests import read_objects
 
     objects, unread = read_objects(file)
+    if not objects:
+        raise InvalidInput(f"{', '.join(map(str, file))}: holds no job, PodGroup or Pod that could be tried")
     if unread:
         render.warning(f"objects of kind {', '.join(unread)} are not tried")
     if place.paths:

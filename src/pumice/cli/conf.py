@@ -9,18 +9,10 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.commands import Commands
-from pumice.cli.options import (
-    JsonOption,
-    Output,
-    OutputOption,
-    PluginsDirOption,
-    as_json,
-    lines_of,
-    read_text,
-    registry_with,
-)
+from pumice.cli.options import JsonOption, Output, OutputOption, PluginsDirOption, as_json, lines_of, registry_with
 from pumice.cli.usage import WrongUsage
 from pumice.errors import PluginLoadError
+from pumice.texts import read_text
 from pumice.words import counted
 
 if TYPE_CHECKING:

@@ -135,9 +135,9 @@ class AnswersPlace(SchedulerPlace):
 
 def asker_of(server: str | None, authority: Path | None, kubeconfig: str | None, context: str | None) -> Asker:
     """Whoever asks the running cluster."""
-    from pumice.cli.options import read_text
     from pumice.kube.asking import Asker
     from pumice.kube.credentials import Credentials
+    from pumice.texts import read_text
 
     known = read_text(authority) if authority is not None else ""
     return Asker(Credentials(kubeconfig, context), server or "", known)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pumice.cli.usage import WrongUsage
-from pumice.errors import BrokenPlugins, InvalidInput, PluginLoadError
+from pumice.errors import BrokenPlugins, PluginLoadError
+from pumice.texts import read_text
 
 if TYPE_CHECKING:
     from pumice.config import SchedulerConf
@@ -67,18 +68,6 @@ def registry_with(plugins_dir: Path | None) -> Registry:
 def lines_of(exc: PluginLoadError) -> Sequence[str]:
     """What is wrong with plugins, a line for each mistake."""
     return exc.problems if isinstance(exc, BrokenPlugins) else [str(exc)]
-
-
-def read_text(path: Path) -> str:
-    """The text of a file.
-
-    :raises InvalidInput: it cannot be read.
-    """
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else "is not UTF-8 text"
-        raise InvalidInput(f"file {str(path)!r}: {why}") from exc
 
 
 def load_conf(path: Path | None, registry: Registry, compat: str | None = None) -> SchedulerConf:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def read_records(path: Path) -> list[RunRecord]:
     try:
         data = path.read_bytes()
         lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).split(b"\n")
-    except (OSError, EOFError) as exc:
+    except (OSError, EOFError, zlib.error) as exc:
         raise InvalidInput(f"records {str(path)!r}: {getattr(exc, 'strerror', None) or exc}") from exc
     found = []
     for number, line in enumerate(lines, 1):

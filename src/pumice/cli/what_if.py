@@ -9,8 +9,9 @@ import typer
 
 from pumice.cli import render
 from pumice.cli.live import AnswersPlace, NamespaceOption, run
-from pumice.cli.options import JsonOption, Output, OutputOption, as_json, read_text
+from pumice.cli.options import JsonOption, Output, OutputOption, as_json
 from pumice.cli.usage import WrongUsage
+from pumice.texts import read_text
 
 if TYPE_CHECKING:
     from pumice.answers.standing import Share
@@ -74,6 +75,8 @@ def what_if(
         data["conf"] = read_text(new_conf)
     if job is not None:
         data["job"] = job
+    if not (queue or more or drain or new_conf or file):
+        raise WrongUsage("nothing is supposed: give --queue, --more, --drain, --new-conf or -f")
     asked = read_what_if(data)
     if place.paths:
         answer = place.desk().what_if(asked).answer(apart=False)

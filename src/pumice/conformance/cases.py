@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pumice.errors import InvalidInput
+from pumice.texts import read_text
 
 KINDS = {
     "nodes": "Node",
@@ -113,12 +114,14 @@ def check(data: Any, where: str) -> Case:
 def read(paths: list[Path]) -> Iterator[Case]:
     """Every case below the paths, in order. Captures of the extender protocol are passed by.
 
-    :raises InvalidInput: a path that does not exist.
+    :raises InvalidInput: a path that does not exist, cannot be read, or holds no case.
     """
     for path in paths:
         if not path.exists():
             raise InvalidInput(f"path {str(path)!r}: does not exist")
         files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.suffix in (".json", ".jsonl"))
+        if not files:
+            raise InvalidInput(f"path {str(path)!r}: holds no case, a file that ends in .json or .jsonl")
         for file in files:
             if "extender" in file.parent.parts:
                 continue
@@ -126,10 +129,11 @@ def read(paths: list[Path]) -> Iterator[Case]:
 
 
 def _read_file(file: Path) -> Iterator[Case]:
+    text = read_text(file)
     if file.suffix == ".jsonl":
-        texts = [(f"{file.name}:{n}", line) for n, line in enumerate(file.read_text().splitlines(), 1) if line.strip()]
+        texts = [(f"{file.name}:{n}", line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
     else:
-        texts = [(file.name, file.read_text())]
+        texts = [(file.name, text)]
     for where, text in texts:
         try:
             yield check(json.loads(text), where)

@@ -86,6 +86,8 @@ def read(path: Path) -> list[Recorded]:
                 found.append(_DECODER.decode(line))
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise InvalidInput(f"cassette {str(path)!r}, line {number}: {error}") from error
+    if not found:
+        raise InvalidInput(f"cassette {str(path)!r}: holds no exchange")
     return found
 
 

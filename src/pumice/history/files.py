@@ -194,15 +194,24 @@ class Read:
 
         :raises InvalidInput: there is no history.
         """
-        self.files = _files(path)
+        self._path, self.files = path, _files(path)
         self.torn = 0
         """Lines that were cut off, as the last one is when a process is killed while it writes."""
         self.unknown = 0
         """Lines that say something which this version does not know."""
 
     def __iter__(self) -> Iterator[Line]:
+        """The lines.
+
+        :raises InvalidInput: there is not one.
+        """
+        some = False
         for file in self.files:
-            yield from self._lines(file)
+            for line in self._lines(file):
+                some = True
+                yield line
+        if not some:
+            raise InvalidInput(f"{self._path}: holds no line of a history (`pumice run --history` writes one)")
 
     def _lines(self, file: Path) -> Iterator[Line]:
         opened = gzip.open if file.suffix == ".gz" else open

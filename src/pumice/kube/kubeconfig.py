@@ -17,6 +17,7 @@ from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.kube.errors import NoCredentials
 from pumice.model.api import make_known
+from pumice.texts import read_text
 
 T = TypeVar("T")
 
@@ -207,12 +208,8 @@ def content(file: str, data: str, what: str) -> bytes:
 
 def _file(path: Path) -> _File:
     try:
-        found = yamls.load(path.read_text(encoding="utf-8"), f"kubeconfig {path}")
+        found = yamls.load(read_text(path, "kubeconfig"), f"kubeconfig {path}")
         return msgspec.convert(_told(found) or {}, _File)
-    except OSError as exc:
-        raise NoCredentials(f"kubeconfig {str(path)!r}: {exc.strerror}") from exc
-    except UnicodeDecodeError as exc:
-        raise NoCredentials(f"kubeconfig {str(path)!r}: is not UTF-8 text") from exc
     except InvalidInput as exc:
         raise NoCredentials(str(exc)) from exc
     except msgspec.ValidationError as exc:

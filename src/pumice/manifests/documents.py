@@ -15,6 +15,7 @@ import yaml
 
 from pumice import saved, yamls
 from pumice.errors import InvalidInput
+from pumice.texts import read_text
 
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _MAX_BYTES: Final = 1 << 30
@@ -69,11 +70,9 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise InvalidInput(f"file {str(path)!r}: must have at most {_MAX_BYTES >> 20} MiB")
-        return path.read_text(encoding="utf-8")
     except OSError as exc:
         raise InvalidInput(f"file {str(path)!r}: {exc.strerror}") from exc
-    except UnicodeDecodeError as exc:
-        raise InvalidInput(f"file {str(path)!r}: is not UTF-8 text") from exc
+    return read_text(path)
 
 
 def _json(path: Path) -> Any:

@@ -12,7 +12,6 @@ import msgspec
 import numpy
 
 from pumice.config import DEFAULT_CONF, HELM_CONF, Catalogue, LoadedConf, SchedulerConf, from_data, load
-from pumice.errors import InvalidInput
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model.api import NodeObject
 from pumice.sim.cluster import Delays
@@ -25,6 +24,7 @@ from pumice.sim.reading import ScenarioError, Section, Value, read_tree
 from pumice.sim.results.records import Origin
 from pumice.sim.run import Setting, merged
 from pumice.sim.workload import Generator, TraceJobs, TracePart
+from pumice.texts import read_text
 
 _PLANS = "easybackfill"
 """The action that needs declared run times."""
@@ -145,13 +145,7 @@ _KEYS = (
 
 
 def _open(path: Path) -> Section:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as exc:
-        raise InvalidInput(f"scenario {str(path)!r}: {exc.strerror}") from exc
-    except UnicodeDecodeError as exc:
-        raise InvalidInput(f"scenario {str(path)!r}: is not UTF-8 text") from exc
-    return read_tree(text, str(path)).section()
+    return read_tree(read_text(path, "scenario"), str(path)).section()
 
 
 def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) -> SimScenario:
@@ -326,11 +320,7 @@ def load_conf_file(path: Path, catalogue: Catalogue) -> LoadedConf:
 
     :raises InvalidInput: the file cannot be read.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as exc:
-        raise InvalidInput(f"configuration {str(path)!r}: {exc.strerror}") from exc
-    return load(text, catalogue, str(path))
+    return load(read_text(path, "configuration"), catalogue, str(path))
 
 
 def _in_words(name: str, draft: Draft) -> str:

@@ -64,11 +64,10 @@ def hear_history(read: Read, learned: Learned, part: int = 500) -> None:
     :raises InvalidInput: there is nothing in it.
     """
     read.files = read.files[-FILES:]
-    begins = ends = None
-    for line in read:
-        begins, ends = line.at if begins is None else begins, line.at
-    if begins is None or ends is None:
-        raise InvalidInput(f"{read.files[0]}: the history is empty")
+    lines = iter(read)
+    begins = ends = next(lines).at
+    for line in lines:
+        ends = line.at
     learned.every = max((ends - begins) / TESTED, 1.0)
     some: list[Line] = []
     for line in read:
