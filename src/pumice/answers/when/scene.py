@@ -33,16 +33,14 @@ def scene_of(ssn: Session) -> Scene:
     """What runs where, what waits in which order, what is free, when the actions of a session have run."""
     state = ssn.state
     free = _free(state)
-    sizes: dict[int, Amounts] = {}
+    shapes = _Shapes(ssn)
     holders, waiting = [], []
     for job in state.session_jobs.values():
         if job.ready_count:
             places = []
             for task in job.tasks.values():
                 if IS_ALLOCATED[task.status] and task.node is not None:
-                    each = sizes.get(task.klass.id)
-                    if each is None:
-                        each = sizes[task.klass.id] = _each(task)
+                    each = shapes.each(task)
                     places.append((task.node.name, each))
                     if task.klass.gpu is not None and not task.klass.gpu.whole and task.node.name in free:
                         has = free[task.node.name]  # no ledger of a node counts shares of GPUs
@@ -53,10 +51,9 @@ def scene_of(ssn: Session) -> Scene:
                 holders.append(Holder(kind, places, since, declared_run_time(job), job.creation or since, job.uid))
         if waits(job) and not job.is_ready and (not job.tasks or len(job.tasks) >= job.min_available):
             waiting.append(job)
-    allowed: dict[int, frozenset[str] | None] = {}
     queue = []
     for job in ssn.orders.sorted_jobs(waiting):
-        asks, pods = _asked(ssn, job, allowed)
+        asks, pods = shapes.asked(job)
         kind = Kind(job.queue, size_of(asks))
         queue.append(Waiter(job.uid, kind, pods, declared_run_time(job), job.creation or state.now))
     return Scene(state.now, free, holders, queue)
@@ -73,20 +70,42 @@ def _free(state: ClusterState) -> dict[str, Amounts]:
     return {name: rows[node.row] for name, node in state.nodes.items() if not node.unschedulable}
 
 
-def _asked(ssn: Session, job: Job, allowed: dict[int, frozenset[str] | None]) -> tuple[Amounts, Pods]:
-    """What a job asks for in all, and the pods that it needs to start."""
-    if not job.tasks:  # not let in, so there are no pods of it yet
-        least = _amounts(job.min_resources or Resources())
-        many = max(job.min_available, 1)
-        return least, ((many, PodShape(tuple(-(-amount // many) for amount in least))),)
-    missing = [task for task in job.tasks.values() if not IS_ALLOCATED[task.status]]
-    needed = Counter(task.klass.id for task in missing[: max(job.min_available - job.ready_count, 1)])
-    of = {task.klass.id: task for task in missing}
-    for number in needed:
-        if number not in allowed:
-            allowed[number] = _nodes_for(ssn, of[number])
-    pods = tuple((count, PodShape(_each(of[number]), allowed[number])) for number, count in needed.items())
-    return amounts_sum(_each(task) for task in job.tasks.values()), pods
+class _Shapes:
+    """What pods ask for and where they may be, worked out once for each class of them."""
+
+    def __init__(self, ssn: Session) -> None:
+        self._ssn = ssn
+        self._each: dict[int, Amounts] = {}
+        self._shapes: dict[int, PodShape] = {}
+
+    def each(self, task: Task) -> Amounts:
+        """What one pod asks for."""
+        found = self._each.get(task.klass.id)
+        if found is None:
+            found = self._each[task.klass.id] = _each(task)
+        return found
+
+    def _shape(self, task: Task) -> PodShape:
+        found = self._shapes.get(task.klass.id)
+        if found is None:
+            found = self._shapes[task.klass.id] = PodShape(self.each(task), _nodes_for(self._ssn, task))
+        return found
+
+    def asked(self, job: Job) -> tuple[Amounts, Pods]:
+        """What a job asks for in all, and the pods that it needs to start."""
+        if not job.tasks:  # not let in, so there are no pods of it yet
+            least = _amounts(job.min_resources or Resources())
+            many = max(job.min_available, 1)
+            return least, ((many, PodShape(tuple(-(-amount // many) for amount in least))),)
+        if len(job.tasks) == 1:
+            (task,) = job.tasks.values()
+            return self.each(task), ((1, self._shape(task)),)
+        missing = [task for task in job.tasks.values() if not IS_ALLOCATED[task.status]]
+        needed = missing[: max(job.min_available - job.ready_count, 1)]
+        first = {task.klass.id: task for task in reversed(needed)}
+        counts = Counter(task.klass.id for task in needed)
+        pods = tuple((count, self._shape(first[number])) for number, count in counts.items())
+        return amounts_sum(map(self.each, job.tasks.values())), pods
 
 
 def _nodes_for(ssn: Session, task: Task) -> frozenset[str] | None:
