@@ -27,6 +27,10 @@ from pumice.testing.world import flat
 
 QUEUES = ("research", "vision", "platform")
 NODES, WAITING, ASKED = 1000, 10_000, 40
+ASKS = (
+    *("why_pending", "who_waits", "queue_standing", "audit_fairness", "would_fit", "conf_lint", "conf_explain"),
+    *("when_starts", "what_if"),
+)
 JOB = """
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
@@ -60,7 +64,7 @@ def cluster() -> Desk:
 async def main() -> None:
     """Ask, and print."""
     tools = Tools(DeskKnowledge(cluster()), default_registry())
-    for name in ("why_pending", "who_waits", "queue_standing", "would_fit", "conf_lint", "when_starts", "what_if"):
+    for name in ASKS:
         spent, largest = [], 0
         for n in range(ASKED if name not in ("when_starts", "what_if") else 5):
             number = n * 37 % WAITING

@@ -10,7 +10,7 @@ from law_worlds import WorldDraw, worlds
 from lawful import lawful
 from test_laws_of_scheduling import policies
 
-from pumice.answers.waiting import job_rows
+from pumice.answers.waiting import Obstacles, job_rows
 from pumice.framework.explaining.explain import Explanation, Stage, explain
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
@@ -55,8 +55,10 @@ def test_no_part_of_an_explanation_contradicts_another(world: WorldDraw, policy:
 
 def says_the_same_in_a_row(ssn: Session, told: dict[str, Explanation]) -> None:
     """Who is told of many jobs, a line each, reads what he is told of each of them."""
+    obstacles = Obstacles(ssn)
     for row in job_rows(ssn, ssn.state.jobs.values()):
         why = told[row.job]
+        assert obstacles.code(ssn.state.jobs[row.job]) == row.reason, row
         if row.waits and why.stage is not Stage.SERVED:
             assert (row.reason, row.text, row.place) == (why.code, why.text, why.position), row
         else:

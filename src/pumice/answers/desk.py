@@ -130,7 +130,7 @@ class Desk:
             taken.extend(snapshot_of(queue) for _, queue in sorted(ssn.queues.items()))
             obstacles = Obstacles(ssn)
             for job in ssn.state.jobs.values():
-                if code := obstacles.of(job)[0]:
+                if code := obstacles.code(job):
                     reasons.setdefault(job.queue, Counter())[code] += 1
 
         gauges = self._dry(inspect=inspect).gauges
@@ -161,7 +161,7 @@ class Desk:
                 for job in ssn.state.jobs.values()
                 if queue in ("", job.queue) and (namespaces is None or job.namespace in namespaces) and is_waiting(job)
             ]
-            reasons.update(obstacles.of(job)[0] for job in jobs)
+            reasons.update(map(obstacles.code, jobs))
             jobs.sort(key=lambda job: (job.creation, job.uid))
             rows.extend(job_rows(ssn, jobs[:most]))
 

@@ -11,6 +11,7 @@ from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.queue import Queue
+from pumice.model.status import TaskStatus
 
 Amounts = dict[str, float]
 
@@ -75,6 +76,7 @@ class Obstacles:
 
     def __init__(self, ssn: Session) -> None:
         self._ssn, self._fits = ssn, dict[int, bool]()
+        self._codes: dict[tuple[int, int, int, int], str] = {}
 
     def of(self, job: Job) -> tuple[str, str]:
         """The word and the text; nothing of one that does not wait, no word for one that starts now."""
@@ -82,6 +84,18 @@ class Obstacles:
             return "", ""
         obstacle = obstacle_of(self._ssn, job, self._fits)
         return ("", "starts now") if obstacle.stage is Stage.SERVED else (str(obstacle.code), obstacle.text)
+
+    def code(self, job: Job) -> str:
+        """The word alone; jobs of equal pods that were refused together share it."""
+        refusal, waiting = self._ssn.outcome.refusals.get(job.uid), job.with_status(TaskStatus.PENDING)
+        alike = job.in_session and refusal is not None and len(waiting) == len(job.tasks)
+        first = next(iter(waiting.values()), None) if alike and not self._ssn.outcome.fit_errors.get(job.uid) else None
+        if first is None or any(task.klass is not first.klass for task in waiting.values()):
+            return self.of(job)[0]
+        key = (id(refusal), id(first.klass), len(waiting), job.min_available)
+        if key not in self._codes:
+            self._codes[key] = self.of(job)[0]
+        return self._codes[key]
 
 
 def _row(job: Job, place: int, reason: str, text: str) -> JobRow:
