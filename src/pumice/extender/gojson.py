@@ -191,8 +191,8 @@ _EXACT: Final = 2**53
 """Below this every whole number is a float64 of its own."""
 
 _ENCODER: Final = msgspec.json.Encoder()
-_ESCAPES: Final = {sign.encode(): f"\\u{ord(sign):04x}".encode() for sign in "<>&\u2028\u2029"}
-_ASCII_ESCAPES: Final = {plain: escaped for plain, escaped in _ESCAPES.items() if plain.isascii()}
+_ESCAPES: Final = [(sign.encode(), f"\\u{ord(sign):04x}".encode()) for sign in "<>&\u2028\u2029"]
+_ASCII_ESCAPES: Final = _ESCAPES[:3]
 
 
 def encode(value: object) -> bytes:
@@ -201,7 +201,7 @@ def encode(value: object) -> bytes:
     Floats inside must have gone through ``number``.
     """
     body = _ENCODER.encode(value)
-    for plain, escaped in (_ASCII_ESCAPES if body.isascii() else _ESCAPES).items():  # these occur inside strings only
+    for plain, escaped in _ASCII_ESCAPES if body.isascii() else _ESCAPES:  # these occur inside strings only
         if plain in body:
             body = body.replace(plain, escaped)
     return body

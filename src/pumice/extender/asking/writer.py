@@ -14,7 +14,7 @@ from pumice.errors import InvalidInput
 from pumice.extender import gojson
 from pumice.extender.asking.caller import CallFailed
 from pumice.extender.dialects import DIALECTS
-from pumice.extender.dialects.dialect import HOLE, Part, ledgers_of
+from pumice.extender.dialects.dialect import HOLE, Part
 from pumice.extender.dialects.kube import Kube
 from pumice.extender.protocol import BIND, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.api import Pod
@@ -210,8 +210,8 @@ class QuestionWriter:
         known = self._forms.get(node.row)
         if known is None or known[0] is not node.object:
             known = self._forms[node.row] = (node.object, gojson.encode(self._talks.node_form(node)).split(bytes(HOLE)))
-        now = [gojson.encode(value) for value in self._talks.node(node, ledgers_of(node), self).values()]
-        return b"".join(chain.from_iterable(zip(known[1], (*now, b""), strict=True)))
+        now = self._talks.node(node, node.idle.amounts, node.used.amounts, self)
+        return b"".join(chain.from_iterable(zip(known[1], (*map(gojson.encode, now.values()), b""), strict=True)))
 
     def _imagined_rows(self, task: Task, rows: NodeRows, extra: list[int]) -> list[bytes]:
         """Imagined nodes; the same ones are usually asked about twice, by filter and by score."""
@@ -247,6 +247,7 @@ class QuestionWriter:
             self._listed.clear()
         if touched is None or changed is None:
             self._nodes.clear()
+            self._blocks.clear()
             self._forms.clear()
             self._pods.clear()
             self._names.clear()

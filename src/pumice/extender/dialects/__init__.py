@@ -12,7 +12,7 @@ from pumice.extender.dialects.dialect import MESSAGE, Encoded, Written
 from pumice.extender.dialects.dialect import Dialect as Dialect
 from pumice.extender.dialects.documented import Documented
 from pumice.extender.dialects.kube import Kube
-from pumice.extender.dialects.task_message import Ledgers
+from pumice.extender.dialects.task_message import Ledger
 from pumice.extender.dialects.volcano import Volcano
 from pumice.extender.gojson import WireError, check_depth, read
 from pumice.extender.protocol import BATCH_PREDICATE, ON_SESSION_CLOSE, ON_SESSION_OPEN, PREDICATE, PartKind, Verb
@@ -48,8 +48,8 @@ class Both(Dialect):
     def node_form(self, node: Node) -> Json:
         return {**_DOCUMENTED.node_form(node), **_VOLCANO.node_form(node)}
 
-    def node(self, node: Node, held: Ledgers, written: Written) -> Json:
-        return {**_DOCUMENTED.node(node, held, written), **_VOLCANO.node(node, held, written)}
+    def node(self, node: Node, idle: Ledger, used: Ledger, written: Written) -> Json:
+        return {**_DOCUMENTED.node(node, idle, used, written), **_VOLCANO.node(node, idle, used, written)}
 
     def named_node(self, name: str) -> Json:
         return {"name": name, "Name": name}

@@ -12,7 +12,7 @@ from pumice.errors import InvalidInput
 from pumice.extender import answers, gojson
 from pumice.extender.answers import Answer, NodeRefusal
 from pumice.extender.dialects.messages import SHAPES
-from pumice.extender.dialects.task_message import Ledgers
+from pumice.extender.dialects.task_message import Ledger
 from pumice.extender.gojson import WireError, read
 from pumice.extender.protocol import ASKED, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.intents import Bind
@@ -88,13 +88,13 @@ class Dialect:
         """A node as it stands as long as its object is the same, every field in its place; a ``HOLE`` for `node`'s."""
         raise NotImplementedError
 
-    def node(self, node: Node, held: Ledgers, written: Written) -> dict[str, Any]:
+    def node(self, node: Node, idle: Ledger, used: Ledger, written: Written) -> dict[str, Any]:
         """What stands in the holes now; of an imagined node what would stand there."""
         return {}
 
     def whole_node(self, node: Node, written: Written) -> dict[str, Any]:
         """A node as it stands now."""
-        return {**self.node_form(node), **self.node(node, ledgers_of(node), written)}
+        return {**self.node_form(node), **self.node(node, node.idle.amounts, node.used.amounts, written)}
 
     def named_node(self, name: str) -> Any:
         """A node by its name alone."""
@@ -223,11 +223,6 @@ class Dialect:
 @cache
 def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(shape)
-
-
-def ledgers_of(node: Node) -> Ledgers:
-    """What is free, taken, given back and promised on a node, read once."""
-    return Ledgers(*(ledger.amounts for ledger in (node.idle, node.used, node.releasing, node.pipelined)))
 
 
 def by_key(things: Mapping[str, Any]) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from pumice.extender.answers import Json
 from pumice.extender.dialects.dialect import HOLE, Dialect, Written, by_key
-from pumice.extender.dialects.task_message import Ledger, Ledgers
+from pumice.extender.dialects.task_message import Ledger
 from pumice.extender.gojson import numbers
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -58,8 +58,8 @@ class Documented(Dialect):
             "used": HOLE,
         }
 
-    def node(self, node: Node, held: Ledgers, written: Written) -> Json:
-        return {"idle": amounts(held.idle), "used": amounts(held.used, zeros=False)}
+    def node(self, node: Node, idle: Ledger, used: Ledger, written: Written) -> Json:
+        return {"idle": amounts(idle), "used": amounts(used, zeros=False)}
 
     def named_node(self, name: str) -> Json:
         return {"name": name}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pumice.extender.answers import Answer, Json
 from pumice.extender.dialects.dialect import HOLE, Dialect, Written, by_key
-from pumice.extender.dialects.task_message import Ledger, Ledgers
+from pumice.extender.dialects.task_message import Ledger
 from pumice.extender.gojson import number, numbers, sorted_map
 from pumice.model import api
 from pumice.model.job import Job, SubJob, parse_bool
@@ -94,12 +94,12 @@ class Volcano(Dialect):
             "BindGeneration": 0,
         }
 
-    def node(self, node: Node, held: Ledgers, written: Written) -> Json:
+    def node(self, node: Node, idle: Ledger, used: Ledger, written: Written) -> Json:
         return {
-            "Releasing": resource(held.releasing, zeros=False),
-            "Pipelined": resource(held.pipelined, zeros=False),
-            "Idle": resource(held.idle, int(node.allocatable.get(PODS))),
-            "Used": resource(held.used, zeros=False),
+            "Releasing": resource(node.releasing.amounts, zeros=False),
+            "Pipelined": resource(node.pipelined.amounts, zeros=False),
+            "Idle": resource(idle, int(node.allocatable.get(PODS))),
+            "Used": resource(used, zeros=False),
             "Tasks": written.on(node),
         }
 
