@@ -46,7 +46,8 @@ class Preempt(Action):
             arguments.int("maxCandidateNodesAbsolute", 100),
         )
         aware = arguments.bool("enableTopologyAwarePreemption", False)
-        maker = RoomMaker(ssn, self.name, PREEMPTABLE, asks_again=True, anywhere=True)
+        remember = arguments.bool("predicateErrorCacheEnable", True)
+        maker = RoomMaker(ssn, self.name, PREEMPTABLE, asks_again=True, anywhere=True, remember=remember)
         search: RoomMaker | DryRun = DryRun(ssn, maker, width) if aware else maker
         starving = StarvingJobs(
             ssn, topology=False, worth=lambda job, queue: maker.could_help(job, queue, queue.name.__eq__)

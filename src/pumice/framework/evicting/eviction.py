@@ -17,12 +17,12 @@ import numpy.typing as npt
 from pumice.engine.goheap import OrderedQueue
 from pumice.engine.rows import NodeRows
 from pumice.engine.victims import EvictableRoom
-from pumice.engine.views import SEVERITY, ClassView
+from pumice.engine.views import ClassView
 from pumice.framework.evicting.plans import ASKS as PLAN_ASKS
 from pumice.framework.evicting.plans import commit_plan, spare_more, spares
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
 from pumice.framework.evicting.victims import victim_order, victim_queue, without_rounds
-from pumice.framework.placing.node_search import never_again, rows_named
+from pumice.framework.placing.node_search import keeps_failures, never_again, rows_named
 from pumice.framework.points import table as points
 from pumice.framework.points.point import Point
 from pumice.framework.points.table import RECLAIMABLE, VICTIM_FILTER
@@ -54,11 +54,15 @@ class RoomMaker:
 
     *point* is the question that says who may go (PREEMPTABLE or RECLAIMABLE). *asks_again*: once there is room, queue
     and filters must still let the task there. *anywhere*: a node without candidates will do when it fits as it is.
+    *remember*: a node that objected for good to one task of a role is not looked at for the next (as Volcano does).
     """
 
-    def __init__(self, ssn: Session, action: str, point: Victims, *, asks_again: bool, anywhere: bool) -> None:
+    def __init__(
+        self, ssn: Session, action: str, point: Victims, *, asks_again: bool, anywhere: bool, remember: bool = False
+    ) -> None:
         self._ssn, self._action, self._point = ssn, action, point
         self._asks_again, self._anywhere = asks_again, anywhere
+        self._refused: dict[tuple[str, str], Bools] | None = {} if remember and keeps_failures(ssn) else None
         self._spares = spares(ssn)
         self._settles = point is RECLAIMABLE and not ssn.compat.reclaim_in_turns
         self._profiles = ssn.victim_profiles(point)
@@ -260,19 +264,17 @@ class RoomMaker:
     def nodes(self, view: ClassView, task: Task, could: Bools, limit: Bools | None) -> Iterator[Node]:
         """Nodes worth a closer look, best score first, ties by name."""
         ssn = self._ssn
-        mask = view.severity <= 1
-        if limit is not None:
-            mask = mask & limit[: view.size]
+        mask = np.ones(view.size, dtype=np.bool_) if limit is None else limit[: view.size]
         never = never_again(ssn, task)
         if never is not None:
             mask = mask & ~never
+        if self._refused is not None and task.role:
+            mask = self._untried(view, task, mask, self._refused)
+        mask = mask & (view.severity <= 1)
         if not (mask & could).any():
             return
-        index = np.flatnonzero(mask if ssn.search.chooser.needs_table(view) else mask & could)
-        for f in view.session_filters:
-            if len(index):
-                codes = ssn.search.evaluator.ask_filter(f, task, NodeRows(ssn.state.table, index))
-                index = index[SEVERITY.of(codes) <= 1]
+        looked_at = mask if ssn.search.chooser.needs_table(view) else mask & could
+        index = ssn.search.chooser.feasible(view, task, looked_at, severity=1)
         worth = could[index]
         if not np.count_nonzero(worth):
             return
@@ -293,6 +295,16 @@ class RoomMaker:
             node = nodes[int(index[at])]
             if at != best and node is not None:
                 yield node
+
+    def _untried(self, view: ClassView, task: Task, mask: Bools, refused: dict[tuple[str, str], Bools]) -> Bools:
+        """The rows of *mask* that objected for good to nobody of the task's role; objections to it are noted."""
+        role = (task.job_key, task.role)
+        known = refused.get(role)
+        left = mask if known is None else mask & ~known
+        failing = left.copy()
+        failing[self._ssn.search.chooser.feasible(view, task, left & (view.severity <= 1), severity=1)] = False
+        refused[role] = failing if known is None else known | failing
+        return left & ~failing
 
     def _without_evictions(self, view: ClassView, task: Task, queue: Queue, statement: Statement) -> bool:
         """Pipeline the task where it fits once what is already leaving is gone; nobody need be evicted then."""

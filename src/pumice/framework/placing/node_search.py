@@ -23,7 +23,7 @@ class NodeSearch:
 
     def __init__(self, ssn: Session, remember: bool, domain: Bools | None = None) -> None:
         self._ssn = ssn
-        self._keeps_failures = ssn.compat.remember_failures
+        self._keeps_failures = keeps_failures(ssn)
         self._remember = remember and self._keeps_failures
         self._failed: dict[str, Bools] = {}
         self._domain = domain
@@ -151,6 +151,11 @@ class NodeSearch:
         if self._remember and task.role and not self._alike(task):
             return []
         return self._ssn.search.chooser.plan(task, wanted, self._within)
+
+
+def keeps_failures(ssn: Session) -> bool:
+    """Is remembered what refused a task?"""
+    return ssn.compat.remember_failures
 
 
 def never_again(ssn: Session, task: Task) -> Bools | None:
