@@ -124,3 +124,14 @@ def test_a_reader_that_stops_reading_is_no_error(words: list[str]) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 0
+
+
+def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback() -> None:
+    interrupted = (
+        "import sys, types; from pumice.cli import entry\n"
+        "class Slow(types.ModuleType):\n"
+        "    def __getattr__(self, name): raise KeyboardInterrupt\n"
+        "sys.modules['pumice.cli.app'] = Slow('pumice.cli.app'); entry.main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")

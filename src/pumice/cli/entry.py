@@ -8,8 +8,19 @@ import stat
 import sys
 from pathlib import Path
 
+INTERRUPTED = 130
+"""The exit code of a program that Ctrl-C ended: 128 and the number of the signal."""
+
 
 def main() -> None:
+    """Run the command line. Ctrl-C ends it without a word more, whatever is being loaded."""
+    try:
+        _main()
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _main() -> None:
     """Run the command line. Who reads its output through a pipe may stop reading: that is no failure."""
     if sys.argv[1:] in (["version"], ["--version"]):  # scripts ask for it, and need no parser
         from pumice.cli import release

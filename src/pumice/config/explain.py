@@ -106,7 +106,7 @@ def _is_past(hook: HookInfo, first: Listed, listed: Listed) -> bool:
 
 
 def render(chains: Sequence[HookChain]) -> str:
-    """The chains as plain text; at the end the hooks at which no plugin registers, and those which nobody asks."""
+    """The chains as plain text; at the end the hooks that nobody answers, and those where plugins answer in vain."""
     lines: list[str] = []
     for chain in chains:
         if not chain.asked or not chain.tiers:
@@ -117,13 +117,13 @@ def render(chains: Sequence[HookChain]) -> str:
             lines += [f"    not {link.plugin}: {link.off}" for link in tier.links if link.off is not None]
         lines.append("")
     idle = [chain.hook for chain in chains if chain.asked and not chain.tiers]
-    unasked = [chain.hook for chain in chains if not chain.asked]
+    unasked = [chain.hook for chain in chains if chain.tiers and not chain.asked]
     if idle:
         lines.append(f"no plugin of this conf answers: {', '.join(idle)}")
     if unasked:
-        lines.append(f"asked by no action of this conf: {', '.join(unasked)}")
+        lines.append(f"plugins would answer, but no action of this conf asks: {', '.join(unasked)}")
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _summary(chain: HookChain) -> str:
-    return "; ".join(part for part in (chain.fold, chain.ends) if part)
+    return chain.fold or chain.ends

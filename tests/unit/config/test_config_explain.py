@@ -83,7 +83,7 @@ def test_the_text_shows_what_runs_what_does_not_and_why(catalogue: Catalogue) ->
         render(explain(conf, hooks))
         == """\
 job_order (enableJobOrder)
-  first that is not 0; the first decisive answer ends it
+  first that is not 0
   tier 1: priority -> gang
   tier 2: drf
 
@@ -97,6 +97,6 @@ job_valid (no flag)
   tier 1: gang
 
 no plugin of this conf answers: target_job
-asked by no action of this conf: preemptable
+plugins would answer, but no action of this conf asks: preemptable
 """
     )
