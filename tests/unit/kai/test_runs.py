@@ -59,6 +59,7 @@ def test_who_is_told_of_changes_has_all_in_the_order_of_one_who_looks_anew(seed:
     seen, draw = made(seed), random.Random(seed)
     belongs = gives if victims else waits
     kept = RankedJobs(seen, belongs, victims=victims)
+    kept.runs()
     for _ in range(6):
         kept.learn(shuffle(seen, draw))
         anew = RankedJobs(seen, belongs, victims=victims).runs()

@@ -78,11 +78,13 @@ class RankedJobs:
         self._splits = not victims and world.only_kai(t.QUEUE_CLAIM_ORDER)  # of a job it looks at the amounts
         self._keys: dict[str, Any] = {}
         self._runs: dict[str, list[Run]] = {}
-        self._build()
+        self._begun = False
+        """Was it asked yet? Until then nothing is put in order."""
 
     def runs(self) -> dict[str, list[Run]]:
         """Queue -> its jobs."""
-        if not self._lasts:  # a plugin's order may depend on more than the job
+        if not self._begun or not self._lasts:  # a plugin's order may depend on more than the job
+            self._begun = True
             self._build()
         return self._runs
 
@@ -109,7 +111,7 @@ class RankedJobs:
 
     def learn(self, jobs: Iterable[JobView]) -> None:
         """These changed: each takes its new place, or none."""
-        if not self._lasts:
+        if not self._begun or not self._lasts:
             return
         key = rank(self._world, victims=self._victims)
         for job in jobs:
