@@ -32,8 +32,10 @@ class Backfill(Action):
 
     def execute(self, ssn: Session) -> None:
         """Every waiting best-effort task once, in order of queue, job and task."""
-        remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
         ssn.reopen_best_effort()
+        if not ssn.state.best_effort:
+            return
+        remember = ssn.action_arguments(self.name).bool("predicateErrorCacheEnable", True)
         for job, tasks in self._jobs(ssn):
             statement = ssn.statement()
             for task in tasks:

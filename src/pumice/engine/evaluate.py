@@ -48,7 +48,7 @@ _NUMBERS: Final = count()
 _FEW: Final = 4
 """Of so many rows it is looked up whether others held the same before."""
 _MOST_KNOWN: Final = 1000
-MANY_ROWS: Final = 256
+MANY_ROWS: Final = 32
 """Beyond so many rows, what depends on amounts alone is worked out once per kind of row."""
 
 

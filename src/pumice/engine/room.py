@@ -45,12 +45,12 @@ class ClassRoom:
         touched = table.touched.since(self._touched_at)
         if touched is None or len(touched) > _MANY_ROWS:
             return False
-        idle, rows, dims = table.idle, self._rows, self._dims
+        cells, first, rows, dims = table.cells, table.line_of_idle, self._rows, self._dims
         for row in touched:
             if self._open[row]:
                 room = _PLENTY
                 for d, v in dims:
-                    fits = idle.item(d, row) // v
+                    fits = cells[first + d, row] // v
                     if fits < room:
                         room = max(fits, 0)
                 self.total += room - rows[row]

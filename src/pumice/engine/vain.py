@@ -113,8 +113,9 @@ class FitsNowhere:
 
     def _fits(self, slot: int, row: int, table: NodeTable) -> bool:
         """Has a row room for the class, now or once what is being released is gone? Filters aside."""
+        cells, first = table.cells, table.line_of_idle
         for d, v in self._asks[slot]:
-            free = table.idle.item(d, row)
+            free = cells[first + d, row]
             if table.in_flux:
                 free += table.releasing.item(d, row) - table.pipelined.item(d, row)
             if free < v:

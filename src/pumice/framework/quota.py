@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-from pumice.framework.metrics import Metrics
+from pumice.framework.metrics import Metrics, Series
 from pumice.model.codes import ReasonCode
 from pumice.model.dimensions import unit_of
 from pumice.model.intents import Note
@@ -164,16 +164,22 @@ def _gauges(what: str) -> tuple[str, str, str]:
     return f"queue_{what}_milli_cpu", f"queue_{what}_memory_bytes", f"queue_{what}_scalar_resources"
 
 
-def publish(metrics: Metrics, queue: str, what: str, amounts: Ledger) -> None:
-    """Publish a queue's amounts under the names that Volcano's dashboards know (``queue_allocated_milli_cpu`` …)."""
+@lru_cache(maxsize=64)
+def _series(what: str, queue: str, resource: str) -> Series:
+    """The name under which an amount of a queue is published, with its labels."""
     cpu, memory, scalar = _gauges(what)
     name = ("queue_name", queue)
+    if resource in ("cpu", "memory"):
+        return (cpu if resource == "cpu" else memory), (name,)
+    return scalar, (name, ("resource", resource))
+
+
+def publish(metrics: Metrics, queue: str, what: str, amounts: Ledger) -> None:
+    """Publish a queue's amounts under the names that Volcano's dashboards know (``queue_allocated_milli_cpu`` …)."""
     gauges = metrics.gauges  # written directly: many of them, every cycle
-    gauges[cpu, (name,)] = amounts.get(CPU, 0)
-    gauges[memory, (name,)] = amounts.get(MEMORY, 0)
+    gauges[_series(what, queue, "cpu")] = gauges[_series(what, queue, "memory")] = 0
     for d, v in amounts.items():
-        if d > MEMORY:
-            gauges[scalar, (name, ("resource", dim_name(d)))] = v
+        gauges[_series(what, queue, dim_name(d))] = v
 
 
 def published(

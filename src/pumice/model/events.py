@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from pumice.model.api import AnyObject
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """An object was added or changed; it is as given now."""
 
     object: AnyObject
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(msgspec.Struct, frozen=True):
     """An object left the cluster. *key* is ``namespace/name`` or the bare name."""
 
     kind: str
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class BindFailed:
+class BindFailed(msgspec.Struct, frozen=True):
     """A bind that we asked for did not happen; the room it held is free again."""
 
     pod: str
@@ -34,8 +32,7 @@ class BindFailed:
     """Where it was to go. A pod that was sent elsewhere since is not concerned; nothing: wherever it was sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvictFailed:
+class EvictFailed(msgspec.Struct, frozen=True):
     """An eviction that we asked for was refused; the task goes on running."""
 
     pod: str

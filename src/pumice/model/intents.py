@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+import msgspec
 
 from pumice.model.codes import ReasonCode
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeChoice:
+class VolumeChoice(msgspec.Struct, frozen=True):
     """A volume claim must be bound before the pod is."""
 
     claim: str
@@ -22,8 +22,7 @@ class VolumeChoice:
     """Seconds after which it is given up."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceChoice:
+class DeviceChoice(msgspec.Struct, frozen=True):
     """A device claim must have its devices, and the pod among its users, before the pod is bound."""
 
     claim: str
@@ -35,15 +34,14 @@ class DeviceChoice:
 Choice: TypeAlias = VolumeChoice | DeviceChoice
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True):
     """Put a pod on a node."""
 
     pod: str
     uid: str
     node: str
     job: str = ""
-    annotations: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
     binder: str = ""
     prepare: tuple[Choice, ...] = ()
     """What must be done for the pod's claims first."""
@@ -51,8 +49,7 @@ class Bind:
     """How many binds of the job must be possible, or none of this cycle's is to happen; told where there are claims."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(msgspec.Struct, frozen=True):
     """Remove a pod, for the good of a beneficiary."""
 
     pod: str
@@ -64,8 +61,7 @@ class Evict:
     beneficiary_pod: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Nominate:
+class Nominate(msgspec.Struct, frozen=True):
     """Room on a node is being freed for this pod; without a node: on none any more."""
 
     pod: str
@@ -73,19 +69,17 @@ class Nominate:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class StatusUpdate:
+class StatusUpdate(msgspec.Struct, frozen=True):
     """An object's status changed: phase, counters, conditions (only what is to be written)."""
 
     kind: str
     key: str
     status: dict[str, Any]
-    annotations: dict[str, str | None] = field(default_factory=dict)
+    annotations: dict[str, str | None] = msgspec.field(default_factory=dict)
     """What is to be noted on the object itself; None: noted no more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """Something users should read, as a Kubernetes event."""
 
     kind: str

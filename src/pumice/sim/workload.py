@@ -96,8 +96,9 @@ class TraceJobs:
         )
 
     def _kind(self, pod: TracePod, priority: int) -> tuple[PodSpec, Demand]:
-        shape = replace(pod, count=1)
-        known = self._kinds.get((shape, priority))
+        known = self._kinds.get((pod, priority))
+        if known is None and pod.count != 1:
+            known = self._kinds[pod, priority] = self._kind(replace(pod, count=1), priority)
         if known is None:
             resources = ResourceRequirements(requests=_requests(pod))
             spec = PodSpec(
@@ -107,7 +108,7 @@ class TraceJobs:
                 priority=priority or None,
                 priority_class_name=class_name(priority),
             )
-            known = self._kinds[shape, priority] = spec, demand_of(spec, pod.gpu_devices * pod.gpu_milli)
+            known = self._kinds[pod, priority] = spec, demand_of(spec, pod.gpu_devices * pod.gpu_milli)
         return known
 
     def _minimum(self, pods: tuple[TracePod, ...], least: int) -> ResourceList:

@@ -36,6 +36,8 @@ class ClassTable:
     def __init__(self) -> None:
         self._classes: WeakValueDictionary[bytes, TaskClass] = WeakValueDictionary()
         self._numbers = count(1)
+        self._last: tuple[object, object, str, TaskClass] | None = None
+        """The spec and the annotations of the last pod that was asked about, its namespace, and its class."""
         self.features: set[Feature] = set()
         """What the specs of all classes seen so far use."""
 
@@ -44,8 +46,10 @@ class ClassTable:
 
         :raises InvalidInput: a request that is no quantity.
         """
-        spec = pod.spec
-        notes = pod.metadata.annotations
+        spec, meta, last = pod.spec, pod.metadata, self._last
+        notes = meta.annotations
+        if last is not None and last[0] is spec and last[1] is notes and last[2] == meta.namespace:
+            return last[3]  # objects of which nothing changes: pods of one job often share them
         gpu = (find(notes, _FRACTION), find(notes, _MEMORY), find(notes, _DEVICES)) if notes else _NO_GPU
         namespaced = bool(spec.volumes or spec.resource_claims or spec.affinity or spec.topology_spread_constraints)
         key = _encode(
@@ -69,6 +73,7 @@ class ClassTable:
             known = TaskClass(next(self._numbers), spec, pod.metadata.namespace, gpu)
             self._classes[key] = known
             self.features |= features_of(spec)
+        self._last = spec, notes, meta.namespace, known
         return known
 
     def __len__(self) -> int:

@@ -78,12 +78,18 @@ def of_queue(job: Job) -> tuple[str, Resources, Resources, Resources]:
     minimum = job.min_resources
     if minimum is None and not job._allocated:
         return job.queue, EMPTY, EMPTY, EMPTY
-    inqueue = EMPTY
+    inqueue, held = EMPTY, job._allocated
     if minimum is not None and (job.phase == JobPhase.INQUEUE or is_running(job)):
-        held = job._allocated
-        left = Resources({d: max(v - held.get(d, 0), 0) for d, v in minimum.items()}) if held else minimum
-        inqueue = job.without_gated(left)
-    return job.queue, inqueue, job.elastic() if job._allocated else EMPTY, inqueue if fits_nowhere(job) else EMPTY
+        lacks = {d: v - held.get(d, 0) for d, v in minimum.items() if v > held.get(d, 0)}
+        inqueue = job.without_gated(Resources(lacks)) if lacks else EMPTY
+    return job.queue, inqueue, _beyond(held, minimum), inqueue if fits_nowhere(job) else EMPTY
+
+
+def _beyond(held: Mapping[int, Number], minimum: Resources | None) -> Resources:
+    """What a job holds beyond its minimum; what it does not is left out."""
+    least = minimum if minimum is not None else EMPTY
+    more = {d: v - least.get(d) for d, v in held.items() if v > least.get(d)}
+    return Resources(more) if more else EMPTY
 
 
 def fits_nowhere(job: Job) -> bool:

@@ -276,7 +276,7 @@ def _tally(state: ClusterState, job: Job, task: Task, before: int, after: int, t
     for d, v in task.klass.items:
         for amounts, sign in sums:
             amounts[d] = amounts.get(d, 0) + sign * times * v
-    if queue is not None:
+    if sums and queue is not None:
         w.set_queue_version(queue, queue.version + 1)
     if task.best_effort:
         if job.pending_best_effort_count:

@@ -125,6 +125,11 @@ class NodeTable:
             setattr(self, name, block[n * self.width : (n + 1) * self.width])
         self.assumed, self.pod_count, self.max_pods = block[-4:-2], block[-2], block[-1]
 
+    @property
+    def line_of_idle(self) -> int:
+        """Where in `cells` the lines of what is idle begin."""
+        return _IDLE * self.width
+
     def ensure_width(self) -> None:
         """Make room for every resource name seen so far."""
         want = dim_count()

@@ -46,7 +46,7 @@ def pieces(evaluator: Evaluator, task: Task) -> tuple[list[int], list[int], list
     return view.code.tolist(), view.severity.tolist(), view.masked.tolist(), view.idle_ok.tolist()
 
 
-def many(nodes: int = evaluate.MANY_ROWS + 10) -> Session:
+def many(nodes: int = 266) -> Session:
     """A large cluster: most nodes empty, some with one task, some full, one gone."""
     made = session(
         *(node(f"n{n:03d}", cpu=4) for n in range(nodes)),

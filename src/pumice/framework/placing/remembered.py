@@ -189,12 +189,7 @@ class Remembered:
 
 def remembered(ssn: Session) -> Remembered | None:
     """What is remembered for a session; None where it has to look at everybody."""
-    if ssn.thorough or ssn.state.rooms or not ssn.steady or ssn.anybody(points.PRE_JOB_ALLOCATION):
-        return None
-    if None in ssn.stamps_at(points.OVERUSED) + ssn.stamps_at(points.ALLOCATABLE) or not ssn.allocatable_by_class():
-        return None
-    evaluator = ssn.search.evaluator
-    if not evaluator.fits_by_class or any(f.scope is Scope.NODE and not f.amounts_only for f in evaluator.filters):
+    if ssn.thorough or ssn.state.rooms or not ssn.steady or not ssn.of_registrations(_can_be_remembered):
         return None
     known: Remembered | None = ssn.runtime.remembered
     if known is None:
@@ -202,9 +197,25 @@ def remembered(ssn: Session) -> Remembered | None:
     return known
 
 
+def _can_be_remembered(ssn: Session) -> bool:
+    """Does it follow from what is kept up to date, and from nothing else, whether a refusal still stands?"""
+    if ssn.anybody(points.PRE_JOB_ALLOCATION) or not ssn.allocatable_by_class():
+        return False
+    if None in ssn.stamps_at(points.OVERUSED) + ssn.stamps_at(points.ALLOCATABLE):
+        return False
+    evaluator = ssn.search.evaluator
+    return evaluator.fits_by_class and all(f.amounts_only for f in evaluator.filters if f.scope is Scope.NODE)
+
+
 def stamps(ssn: Session) -> Callable[[Queue], Hashable]:
     """Says what the answers about a queue follow from."""
-    takes, over = ssn.bind(points.ALLOCATABLE_STAMP), ssn.bind(points.OVERUSED_STAMP)
-    if ssn.stamps_at(points.OVERUSED) == ssn.stamps_at(points.ALLOCATABLE):
+    takes = ssn.bind(points.ALLOCATABLE_STAMP)
+    if ssn.of_registrations(_one_stamp):
         return takes
+    over = ssn.bind(points.OVERUSED_STAMP)
     return lambda queue: (takes(queue), over(queue))
+
+
+def _one_stamp(ssn: Session) -> bool:
+    """Do the answers about a queue follow from the same?"""
+    return ssn.stamps_at(points.OVERUSED) == ssn.stamps_at(points.ALLOCATABLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from pumice.framework.compat import Compat
 from pumice.framework.points.callback import Callback
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pumice.framework.plugin import Action
     from pumice.framework.session.opened import Opened, PluginEntry
 
+
+V = TypeVar("V")
 
 STRICT = False
 """Tests set this: then an action can ask only what it declares. It costs a call per question."""
@@ -63,14 +65,26 @@ class Asking:
         self._bound: dict[str, Call] = asked.bound
         self._keys: dict[str, Callable[[Any], Any] | None] = asked.keys
         self._attributes: dict[str, Call] = asked.attributes
+        self._facts: dict[Callable[..., Any], Any] = asked.facts
         self.__dict__.update(asked.attributes)
         self._entries: dict[str, list[tuple[int, int, PluginEntry]]] | None = None
 
     def _asked(self) -> Made:
         """What was made of the registrations, for the next session."""
         if STRICT:  # each question is looked at by the session in which it is asked
-            return Made(self._chains, {}, self._keys, {})
-        return Made(self._chains, self._bound, self._keys, self._attributes)
+            return Made(self._chains, {}, self._keys, {}, self._facts)
+        return Made(self._chains, self._bound, self._keys, self._attributes, self._facts)
+
+    def of_registrations(self, find: Callable[[Self], V]) -> V:
+        """What *find* finds out of the registrations alone: found out once for as long as they stand.
+
+        It must not lead back to the session.
+        """
+        try:
+            found: V = self._facts[find]
+        except KeyError:
+            found = self._facts[find] = find(self)
+        return found
 
     # -- who is asked -----------------------------------------------------------------------------------------------
     def chain(self, point: str) -> list[list[Callback]]:
@@ -188,6 +202,7 @@ class Asking:
             self._unbind(name)
         self._chains.pop(point, None)
         self._keys.pop(point, None)
+        self._facts.clear()
         self._entries = None
 
     # -- orders by key ----------------------------------------------------------------------------------------------

@@ -48,6 +48,8 @@ class OpenedPoints:
     bound: dict[str, Call] = field(default_factory=dict)
     keys: dict[str, Callable[[Any], Any] | None] = field(default_factory=dict)
     attributes: dict[str, Call] = field(default_factory=dict)
+    facts: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    """What was found out of the registrations alone, by who found it out."""
 
 
 @dataclass(slots=True)

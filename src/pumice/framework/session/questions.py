@@ -33,12 +33,16 @@ class Questions(Asking):
     """Every point can be asked by its name. The base of `Session`."""
 
     state: ClusterState
-    budgets: Budgets
     search: Search
     _preemptive: dict[Hashable, Verdict]
     _preemptive_at: int
     _keeps: tuple[object, object, bool] | None = None
     """Of which callbacks it was worked out whether somebody can say what a job needs to be kept, and the answer."""
+
+    @property
+    def budgets(self) -> Budgets:
+        """Whom disruption budgets let go."""
+        raise NotImplementedError
 
     @property
     def hyper_nodes(self) -> HyperNodeTree:
@@ -176,12 +180,12 @@ class Questions(Asking):
 
     def enqueue_keys_last(self) -> bool:
         """Do the `enqueue_key`s of jobs hold until the jobs change?"""
-        return all(c.lasting for c in self.callbacks(t.JOB_ENQUEUEABLE))
+        return self.of_registrations(_enqueue_keys_last)
 
     # -- queues -----------------------------------------------------------------------------------------------------
     def allocatable_by_class(self) -> bool:
         """Does `allocatable` depend on nothing but the queue and the class of a task?"""
-        return all(c.room is not None for c in self.callbacks(t.ALLOCATABLE))
+        return self.of_registrations(_allocatable_by_class)
 
     def stamps_at(self, point: Point[..., Any, Any]) -> list[Callable[..., Any] | None]:
         """What plugins declared their answers about a queue to follow from; None where one did not say."""
@@ -248,6 +252,14 @@ class Questions(Asking):
                 judged = (self.failures, c.plugin, f"{point.name}.admits", c.admits, _admitted, _everybody)
                 found.append((guarded(*said, parameters=1), _mutual(guarded(*judged, parameters=2))))
         return found
+
+
+def _allocatable_by_class(ssn: Questions) -> bool:
+    return all(c.room is not None for c in ssn.callbacks(t.ALLOCATABLE))
+
+
+def _enqueue_keys_last(ssn: Questions) -> bool:
+    return all(c.lasting for c in ssn.callbacks(t.JOB_ENQUEUEABLE))
 
 
 def _known(_: str, profile: Hashable) -> Hashable:

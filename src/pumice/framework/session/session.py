@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pumice.engine.hypernodes import HyperNodeTree, TopologyDomain, tree_of
@@ -15,6 +16,7 @@ from pumice.framework.arguments import Arguments, arguments_of
 from pumice.framework.compat import PUMICE, Compat
 from pumice.framework.metrics import Metrics
 from pumice.framework.names import hint
+from pumice.framework.plugin import Plugin
 from pumice.framework.points.binds import Binds
 from pumice.framework.points.callback import Callback, adapted
 from pumice.framework.points.events import EventHandler
@@ -103,7 +105,6 @@ class Session(Registration, Questions):
         """Was what is remembered of evictions gone through in this cycle?"""
         self.metrics = Metrics(self.runtime.metered)
         self.failures = self._make_failures() if stands is None else stands.failures.again(self.metrics)
-        self.budgets = Budgets(state, as_volcano=compat.disruption_budgets, kept=self.runtime.kept)
         self.handlers = Handlers(self.failures, state, raising_objects=compat.raising_handlers)
         self.binds = Binds(self.failures)
         self.outcome = Outcome(state, self.runtime)
@@ -116,6 +117,7 @@ class Session(Registration, Questions):
         self._left = Left()
         self._may_stand = True
         self._steady: bool | None = None
+        self._stands = stands
         self._opening = ""
         self._opening_entry: PluginEntry | None = None
         self._opened: list[tuple[str, Any]] = []
@@ -125,6 +127,11 @@ class Session(Registration, Questions):
         state.refresh()
         self._changed: dict[str, Job] = dict(state.changed_jobs)
         self._begin_asking(stands)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        """Whom disruption budgets let go, counted along the plans of this session."""
+        return Budgets(self.state, as_volcano=self.compat.disruption_budgets, kept=self.runtime.kept)
 
     def _make_failures(self) -> Failures:
         return Failures(self.runtime.health, self.runtime.told, self.metrics)
@@ -308,6 +315,10 @@ class Session(Registration, Questions):
             learn_refusals(self)
         if self.runtime.nominations:
             hold_rooms(self)
+        stands, self._stands = self._stands, None
+        kept = stands.steady if stands is not None else None
+        clock, timings = time.perf_counter, self.timings
+        begun = clock()
         for tier in self._tiers or ():
             for entry in tier:
                 health = self.runtime.health.get(entry.name)
@@ -315,7 +326,11 @@ class Session(Registration, Questions):
                     continue
                 self._opening_entry = entry
                 if entry.left is not None and self._goes_on(entry, entry.left):
+                    over = clock()
+                    timings["open", entry.name] = over - begun
+                    begun = over
                     continue
+                kept = None
                 entry.plugin, entry.left = None, None
                 self._left = Left()
                 try:
@@ -325,20 +340,19 @@ class Session(Registration, Questions):
                     entry.left = self._left
                 except FAILS as exc:
                     self._leave_out(entry.name, entry.plugin, exc)
-        self._opening_entry = self._steady = None
+                begun = clock()
+        self._opening_entry, self._steady = None, kept
         return self
 
     def _goes_on(self, entry: PluginEntry, left: Left) -> bool:
         """Does a plugin of the last session serve this one too? If not, what it registered is taken back."""
         plugin, name = entry.plugin, entry.name
-        started = time.perf_counter()
         try:
             if left.lasts:
                 self._opening = name
                 if plugin.on_session_reopen(self):
                     self._opened.append((name, plugin))
                     self.warnings += left.warnings
-                    self.timings["open", name] = time.perf_counter() - started
                     return True
         except FAILS as exc:
             self.failures.contain(name, "on_session_reopen", exc, fn=plugin.on_session_reopen)
@@ -411,16 +425,20 @@ class Session(Registration, Questions):
     def close_plugins(self) -> None:
         """Tell every plugin that was opened, once, that the session ends."""
         opened, self._opened = self._opened, []
+        clock, timings = time.perf_counter, self.timings
+        begun = clock()
         for name, plugin in opened:
-            self._opening = name
-            started = time.perf_counter()
             closing = getattr(plugin, "on_session_close", None)
+            if closing is None or getattr(closing, "__func__", None) is Plugin.on_session_close:
+                continue
+            self._opening = name
             try:
-                if closing is not None:
-                    closing(self)
+                closing(self)
             except FAILS as exc:
                 self.failures.contain(name, "on_session_close", exc, fn=closing)
-            self.timings["close", name] = time.perf_counter() - started
+            over = clock()
+            timings["close", name] = over - begun
+            begun = over
         self._opening = ""
 
     def undo(self) -> None:
@@ -459,8 +477,10 @@ class Session(Registration, Questions):
         self._unbind_all()
         self._tiers = self._entries = None
         self._registered, self._chains, self._bound, self._keys, self._opened = {}, {}, {}, {}, []
-        self.handlers = Handlers(self.failures, self.state, raising_objects=False)
-        self.binds = Binds(self.failures)
+        if self.handlers:
+            self.handlers = Handlers(self.failures, self.state, raising_objects=False)
+        if self.binds.prepares or self.binds.binders:
+            self.binds = Binds(self.failures)
         self._views = {}
         self.outcome.release()
         self.failures.errors = []

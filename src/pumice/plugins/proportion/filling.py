@@ -12,7 +12,6 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from pumice.framework import quota
 from pumice.model.queue import Queue
 from pumice.model.resources import CPU, EMPTY, MEMORY, PODS, TOLERANCE, Number, Resources, dim_count
 
@@ -185,9 +184,7 @@ class Filling:
 
 
 def _request(queue: Queue) -> dict[int, Number]:
-    wanted = dict(queue.allocated.amounts)
-    quota.added(wanted, queue.pending.amounts.items())
-    return wanted
+    return dict((queue.allocated + queue.pending).items())
 
 
 def real_capability(queue: Queue, spare: Resources) -> dict[int, Number]:
