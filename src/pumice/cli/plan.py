@@ -7,20 +7,12 @@ from typing import Annotated
 import typer
 
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
-from pumice.cli.play_options import (
-    DataOption,
-    DirectoryOption,
-    HorizonOption,
-    JobsOption,
-    ReportOption,
-    ScenarioArgument,
-    SetSeedsOption,
-    StartConfOption,
-)
+from pumice.cli.play_options import OneConfOptions, ScenarioArgument, SetSeedsOption
 
 
 def plan(
     scenario: ScenarioArgument,
+    *,
     goal: Annotated[
         str | None, typer.Option("--for", metavar="GOAL", help="What is wanted, such as 'wait.p95 < 10m'.")
     ] = None,
@@ -41,25 +33,18 @@ def plan(
         str | None, typer.Option("--at", metavar="TIME", help="When they fail; else amid the arrivals.")
     ] = None,
     repair: Annotated[
-        str | None, typer.Option("--repair", metavar="TIME", help="When they are back: so long after; else never.")
+        str | None, typer.Option("--repair", metavar="TIME", help="How long after that they are back; else never.")
     ] = None,
-    conf: StartConfOption = None,
     seeds: SetSeedsOption = "1..10",
-    jobs: JobsOption = None,
-    horizon: HorizonOption = None,
-    report: ReportOption = None,
-    plugins_dir: DirectoryOption = None,
-    data: DataOption = None,
+    play: OneConfOptions,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
     """Find how many nodes a goal needs, or say what more load or failing nodes would do."""
-    from pumice.cli.opening import chosen_conf, open_scenario
     from pumice.cli.planning import PlanOptions, go
     from pumice.cli.progress import terminable
 
-    opened = open_scenario(scenario, plugins_dir, data, horizon)
-    name, chosen = chosen_conf(opened, conf)
-    asked = PlanOptions(goal, vary, between, load, fail, at, repair, seeds, jobs)
+    opened, name, chosen = play.opened(scenario)
+    asked = PlanOptions(goal, vary, between, load, fail, at, repair, seeds, play.jobs)
     with terminable():
-        go(opened.world({name: chosen}), name, asked, report, as_json(output, json))
+        go(opened.world({name: chosen}), name, asked, play.report, as_json(output, json))

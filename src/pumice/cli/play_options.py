@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from pumice.cli.opening import OpenedScenario
     from pumice.cli.studies import Files, StudyOptions
+    from pumice.config import SchedulerConf
 
 ScenarioArgument = Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario file.")]
 ReportOption = Annotated[
@@ -79,6 +80,25 @@ DataOption = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help="Where the traces and node lists are that the scenario names."),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class OneConfOptions:
+    """How a scenario is played with one configuration to begin with."""
+
+    conf: StartConfOption = None
+    jobs: JobsOption = None
+    horizon: HorizonOption = None
+    report: ReportOption = None
+    plugins_dir: DirectoryOption = None
+    data: DataOption = None
+
+    def opened(self, scenario: Path) -> tuple[OpenedScenario, str, SchedulerConf]:
+        """The scenario, read; the configuration's name, and itself."""
+        from pumice.cli.opening import chosen_conf, open_scenario
+
+        opened = open_scenario(scenario, self.plugins_dir, self.data, self.horizon)
+        return opened, *chosen_conf(opened, self.conf)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,12 @@ from typing import Annotated
 import typer
 
 from pumice.cli.options import JsonOption, Output, OutputOption, as_json
-from pumice.cli.play_options import (
-    DataOption,
-    DirectoryOption,
-    HorizonOption,
-    JobsOption,
-    ReportOption,
-    ScenarioArgument,
-    StartConfOption,
-)
+from pumice.cli.play_options import OneConfOptions, ScenarioArgument
 
 
 def tune(
     scenario: ScenarioArgument,
-    conf: StartConfOption = None,
+    *,
     over: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,25 +50,18 @@ def tune(
     write: Annotated[
         Path | None, typer.Option("--write", metavar="FILE", help="Write the conf here if one is recommended.")
     ] = None,
-    jobs: JobsOption = None,
-    horizon: HorizonOption = None,
-    report: ReportOption = None,
-    plugins_dir: DirectoryOption = None,
-    data: DataOption = None,
+    play: OneConfOptions,
     output: OutputOption = Output.TABLE,
     json: JsonOption = False,
 ) -> None:
     """Search the arguments of a conf by simulation, and recommend what is better on days that had no part in it."""
     from pumice.cli.extras import needs
-    from pumice.cli.opening import chosen_conf, open_scenario
     from pumice.cli.progress import terminable
     from pumice.cli.tuning import TuneOptions, go
 
     needs("optuna")
-    opened = open_scenario(scenario, plugins_dir, data, horizon)
-    _, base = chosen_conf(opened, conf)
-    asked = TuneOptions(
-        tuple(over or ()), tuple(objectives or ("wait.mean",)), runs, seeds, split, queue_loss, seed, study, write, jobs
-    )
+    opened, _, base = play.opened(scenario)
+    figures = tuple(objectives or ("wait.mean",))
+    asked = TuneOptions(tuple(over or ()), figures, runs, seeds, split, queue_loss, seed, study, write, play.jobs)
     with terminable():
-        go(opened, base, asked, report, as_json(output, json))
+        go(opened, base, asked, play.report, as_json(output, json))
