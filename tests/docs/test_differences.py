@@ -123,6 +123,12 @@ def test_a_switch_is_read_in_exactly_one_place(switch: str) -> None:
     assert len(places) == 1, places
 
 
+def test_the_list_at_the_top_leads_to_every_section() -> None:
+    top, rest = TEXT.split("\n## Switches\n")
+    sections = re.findall(r"^### (\S+)$", rest, re.MULTILINE)
+    assert sorted(re.findall(r"\(#([\w-]+)\)", top)) == sorted(sections)
+
+
 def test_every_known_defect_has_a_row() -> None:
     rows = re.findall(r"^\| (\d+) \|", TEXT, flags=re.MULTILINE)
     assert [int(n) for n in rows] == list(range(1, 41))

@@ -126,7 +126,7 @@ def test_a_job_that_can_never_fit_is_told_and_the_rest_is_run(scenario: Path) ->
     scenario.write_text(scenario.read_text().replace("4: 1}", "16: 1}"))
     code, out, err = run("simulate", scenario, "--only", "plain")
     assert code == 1
-    assert "can never fit: a pod of role task asks for 16 of nvidia.com/gpu, the largest node has 4" in err
+    assert "can never fit: a pod asks for 16 of nvidia.com/gpu, the largest node has 4" in err
     assert out.startswith("plain  ")
 
 

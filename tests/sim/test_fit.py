@@ -34,10 +34,10 @@ def gpu_job(*pods: TracePod, least: int | None = None) -> TraceJob:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (job("j", 0, 1, cpu=9), "a pod of role task asks for 9 of cpu, the largest node has 8"),
-        (gpu_job(TracePod(1, 0, 65 * GIB)), "a pod of role task asks for 65Gi of memory, the largest node has 64Gi"),
+        (job("j", 0, 1, cpu=9), "a pod asks for 9 of cpu, the largest node has 8"),
+        (gpu_job(TracePod(1, 0, 65 * GIB)), "a pod asks for 65Gi of memory, the largest node has 64Gi"),
         (gpu_job(TracePod(1, 6000, 0, 1000, 2)), "asks for 6 of cpu, 2 of nvidia.com/gpu, which no node has together"),
-        (job("j", 0, 1, pods=5, cpu=5), "it needs 5 pods of role task together, the empty cluster has room for 2"),
+        (job("j", 0, 1, pods=5, cpu=5), "it needs 5 pods together, the empty cluster has room for 2"),
         (job("j", 0, 1, pods=5, cpu=5, least=2), ""),
         (gpu_job(TracePod(1, 0, 0, 500, 5)), "asks for 2.5 of GPU, the largest node has 2"),
         (gpu_job(TracePod(2, 4000), TracePod(2, 8000)), "its 4 pods ask for 24 of cpu together, the cluster has 20"),

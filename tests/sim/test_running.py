@@ -164,7 +164,7 @@ def test_an_eviction_is_recorded_with_its_beneficiary() -> None:
 def test_a_job_that_no_node_is_large_enough_for_is_named() -> None:
     run = simulation(nodes(2, cpu=8))
     record = run.run(specs([job("huge", 0, 5, cpu=9), job("small", 0, 5)]))
-    want = "job default/huge can never fit: a pod of role task asks for 9 of cpu, the largest node has 8"
+    want = "job default/huge can never fit: a pod asks for 9 of cpu, the largest node has 8"
     assert run.never_fit == [want]
     assert record.warnings == (want,)
     assert by_name(record)["small"].outcome == "completed"

@@ -35,15 +35,15 @@ class Room:
             return ""
         for kind in spec.kinds:
             if not self._places_for(kind.demand):
-                return self._too_large(kind)
+                return self._too_large(kind, kind.role if len(spec.kinds) > 1 else "")
         together = spec.min_available
         if len(spec.kinds) == 1:
-            return _too_many(spec.kinds[0], together, self._places_for(spec.kinds[0].demand))
+            return _too_many("", together, self._places_for(spec.kinds[0].demand))
         for kind in spec.kinds:
             least = len(kind.names) if together >= spec.tasks else (spec.role_minimums or {}).get(kind.role, 0)
             places = self._places_for(kind.demand)
             if least > places:
-                return _too_many(kind, least, places)
+                return _too_many(kind.role, least, places)
         return self._too_much(spec) if together >= spec.tasks else ""
 
     def _places_for(self, demand: Demand) -> int:
@@ -56,9 +56,9 @@ class Room:
             )
         return known
 
-    def _too_large(self, kind: PodKind) -> str:
+    def _too_large(self, kind: PodKind, role: str) -> str:
         asked = [(d, v) for d, v in kind.demand.held if v > 0]
-        who = f"a pod of role {kind.role}" if kind.role else "a pod"
+        who = f"a pod of role {role}" if role else "a pod"
         for d, v in asked:
             most = max(shape.get(d, 0) for shape, _ in self._shapes)
             if v > most:
@@ -77,10 +77,10 @@ class Room:
         return ""
 
 
-def _too_many(kind: PodKind, needed: int, places: int) -> str:
+def _too_many(role: str, needed: int, places: int) -> str:
     if needed <= places:
         return ""
-    who = f" of role {kind.role}" if kind.role else ""
+    who = f" of role {role}" if role else ""
     return f"it needs {needed:,} pods{who} together, the empty cluster has room for {places:,}"
 
 
