@@ -423,3 +423,32 @@ def test_data_may_be_nested_as_deep_as_anybody_likes() -> None:
                 assert "nested too deep" in str(refused) or "Expected" in str(refused)
     assert len({obj.kind_name for obj in found}) > 5
     survives(found, "nesting")
+
+
+HIERARCHY = load(
+    "actions: 'enqueue, gangreclaim, allocate, gangpreempt, backfill'\ntiers:\n- plugins:\n"
+    "  - name: gang\n  - name: predicates\n  - name: capacity\n    enableHierarchy: true\n",
+    catalogue_of(default_registry()),
+).conf
+LINES: dict[str, list[tuple[str, str]]] = {
+    "its own parent": [("a", "a")],
+    "a circle": [("a", "b"), ("b", "c"), ("c", "a")],
+    "a circle through the root": [("root", "a"), ("a", "root")],
+    "a parent that is not there": [("a", "b")],
+    "no end": [(f"q{n}", f"q{n + 1}") for n in range(1500)] + [("q1500", "root")],
+    "no end, and no root": [(f"q{n}", f"q{n + 1}") for n in range(300)],
+    "a name that is none": [("", ""), ("a", "")],
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_queues_may_hang_on_each_other_in_any_way(line: str) -> None:
+    found: list[api.AnyObject] = [
+        api.decode("Queue", {"metadata": {"name": name}, "spec": {"weight": 1, "parent": parent}})
+        for name, parent in LINES[line]
+    ]
+    for name, _ in LINES[line][:3]:
+        found += job(f"bad-{name}", tasks=1, cpu="100m", queue=name)
+    survives(found, line)
+    root = api.decode("Queue", {"metadata": {"name": "root"}, "spec": {"weight": 1}})
+    _survives([root, *found], line, HIERARCHY)

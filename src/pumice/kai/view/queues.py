@@ -116,9 +116,13 @@ def diverge(one: QueueView, other: QueueView) -> tuple[QueueView, QueueView]:
     return left[-1], right[-1]
 
 
+DEEPEST: Final = 100
+"""So many queues may stand above one another."""
+
+
 def queue_tree(queues: Iterable[QueueView]) -> dict[str, QueueView]:
     """Queues by name, each with those above and below it; a queue whose chain is broken is left out."""
-    found = {q.name: q for q in queues}
+    found = {q.name: q for q in queues if q.name}
     parents = {name: view.queue.object.spec.parent for name, view in found.items()}
     if "root" not in found:  # which Volcano means without there being one
         parents = {name: "" if parent == "root" else parent for name, parent in parents.items()}
@@ -126,7 +130,7 @@ def queue_tree(queues: Iterable[QueueView]) -> dict[str, QueueView]:
     def whole(name: str) -> bool:
         seen: set[str] = set()
         while name:
-            if name in seen or name not in parents:
+            if name in seen or name not in parents or len(seen) >= DEEPEST:
                 return False
             seen.add(name)
             name = parents[name]

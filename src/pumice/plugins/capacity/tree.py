@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from pumice.framework import quota
 from pumice.model.queue import Queue
@@ -70,6 +71,10 @@ class Branch:
             yield self
         for child in self.children:
             yield from child.leaves()
+
+
+DEEPEST: Final = 100
+"""So many queues may stand above one another. Whoever hangs them on each other without end has none that serves."""
 
 
 class QueueTree:
@@ -145,6 +150,8 @@ class QueueTree:
         passed = [name]
         at = self.branches[name]
         while at.name != ROOT:
+            if len(passed) > DEEPEST:
+                return f"queue {name}: its line of parents is longer than {DEEPEST}"
             parent = at.queue.parent if at.queue is not None else ROOT
             if parent not in self.branches:
                 return f"queue {name}: the parent {parent!r} of queue {at.name} does not exist"
