@@ -60,7 +60,7 @@ def test_each_user_sees_of_a_real_cluster_what_he_may(world: World, rival: World
     bed = world.bed
     let(bed, "alice", world.namespace)
     world.node("secret-node", cpu="4")
-    world.gang("mine", 3)
+    world.gang("mine", 5)  # more than the node has room for: it waits, whoever else looks at the cluster
     rival.gang("hidden-plan", 9)
     port = free_port()
     certificate = (f"--tls-cert-file={CERTS / 'server.pem'}", f"--tls-private-key-file={CERTS / 'server.key'}")

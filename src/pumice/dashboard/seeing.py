@@ -50,7 +50,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         if self.queues is None:
             return ""
         found = fairness_of(self.queues, {}, self.actions, self.now, "scheduler")
-        return found.text[:1].upper() + found.text[1:] if found.short or found.loans else ""
+        return found.text if found.short or found.loans else ""
 
 
 def seen_by(survey: Survey, sight: Sight) -> View:

@@ -43,6 +43,8 @@ STILL: Final = 30.0
 WAIT: Final = 15.0
 ROWS: Final = 100
 """Rows of a page."""
+MINUTES: Final = 15
+"""Minutes of which a page tells at once."""
 MOST_BYTES: Final = 1 << 20
 STREAMS: Final = 6
 """Streams of one person, at most."""
@@ -305,7 +307,8 @@ class Dashboard:
             "page": "changes",
             "view": view,
             "at_time": at,
-            "minutes": [(m, changes[:ROWS], len(changes)) for m, changes in list(minutes.items())[:60]],
+            "minutes": [(m, changes[:ROWS], len(changes)) for m, changes in list(minutes.items())[:MINUTES]],
+            "earlier": len(minutes) > MINUTES,
             "all_minutes": list(counts.items())[:120],
             "charts": chart_of(self._chronicle.samples) if sight.queues and len(self._chronicle.samples) > 1 else None,
             "samples": self._chronicle.samples[-12:] if sight.queues else [],
