@@ -124,7 +124,7 @@ class RoomMaker:
         position = ssn.state.table.touched
         key = ssn.search.evaluator.key_of(task)
         known = (task.job_key, key, task.priority, from_queue is None, self._thrifty is not None)
-        if self._failed.get(known) == position.position:
+        if self._failed.get(known) == position.position and not (self._refused is not None and task.role):
             return False
         with ssn.state.lifted(task):
             made = self._search(task, queue, statement, permits, from_queue, try_nodes)
