@@ -94,11 +94,11 @@ AT_OTHER_MOMENTS = {"jobReady", "queueOverused"}
 def _uncounted(scenario: dict[str, Any], verb: str = "") -> set[str]:
     """Verbs whose number of calls differs without a difference in decisions.
 
-    A gang is given up at its first task that cannot be scored (Volcano tries the others), and reclaim scores the nodes
-    of its plan.
+    A gang is given up at its first task that cannot be scored (Volcano tries the others). Reclaim scores the nodes of
+    its plan, and asks about node after node until one will do; Volcano asks about each of them first.
     """
     if "reclaim" in scenario["conf"]["actions"]:
-        return AT_OTHER_MOMENTS | {"prioritize"}
+        return AT_OTHER_MOMENTS | {"prioritize", "predicate"}
     if verb == "prioritize" or scenario.get("name", "").startswith("prioritize-"):
         return AT_OTHER_MOMENTS | {"prioritize", "predicate"}
     return AT_OTHER_MOMENTS
@@ -158,6 +158,9 @@ def _compare_calls(scenario: dict[str, Any], calls: dict[str, int], uncounted: s
     if scenario["calls"] is not None:
         verbs = (calls.keys() | scenario["calls"].keys()) - uncounted
         assert {verb: calls.get(verb, 0) for verb in verbs} == {verb: scenario["calls"].get(verb, 0) for verb in verbs}
+        if "reclaim" in scenario["conf"]["actions"]:
+            volcanos = scenario["calls"].get("predicate", 0)
+            assert min(volcanos, 1) <= calls.get("predicate", 0) <= volcanos
 
 
 def _affirmed(scenario: str, verb: str) -> bool:
