@@ -54,6 +54,13 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "job,submit_s,duration_s,gpu,queue\n"
         + "".join(f"j{n},{n * 999},{n**6},{n},{queues[n % 2]}\n" for n in range(12))
     )
+    (folder / "job.yaml").write_text(
+        "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n"
+        "metadata: {name: another-run-of-the-large-language-model-team, namespace: natural-language}\n"
+        "spec:\n  queue: research-and-development-department\n  minAvailable: 2\n  tasks:\n"
+        "  - {name: worker, replicas: 2, template: {spec: {containers: "
+        "[{name: c, resources: {requests: {cpu: '1', nvidia.com/gpu: '1'}}}]}}}\n"
+    )
     (folder / "other.conf").write_text("actions: enqueue\ntiers: [{plugins: [{name: gang}]}]\n")
     Pumice()("cycle", folder / "cluster.yaml", "--conf", folder / "scheduler.conf", "--save", folder / "now.cycle")
     return folder
@@ -83,6 +90,10 @@ COMMANDS: list[list[object]] = [
     ["queue", "list", "{cluster.yaml}"],
     ["queue", "get", "research-and-development-department", "{cluster.yaml}"],
     ["trace", "info", "{jobs.csv}"],
+    *([*ASK, JOB.format(3), "{cluster.yaml}", "--conf", "{scheduler.conf}"] for ASK in (["why"], ["when"])),
+    ["what-if", "{cluster.yaml}", "--conf", "{scheduler.conf}", "--more", f"2x{NODE.format(0)}"],
+    ["what-if", "{cluster.yaml}", "--conf", "{scheduler.conf}", "--drain", NODE.format(0), "--job", JOB.format(1)],
+    ["try", "{cluster.yaml}", "--conf", "{scheduler.conf}", "-f", "{job.yaml}"],
 ]
 
 
@@ -103,6 +114,8 @@ def test_what_a_command_prints_fits_and_breaks_no_word(
     words: list[object], long_names: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wide = set(re.split(r"[\s─]+", printed(words, long_names, 400, monkeypatch)))
+    half = printed(words, long_names, 60, monkeypatch)
+    assert [line for line in half.splitlines() if len(line) > 60] == [], "beside another window"
     narrow = printed(words, long_names, 80, monkeypatch)
     assert [line for line in narrow.splitlines() if len(line) > 80] == []
     figures = re.compile(r"[\d.,]+")  # times differ from run to run

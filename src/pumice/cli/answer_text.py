@@ -145,4 +145,6 @@ def _effect(effect: QueueEffect) -> None:
     if rows:
         render.line()
         render.heading(f"Queue {effect.after.queue}")
-        render.table(["RESOURCE", "OTHERS HOLD", "IT ADDS", "THEN", "DESERVES", "AT MOST"], rows)
+        render.table(
+            ["RESOURCE", "OTHERS HOLD", "IT ADDS", "THEN", "DESERVES", "AT MOST"], rows, spare=["DESERVES", "AT MOST"]
+        )

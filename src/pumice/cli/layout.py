@@ -33,17 +33,18 @@ def fit(
     wrap: Collection[str] = (),
     names: Collection[str] = (),
     spare: Sequence[str] = (),
+    text: str = "",
 ) -> Layout:
     """Fit a table into *width* columns where that can be done.
 
     First blanks become fewer. Then columns in *spare* are left out: those that say nothing, then the others, the
-    first one first. Cells of *wrap* are broken between words, into lines that can be read, and *names* are cut, before
-    a column that says something is left out.
+    first one first. Cells of *wrap* are broken between words, and *names* are cut, before a column that says
+    something is left out; but running *text* keeps lines that can be read.
     """
     cells = [[titles[at], *(row[at] for row in rows)] for at in range(len(titles))]
     whole = [max(len(cell) for cell in column) for column in cells]
     least = [_least(titles[at], cells[at], whole[at], wrap, names) for at in range(len(titles))]
-    eased = [max(least[at], min(whole[at], READABLE)) if titles[at] in wrap else least[at] for at in range(len(titles))]
+    eased = [max(least[at], min(whole[at], READABLE)) if titles[at] == text else least[at] for at in range(len(titles))]
     shown = list(range(len(titles)))
     if _total(whole, shown, 3) <= width:
         return Layout(tuple(shown), tuple(whole), 3)

@@ -98,6 +98,7 @@ def show_job(job: Job) -> None:
         ],
         names=["Task", "Role", "Node"],
         wrap=["Requests"],
+        spare=["Role"],
     )
     for condition in (job.group.status.conditions or []) if job.group is not None else []:
         render.line(f"{condition.type}: {condition.message or condition.reason}")
@@ -114,9 +115,11 @@ def show_queue(queue: Queue, sums: Sums) -> None:
     render.line()
     names = sorted({n for amounts in sums.values() for n in amounts if n != "pods"}, key=lambda n: ("/" not in n, n))
     told = [what for what, amounts in sums.items() if what == "allocated" or any(amounts.get(n) for n in names)]
+    titles = [what.replace("_", " ").capitalize() for what in told]
     render.table(
-        ["Resource", *(what.replace("_", " ").capitalize() for what in told)],
+        ["Resource", *titles],
         [(name, *(shown(name, sums[what][name]) if name in sums[what] else "-" for what in told)) for name in names],
+        spare=[title for title in ("Pending", "Guarantee") if title in titles],
     )
 
 

@@ -110,6 +110,7 @@ def _placed(state: ClusterState, report: CycleReport) -> None:
         ],
         wrap=["NODES", "EACH ASKS FOR"],
         names=["JOB", "QUEUE"],
+        spare=["EACH ASKS FOR", "QUEUE"],
     )
 
 

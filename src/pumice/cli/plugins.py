@@ -54,6 +54,7 @@ def plugins(
             [(info.name, _first_sentence(info), _few_arguments(info)) for info in found],
             wrap=["WHAT IT DOES", "ARGUMENTS"],
             spare=["ARGUMENTS"],
+            text="WHAT IT DOES",
         )
         return
     info = registry.get(name)

@@ -47,6 +47,7 @@ def points(
             for p in POINTS.values()
         ],
         wrap=["WHAT IS ASKED"],
+        text="WHAT IS ASKED",
         spare=["ASKED BY", "FLAG", "RULE"],
     )
 

@@ -76,8 +76,9 @@ def table(
     wrap: Sequence[str] = (),
     names: Sequence[str] = (),
     spare: Sequence[str] = (),
+    text: str = "",
 ) -> None:
-    """Print a table. Numbers stand to the right.
+    """Print a table. Numbers stand to the right; *text* is the column of running text, if there is one.
 
     In a terminal that is too narrow, columns in *spare* are left out (those that say nothing first; what else is left
     out is said), *names* are cut so that they still differ, and cells in *wrap* are broken between words. A pipe gets
@@ -90,7 +91,7 @@ def table(
     body = [["" if cell is None else cell for cell in row] for row in rows]
     texts = [[cell.plain if isinstance(cell, Text) else str(cell) for cell in row] for row in body]
     width = _console(stdout()).width if stdout().isatty() else PIPE_WIDTH
-    fitted = fit(columns, texts, width, wrap=wrap, names=names, spare=spare if stdout().isatty() else ())
+    fitted = fit(columns, texts, width, wrap=wrap, names=names, text=text, spare=spare if stdout().isatty() else ())
     padding = (0, 1) if fitted.gap == 3 else (0, 1, 0, 0)
     out = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False, padding=padding)
     for at, wide in zip(fitted.columns, fitted.widths, strict=True):

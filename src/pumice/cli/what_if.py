@@ -146,7 +146,13 @@ def show_what_if(answer: WhatIfAnswer) -> None:
     listed = [effect for effect in [answer.job] if effect is not None and effect not in answer.jobs] + answer.jobs
     if listed:
         rows = [(e.job, e.queue, fares(e.before), fares(e.after)) for e in listed[:MOST_SHOWN]]
-        render.table(["JOB", "QUEUE", "AS IT IS", "THEN"], rows, names=["JOB"], wrap=["AS IT IS", "THEN"])
+        render.table(
+            ["JOB", "QUEUE", "AS IT IS", "THEN"],
+            rows,
+            names=["JOB", "QUEUE"],
+            wrap=["AS IT IS", "THEN"],
+            spare=["QUEUE"],
+        )
         if len(listed) > MOST_SHOWN:
             render.line(f"and {answer.sooner + answer.later - MOST_SHOWN:,} more; -o json names up to 100", style="dim")
     for title, evicted in (("Evicted, and else not", answer.evictions), ("Not evicted, and else so", answer.spared)):
