@@ -46,7 +46,7 @@ FIGURES: Final[dict[str, Figure]] = {
     "kai-reclaim-in-vain": Figure("–", "–", 0.5, 0.2),
     "kai-reclaim-half": Figure("–", "–", 4.0, 1.0),
     "kai-reclaim-last": Figure("–", "–", 0.5, 0.1),
-    "kai-reclaim-singles": Figure("–", "–", 10.0, 1.0),
+    "kai-reclaim-singles": Figure("–", "–", 30.0, 10.0),
     "kai-reclaim-gangs": Figure("–", "–", 20.0, 2.0),
     "kai-reclaim-full": Figure("–", "–", 2.0, 0.5),
     "kai-consolidation": Figure("–", "–", 0.5, 0.2),

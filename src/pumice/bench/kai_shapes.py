@@ -149,7 +149,7 @@ def reclaim_last(nodes: int = 500, pods: int = 10, each: int = GPUS, short: int 
     return shape
 
 
-def reclaim_singles(nodes: int = 50) -> Shape:
+def reclaim_singles(nodes: int = 500) -> Shape:
     """As many jobs with one GPU as run come to take the place of all of them."""
     tasks = nodes * GPUS
     return _over("kai reclaim, singles", nodes, GPUS, _alone(tasks, tasks, "wants"), tasks)
