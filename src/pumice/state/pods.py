@@ -60,15 +60,15 @@ def _new_task(state: ClusterState, pod: Pod) -> Task:
     ours = state.scheduler_names is None or pod.spec.scheduler_name in state.scheduler_names
     group = group_named(notes, pod.spec) if ours else ""
     priority = 1 if pod.spec.priority is None else pod.spec.priority
-    override = notes.get(TASK_PRIORITY_ANNOTATION)
+    override = find(notes, TASK_PRIORITY_ANNOTATION)
     if override is not None and override.lstrip("+-").isdigit() and -(2**31) <= int(override) < 2**31:
         priority = int(override)
-    said = notes.get(PREEMPTABLE_KEY, labels.get(PREEMPTABLE_KEY))
+    said = find(notes, PREEMPTABLE_KEY, find(labels, PREEMPTABLE_KEY))
     return Task(
         pod,
         klass,
         f"{meta.namespace}/{group}" if group else "",
-        notes.get(ROLE_KEY) or labels.get(ROLE_KEY, ""),
+        find(notes, ROLE_KEY) or find(labels, ROLE_KEY, ""),
         priority,
         True if said is None else parse_bool(said),
         invalid,
