@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -20,21 +20,22 @@ _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*", re.ASCII)
 
 
 @lru_cache(maxsize=4096)
-def _check_names(name: str, labels: tuple[str, ...]) -> None:
+def _series(name: str, labels: tuple[tuple[str, object], ...]) -> Series:
+    """A name with its labels: the same ones are published every cycle.
+
+    :raises WrongCall: nobody could read figures of that name; one that is odd would hide all others.
+    """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise WrongCall(f"metric {shown(name)}: a name is made of letters, digits, _ and :, and begins with no digit")
-    for label in labels:
+    for label, _ in labels:
         if not _LABEL.fullmatch(label):
             raise WrongCall(f"metric {name}: a label is made of letters, digits and _, got {shown(label)}")
-
-
-def _series(name: str, labels: Mapping[str, object]) -> Series:
-    """:raises WrongCall: nobody could read figures of that name; one that is odd would hide all others."""
-    _check_names(name, tuple(labels))
-    return name, tuple(sorted((label, words_of(value)) for label, value in labels.items()))
+    return name, tuple(sorted((label, words_of(value)) for label, value in labels))
 
 
 def _number(name: str, value: float) -> float:
+    if value.__class__ is float:
+        return value
     try:
         return value if type(value) is int and -_EXACT < value < _EXACT else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -99,16 +100,16 @@ class Metrics:
 
         :raises WrongCall: no figure can have such a name, label or value.
         """
-        self.gauges[_series(name, labels)] = _number(name, value)
+        self.gauges[_series(name, tuple(labels.items()))] = _number(name, value)
 
     def counter(self, name: str, by: float = 1, **labels: str) -> None:
         """Count something."""
-        key = _series(name, labels)
+        key = _series(name, tuple(labels.items()))
         self.counters[key] = self.counters.get(key, 0) + _number(name, by)
 
     def histogram(self, name: str, value: float, bounds: Sequence[float], **labels: str) -> None:
         """Add a value to a histogram; *bounds* are the upper bounds of its buckets, ascending, always the same ones."""
-        key, value = _series(name, labels), _number(name, value)
+        key, value = _series(name, tuple(labels.items())), _number(name, value)
         known = self.histograms.get(key)
         if known is None:
             known = self.histograms[key] = Histogram.empty(_ascending(name, bounds))
