@@ -58,6 +58,15 @@ def asking(tools: Tools, name: str, **arguments: Any) -> Answered:
     return asyncio.run(tools.call(name, arguments))
 
 
+def insisting(tools: Tools, name: str, **arguments: Any) -> dict[str, Any]:
+    """The whole answer, as an agent gets it who asks again when he is told to."""
+    for _ in range(40):  # on a busy machine little is played at a time
+        data = asking(tools, name, **arguments).data
+        if not data.get("retry_after") and not data["answer"].get("retry_after"):
+            break
+    return data
+
+
 def test_where_there_is_nothing_to_play_the_answer_says_what_to_start_with() -> None:
     for name, arguments in (("compare_confs", {"b": OUTSIDE}), ("plan", {"goal": "wait.p95 < 10m"})):
         assert "--scenario FILE" in asking(tools_of(None), name, **arguments).data["error"]
@@ -82,15 +91,16 @@ def test_what_cannot_be_played_is_refused_by_name(
 
 
 @pytest.mark.slow  # some seconds of play in processes of their own
+@pytest.mark.timeout(400)
 def test_two_confs_are_compared_in_pairs_with_intervals_and_a_plan_meets_its_goal(world: StudyWorld) -> None:
     tools = tools_of(world)
-    data = asking(tools, "compare_confs", b=OUTSIDE, seeds=FEWEST).data
+    data = insisting(tools, "compare_confs", b=OUTSIDE, seeds=FEWEST)
     found = data["answer"]
     assert (found["seeds"], found["wanted"], found.get("retry_after")) == (FEWEST, FEWEST, None)
     (wait,) = [one for one in found["figures"] if one["figure"] == "wait.mean"]
     assert wait["low"] <= wait["change"] <= wait["high"]
     assert "extenders are not asked" in found["assumes"][0]
-    goal = asking(tools, "plan", goal="wait.p95 < 1m", seeds=3).data["answer"]
+    goal = insisting(tools, "plan", goal="wait.p95 < 1m", seeds=3)["answer"]
     tried = {one["count"]: one["meets"] for one in goal["plan"]["tried"]}
     assert tried[goal["plan"]["answer"]] is True
     assert tried[goal["plan"]["answer"] - 1] is False
