@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final
 
-from pumice.framework.quota import added
+from pumice.framework.quota import Ledger, added, added_up
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.resources import Number
@@ -31,12 +31,14 @@ class Admission:
         self._lesser: dict[tuple[str, int], dict[int, Number]] = {}
         self._at = -1
 
+    def promises(self, queue: Queue) -> list[tuple[Ledger, int]]:
+        """What jobs of a queue that were let in have still to get, in parts that count so many times."""
+        known = (queue.inqueue.amounts, 1)
+        return [known] if self._locks else [known, (queue.in_vain.amounts, -1)]
+
     def promised(self, queue: Queue) -> dict[int, Number]:
-        """What jobs of a queue that were let in have still to get."""
-        coming = dict(queue.inqueue.amounts)
-        if not self._locks:
-            added(coming, queue.in_vain.amounts.items(), -1)
-        return coming
+        """The same in one."""
+        return added_up(self.promises(queue))
 
     def for_the_taking(self, job: Job) -> dict[int, Number]:
         """What preemptible jobs of less priority hold in the job's queue; nothing where nobody preempts."""

@@ -94,6 +94,17 @@ def fits(limit: Ledger, used: Ledger, request: Items) -> bool:
     return True
 
 
+def fits_beside(limit: Ledger, parts: Iterable[tuple[Ledger, int]], request: Items) -> bool:
+    """Does *request* stay within *limit* together with what the parts, each so many times, come to?"""
+    for d, v in request:
+        if v > 0 and d != PODS:
+            for amounts, times in parts:
+                v += times * amounts.get(d, 0)
+            if v > limit.get(d, 0):
+                return False
+    return True
+
+
 def room(limit: Ledger, used: Ledger, request: Items) -> int:
     """How many times in a row *request* fits: exactly as often as `fits` would say yes."""
     most = UNLIMITED
@@ -136,6 +147,14 @@ def added(into: dict[int, Number], what: Items, sign: int = 1) -> None:
     """Add (or with -1 take away) amounts, in place."""
     for d, v in what:
         into[d] = into.get(d, 0) + sign * v
+
+
+def added_up(parts: Iterable[tuple[Ledger, int]]) -> dict[int, Number]:
+    """What parts, each so many times, come to."""
+    total: dict[int, Number] = {}
+    for amounts, times in parts:
+        added(total, amounts.items(), times)
+    return total
 
 
 def insufficient(limits: tuple[Limit, ...], where: str = "") -> Verdict:

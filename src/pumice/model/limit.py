@@ -83,8 +83,8 @@ def limit(
     promised: Number = 0,
 ) -> Limit:
     """A limit from (held, may have, asked for) in ledger units."""
-    holds, may_have, asks = (v / unit(d) for v in amounts)
-    return Limit(of, dim_name(d), holds, may_have, bound, asks, promised / unit(d), detail)
+    (holds, may_have, asks), per = amounts, unit(d)
+    return Limit(of, dim_name(d), holds / per, may_have / per, bound, asks / per, promised / per, detail)
 
 
 def shown(resource: str, amount: float) -> str:

@@ -159,16 +159,13 @@ class Proportion(Plugin):
             return quota.not_open(queue)
         if job.min_resources is None:
             return PASS
-        coming = self._admission.promised(queue)
-        quota.added(coming, self._admitted.get(queue.name, {}).items())
-        quota.added(coming, queue.elastic.amounts.items(), -1)
-        used = dict(queue.held.amounts)
-        quota.added(used, coming.items())
-        quota.added(used, self._admission.for_the_taking(job).items(), -1)
+        promises = self._admission.promises(queue)
+        promises += (self._admitted.get(queue.name, {}), 1), (queue.elastic.amounts, -1)
+        parts = [(queue.held.amounts, 1), *promises, (self._admission.for_the_taking(job), -1)]
         most = self._filling.limits.get(queue.name, {})
-        if quota.fits(most, used, job.min_resources.items()):
+        if quota.fits_beside(most, parts, job.min_resources.items()):
             return PASS
-        bound = partial(self._most, queue)
+        bound, coming, used = partial(self._most, queue), quota.added_up(promises), quota.added_up(parts)
         return quota.insufficient(
             quota.lacking(f"queue {queue.name}", most, used, job.min_resources.items(), bound, promised=coming)
         )
