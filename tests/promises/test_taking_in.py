@@ -23,7 +23,7 @@ from pumice.errors import InvalidInput
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model import api, keys
-from pumice.model.events import Seen
+from pumice.model.events import Gone, Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.state.cluster import ClusterState
@@ -452,3 +452,15 @@ def test_queues_may_hang_on_each_other_in_any_way(line: str) -> None:
     survives(found, line)
     root = api.decode("Queue", {"metadata": {"name": "root"}, "spec": {"weight": 1}})
     _survives([root, *found], line, HIERARCHY)
+
+
+def test_a_pod_with_the_uid_of_another_is_its_own_problem() -> None:
+    [group, *_] = job("bad", tasks=0, min_available=1)
+    pods = [pod(f"bad-{n}", group="bad", cpu="100m") for n in range(3)]
+    twins = [msgspec.structs.replace(p, metadata=msgspec.structs.replace(p.metadata, uid="same")) for p in pods]
+    state = survives([group, *twins], "one UID")
+    assert [key for key in state.task_by_key if "bad" in key] == ["default/bad-0"]
+    assert any("its UID same is that of pod default/bad-0" in str(problem) for problem in state.problems.values())
+    for twin in twins:
+        state.apply(Gone("Pod", twin.key))
+    assert violations(state) == []

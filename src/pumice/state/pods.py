@@ -87,6 +87,8 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
         pod_gone(state, key)
         known = None
     if known is None:
+        if (other := state.tasks.get(uid)) is not None:
+            raise InvalidInput(f"Pod {key}: its UID {uid} is that of pod {other.key}")
         _add_task(state, _new_task(state, pod), status, pod.spec.node_name)
         return
     if known.uid in state.assumed:
