@@ -100,19 +100,19 @@ def minimum(job: Job) -> Resources:
 
 def test_a_sum_that_was_declared_follows_the_jobs() -> None:
     state = cluster()
-    total = state.keep_sum("mine", minimum)
-    assert total.is_empty
+    kept = state.keep_sum("mine", minimum)
+    assert kept.total.is_empty
     for obj in job("b", tasks=1, min_resources={"cpu": 3}):
         state.apply(Seen(obj))
     state.refresh()
-    assert state.keep_sum("mine", minimum) is total
-    assert total == Resources.of(cpu=3)
+    assert state.keep_sum("mine", minimum) is kept
+    assert kept.total == Resources.of(cpu=3)
     state.apply(Gone("PodGroup", "default/b"))
     state.refresh()
-    assert total.is_empty
+    assert kept.total.is_empty
 
 
-def test_a_contribution_that_fails_counts_as_nothing_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_contribution_that_fails_counts_as_nothing_and_is_kept_for_who_declared_it() -> None:
     state = cluster()
     for obj in (*job("b"), pod("alone")):
         state.apply(Seen(obj))
@@ -120,6 +120,9 @@ def test_a_contribution_that_fails_counts_as_nothing_and_is_told_once(caplog: py
     def broken(job: Job) -> Any:
         return 3 if job.name == "a" else job.nothing  # type: ignore[attr-defined]
 
-    assert state.keep_sum("mine", broken).is_empty
-    assert len(caplog.records) == 1
-    assert "sum mine: job default/a counts as nothing: TypeError: a contribution is a Resources, got 3" in caplog.text
+    kept = state.keep_sum("mine", broken)
+    assert kept.total.is_empty
+    said = [f"{type(exc).__name__}: {exc}" for exc in kept.take_failures()]
+    assert said[0] == "TypeError: the contribution of job default/a must be a Resources, got 3"
+    assert [text.split(":")[0] for text in said] == ["TypeError", "AttributeError"]
+    assert kept.take_failures() == []

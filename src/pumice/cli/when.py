@@ -47,7 +47,7 @@ def show_when(answer: WhenAnswer) -> None:
 
 def likely_start(answer: WhenAnswer) -> str:
     """When it will likely start, in one line."""
-    from pumice.answers.when.wording import start_in_words
+    from pumice.answers.when.spans import start_in_words
 
     known = answer.low is not None and answer.high is not None
     return start_in_words(answer, _clock(answer.now, answer.low or 0.0, answer.high or 0.0) if known else "")

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from pumice.answers.standing import Standing
 from pumice.answers.what_if.wording import counts, fares, shares, summary
 from pumice.answers.when.answer import WhenAnswer
-from pumice.answers.when.wording import start_in_words
+from pumice.answers.when.spans import start_in_words
 from pumice.dashboard.chronicle import UseSample
 from pumice.dashboard.seeing import View
 from pumice.dashboard.survey import NodeRow

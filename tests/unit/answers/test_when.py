@@ -23,7 +23,7 @@ from pumice.answers.when.lifetimes import lifetimes
 from pumice.answers.when.past import Past, PastJob, StartForecast, size_of
 from pumice.answers.when.room import MOST_SHAPES, PodShape, few
 from pumice.answers.when.run_times import GUESS, REMEMBERED, Kind, RunTimes
-from pumice.answers.when.wording import span, start_in_words
+from pumice.answers.when.spans import span, start_in_words
 from pumice.cli.app import app
 from pumice.history.files import Folder
 from pumice.history.historian import Historian

@@ -7,7 +7,7 @@ from typing import Final
 
 from pumice.answers.standing import Share
 from pumice.answers.what_if.effects import QueueStandings, SupposedStart, WhatIfAnswer
-from pumice.answers.when.wording import span
+from pumice.answers.when.spans import span
 from pumice.words import counted
 
 _FATES: Final = {

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from pumice.framework.points import table as t
 from pumice.kai.search.claims import QueueClaim, held_by
-from pumice.kai.search.runs import Run, rank, sorted_out
+from pumice.kai.search.runs import JobRun, rank, sorted_out
 from pumice.kai.view.amounts import NOTHING, Amounts, plus
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
@@ -29,7 +29,7 @@ class _Branch:
 
     __slots__ = ("at", "branches", "head", "more", "parent", "queue", "run", "runs", "stale")
 
-    def __init__(self, queue: QueueView, runs: Sequence[Run] = ()) -> None:
+    def __init__(self, queue: QueueView, runs: Sequence[JobRun] = ()) -> None:
         self.queue, self.runs = queue, runs
         self.parent: _Branch | None = None
         self.branches: list[_Branch] = []
@@ -98,7 +98,7 @@ class WorkOrder:
     def of_runs(
         cls,
         world: KaiWorld,
-        runs: Mapping[str, Sequence[Run]],
+        runs: Mapping[str, Sequence[JobRun]],
         *,
         victims: bool = False,
         admits: Callable[[JobView], bool] | None = None,

@@ -33,7 +33,7 @@ class Last:
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class JobRun:
     """Jobs of one queue in order."""
 
     queue: QueueView
@@ -55,7 +55,7 @@ def rank(world: KaiWorld, *, victims: bool) -> Callable[[JobView], Any]:
 
 def sorted_out(
     world: KaiWorld, jobs: Iterable[JobView], *, victims: bool, depth: int | None = None
-) -> Iterator[list[Run]]:
+) -> Iterator[list[JobRun]]:
     """The jobs of each queue that has some in one run; *depth*: so many at most."""
     listed: dict[str, list[JobView]] = {}
     for job in jobs:
@@ -66,7 +66,7 @@ def sorted_out(
         chosen = (ordered[::-1] if victims else ordered)[:depth]
         key = rank(world, victims=victims)
         if chosen:
-            yield [Run(chosen[0].queue, [(key(job), job) for job in chosen])]
+            yield [JobRun(chosen[0].queue, [(key(job), job) for job in chosen])]
 
 
 class RankedJobs:
@@ -77,11 +77,11 @@ class RankedJobs:
         self._lasts = world.only_kai(t.JOB_ORDER)  # they look at the job's own tasks
         self._splits = not victims and world.only_kai(t.QUEUE_CLAIM_ORDER)  # of a job it looks at the amounts
         self._keys: dict[str, Any] = {}
-        self._runs: dict[str, list[Run]] = {}
+        self._runs: dict[str, list[JobRun]] = {}
         self._begun = False
         """Was it asked yet? Until then nothing is put in order."""
 
-    def runs(self) -> dict[str, list[Run]]:
+    def runs(self) -> dict[str, list[JobRun]]:
         """Queue -> its jobs."""
         if not self._begun or not self._lasts:  # a plugin's order may depend on more than the job
             self._begun = True
@@ -96,8 +96,8 @@ class RankedJobs:
             self._keys.update((job.job.uid, key) for key, job in run.entries)
             self._runs[run.queue.name] = list(self._split(run)) if self._splits else [run]
 
-    def _split(self, run: Run) -> Iterator[Run]:
-        part: Run | None = None
+    def _split(self, run: JobRun) -> Iterator[JobRun]:
+        part: JobRun | None = None
         for key, job in run.entries:
             request = self._world.next_request(job)
             if part is not None and part.request == request:
@@ -105,7 +105,7 @@ class RankedJobs:
                 continue
             if part is not None:
                 yield part
-            part = Run(run.queue, [(key, job)], request)
+            part = JobRun(run.queue, [(key, job)], request)
         if part is not None:
             yield part
 
@@ -125,7 +125,7 @@ class RankedJobs:
         if key is None:
             return
         runs = self._runs[job.queue.name]
-        at = bisect_right(runs, key, key=Run.first) - 1
+        at = bisect_right(runs, key, key=JobRun.first) - 1
         entries = runs[at].entries
         del entries[bisect_left(entries, key, key=_key_of)]
         if not entries:
@@ -134,7 +134,7 @@ class RankedJobs:
     def _insert(self, key: Any, job: JobView) -> None:
         runs = self._runs[job.queue.name]
         request = self._world.next_request(job) if self._splits else None
-        at = bisect_right(runs, key, key=Run.first) - 1
+        at = bisect_right(runs, key, key=JobRun.first) - 1
         if at >= 0 and runs[at].request == request:
             insort(runs[at].entries, (key, job), key=_key_of)
             return
@@ -142,9 +142,9 @@ class RankedJobs:
             run = runs[at]
             cut = bisect_left(run.entries, key, key=_key_of)
             if cut < len(run.entries):
-                runs.insert(at + 1, Run(run.queue, run.entries[cut:], run.request))
+                runs.insert(at + 1, JobRun(run.queue, run.entries[cut:], run.request))
                 del run.entries[cut:]
         if at + 1 < len(runs) and runs[at + 1].request == request:
             runs[at + 1].entries.insert(0, (key, job))
         else:
-            runs.insert(at + 1, Run(job.queue, [(key, job)], request))
+            runs.insert(at + 1, JobRun(job.queue, [(key, job)], request))
