@@ -67,13 +67,14 @@ class Bomb:
 
 
 def busy() -> Scenario:
-    """Gangs to place, one that preempts, one that does not fit, GPUs, a bind and an eviction that are under way."""
+    """Gangs and single tasks to place, one that preempts, one that does not fit, GPUs."""
     s = Scenario()
-    s.node("n0", cpu=5, gpu=2).node("n1", cpu=8).node("n2", cpu=1)
+    s.node("n0", cpu=5, gpu=3).node("n1", cpu=8).node("n2", cpu=1)
     s.job("runs", tasks=4, cpu=2, on="n1", priority=1, min_available=1, preemptible=True)
     s.job("a", tasks=3, cpu=1)
     s.job("g", tasks=2, cpu=1, gpu=1)
     s.job("one", cpu=1)
+    s.job("card", cpu=0, gpu=1)
     s.job("high", tasks=1, cpu=6, priority=100)
     s.job("never", tasks=2, cpu=64)
     return s

@@ -102,6 +102,7 @@ def test_a_lost_lease_ends_the_controllers_in_a_bounded_time(
 STUBBORN = """
 import asyncio, threading
 from pumice.cli import controllers
+from pumice.cli.cluster_options import ReplicaOptions, ServerAccess
 from pumice.kube.controllers.running import Controllers
 
 async def run(self):
@@ -115,7 +116,7 @@ async def run(self):
 
 Controllers.run = run
 controllers.LAST = 0.5
-controllers.controllers(leader_elect=False, kubeconfig="{kubeconfig}")
+controllers.controllers(access=ServerAccess(kubeconfig="{kubeconfig}"), replicas=ReplicaOptions(leader_elect=False))
 """
 
 
