@@ -19,7 +19,7 @@ DEMO = ROOT / "examples" / "demo"
 GUIDE = ROOT / "examples" / "scenarios" / "guide.yaml"
 KUBE = ("pumice.kube", "pumice.shadow.live")
 PAGES = ("pumice.dashboard",)
-AGENTS = ("pumice.mcp.knowledge", "pumice.mcp.stdio", "pumice.mcp.tools")
+AGENTS = ("pumice.mcp",)
 HTTP = (
     "pumice.extender.asking.client",
     "pumice.extender.asking.connections",
