@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kai_worlds import ALL, MEMORY, random_case
 
+from effort import WHOLE
 from pumice.conformance.cases import Case
 from pumice.conformance.kai import prepare, state_of
 from pumice.framework.registry import default_registry
@@ -28,7 +29,8 @@ from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.recording import decisions_of, record, replay
 from pumice.state.invariants import violations
 
-SEEDS = int(os.environ.get("PUMICE_KAI_SEEDS", "60"))
+pytestmark = pytest.mark.law
+SEEDS = int(os.environ.get("PUMICE_KAI_SEEDS", "60" if WHOLE else "20"))
 HOLDING = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 REGISTRY = default_registry()
 

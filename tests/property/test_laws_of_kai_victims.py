@@ -10,6 +10,7 @@ import pytest
 from kai_worlds import random_case
 from test_laws_of_kai import conf_of, look
 
+from effort import WHOLE
 from pumice.kai.plugins.minruntime import MinRuntime
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import ACTIVE, TaskStage
@@ -18,7 +19,8 @@ from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld
 from pumice.model.kai import TopologyConstraint
 
-SEEDS = int(os.environ.get("PUMICE_KAI_SEEDS", "60"))
+pytestmark = pytest.mark.law
+SEEDS = int(os.environ.get("PUMICE_KAI_SEEDS", "60" if WHOLE else "20"))
 NAMES: dict[str, tuple[str, ...]] = {
     "zone": ("zone",),
     "rack": ("zone", "rack"),

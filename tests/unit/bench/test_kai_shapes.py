@@ -60,7 +60,7 @@ def test_a_gang_that_likes_to_be_in_one_rack_is_in_one_zone_where_no_less_holds_
     assert (len(report.binds), len(zones)) == (256, 1)
 
 
-@pytest.mark.parametrize("short", range(9))
+@pytest.mark.parametrize("short", [pytest.param(n, marks=pytest.mark.slow) if n % 4 else n for n in range(9)])
 @pytest.mark.parametrize("each", [1, 2, 4, 8])
 def test_a_gang_is_helped_if_the_last_job_goes_while_its_queue_is_above_its_quota(each: int, short: int) -> None:
     assert measure(kai_shapes.reclaim_last(4, 2, each, short)).wrong == []
