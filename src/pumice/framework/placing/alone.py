@@ -15,9 +15,9 @@ from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus
 
 S = TaskStatus
-_BETWEEN: Final[Sequence[Point[..., Any, Any]]] = [
+_BETWEEN: Final[Sequence[Point[..., Any, Any]]] = (
     *(points.PRE_JOB_ALLOCATION, points.PRE_PREDICATE, points.SUBSET_NODES, points.BIND_REQUEST_MUTATE),
-]
+)
 """Whoever answers here is asked between the choice of a job and its binds."""
 
 
@@ -27,6 +27,9 @@ class Alone:
     The questions are the same and in the same order; what is left out is what a single task does not need: a list of
     tasks, a log to undo them by, failures that are remembered for the next task. Where anything else comes of it than
     a bind, nothing is changed and the job is to be placed the long way.
+
+    For jobs that the backlog groups by their class (`Visit.of_class`): they have no topology, sub-groups, gates or
+    nominations.
     """
 
     def __init__(self, ssn: Session) -> None:
@@ -46,7 +49,7 @@ class Alone:
         for task in waiting.values():
             if not task.best_effort:
                 break
-        if task.klass.requires_gpu or job.policies or ssn.outcome.fit_errors.get(job.uid):
+        if task.klass.requires_gpu or ssn.outcome.fit_errors.get(job.uid):
             return False
         self.pays = False
         if not ssn.allocatable(queue, task):
