@@ -89,11 +89,8 @@ def _subsets(count: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float6
 
 
 def typical(values: Sequence[float], scale: Scale) -> Interval:
-    """Return the typical one of the values of many seeds and its interval: their mean, of a ratio the geometric one.
-
-    Where all are too short for a ratio it is their mean: nobody who waited for nothing is said to have waited a second.
-    """
-    if scale == "difference" or max(values) <= SHORTEST_S:
+    """Return the typical one of the values of many seeds and its interval: their mean, of a ratio the geometric one."""
+    if scale == "difference":
         return interval(values)
     return factors(interval([math.log(max(value, SHORTEST_S)) for value in values]), 0.0)
 

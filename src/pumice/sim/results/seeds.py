@@ -11,7 +11,7 @@ from pumice.errors import InvalidInput
 from pumice.sim.results import sizes
 from pumice.sim.results.comparison import left_apart
 from pumice.sim.results.metrics import METRICS, OF_GROUP, Better, Metric, S, Unit
-from pumice.sim.results.pairs import Effect, Interval, Scale, effect, typical
+from pumice.sim.results.pairs import SHORTEST_S, Effect, Interval, Scale, effect, typical
 from pumice.sim.results.summary import Figures, LeftJob, Summary
 
 _NAMED = 3
@@ -148,6 +148,8 @@ def _rows(
             continue
         scale: Scale = "ratio" if metric.as_ratio else "difference"
         known = [[value for value in part if value is not None] for part in values]
+        if max(map(max, filter(None, known))) <= SHORTEST_S:
+            scale = "difference"  # too short for a ratio: nobody who waited for nothing is said to have waited a second
         effects: list[Effect | None] = [None]
         for at in range(1, len(values)):
             effects.append(_effect(metric, (sources[0], sources[at]), (left[0], left[at]), seeds))

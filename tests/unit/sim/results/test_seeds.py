@@ -131,6 +131,16 @@ def test_who_waits_for_nothing_is_not_said_to_wait_a_second() -> None:
     assert [value.estimate for value in values if value is not None] == [0.0, 0.0]
 
 
+def test_what_a_row_shows_of_both_fits_its_change_however_short_the_times_of_one_are() -> None:
+    waits: dict[str, list[float | None]] = {"first": [0.3], "second": [2.0]}
+    row = compare_seeds({name: {s: summary(name, s, {"a": w}) for s in SEEDS} for name, w in waits.items()}).row(
+        "wait.mean"
+    )
+    first, second = (value.estimate for value in row.values if value is not None)
+    assert row.effects[1] is not None
+    assert second / first - 1 == pytest.approx(row.effects[1].change.estimate)
+
+
 def test_every_figure_of_a_run_has_a_row_with_its_values() -> None:
     found = compare_seeds(study())
     one = next(iter(study()["first"].values()))
