@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_runs import DEMO, DEMO_CONF, ROOT, Pumice
@@ -15,6 +16,7 @@ from pumice.cli.options import load_conf
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
 from pumice.scheduler.recording import record
+from pumice.state.cluster import ClusterState
 from pumice.testing.scenario import Scenario
 
 
@@ -266,3 +268,32 @@ def test_a_saved_cycle_opens_no_connection_and_reads_no_token(
         pumice(*command, tmp_path / "strange.cycle")
         waiting.join()
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cycle",),
+        ("explain", "llama"),
+        ("why", "llama"),
+        ("when", "llama"),
+        ("queue", "get", "research"),
+        ("queue", "list"),
+        ("job", "list"),
+        ("job", "view", "llama"),
+    ],
+    ids=" ".join,
+)
+def test_a_question_reads_the_cluster_once(
+    pumice: Pumice, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    states: list[ClusterState] = []
+    make = ClusterState.__init__
+
+    def made(self: ClusterState, *args: Any, **kwargs: Any) -> None:
+        states.append(self)
+        make(self, *args, **kwargs)
+
+    monkeypatch.setattr(ClusterState, "__init__", made)
+    pumice(*words, DEMO, *([] if words[0] == "job" or words[1:2] == ("list",) else ["--conf", DEMO_CONF]))
+    assert sum("h100-1" in state.nodes for state in states) == 1

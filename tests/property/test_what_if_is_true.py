@@ -16,7 +16,6 @@ from pumice.answers.what_if.applying import suppose
 from pumice.answers.what_if.sides import Side, play
 from pumice.answers.what_if.supposition import MoreNodes, QueueChange, WhatIf
 from pumice.model.intents import Bind, Evict
-from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.recording import record, restored
 from pumice.scheduler.report import CycleReport
 
@@ -78,15 +77,12 @@ def test_a_what_if_says_what_the_next_cycle_decides_once_it_is_so(
     state.refresh()
     assert fingerprint(state) == before
     assert record(state, story.assembly.conf, story.runtime) == saved
-    made, assembly, runtime, shard, environment = restored(saved, registry)
-    real = decided(run_cycle(made, assembly, runtime, shard=shard, environment=environment))
+    real = decided(restored(saved, registry).run().report)
     jobs, pods = said(sides.before)
     assert pods == real[1] and real[0] <= jobs
-    made, assembly, runtime, shard, environment = restored(
-        saved, registry, conf=assembly_of(other, None).conf if asked.conf else None
-    )
-    suppose(made, asked)
-    real = decided(run_cycle(made, assembly, runtime, shard=shard, environment=environment))
+    begun = restored(saved, registry, conf=assembly_of(other, None).conf if asked.conf else None)
+    suppose(begun.state, asked)
+    real = decided(begun.run().report)
     jobs, pods = said(sides.after)
     assert pods == real[1] and real[0] <= jobs
     assert {j for j, fate in sides.after.fates.items() if fate in ("starts", "grows")} <= real[0]

@@ -152,6 +152,6 @@ def test_who_was_evicted_for_whom_is_part_of_a_saved_cycle_and_its_names_are_not
         (saved, ("default/zebra", "default/tiger")),
         (redacted(saved), ("default/job-2", "default/job-1")),
     ):
-        found = restored(parse(dump(file)), default_registry())[2].turns
+        found = restored(parse(dump(file)), default_registry()).runtime.turns
         assert found == {jobs[0]: {jobs[1]: Turn(0.0, rounds=2)}}
     assert b"zebra" not in msgspec.json.encode(redacted(saved).turns)

@@ -30,16 +30,15 @@ from pumice.errors import InvalidInput
 from pumice.extender.asking.calls import EXCHANGES
 from pumice.extender.plugin import CALLERS
 from pumice.framework.explaining.explain import Explanation, Stage, explain
-from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.api import AnyObject, PodGroup
 from pumice.model.intents import Bind, Evict
-from pumice.saved.cycle import SavedCycle, held_objects
+from pumice.saved.cycle import held_objects
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.dry import dry_cycle
 from pumice.scheduler.loop import Loop
-from pumice.scheduler.recording import record, restored
+from pumice.scheduler.recording import NextCycle, record
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
@@ -69,10 +68,9 @@ class Desk:
         return cls(*known, learned=learned)
 
     @classmethod
-    def of_saved(cls, saved: SavedCycle, registry: Registry, *, source: Source = "cycle", live: bool = False) -> Desk:
-        """A desk over a saved cycle, as it was before it ran. *live*: see `recording.replay`."""
-        found = restored(saved, registry, live=live)
-        return cls(*found, source=source)
+    def of_cycle(cls, begun: NextCycle, source: Source = "cycle") -> Desk:
+        """A desk over a cycle that has not run."""
+        return cls(begun.state, begun.assembly, begun.runtime, begun.shard, begun.environment, source=source)
 
     # -- questions --------------------------------------------------------------------------------------------------
     def why(self, name: str, namespace: str = "") -> WhyAnswer:

@@ -48,23 +48,23 @@ def cycle(
     from pumice import saved
     from pumice.cli import outcome
     from pumice.cli.sources import cycle_of
-    from pumice.scheduler.recording import replay as run_again
 
     registry = registry_with(plugins_dir)
     begun = cycle_of(paths, _conf(conf, compat, registry), registry)
+    file = begun.record() if save is not None else None
     waiting = outcome.Waiting(limit)
-    ran = run_again(begun, registry, inspect=waiting.inspect, live=not saved.is_saved(paths[0]))
+    ran = begun.run(waiting.inspect)
     if as_json(output, json):
         render.data(outcome.as_data(ran.report, waiting))
     else:
         outcome.show(ran.state, ran.report, waiting)
-    if save is not None:
+    if save is not None and file is not None:
         from pumice.saved.redact import redacted
 
-        begun.decisions = ran.decisions
-        for entry in begun.left_out:
+        file.decisions = ran.decisions
+        for entry in file.left_out:
             render.warning(f"ssn.memory of {entry} is not plain data and was not saved")
-        saved.write(save, redacted(begun) if redact else begun, f"pumice {version('pumice')}")
+        saved.write(save, redacted(file) if redact else file, f"pumice {version('pumice')}")
         render.note(f"saved to {save}")
 
 
@@ -78,12 +78,10 @@ def explain(
     json: JsonOption = False,
 ) -> None:
     """Say why JOB waits: its place, what stopped it, the nodes by reason, the nearest miss, what would help."""
-    from pumice import saved
     from pumice.answers.finding import find_job
     from pumice.cli import explanation
     from pumice.cli.sources import cycle_of
     from pumice.framework.explaining.explain import explain as explain_job
-    from pumice.scheduler.recording import replay as run_again
 
     registry = registry_with(plugins_dir)
     found: list[Explanation] = []
@@ -91,8 +89,7 @@ def explain(
     def inspect(ssn: Session) -> None:
         found.append(explain_job(ssn, find_job(ssn.state, job)))
 
-    begun = cycle_of(paths, _conf(conf, compat, registry), registry)
-    run_again(begun, registry, inspect=inspect, live=not saved.is_saved(paths[0]))
+    cycle_of(paths, _conf(conf, compat, registry), registry).run(inspect)
     if as_json(output, json):
         render.data(found[0])
     else:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pumice.answers.why import Source
     from pumice.framework.registry import Registry
     from pumice.kube.asking import Asker
-    from pumice.saved.cycle import SavedCycle
+    from pumice.scheduler.recording import NextCycle
     from pumice.state.cluster import ClusterState
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class SchedulerPlace:
     kubeconfig: Kubeconfig = None
     context: Context = None
 
-    def cycle(self, registry: Registry) -> SavedCycle:
+    def cycle(self, registry: Registry) -> NextCycle:
         """The next cycle over the files, not run yet."""
         from pumice.cli.options import load_conf
         from pumice.cli.sources import cycle_of
@@ -125,7 +125,7 @@ class AnswersPlace(SchedulerPlace):
 
         registry = registry_with(self.plugins_dir)
         source: Source = "cycle" if self.saved else "manifests"
-        desk = Desk.of_saved(self.cycle(registry), registry, source=source, live=not self.saved)
+        desk = Desk.of_cycle(self.cycle(registry), source)
         if self.history is not None:
             from pumice.answers.when.learned import learn
 

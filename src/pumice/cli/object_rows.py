@@ -18,7 +18,8 @@ from pumice.model.resources import Number
 from pumice.model.status import TaskStatus
 
 S = TaskStatus
-Sums: TypeAlias = Mapping[str, Mapping[str, Number]]
+Amounts: TypeAlias = Mapping[str, Number]
+Sums: TypeAlias = Mapping[str, Amounts]
 Gauges: TypeAlias = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
 JOB_COLUMNS = (
     *("Name", "Queue", "Creation", "Phase", "JobType", "Replicas", "Min"),
@@ -123,18 +124,18 @@ def show_queue(queue: Queue, sums: Sums) -> None:
     )
 
 
-def queue_sums(now: Queue, after: Queue, gauges: Gauges) -> Sums:
-    """What a queue holds now and after a cycle, what waits in it, and what it may have, by resource.
+def queue_sums(queue: Queue, now: Amounts, after: Amounts, gauges: Gauges) -> Sums:
+    """What a queue holds *now* and *after* a cycle, what waits in it, and what it may have, by resource.
 
     What it deserves is what the cycle's plugins found; the queue's own words where none of them published it.
     """
     return {
-        "allocated": now.allocated.as_written(),
-        "pending": now.pending.as_written(),
-        "after_cycle": after.allocated.as_written(),
-        "deserved": published(gauges, now.name, "deserved") or now.deserved.as_written(),
-        "guarantee": now.guarantee.as_written(),
-        "capability": now.capability.as_written(),
+        "allocated": now,
+        "pending": queue.pending.as_written(),
+        "after_cycle": after,
+        "deserved": published(gauges, queue.name, "deserved") or queue.deserved.as_written(),
+        "guarantee": queue.guarantee.as_written(),
+        "capability": queue.capability.as_written(),
     }
 
 

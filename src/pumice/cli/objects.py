@@ -106,17 +106,15 @@ def queue_get(
         else:
             answer_text.show_standing(standing)
         return
-    from pumice import saved
     from pumice.answers.finding import find_queue
     from pumice.cli import object_rows
     from pumice.cli.options import registry_with
-    from pumice.scheduler.recording import replay
 
-    registry = registry_with(place.plugins_dir)
-    begun = place.cycle(registry)
-    queue = find_queue(saved.restore(begun), name)
-    ran = replay(begun, registry, live=not place.saved)
-    sums = object_rows.queue_sums(queue, ran.state.queues[name], ran.report.gauges)
+    begun = place.cycle(registry_with(place.plugins_dir))
+    queue = find_queue(begun.state, name)
+    held = [queue.allocated.as_written()]
+    report = begun.dry_run(lambda ssn: held.append(ssn.queues[name].allocated.as_written()))
+    sums = object_rows.queue_sums(queue, held[0], held[1], report.gauges)
     if as_json(output, json):
         render.data(object_rows.queue_data(queue, sums))
     else:

@@ -13,13 +13,15 @@ from pumice.config import SchedulerConf
 from pumice.errors import InvalidInput
 from pumice.framework.registry import Registry
 from pumice.framework.session.runtime import Runtime
-from pumice.saved.cycle import SavedCycle
-from pumice.scheduler.recording import record
+from pumice.scheduler.assembly import assemble
+from pumice.scheduler.recording import NextCycle, restored
 from pumice.state.cluster import ClusterState
 
 
-def cycle_of(paths: Sequence[Path], conf: SchedulerConf | None, registry: Registry) -> SavedCycle:
+def cycle_of(paths: Sequence[Path], conf: SchedulerConf | None, registry: Registry) -> NextCycle:
     """The cycle that the paths stand for, not run yet; manifests run with *conf*, else with the default one.
+
+    Extenders of a conf are asked for manifests; for a saved cycle they answer from the file (see `recording.replay`).
 
     :raises InvalidInput: the paths do not hold a cluster.
     """
@@ -27,8 +29,8 @@ def cycle_of(paths: Sequence[Path], conf: SchedulerConf | None, registry: Regist
         cycle = saved.read(paths[0])
         if conf is not None:
             cycle.conf, cycle.conf_source = conf.to_data(), conf.source
-        return cycle
-    return record(cluster_of(paths), conf or load_conf(None, registry), Runtime())
+        return restored(cycle, registry)
+    return NextCycle(cluster_of(paths), assemble(conf or load_conf(None, registry), registry), Runtime())
 
 
 def cluster_of(paths: Sequence[Path]) -> ClusterState:

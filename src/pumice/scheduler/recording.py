@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -24,10 +24,49 @@ from pumice.saved.cycle import SavedCycle, SavedHealth, SavedNomination, SavedSh
 from pumice.saved.packing import pack, pack_memory, unpack, unpack_memory
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.dry import dry_cycle
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 
 _FOLLOWS = frozenset({"prepare", "needed"})
+
+
+@dataclass(slots=True)
+class Replay:
+    """A cycle that was run again."""
+
+    state: ClusterState
+    conf: SchedulerConf
+    report: CycleReport
+    decisions: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class NextCycle:
+    """Everything that decides a cycle, before it runs: over a cluster that was just read, or restored from a file."""
+
+    state: ClusterState
+    assembly: Assembly
+    runtime: Runtime
+    shard: Shard | None = None
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    saved: SavedCycle | None = None
+    """The file that it was restored from."""
+
+    def record(self) -> SavedCycle:
+        """The cycle as a file."""
+        return self.saved if self.saved is not None else record(self.state, self.assembly.conf, self.runtime)
+
+    def run(self, inspect: Callable[[Session], None] | None = None) -> Replay:
+        """Run it. *inspect*: see `run_cycle`."""
+        parts = self.state, self.assembly, self.runtime
+        report = run_cycle(*parts, shard=self.shard, environment=self.environment, details=True, inspect=inspect)
+        return Replay(self.state, self.assembly.conf, report, decisions_of(report.intents))
+
+    def dry_run(self, inspect: Callable[[Session], None]) -> CycleReport:
+        """What it would decide; nothing of it is left behind. *inspect*: see `run_cycle`."""
+        parts = self.state, self.assembly, self.runtime
+        return dry_cycle(*parts, shard=self.shard, environment=self.environment, inspect=inspect)
 
 
 def record(
@@ -87,16 +126,6 @@ def decisions_of(intents: list[Intent]) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(slots=True)
-class Replay:
-    """A cycle that was run again."""
-
-    state: ClusterState
-    conf: SchedulerConf
-    report: CycleReport
-    decisions: list[dict[str, Any]]
-
-
 def conf_of(saved: SavedCycle, registry: Registry) -> SchedulerConf:
     """The conf that a cycle ran with.
 
@@ -110,17 +139,14 @@ def replay(
     registry: Registry,
     *,
     conf: SchedulerConf | None = None,
-    inspect: Callable[[Session], None] | None = None,
     live: bool = False,
 ) -> Replay:
-    """Run a saved cycle again, with its own conf or another one. *inspect*: see `run_cycle`.
+    """Run a saved cycle again, with its own conf or another one.
 
     Extenders answer from what they answered then, and no connection is opened: a file from a stranger may name any
     service and any token. Only with *live* (a cycle that was made here and now) are they really asked.
     """
-    state, assembly, runtime, shard, environment = restored(saved, registry, conf=conf, live=live)
-    report = run_cycle(state, assembly, runtime, shard=shard, environment=environment, details=True, inspect=inspect)
-    return Replay(state, assembly.conf, report, decisions_of(report.intents))
+    return restored(saved, registry, conf=conf, live=live).run()
 
 
 def restored(
@@ -130,12 +156,13 @@ def restored(
     conf: SchedulerConf | None = None,
     live: bool = False,
     objects: Iterable[AnyObject] | None = None,
-) -> tuple[ClusterState, Assembly, Runtime, Shard | None, dict[str, Any]]:
-    """Everything that decides a saved cycle, before it runs; *conf* and *live*: see `replay`; *objects*: `restore`."""
+) -> NextCycle:
+    """A saved cycle, before it runs; *conf* and *live*: see `replay`; *objects*: `restore`."""
     used = conf if conf is not None else conf_of(saved, registry)
     runtime = runtime_of(saved, health=conf is None)
     shard = Shard(saved.shard.hard, frozenset(saved.shard.nodes)) if saved.shard is not None else None
-    return parts.restore(saved, objects), assemble(used, registry), runtime, shard, _environment(saved, live)
+    state, assembly = parts.restore(saved, objects), assemble(used, registry)
+    return NextCycle(state, assembly, runtime, shard, _environment(saved, live), saved)
 
 
 def runtime_of(saved: SavedCycle, *, health: bool) -> Runtime:

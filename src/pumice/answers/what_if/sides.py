@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -19,15 +19,12 @@ from pumice.errors import InvalidInput
 from pumice.extender.plugin import Extender
 from pumice.framework.explaining.explain import waits
 from pumice.framework.registry import Registry
-from pumice.framework.session.runtime import Runtime
-from pumice.framework.session.session import Session, Shard
+from pumice.framework.session.session import Session
 from pumice.model.api import AnyObject
 from pumice.model.intents import Bind, Evict
 from pumice.saved.cycle import SavedCycle
-from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
-from pumice.scheduler.dry import dry_cycle
-from pumice.scheduler.recording import conf_of, restored, runtime_of
-from pumice.state.cluster import ClusterState
+from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.recording import NextCycle, conf_of, restored, runtime_of
 
 Fate = Literal["runs", "starts", "grows", "promised", "waits", "evicted"]
 """What the next cycle does to a job: nothing, for it has its places; gives it the places that it needs to start; more
@@ -70,18 +67,16 @@ def play(saved: SavedCycle, objects: Iterable[AnyObject], asked: WhatIf, registr
     if other is not own:
         said.append("another conf" if other.digest != own.digest else "another conf, which says the same")
     plain_own, plain_other = without_extenders(own, registry), without_extenders(other, registry)
-    state, assembly, runtime, shard, environment = restored(
-        saved, registry, conf=None if plain_own is own else plain_own, objects=objects
-    )
-    before = _decided(state, assembly, runtime, shard, environment)
-    said += suppose(state, asked)
+    begun = restored(saved, registry, conf=None if plain_own is own else plain_own, objects=objects)
+    before = _decided(begun)
+    said += suppose(begun.state, asked)
     if plain_other is not plain_own:
-        assembly, runtime = assemble(plain_other, registry), runtime_of(saved, health=False)
-    after = _decided(state, assembly, runtime, shard, environment)
+        begun.assembly, begun.runtime = assemble(plain_other, registry), runtime_of(saved, health=False)
+    after = _decided(begun)
     return BothSides(
         before=before,
         after=after,
-        queue_of={uid: job.queue for uid, job in state.jobs.items()},
+        queue_of={uid: job.queue for uid, job in begun.state.jobs.items()},
         changes=said,
         assumes=[NOT_ASKED] if plain_own is not own or plain_other is not other else [],
     )
@@ -107,13 +102,8 @@ def without_extenders(conf: SchedulerConf, registry: Registry) -> SchedulerConf:
     return SchedulerConf.of(*parts, dialect=conf.dialect)
 
 
-def _decided(
-    state: ClusterState,
-    assembly: Assembly,
-    runtime: Runtime,
-    shard: Shard | None,
-    environment: Mapping[str, Any],
-) -> Side:
+def _decided(begun: NextCycle) -> Side:
+    state = begun.state
     ready = {uid for uid, job in state.jobs.items() if job.is_ready}
     fates: dict[str, Fate] = {}
     taken: list[Snapshot] = []
@@ -125,7 +115,7 @@ def _decided(
         taken.extend(snapshot_of(queue) for _, queue in sorted(ssn.queues.items()))
         scenes.append(scene_of(ssn))
 
-    report = dry_cycle(state, assembly, runtime, shard=shard, environment=environment, inspect=inspect)
+    report = begun.dry_run(inspect)
     for uid in report.pipelined:
         fates[uid] = "promised"
     evicted: list[Evicted] = []
