@@ -48,7 +48,7 @@ def test_everything_that_is_copied_exists_and_is_let_in() -> None:
     let_in = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     assert let_in[0] == "*"
     sources = [name for copy in given("COPY") if "--from" not in copy for name in copy.split()[:-1]]
-    assert sources == ["deploy/requirements.lock", "pyproject.toml", "README.md", "LICENSE", "src"]
+    assert sources == ["deploy/requirements.lock", "pyproject.toml", "README.md", "LICENSE", "docs", "src"]
     for name in sources:
         assert (ROOT / name).exists()
         assert f"!{name}" in let_in
@@ -108,10 +108,10 @@ def test_the_backend_that_builds_the_package_is_bounded() -> None:
 def test_what_the_build_of_the_package_reads_is_copied() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     needed = {project["project"]["readme"], *project["project"]["license-files"]}
-    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     copied = " ".join(given("COPY")).split()
     assert needed <= set(copied)
-    assert {path.partition("/")[0] for path in packages} <= set(copied)
+    assert {path.partition("/")[0] for path in (*wheel["packages"], *wheel["force-include"])} <= set(copied)
 
 
 def test_it_runs_as_the_user_of_the_chart_who_is_not_root() -> None:
