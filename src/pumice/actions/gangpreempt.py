@@ -5,7 +5,7 @@ from __future__ import annotations
 from pumice.framework.evicting.gang_eviction import ASKS as EVICTION_ASKS
 from pumice.framework.evicting.gang_eviction import GangEviction, GangRules
 from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
-from pumice.framework.evicting.starving import StarvingJobs, never_preempts
+from pumice.framework.evicting.starving import StarvingJobs
 from pumice.framework.plugin import Action
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
@@ -36,7 +36,7 @@ class GangPreempt(Action):
             queue = queues.pop()
             jobs = ssn.orders.job_heap(starving.of(queue))
             while jobs:
-                maker.serve(queue, jobs.pop(), lambda tasks: not any(never_preempts(t) for t in tasks))
+                maker.serve(queue, jobs.pop())
 
 
 def _permits(victim: Task, job: Job) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pumice.framework.evicting.gang_eviction import ASKS as EVICTION_ASKS
 from pumice.framework.evicting.gang_eviction import GangEviction, GangRules
 from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
-from pumice.framework.evicting.starving import StarvingJobs, never_preempts
+from pumice.framework.evicting.starving import StarvingJobs
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.session.session import Session
@@ -48,11 +48,4 @@ class GangReclaim(Action):
                 continue
             jobs = ssn.orders.job_heap(starving.of(queue))
             while jobs:
-                maker.serve(
-                    queue,
-                    jobs.pop(),
-                    lambda tasks, queue=queue: (
-                        not any(never_preempts(t) for t in tasks)  # type: ignore[misc]
-                        and bool(ssn.preemptive(queue, tasks))
-                    ),
-                )
+                maker.serve(queue, jobs.pop(), lambda tasks, queue=queue: bool(ssn.preemptive(queue, tasks)))  # type: ignore[misc]

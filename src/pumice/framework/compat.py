@@ -61,7 +61,10 @@ class Compat:
     time_windows: bool = False
     """tdm's windows end at midnight, and a job below its minimum loses one more task (31)."""
     undone_evictions: bool = False
-    """A bound task whose eviction is taken back counts as running (8)."""
+    """A task whose eviction is taken back counts as running, also if it was bound (8), and beside predicates it is not
+    seen on its node by filters and scores for the rest of the cycle."""
+    unasked_never: bool = False
+    """The gang actions evict for pods that say that nobody is to be evicted for them (22)."""
     dry_run: bool = False
     """Topology-aware preemption evicts although the queue may not take the preemptor (whether it is open is not looked
     at), and a plugin with enablePreemptable and enabledAllocatable off does not see simulated removals."""

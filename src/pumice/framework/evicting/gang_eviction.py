@@ -11,6 +11,7 @@ from pumice.framework.evicting.bundles import Bundle, allowed_only, bundles_of, 
 from pumice.framework.evicting.plans import ASKS as PLAN_ASKS
 from pumice.framework.evicting.plans import commit_plan, spares
 from pumice.framework.evicting.spending import affordable
+from pumice.framework.evicting.starving import never_preempts
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
 from pumice.framework.evicting.victims import EvictionContext, without_rounds
 from pumice.framework.placing.node_search import NodeSearch
@@ -59,9 +60,10 @@ class GangEviction:
         self._max_domains, self._whole = max_domains, whole
         self._spares = spares(ssn)
         self._all_or_none = drops_sub_groups(ssn)
+        self._heeds_never = not ssn.compat.unasked_never
         self._remembers = ssn.action_arguments("allocate").bool("predicateErrorCacheEnable", True)
 
-    def serve(self, queue: Queue, job: Job, may_evict: Callable[[Sequence[Task]], bool]) -> bool:
+    def serve(self, queue: Queue, job: Job, may_evict: Callable[[Sequence[Task]], bool] | None = None) -> bool:
         """Evict for the job and promise it its places, or nothing. *may_evict* is asked about what is to be placed."""
         ssn = self._ssn
         sheet = worksheet_of(ssn, job)
@@ -71,7 +73,9 @@ class GangEviction:
         if not first:
             return False
         wanted = list(sheets[first.pop().uid]) if ready else [t for tasks in sheets.values() for t in tasks]
-        if not wanted or not may_evict(wanted):
+        if not wanted or (may_evict is not None and not may_evict(wanted)):
+            return False
+        if self._heeds_never and any(never_preempts(t) for t in wanted):
             return False
         need = sum_of(wanted)
         with held_by_others(ssn, queue, job):

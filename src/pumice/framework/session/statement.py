@@ -154,8 +154,11 @@ class Statement:
     def _undo(self, op: Operation) -> None:
         ssn = self._ssn
         if op.kind is OperationKind.EVICT:
-            before = S.RUNNING if ssn.compat.undone_evictions else op.before
-            ssn.state.move(op.task, before, op.node)
+            if ssn.compat.undone_evictions:
+                unseen = ssn.configured("predicates") and not ssn.simulates
+                ssn.state.move(op.task, S.RUNNING, op.node, evicted=unseen)
+            else:
+                ssn.state.move(op.task, op.before, op.node)
             ssn.budgets.count(op.task, -1)
             ssn.handlers.restored(op.task)
         else:
