@@ -25,13 +25,20 @@ def change(effect: Effect, unit: Unit) -> str:
 
 
 def limits(effect: Effect, unit: Unit) -> str:
-    """Return the interval of a change: ``−63 … −3 %``; nothing where there are too few seeds for one."""
+    """Return the interval of a change: ``−63 … −3 %``; nothing where there are too few seeds for one.
+
+    A limit that rounds to nothing keeps its sign: whether the interval holds zero decides the verdict.
+    """
     low, high = effect.change.low, effect.change.high
     if low is None or high is None:
         return units.NOTHING
     if effect.scale == "ratio":
-        return _between(units.signed_percent(low), units.signed_percent(high))
-    return _between(units.signed(low, unit), units.signed(high, unit))
+        return _between(*(units.signed_percent(limit).replace("±", _sign(limit)) for limit in (low, high)))
+    return _between(*(units.signed(limit, unit).replace("±", _sign(limit)) for limit in (low, high)))
+
+
+def _sign(value: float) -> str:
+    return "+" if value > 0 else "−" if value < 0 else "±"
 
 
 def value_limits(value: Interval, unit: Unit) -> str:

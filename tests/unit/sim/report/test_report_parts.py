@@ -17,7 +17,7 @@ from pumice.sim.report.palette import OTHER_CLASS, queue_colours
 from pumice.sim.results import JobRecord, NodeRecord, RunRecord, summarise
 from pumice.sim.results.comparison import Change
 from pumice.sim.results.metrics import Unit
-from pumice.sim.results.pairs import Interval
+from pumice.sim.results.pairs import Effect, Interval
 
 
 @pytest.mark.parametrize(
@@ -183,3 +183,14 @@ def test_an_interval_says_a_unit_once_where_it_is_nothing_but_a_unit() -> None:
     assert effects.value_limits(Interval(700, 600, 840), "seconds") == "10 … 14 min"
     assert effects.value_limits(Interval(700, 603, 843), "seconds") == "10 min 3 s … 14 min 3 s"
     assert effects.value_limits(Interval(0.5, 0.1, 0.9), "share") == "10.0 … 90.0 %"
+
+
+def test_a_limit_that_rounds_to_nothing_says_on_which_side_of_it_it_lies() -> None:
+    def limits(low: float, high: float) -> str:
+        found = Interval((low + high) / 2, low, high)
+        effect = Effect(scale="ratio", change=found, pairs=7, better=6, worse=1, verdict="better")
+        return effects.limits(effect, "seconds")
+
+    assert limits(-0.029, -0.0001) == "−2.9 … −0.0 %"
+    assert limits(-0.029, 0.0001) == "−2.9 … +0.0 %"
+    assert limits(-0.029, 0.0) == "−2.9 … ±0.0 %"
