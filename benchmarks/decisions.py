@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from pumice.bench import run, shapes
+from pumice.bench import kai_shapes, run, shapes
 from pumice.scheduler.report import CycleReport
 
 if TYPE_CHECKING:  # earlier commits, which this is run with too, have it elsewhere
@@ -37,6 +37,16 @@ SIZES: dict[str, Callable[[], Shape]] = {
     "own-policy": lambda: shapes.own_policy(600, 20),
     "backlog": lambda: shapes.backlog(300, 600),
     "small-cycle": shapes.small_cycle,
+    "kai-allocate": lambda: kai_shapes.allocate(20, 100),
+    "kai-consolidation-half": lambda: kai_shapes.consolidation_half(10, 40),
+    "kai-consolidation": lambda: kai_shapes.consolidation(20),
+    "kai-fill-beside": lambda: kai_shapes.fill_beside(20, 40),
+    "kai-topology": lambda: kai_shapes.spread(1, near=True),
+    "kai-reclaim": lambda: kai_shapes.reclaim(60),
+    "kai-reclaim-half": lambda: kai_shapes.reclaim_half(20),
+    "kai-reclaim-last": lambda: kai_shapes.reclaim_last(20),
+    "kai-reclaim-singles": lambda: kai_shapes.reclaim_singles(10),
+    "kai-reclaim-gangs": lambda: kai_shapes.reclaim_gangs(20),
 }
 
 

@@ -18,6 +18,12 @@ from pumice.conformance.kai import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.plugins.proportion.plugin import KaiProportion
+from pumice.kai.plugins.proportion.standing import ClaimOrder
+from pumice.kai.search import solver
+from pumice.kai.search.ordering import WorkOrder
+from pumice.kai.search.placing import Placer
+from pumice.kai.search.runs import JobRun, RankedJobs
+from pumice.kai.search.sieves import Sieve
 from pumice.kai.view.amounts import exceeds
 from pumice.kai.view.stage import ACTIVE, TaskStage
 from pumice.kai.view.tasks import TaskView, gpu_groups
@@ -167,17 +173,54 @@ def test_a_cycle_that_is_replayed_decides_the_same(seed: int) -> None:
     assert replay(saved, REGISTRY).decisions == saved.decisions
 
 
+def _anew(ranked: RankedJobs) -> dict[str, list[JobRun]]:
+    ranked._build()
+    return ranked._runs
+
+
+class _Anew:
+    """An order of victims of which every walk has its own."""
+
+    def __init__(self, order: WorkOrder) -> None:
+        self._order = order
+
+    def walk(self) -> WorkOrder:
+        return self._order.copy()
+
+
+LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
+    "searches that cannot end well are begun": (KaiProportion, "_somebody_may_go", lambda *_: True),
+    "victims that leave too few whole GPUs are tried": (Sieve, "might", lambda *_: True),
+    "what is known to hold is played again": (Sieve, "counts_all", property(lambda _: False, lambda *_: None)),
+    "tasks that fit nowhere are placed": (Placer, "_fits_nowhere", lambda *_: False),
+    "jobs that ask for the same are passed one by one": (WorkOrder, "pass_likes", lambda _: None),
+    "jobs are put in order for every scenario": (RankedJobs, "runs", _anew),
+    "victims are put in order for every walk": (solver, "SharedOrder", _Anew),
+    "queues are measured for every comparison": (ClaimOrder, "_known", property(lambda _: {}, lambda *_: None)),
+}
+"""What is skipped, or kept -> where it would not be."""
+
+
 @pytest.mark.parametrize("seed", range(0, SEEDS, 4))
-def test_searches_that_are_not_begun_would_have_found_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = random_case(seed, varied=seed % 8 == 0)
+def test_the_long_way_decides_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that is skipped or kept, all at once; where that makes a difference, the ways that do are named."""
+    case = random_case(seed, varied=seed % 8 == 0, full=seed % 16 == 4)
+    compat = "kai" if seed % 3 else None
 
     def outcome() -> dict[str, str]:
-        found: dict[str, str] = look(case, lambda w: {u: f"{t.stage} {t.node_name}" for u, t in w.tasks.items()})
+        found: dict[str, str] = look(
+            case, lambda w: {u: f"{t.stage} {t.node_name}" for u, t in w.tasks.items()}, conf_of(case, compat)
+        )
         return found
 
+    def taken(*ways: str) -> bool:
+        with monkeypatch.context() as patch:
+            for way in ways:
+                patch.setattr(*LONG_WAYS[way], raising=False)
+            return outcome() != first
+
     first = outcome()
-    monkeypatch.setattr(KaiProportion, "_somebody_may_go", lambda *_: True)
-    assert outcome() == first
+    assert not taken(*LONG_WAYS), [way for way in LONG_WAYS if taken(way)]
 
 
 RESTLESS = (83, 97, 110, 127, 174)

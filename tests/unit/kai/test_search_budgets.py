@@ -47,9 +47,9 @@ def test_a_generator_that_spent_its_budget_gives_way_to_the_next() -> None:
     budget.begin_generator("kai/sg-nodelocalgreedy")
     budget.spend()
     budget.spend()
-    assert (budget.generator_over, budget.over) == (True, False)
+    assert (budget.left, budget.over) == (False, False)
     budget.begin_generator("kai/sg-multinodegang")
-    assert not budget.generator_over
+    assert budget.left
 
 
 @pytest.mark.parametrize(("quota", "played"), [(8, False), (7, False), (6, True)])
@@ -73,3 +73,9 @@ def test_where_others_may_not_lose_enough_and_nothing_is_free_no_scenario_is_pla
     )
     assert ("Pending" in decided(case).values()) is not played
     assert bool(asked) is played
+
+
+def test_a_scenario_that_is_known_to_hold_is_paid_for_as_if_it_were_played_again() -> None:
+    """The search is one for a part, which here is all, and one for all: two scenarios, of which one is played."""
+    once, twice = (reclaims(maxActionSearchDuration={"reclaim": f"{n * COST}s"}) for n in (1, 2))
+    assert [once["asks0-0"], twice["asks0-0"]] == ["Pending", "Pipelined n1"]

@@ -46,15 +46,22 @@ class SearchBudget:
         self._job -= 1
         self._generator -= 1
 
+    def spends(self) -> bool:
+        """A scenario is to be played: is something left for it? Then it is spent."""
+        if self.left:
+            self.spend()
+            return True
+        return False
+
     @property
     def over(self) -> bool:
         """Is the job's search at its end?"""
         return self._job <= 0
 
     @property
-    def generator_over(self) -> bool:
-        """Is the generator's?"""
-        return self._generator <= 0
+    def left(self) -> bool:
+        """Is something left for the job, and for the generator?"""
+        return self._job > 0 and self._generator > 0
 
 
 def _scenarios(seconds: float) -> float:

@@ -55,6 +55,7 @@ class Placer:
         self._pre = cast(Callable[[TaskView], Verdict], ssn.pre_predicate)
         self._capacity = cast(Callable[[TaskView, Node], Verdict], ssn.task_within_capacity)
         self._full: dict[int, bool] = {}
+        self._lacks: dict[int, tuple[Bools, dict[Reason, int], Counter[str]]] = {}
         self._stuck: _Stuck | None = None
         """The task that found no node last."""
         self._full_of = -1
@@ -93,7 +94,7 @@ class Placer:
         world = self._world
         held = world.held_against(job) if not promises and world.state.rooms else ()
         with world.nodes.promised(held):
-            if self._member(plan, nodes, job, job.root, chunk, promises):
+            if self._all_of(plan, nodes, job, job.root, chunk, promises):
                 return True
             plan.rollback(mark)
         return False
@@ -109,6 +110,8 @@ class Placer:
         """Nodes by what is in the way of a task, as reasons and in KAI's words."""
         found, words = Counter[Reason](), Counter[str]()
         room = self._world.nodes.fits(task.request, now=False)
+        if not (nodes & room).any():
+            return self._lacking(task, nodes)
         self._count_lacking(task, np.flatnonzero(nodes & ~room), found, words)
         rows = WorldRows(self._world.nodes, nodes & room)
         objections = self._objections(task, rows)
@@ -121,6 +124,16 @@ class Placer:
                 found[Reason("", said.text)] += 1
                 words[no_capacity(said.reason, said.text)] += 1
         return dict(found), words
+
+    def _lacking(self, task: TaskView, nodes: Bools) -> tuple[dict[Reason, int], Counter[str]]:
+        """As `_why_not`, where there is no room anywhere; kept until something changes."""
+        self._forget()
+        known = self._lacks.get(id(task.request))
+        if known is None or known[0] is not nodes:
+            found, words = Counter[Reason](), Counter[str]()
+            self._count_lacking(task, np.flatnonzero(nodes), found, words)
+            known = self._lacks[id(task.request)] = (nodes, dict(found), words)
+        return known[1], known[2]
 
     def _count_lacking(
         self, task: TaskView, index: npt.NDArray[np.intp], found: Counter[Reason], words: Counter[str]
@@ -146,12 +159,16 @@ class Placer:
     def _fits_nowhere(self, task: TaskView) -> bool:
         """Is there no node with room for a task, whatever else is asked of it? Kept until something changes."""
         world, request = self._world, task.request
-        if self._full_of != world.version:
-            self._full, self._full_of = {}, world.version
+        self._forget()
         known = self._full.get(id(request))
         if known is None:
             known = self._full[id(request)] = not world.nodes.fits(request, now=False).any()
         return known
+
+    def _forget(self) -> None:
+        """What is kept of a world that has changed since is kept no more."""
+        if self._full_of != self._world.version:
+            self._full, self._lacks, self._full_of = {}, {}, self._world.version
 
     def _member(
         self, plan: ChangePlan, nodes: Bools, job: JobView, member: Member, tasks: Sequence[TaskView], promises: bool
@@ -159,8 +176,14 @@ class Placer:
         """Place the tasks that a sub-group has among *tasks*, in the first set of nodes that takes them all."""
         own = {id(p) for p in member.pod_sets()}
         mine = [task for task in tasks if id(self._set_of(job, task)) in own]
-        if not mine:
-            return True
+        return self._all_of(plan, nodes, job, member, mine, promises) if mine else True
+
+    def _all_of(
+        self, plan: ChangePlan, nodes: Bools, job: JobView, member: Member, mine: Sequence[TaskView], promises: bool
+    ) -> bool:
+        """Place all tasks, which are of one sub-group."""
+        while isinstance(member, GroupSet) and len(member.members) == 1 and self._undivided(member):
+            member = member.members[0]
         for within in self._subsets(job, member, mine, nodes):
             mark = plan.checkpoint()
             if isinstance(member, GroupSet):
@@ -179,12 +202,17 @@ class Placer:
             return task.podset
         return next(p for p in job.pod_sets() if any(t is task for t in p.tasks))
 
+    def _undivided(self, member: Member) -> bool:
+        """Are the nodes not divided for a sub-group?"""
+        return self._subset is None or (self._by_topology and member.topology is None)
+
     def _subsets(self, job: JobView, member: Member, tasks: Sequence[TaskView], nodes: Bools) -> Sequence[Bools]:
-        if self._subset is None or (self._by_topology and member.topology is None):
+        subset = self._subset
+        if subset is None or self._undivided(member):
             return (nodes,)
         table = self._world.state.table
         listed = [n for n in (table.nodes[r] for r in np.flatnonzero(nodes).tolist()) if n is not None]
-        sets = self._subset(as_job(job), as_part(member), as_tasks(tasks), listed)
+        sets = subset(as_job(job), as_part(member), as_tasks(tasks), listed)
         if sets is None:
             return (nodes,)
         found = []
@@ -207,9 +235,8 @@ class Placer:
             return False
         ledger = world.nodes
         rows = WorldRows(ledger, self._index(nodes))
-        scores = self.scores(task, rows)
         fits = ledger.fits(task.request, now=False)[rows.index]
-        for at in _best_first(scores, fits):
+        for at in _best_first(self.scores(task, rows), fits) if fits.any() else ():
             row = int(rows.index[at])
             node = world.state.table.nodes[row]
             if node is None or self.objects(task, node) or not self._capacity(task, node):

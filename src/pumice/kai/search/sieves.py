@@ -20,6 +20,7 @@ from pumice.model.api import Topology
 from pumice.model.gpu import WHOLE
 
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 _SLACK: Final = 1e-9
 
 
@@ -36,12 +37,17 @@ class Sieve:
         everything = WorldRows(ledger, np.arange(len(feasible), dtype=np.intp))
         selecting = {t.task.klass.id: t.task.klass for t in tasks if has_node_selection(t.task.klass)}
         self._unplaced = [selected(klass, everything) for klass in selecting.values()]
-        self._parts = [_Room([_gpus(t) for t in tasks], dict(enumerate(free.tolist())), len(tasks))]
-        self._parts += _domain_rooms(world, job, free.tolist())
+        self._parts = [_Room([_gpus(t) for t in tasks], free, len(tasks))]
+        self._parts += _domain_rooms(world, job, free)
         for task in recorded:
             self._gone(task)
         self._recorded = {t.uid for t in recorded}
         self._whole = _WholeGpus(world, tasks, recorded, feasible)
+        sizes = {t.request.gpus for t in tasks}
+        plain = len(sizes) == 1 and 0 not in sizes and not any(t.request.claimed for t in tasks)
+        plain = plain and not any(ledger.shared.values())
+        self.counts_all = plain and len(self._parts) == 1 and bool((free >= 0).all())
+        """Are equal numbers of whole GPUs all that it counts? Then victims whose leaving was enough pass it."""
 
     def might(self, pieces: Iterable[Sequence[TaskView]]) -> bool:
         """Would there be whole GPUs enough if these went beside the recorded ones, wherever they are?"""
@@ -117,12 +123,12 @@ def _freed(tasks: Iterable[TaskView], opened: set[tuple[int, str]]) -> dict[int,
 class _Room:
     """Do the wanted GPUs go, largest first, each in the first place with room, the places with most of them first?"""
 
-    def __init__(self, wanted: Sequence[float], free: dict[int, float], most: int, place: dict[int, int] | None = None):
+    def __init__(self, wanted: Sequence[float], free: Floats, most: int, place: dict[int, int] | None = None):
         """*most*: so many places are looked at; *place*: row -> place, where rows are not places themselves."""
         self._wanted = sorted((w for w in wanted if w > 0), reverse=True)
-        self._free, self._most, self._place = free, most, place
+        self._free, self._most, self._place = free.tolist(), most, place
         self._equal = self._wanted[0] if self._wanted and self._wanted[0] == self._wanted[-1] else 0.0
-        self._slots = sum(self._slots_of(v) for v in free.values()) if self._equal else 0
+        self._slots = int(((free[free > 0] + _SLACK) // self._equal).sum()) if self._equal else 0
         self._passed = not self._wanted
 
     def _slots_of(self, free: float) -> int:
@@ -145,7 +151,7 @@ class _Room:
         return self._passed
 
     def _greedy(self) -> bool:
-        best = sorted(self._free.values(), reverse=True)[: self._most]
+        best = sorted(self._free, reverse=True)[: self._most]
         for wanted in self._wanted:
             at = next((n for n, free in enumerate(best) if free + _SLACK >= wanted), None)
             if at is None:
@@ -154,7 +160,7 @@ class _Room:
         return True
 
 
-def _domain_rooms(world: KaiWorld, job: JobView, free: Sequence[float]) -> Iterator[_Room]:
+def _domain_rooms(world: KaiWorld, job: JobView, free: Floats) -> Iterator[_Room]:
     """One for each level that sub-groups of a job require: its domains, and what each sub-group asks for."""
     wanted: dict[tuple[str, str], list[float]] = {}
     for group in _groups(job.root):
@@ -168,13 +174,13 @@ def _domain_rooms(world: KaiWorld, job: JobView, free: Sequence[float]) -> Itera
         label = next((x.node_label for x in levels if level in (x.node_label, x.alias)), level)
         values: dict[str, int] = {}
         place: dict[int, int] = {}
-        room: dict[int, float] = {}
         for node in world.nodes.nodes:
             value = node.labels.get(label)
             if value:
-                at = values.setdefault(value, len(values))
-                place[node.row] = at
-                room[at] = room.get(at, 0.0) + free[node.row]
+                place[node.row] = values.setdefault(value, len(values))
+        room = np.zeros(len(values))
+        for row, at in place.items():
+            room[at] += free[row]
         yield _Room(amounts, room, len(room), place)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from pumice.kai.view.jobs import JobView
-from pumice.kai.view.stage import TaskStage
+from pumice.kai.view.stage import ACTIVE, TaskStage
 from pumice.kai.view.subgroups import GroupSet, Member
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld
@@ -22,7 +22,9 @@ class Signatures:
         self._known: dict[Hashable, list[_Amounts]] = {}
 
     def _key(self, job: JobView) -> Hashable:
-        return ("" if self._one_table else job.queue.name, _signature(job.root, ()))
+        if job.likeness is None:
+            job.likeness = _signature(job.root, ())
+        return ("" if self._one_table else job.queue.name, job.likeness)
 
     def worth_trying(self, job: JobView) -> bool:
         """Is nobody like it known to have failed with as much or less?"""
@@ -70,8 +72,8 @@ def _signature(member: Member, above: Sequence[Hashable]) -> Hashable:
     constraint = member.topology
     if isinstance(member, GroupSet):
         return tuple(sorted(repr(_signature(m, (*above, constraint))) for m in member.members))
-    waiting = sorted(repr(_task_signature(t)) for t in member.tasks if t.stage is TaskStage.PENDING)
-    return (constraint, tuple(above), tuple(waiting)) if waiting else ()
+    placeless = sorted(repr(_task_signature(t)) for t in member.tasks if t.stage not in ACTIVE)
+    return (constraint, tuple(above), tuple(placeless)) if placeless else ()
 
 
 def _task_signature(task: TaskView) -> Hashable:

@@ -18,7 +18,7 @@ from pumice.kai.search.budgets import SearchBudget
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
 from pumice.kai.search.runs import RankedJobs
-from pumice.kai.search.scenario import VictimScenario
+from pumice.kai.search.scenario import VictimScenario, distinct
 from pumice.kai.search.sieves import Sieve
 from pumice.kai.search.walks import SharedOrder
 from pumice.kai.view.jobs import JobView
@@ -65,6 +65,8 @@ class Solver:
         self._giving = RankedJobs(self._world, lambda j: j.preemptible and j.active, victims=True)
         self.budget = SearchBudget(reason, self._world.settings.budgets)
         self.simulated = 0
+        self.foreseen = self._world.only_kai(t.SCENARIO_GENERATOR)
+        """Is it known of all generators that they begin with the recorded victims, where these are enough by count?"""
 
     def solve(self, job: JobView) -> tuple[Solved, ChangePlan | None]:
         """A plan that places the next piece of the job, not committed yet; None where there is none."""
@@ -77,6 +79,7 @@ class Solver:
         if not self.budget.begin_job():
             return Solved.OVER, None
         before = job.active_count
+        self._waiting.runs()  # put in order before anybody is imagined to be gone
         candidates = SharedOrder(self._candidates(job))
         failed: set[object] = set()
         taken: dict[str, tuple[list[TaskView], bool]] = {}
@@ -207,6 +210,10 @@ class _Search:
         """How many generators there are, as far as they have been asked."""
         self._begun = False
         self._recorded: list[Sequence[TaskView]] = []
+        self._repeats = False
+        """Would the last scenario that held be the first again, now that its victims are recorded?"""
+        self._again: ChangePlan | None = None
+        """The plan for the whole piece, where it is known before its scenario is played once more."""
         self._world = solver._world
         self._feasible = solver.feasible(job)
 
@@ -214,6 +221,12 @@ class _Search:
         """A plan for the whole piece, found by way of smaller ones."""
         n = len(self._chunk)
         reached = self._largest(n)
+        if self._again is not None:
+            plan, self._again = self._again, None
+            if self._solver.budget.spends():
+                return plan
+            plan.discard()
+            return None
         return self._probe(n) if reached else None
 
     def _largest(self, n: int) -> int:
@@ -240,7 +253,10 @@ class _Search:
         plan = self._probe(k)
         if plan is None:
             return False
-        plan.discard()
+        if k == len(self._chunk) and self._repeats:
+            self._again = plan
+        else:
+            plan.discard()
         return True
 
     def _probe(self, k: int) -> ChangePlan | None:
@@ -273,7 +289,7 @@ class _Search:
             self._begun = True
             budget.begin_generator(plugin)
         for scenario in scenarios:
-            if budget.over or budget.generator_over:
+            if not budget.left:
                 return None
             mark = scenario.mark
             if mark in self._failed:
@@ -282,6 +298,8 @@ class _Search:
             plan = self._solver.simulate(scenario, feasible)
             if plan is not None:
                 self._recorded = scenario.moved()
+                moved = distinct(x for piece in self._recorded for x in piece)
+                self._repeats = self._solver.foreseen and sieve.counts_all and moved == scenario.victims
                 return plan
             self._failed.add(mark)
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ class JobView:
     """
 
     __slots__ = (
-        *("changes", "creation", "grace", "job", "last_eviction", "last_start", "memo", "preemptible"),
+        *("changes", "creation", "grace", "job", "last_eviction", "last_start", "likeness", "memo", "preemptible"),
         *("preemption_delay", "priority", "queue", "root", "stale_since", "tasks", "uid", "unknown", "whole"),
     )
 
@@ -55,6 +55,8 @@ class JobView:
         """Grows with every change of a task of it; told of the whole."""
         self.memo: dict[object, tuple[int, Any]] = {}
         """What was worked out of it, each with the number of changes that it held for."""
+        self.likeness: Hashable | None = None
+        """What it has in common with jobs that are as hard to place, as of the first time that it was asked for."""
         self.unknown: list[TaskView] = []
         """Tasks that name a sub-group which does not exist."""
         self.root = _tree(spec, job.min_available)

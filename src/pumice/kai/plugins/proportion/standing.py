@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pumice.kai.search.claims import QueueClaim
 from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, exceeds, minus, plus, within
 from pumice.kai.view.jobs import JobView
@@ -12,36 +14,46 @@ _NO_SHARE = 1000.0
 """What holding a unit counts where nothing may be held."""
 
 
+class _Standing(NamedTuple):
+    """What of a claim is compared, the first difference first; queues themselves aside."""
+
+    over: bool
+    """Does its queue hold more than its share?"""
+    in_quota: bool
+    """Would it, with the job, be within its quota?"""
+    barred: bool
+    """Would it hold something of which it may hold nothing?"""
+    then: float
+    """Its dominant share with the job, and without those who would go."""
+    now: float
+    """Its dominant share."""
+
+
 class ClaimOrder:
     """Compares claims of queues."""
 
     def __init__(self, world: KaiWorld, offered: Amounts) -> None:
         self._world, self._offered = world, offered
         self._of_all = world.ssn.compat.kai_over_share
+        self._known: dict[str, tuple[Amounts, Amounts, Amounts, _Standing]] = {}
+        """Queue -> what it holds, what its job asks for and what would go, as of last time, and what follows."""
 
     def compare(self, left: QueueClaim, right: QueueClaim) -> int:
         """Below 0: the left one goes first."""
         a, b = left.queue, right.queue
-        over = self._over_share(a) - self._over_share(b)
-        if over:
-            return over
-        job_a, job_b = self._request(left.job), self._request(right.job)
-        quota = within(plus(b.allocated, job_b), b.quota) - within(plus(a.allocated, job_a), a.quota)
-        if quota:
-            return quota
+        one, two = self._standing(left), self._standing(right)
+        if one.over != two.over:
+            return one.over - two.over
+        if one.in_quota != two.in_quota:
+            return two.in_quota - one.in_quota
         if a.priority != b.priority:
             return -1 if a.priority > b.priority else 1
-        gone_a, gone_b = left.released, right.released
-        with_a, with_b = minus(plus(a.allocated, job_a), gone_a), minus(plus(b.allocated, job_b), gone_b)
-        nothing = _uses_nothing_allowed(a, plus(a.allocated, job_a)) - _uses_nothing_allowed(
-            b, plus(b.allocated, job_b)
-        )
-        if nothing:
-            return nothing
-        for mine, other in ((with_a, with_b), (a.allocated, b.allocated)):
-            one, two = self._dominant(a, mine), self._dominant(b, other)
-            if one != two:
-                return -1 if one < two else 1
+        if one.barred != two.barred:
+            return one.barred - two.barred
+        if one.then != two.then:
+            return -1 if one.then < two.then else 1
+        if one.now != two.now:
+            return -1 if one.now < two.now else 1
         one_share, two_share = a.allocatable, b.allocatable
         if one_share != two_share:
             if within(one_share, two_share):
@@ -49,6 +61,22 @@ class ClaimOrder:
             if within(two_share, one_share):
                 return 1
         return 0
+
+    def _standing(self, claim: QueueClaim) -> _Standing:
+        queue, request, gone = claim.queue, self._request(claim.job), claim.released
+        known = self._known.get(queue.name)
+        if known is not None and known[0] is queue.allocated and known[1] is request and known[2] == gone:
+            return known[3]
+        more = plus(queue.allocated, request)
+        found = _Standing(
+            over=self._over_share(queue),
+            in_quota=within(more, queue.quota),
+            barred=_uses_nothing_allowed(queue, more),
+            then=self._dominant(queue, minus(more, gone)),
+            now=self._dominant(queue, queue.allocated),
+        )
+        self._known[queue.name] = (queue.allocated, request, gone, found)
+        return found
 
     def _request(self, job: JobView | None) -> Amounts:
         if job is None:
