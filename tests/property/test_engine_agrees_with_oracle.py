@@ -16,6 +16,7 @@ from effort import examples
 from pumice import Scope
 from pumice.config import from_data
 from pumice.engine import evaluate
+from pumice.engine.ahead import AskedAhead
 from pumice.engine.by_kind import ByKind
 from pumice.engine.evaluate import Evaluator
 from pumice.framework.placing.alone import Alone
@@ -173,8 +174,8 @@ def tasks_by_kind(patch: pytest.MonkeyPatch) -> list[tuple[int, Task]]:
     found: list[tuple[int, Task]] = []
     real = ByKind.best_row
 
-    def noted(self: ByKind, task: Any) -> int:
-        found.append((real(self, task), task))
+    def noted(self: ByKind, task: Any, coming: Any = ()) -> int:
+        found.append((real(self, task, coming), task))
         return found[-1][0]
 
     patch.setattr(ByKind, "best_row", noted)
@@ -225,8 +226,18 @@ class Arrival:
     gpus: str = "0"
     """A number of them, or ``half`` of one."""
     tasks: int = 1
+    bytes_apart: int = 0
+    """By so much more memory each next task asks for: then each is of a class of its own."""
 
     def objects(self, name: str) -> list[AnyObject]:
+        if self.bytes_apart:
+            pods = [
+                builders.pod(
+                    f"{name}-{n}", group=name, cpu=self.size[0] / 10, memory=self.size[1] * 2**27 + n * self.bytes_apart
+                )
+                for n in range(self.tasks)
+            ]
+            return [*builders.job(name, queue="q0", tasks=0, min_available=self.tasks), *pods]
         asked: dict[str, Any] = {"cpu": self.size[0] / 10, "memory": f"{128 * self.size[1]}Mi"}
         asked |= {"task_annotations": {GPU_FRACTION: "0.5"}} if self.gpus == "half" else {"gpu": int(self.gpus)}
         return builders.job(name, queue="q0", tasks=self.tasks, **asked)
@@ -297,6 +308,30 @@ def test_gangs_and_gpus_are_placed_by_kinds_of_rows_as_by_looking_at_every_row(m
     gpus, tasks = st.sampled_from(["1", "1", "0", "2", "half"]), st.sampled_from([1, 2, 2, 3])
     alike(monkeypatch, st.builds(Arrival, sizes, st.booleans(), gpus, tasks), (4, 4, 2), times)
     assert 4 * sum(row >= 0 and task.requires_gpu for row, task in found) > times
+
+
+def test_tasks_that_all_differ_are_asked_about_together_and_placed_as_by_looking_at_every_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answered: list[bool] = []
+    real = AskedAhead.scores
+
+    def noted(self: AskedAhead, *args: Any) -> Any:
+        scores = real(self, *args)
+        answered.append(scores is not None)
+        return scores
+
+    monkeypatch.setattr(AskedAhead, "scores", noted)
+    times = examples(300)
+    different = st.builds(
+        Arrival,
+        sizes,
+        st.booleans(),
+        tasks=st.integers(3, 20),
+        bytes_apart=st.integers(1, 2**26).map(lambda n: 2 * n + 1),
+    )
+    alike(monkeypatch, different, (0,), times)
+    assert sum(answered) > 3 * times
 
 
 def test_the_engine_decides_so_as_well_on_more_than_256_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Final, TypeAlias
 
 import numpy as np
 
+from pumice.engine.ahead import AT_ONCE, AskedAhead
 from pumice.engine.evaluate import Evaluator
 from pumice.engine.grid import KindGrid
 from pumice.engine.rows import NodeRows, asked_lines
@@ -20,7 +22,7 @@ from pumice.model.task import Task
 from pumice.state.kinds import RowKinds
 
 _NEG_INF: Final = float("-inf")
-_FEW: Final = 16
+_FEW: Final = 64
 """So many kinds without a row are remembered while classes come once."""
 _MOST: Final = 20_000
 """Of so many classes it is remembered how they are asked about."""
@@ -55,10 +57,12 @@ class ByKind:
         self._at = -1
         self._ways: dict[Hashable, _Way] = {}
         self._way_of: dict[Hashable, _Way] = {}
+        self._ahead = AskedAhead()
 
-    def best_row(self, task: Task) -> int:
+    def best_row(self, task: Task, coming: Iterable[Task] = ()) -> int:
         """The row of the highest score, and of those the one of the smallest name.
 
+        *coming*: who is asked about next, perhaps; of classes that come once several are then asked about together.
         -1 where it does not follow from the amounts of the rows alone, where a view that is up to date says it, and
         where no row has room.
         """
@@ -75,12 +79,12 @@ class ByKind:
         if not way.able or not kinds.current():
             return -1
         again = not evaluator.cache.first_use(key)
-        kinds.most_empty = table.size // 2 if again else max(_FEW, kinds.most_empty - _FEW)
+        kinds.most_empty = table.size // 2 if again else max(_FEW, kinds.most_empty - _FEW // 4)
         if again:
             scores = way.grid.scores(key, task.klass, kinds, partial(self._ask, way))
             found: _Found | None = None if scores is None else (scores + kinds.bar[: len(scores)], None)
         else:
-            found = self._met_once(way, task, kinds)
+            found = self._in_turn(key, way, task, kinds, coming) or self._met_once(way, task, kinds)
         if found is None:
             way.able = False
             return -1
@@ -90,6 +94,25 @@ class ByKind:
             return -1
         of_best = (scores == best).nonzero()[0]
         return kinds.first_row(of_best if index is None else index.take(of_best))
+
+    def _in_turn(self, key: Hashable, way: _Way, task: Task, kinds: RowKinds, coming: Iterable[Task]) -> _Found | None:
+        """Scores of all kinds for a class that comes once, asked about beside those that come next.
+
+        None where it stands alone.
+        """
+        evaluator, ahead, ask = self._evaluator, self._ahead, partial(self._ask, way)
+        if key not in ahead:
+            if not ahead.pays():
+                return None
+            classes = {key: task.klass}
+            for other in islice(coming, AT_ONCE - 1):
+                its = evaluator.key_of(other)
+                if evaluator.cache.is_new(its) and self._way(its, other) is way:
+                    classes[its] = other.klass
+            if len(classes) == 1 or not ahead.begin(classes, kinds, ask):
+                return None
+        scores = ahead.scores(key, kinds, ask)
+        return None if scores is None else (scores + kinds.bar[: len(scores)], None)
 
     def _met_once(self, way: _Way, task: Task, kinds: RowKinds) -> _Found | None:
         """Scores of the kinds that have room for a class, and which these are; None where somebody cannot tell.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -169,13 +169,16 @@ class Chooser:
         return total
 
     # -- choosing -------------------------------------------------------------------------------------------------
-    def choose(self, task: Task, within: Bools | None = None, soft: Bools | None = None) -> NodeChoice | FitError:
+    def choose(
+        self, task: Task, within: Bools | None = None, soft: Bools | None = None, coming: Iterable[Task] = ()
+    ) -> NodeChoice | FitError:
         """The best node: with room now, else with room that is being released.
 
-        *within* limits the search; nodes outside *soft* are taken only when none inside will do.
+        *within* limits the search; nodes outside *soft* are taken only when none inside will do. *coming*: who is
+        asked about next, perhaps.
         """
         if within is None and soft is None:
-            node = self.by_amounts(task)
+            node = self.by_amounts(task, coming)
             if node is not None:
                 return NodeChoice(node, True)
         view = self.evaluator.view(task)
@@ -238,9 +241,9 @@ class Chooser:
         """Does it follow from the class and a row's amounts alone whether a task may be placed there?"""
         return view.by_amounts and not view.session_filters and not self.needs_table(view)
 
-    def by_amounts(self, task: Task) -> Node | None:
+    def by_amounts(self, task: Task, coming: Iterable[Task] = ()) -> Node | None:
         """The best node, where that follows from the amounts of nodes alone; None where not, or where none has room."""
-        row = self._by_kind.best_row(task) if self._plain() else -1
+        row = self._by_kind.best_row(task, coming) if self._plain() else -1
         return self._node(row) if row >= 0 else None
 
     def needs_table(self, view: ClassView) -> bool:

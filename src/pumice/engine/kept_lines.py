@@ -16,25 +16,26 @@ Floats = npt.NDArray[np.float64]
 Number: TypeAlias = Any
 """A number, or a line of numbers with one for each row: the arithmetic is the same."""
 Numbers: TypeAlias = Sequence[Number] | npt.NDArray[Any]
-_FEW: Final = 16
+_FEW: Final = 2
 """So many rows are looked at one by one."""
 
 
 class Held:
-    """What one row of a table holds, as numbers, or what all of them do, as lines of numbers."""
+    """What one row of a table holds, as numbers, or what some or all of them do, as lines of numbers."""
 
     __slots__ = ("_free", "_offered", "assumed", "used")
 
-    def __init__(self, table: NodeTable, row: int | None = None) -> None:
-        if row is None:
-            size = table.size
-            self._offered: Numbers = table.allocatable[:, :size]
-            self.used: Numbers = table.used[:, :size]
-            self.assumed: Numbers = table.assumed[:, :size]
-            self._free: Any = ~table.valid[:size]
+    def __init__(self, table: NodeTable, rows: int | npt.NDArray[np.intp] | None = None) -> None:
+        if isinstance(rows, int):
+            self._offered: Numbers
+            self.used: Numbers
+            self.assumed: Numbers
+            self._offered, self.used, self.assumed = table.held_by(rows)
+            self._free: Any = not table.valid.item(rows)
         else:
-            self._offered, self.used, self.assumed = table.held_by(row)
-            self._free = not table.valid.item(row)
+            of = slice(0, table.size) if rows is None else rows
+            self._offered, self.used, self.assumed = table.allocatable[:, of], table.used[:, of], table.assumed[:, of]
+            self._free = ~table.valid[of]
 
     def offered(self, dims: Sequence[int]) -> Numbers | None:
         """What is offered of resources; None where some node offers none of one, or too much for exactness."""
@@ -68,15 +69,16 @@ class KeptLines:
     def _follow(self, table: NodeTable) -> bool:
         size = table.size
         changed = table.changed.since(self._at) if table is self._table else None
-        if changed is None or len(changed) > _FEW or size > self._lines.shape[1]:
+        if changed is None or len(changed) > size // 4 or size > self._lines.shape[1]:
             made = self._make(Held(table))
             if made is not None:
                 self._lines = np.zeros((len(made), 2 * size))
                 self._lines[:, :size] = made
             return made is not None
-        for row in changed:
-            made = self._make(Held(table, row))
+        few = len(changed) <= _FEW
+        for rows in changed if few else [np.fromiter(changed, dtype=np.intp, count=len(changed))]:
+            made = self._make(Held(table, rows))
             if made is None:
                 return False
-            self._lines[:, row] = made
+            self._lines[:, rows] = made
         return True

@@ -200,9 +200,13 @@ class ViewCache:
         self.nowhere = FitsNowhere()
         self._met: set[Hashable] = set()
 
+    def is_new(self, key: Hashable) -> bool:
+        """Was the class not met before, as far as that is remembered?"""
+        return key not in self._met and key not in self.views
+
     def first_use(self, key: Hashable) -> bool:
         """Was the class not met before, as far as that is remembered? From now on it was."""
-        if key in self._met or key in self.views:
+        if not self.is_new(key):
             return False
         if len(self._met) >= _MOST_MET:
             self._met.clear()

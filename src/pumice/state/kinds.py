@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 import numpy as np
 import numpy.typing as npt
 
+from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
 
 Index = npt.NDArray[np.intp]
@@ -80,6 +82,22 @@ class RowKinds:
         reps[self._kind[::-1]] = np.arange(len(self._kind) - 1, -1, -1)
         return reps
 
+    def count(self, kind: int) -> int:
+        """How many rows are of a kind."""
+        return self._counts[kind]
+
+    def expect(self, placements: Sequence[tuple[int, TaskClass]]) -> None:
+        """Number the kinds that rows of some kinds would be of with one more task, though there are no such rows yet.
+
+        Where such a row comes to be, its kind is no new one.
+        """
+        columns = self.amounts.with_one_more(placements)
+        for (kind, _), column in zip(placements, columns, strict=True):
+            key = column.tobytes()
+            if self._keys[kind] and key not in self._ids:
+                number = self._ids[key] = self._named(key)
+                self.amounts.hold(number, column)
+
     def first_row(self, kinds: Index) -> int:
         """The row of the smallest node name among those of some kinds, each of which has a row."""
         if self.table.rows_by_name:
@@ -141,7 +159,7 @@ class RowKinds:
         if self._free:
             kind = self._free.pop()
             self._keys[kind], self._rows[kind] = key, []
-            return kind
+            return kind  # its bar is down since it had no row any more
         self._keys.append(key)
         self._counts.append(0)
         self._rows.append([])
@@ -150,6 +168,7 @@ class RowKinds:
             bar = np.full(max(64, 2 * kind), _CLOSED)
             bar[:kind] = self.bar[:kind]
             self.bar = bar
+        self.bar[kind] = _CLOSED
         return kind
 
     def _forget_empty(self) -> None:

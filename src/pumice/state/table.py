@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pumice.model.api import Taint
 from pumice.model.node import Node, NodeMap
 from pumice.model.resources import dim_count
+from pumice.model.task import TaskClass
 from pumice.state.writing import put, take
 
 if TYPE_CHECKING:
@@ -214,6 +215,28 @@ class NodeTable:
         """What is allocatable and used of each resource, and assumed of cpu and memory, on one row."""
         held, width, used = self._block[:, row].tolist(), self.width, LEDGERS.index("used") * self.width
         return held[:width], held[used : used + width], held[-4:-2]
+
+    def with_one_more(self, placements: Sequence[tuple[int, TaskClass]]) -> Ints:
+        """What rows would hold with a task of a class more: a line for each, in the order of `amounts_of`."""
+        held = self._block[:, [row for row, _ in placements]].T.copy()
+        last, idle, used = len(LEDGERS) * self.width, _IDLE * self.width, _USED * self.width
+        for line, (_, klass) in zip(held, placements, strict=True):
+            for d, v in klass.items:
+                line[idle + d] -= v
+                line[used + d] += v
+            line[last] += klass.assumed_cpu
+            line[last + 1] += klass.assumed_memory
+            line[last + 2] += 1
+        return held
+
+    def hold(self, row: int, amounts: Ints) -> None:
+        """Let a row of this table, which has no nodes, hold amounts, in the order of `amounts_of`."""
+        while row >= self._cap:
+            self._grow()
+        self._block[:, row] = amounts
+        self.valid[row] = True
+        self.size = max(self.size, row + 1)
+        self.changed.add(row)
 
     def hold_as(self, row: int, other: NodeTable, its: int) -> None:
         """Let a row of this table, which has no nodes, hold what a row of another one holds."""

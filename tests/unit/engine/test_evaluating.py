@@ -10,6 +10,7 @@ import pytest
 
 from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
 from pumice.engine import evaluate, grid
+from pumice.engine.ahead import AT_ONCE
 from pumice.engine.choose import FitError, NodeChoice
 from pumice.engine.evaluate import GONE, Evaluator
 from pumice.engine.views import SEVERITY
@@ -337,6 +338,52 @@ def test_a_class_that_is_met_first_gets_the_node_that_its_view_would_give(gone: 
     assert got == first_uses(world(), shared=False)
     assert len(set(got)) > 1
     assert not quick.runtime.cache.views
+
+
+def differing(*, together: bool, sign: int) -> tuple[list[str], list[int]]:
+    """The nodes that forty tasks of different classes get in turn, and of how many classes was asked each time.
+
+    *sign*: 1 to take the emptiest node, -1 the fullest.
+    """
+    names = [f"n{n:03d}" for n in range(evaluate.MANY_ROWS + 30)]
+    ssn = session(
+        *(node(name, cpu=4 + n % 7) for n, name in enumerate(names)),
+        *(job(f"new{n}", cpu=1 + n / 100) for n in range(40)),
+    )
+    got: list[str] = []
+    questions: list[int] = []
+
+    def left(classes: Any, rows: NodeRows) -> Any:
+        questions.append(len(classes))
+        return sign * (rows.lines(rows.table.idle, slice(0, 1))[0] - classes.wanted[0]).astype(float)
+
+    def alone(task: Task, rows: NodeRows) -> Any:
+        return sign * (rows.idle.milli_cpu - task.klass.requests.milli_cpu).astype(float)
+
+    ssn.add_batch_node_order_fn("p", alone, scope=Scope.NODE, key=same_class, amounts_only=True, across=left)
+    tasks = [task_of(ssn, f"new{n}-0") for n in range(40)]
+    for n, task in enumerate(tasks):
+        found = ssn.search.chooser.choose(task, coming=tasks[n + 1 :] if together else ())
+        assert isinstance(found, NodeChoice)
+        ssn.statement().allocate(task, found.node)
+        got.append(found.node.name)
+    return got, questions
+
+
+def test_classes_that_come_once_are_asked_about_together_and_so_are_the_kinds_that_they_will_make() -> None:
+    (got, together), (wanted, one_by_one) = differing(together=True, sign=1), differing(together=False, sign=1)
+    assert got == wanted
+    assert len(set(got)) > 10
+    assert one_by_one == [1] * 40
+    assert max(together) == AT_ONCE
+    assert len(together) < 20
+
+
+def test_classes_are_asked_about_alone_for_a_while_where_tasks_go_to_rows_that_were_just_changed() -> None:
+    (got, together), (wanted, _) = differing(together=True, sign=-1), differing(together=False, sign=-1)
+    assert got == wanted
+    assert together[0] == AT_ONCE
+    assert together[-20:] == [1] * 20
 
 
 def classes_kept(ssn: Session) -> int:

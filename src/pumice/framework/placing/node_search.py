@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -46,13 +46,13 @@ class NodeSearch:
         """The rows that may be used at all; None for all of them."""
         return self._within
 
-    def choose(self, task: Task) -> NodeChoice | FitError:
-        """The best node, or why there is none."""
+    def choose(self, task: Task, coming: Iterable[Task] = ()) -> NodeChoice | FitError:
+        """The best node, or why there is none. *coming*: who is asked about next, perhaps."""
         ssn = self._ssn
         if task.nominated_node:
             with ssn.state.lifted(task):
                 return self._for_nominated(task)
-        return self._anywhere(task)
+        return self._anywhere(task, coming)
 
     def choose_despite(self, task: Task) -> Node | None:
         """The best node, objections aside that evictions may heal, nor is it asked where the task is nominated."""
@@ -67,9 +67,9 @@ class NodeSearch:
             self._note(task.role, task, within, severity=1)
         return found
 
-    def _anywhere(self, task: Task) -> NodeChoice | FitError:
+    def _anywhere(self, task: Task, coming: Iterable[Task] = ()) -> NodeChoice | FitError:
         within = self._untried(task)
-        found = self._ssn.search.chooser.choose(task, within, self._soft)
+        found = self._ssn.search.chooser.choose(task, within, self._soft, coming)
         if self._remember and task.role:
             self._note(task.role, task, within)
         if isinstance(found, FitError) and self._keeps_failures:

@@ -136,7 +136,7 @@ def place_tasks(
         placed = _place_many(ssn, queue, job, sub_job, tasks, statement, search)
         if not placed:
             tasks.popleft()
-            found = search.choose(task)
+            found = search.choose(task, tasks if statement.operations else ())  # else nothing may fit at all
             if isinstance(found, FitError):
                 ssn.outcome.unfit(job, task, found)
                 if goes_on(ssn, job, sub_job):
