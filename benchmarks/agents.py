@@ -1,13 +1,15 @@
 """How long an agent waits: every tool of ``pumice mcp`` with 10,000 waiting jobs on 1,000 nodes.
 
-``python benchmarks/agents.py`` prints, per tool, the median and the 95th percentile of its answers in milliseconds, and
-the bytes of the largest; and the median of the CPU time of its process, which a busy machine changes less. The
-cluster is one in which a scheduler has run, as that of a live scheduler or a saved cycle.
+``python benchmarks/agents.py`` prints, per tool, the median, the 95th percentile and the longest of its answers in
+milliseconds, the same of the CPU time of its process, which a busy machine changes less, and the bytes of the largest.
+The cluster is one in which a scheduler has run, as that of a live scheduler or a saved cycle. ``what_if`` works in a
+process of its own, and its CPU time is that of both.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
 import time
 from typing import Any
 
@@ -67,7 +69,7 @@ async def main() -> None:
     tools = Tools(DeskKnowledge(cluster()), default_registry())
     for name in ASKS:
         spent, cpu, largest = [], [], 0
-        for n in range(ASKED if name not in ("when_starts", "what_if") else 5):
+        for n in range(ASKED if name != "what_if" else 5):
             number = n * 37 % WAITING
             arguments: dict[str, dict[str, Any]] = {
                 "why_pending": {"job": f"team-{number % 40}/waits-{number}"},
@@ -76,19 +78,26 @@ async def main() -> None:
                 "would_fit": {"manifest": JOB},
                 "what_if": {"queues": {"research": {"weight": 4 + n}}},
             }
-            begun, own = time.perf_counter(), time.process_time()
+            begun, own = time.perf_counter(), cpu_time()
             found = await tools.call(name, arguments.get(name, {}))
             spent.append(1000 * (time.perf_counter() - begun))
-            cpu.append(1000 * (time.process_time() - own))
+            cpu.append(1000 * (cpu_time() - own))
             assert not found.failed, found.data
             largest = max(largest, len(msgspec.json.encode(found.data)))
-        spent.sort()
-        cpu.sort()
-        print(
-            f"{name:15} median {spent[len(spent) // 2]:6.0f} ms, p95 {spent[int(0.95 * len(spent))]:6.0f} ms, "
-            f"median CPU {cpu[len(cpu) // 2]:5.0f} ms, at most {largest:,} bytes",
-            flush=True,
-        )
+        print(f"{name:15} {told(spent)} ms; CPU {told(cpu)} ms; at most {largest:,} bytes", flush=True)
+
+
+def cpu_time() -> float:
+    """Of this process and of those that it started and that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
+def told(spent: list[float]) -> str:
+    """Some times in a few numbers."""
+    ordered = sorted(spent)
+    middle, high = ordered[len(ordered) // 2], ordered[int(0.95 * len(ordered))]
+    return f"median {middle:5.0f}, p95 {high:5.0f}, most {ordered[-1]:5.0f}"
 
 
 if __name__ == "__main__":

@@ -21,10 +21,11 @@ from pumice.answers.waiting import JobRow, Obstacles, WaitingAnswer, is_waiting,
 from pumice.answers.what_if.applying import there_is
 from pumice.answers.what_if.instant import WhatIfQuestion
 from pumice.answers.what_if.supposition import WhatIf
-from pumice.answers.when.asked import TryQuestion, WhenQuestion
-from pumice.answers.when.forward import Scene
+from pumice.answers.when.asked import TryQuestion, WhenQuestion, verdict_of
+from pumice.answers.when.forward import NO_SCENE, Scene
+from pumice.answers.when.kept import Forecasts
 from pumice.answers.when.learned import Learned
-from pumice.answers.when.scene import NO_SCENE, lanes_of, scene_of
+from pumice.answers.when.scene import lanes_of, scene_of
 from pumice.answers.why import Source, WhyAnswer
 from pumice.errors import InvalidInput
 from pumice.extender.asking.calls import EXCHANGES
@@ -34,6 +35,7 @@ from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.api import AnyObject, PodGroup
 from pumice.model.intents import Bind, Evict
+from pumice.model.job import Job
 from pumice.saved.cycle import held_objects
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.dry import dry_cycle
@@ -60,12 +62,14 @@ class Desk:
     source: Source = "scheduler"
     learned: Learned | None = None
     """What the past says of run times, if anybody listened."""
+    forecasts: Forecasts | None = None
+    """Where it is kept when everybody starts, for a desk that is asked again and again."""
 
     @classmethod
-    def of_loop(cls, loop: Loop, learned: Learned | None = None) -> Desk:
+    def of_loop(cls, loop: Loop, learned: Learned | None = None, forecasts: Forecasts | None = None) -> Desk:
         """A desk over what a running scheduler knows."""
         known = loop.state, loop.assembly, loop.runtime, loop.shard, loop.environment, loop.watchdog
-        return cls(*known, learned=learned)
+        return cls(*known, learned=learned, forecasts=forecasts)
 
     @classmethod
     def of_cycle(cls, begun: NextCycle, source: Source = "cycle") -> Desk:
@@ -78,22 +82,28 @@ class Desk:
 
         :raises NoSuchThing: there is no such job.
         """
-        return self._of_job(name, namespace, lambda _: NO_SCENE).why
+        return self._of_job(find_job(self.state, name, namespace), played=False)[0]
 
     def when(self, name: str, namespace: str = "") -> WhenQuestion:
         """When a job will likely start, as a question that any thread may answer; why it waits is known already.
 
         :raises NoSuchThing: there is no such job.
         """
-        return self._of_job(name, namespace, scene_of)
-
-    def _of_job(self, name: str, namespace: str, scened: Callable[[Session], Scene]) -> WhenQuestion:
         job = find_job(self.state, name, namespace)
+        kept, wanted = None, True
+        if self.forecasts is not None:
+            kept, wanted = self.forecasts.last(job.uid, self.state.now)
+        why, scene = self._of_job(job, played=wanted)
+        return WhenQuestion(why, scene, self.learned, self.forecasts, kept)
+
+    def _of_job(self, job: Job, *, played: bool) -> tuple[WhyAnswer, Scene]:
+        """Why a job waits; and if that is *played*, and it waits for room, what is to be played."""
         found: list[tuple[Explanation, Scene]] = []
         taken: list[Snapshot] = []
 
         def inspect(ssn: Session) -> None:
-            found.append((explain(ssn, job), scened(ssn)))
+            why = explain(ssn, job)
+            found.append((why, scene_of(ssn) if played and verdict_of(why) == "range" else NO_SCENE))
             if job.queue in ssn.queues:
                 taken.append(snapshot_of(ssn.queues[job.queue]))
 
@@ -106,8 +116,9 @@ class Desk:
             standing=standing_of(taken[0], report.gauges) if taken else None,
             source=self.source,
         )
-        scene = replace(scene, lanes=lanes_of(self.state.queues, report.gauges))
-        return WhenQuestion(answer, scene, self.learned)
+        if scene is not NO_SCENE:
+            scene = replace(scene, lanes=lanes_of(self.state.queues, report.gauges))
+        return answer, scene
 
     def standings(self, names: Iterable[str] | None = None) -> list[Standing]:
         """How queues stand, by name; all of them if none is named.
@@ -239,7 +250,9 @@ class Desk:
             source=self.source,
             milliseconds=round((time.perf_counter() - begun) * 1000, 1),
         )
-        scene = replace(scenes[0], lanes=lanes_of(self.state.queues, report.gauges))
+        scene = scenes[0]
+        if scene is not NO_SCENE:
+            scene = replace(scene, lanes=lanes_of(self.state.queues, report.gauges))
         return TryQuestion(tried, scene, self.learned)
 
     def what_if(self, asked: WhatIf) -> WhatIfQuestion:

@@ -8,9 +8,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from pumice.answers.desk import Desk
+from pumice.answers.when.kept import Forecasts
 from pumice.clock import SystemClock
 from pumice.dashboard.chronicle import Chronicle
 from pumice.errors import PumiceError
@@ -106,7 +108,7 @@ class StillHolder(StateHolder):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__()
-        self._desk = desk
+        self._desk = replace(desk, forecasts=Forecasts())
 
     def run(self) -> None:
         """Answer."""
@@ -123,6 +125,7 @@ class SimulationHolder(StateHolder):
         super().__init__()
         self._scenario, self._speed = scenario, speed
         self._simulation = Simulation(scenario.setting_of(running), assembly)
+        self._forecasts = Forecasts()
 
     def run(self) -> None:
         """Play, and answer between cycles."""
@@ -133,7 +136,7 @@ class SimulationHolder(StateHolder):
 
         def pace(_: Sequence[ClusterEvent]) -> None:
             while not self.stopping.is_set():
-                self.ask.answer(Desk.of_loop(loop))
+                self.ask.answer(Desk.of_loop(loop, forecasts=self._forecasts))
                 ahead = simulation.timeline.now / self._speed - (time.monotonic() - begun)
                 if ahead <= 0:
                     return
@@ -145,7 +148,7 @@ class SimulationHolder(StateHolder):
         simulation.cluster.witness = None
         loop.take_in()
         while not self.stopping.is_set():
-            self.ask.answer(Desk.of_loop(loop))
+            self.ask.answer(Desk.of_loop(loop, forecasts=self._forecasts))
             self.ask.wait(0.5)
 
 
@@ -154,7 +157,7 @@ class ClusterHolder(StateHolder):
 
     def __init__(self, watching: Watching, state: ClusterState, assembly: Assembly) -> None:
         super().__init__()
-        self._watching, self._desk = watching, Desk(state, assembly, Runtime())
+        self._watching, self._desk = watching, Desk(state, assembly, Runtime(), forecasts=Forecasts())
 
     def run(self) -> None:
         """Watch, and answer."""

@@ -108,13 +108,13 @@ class Asker:
         query = {"job": job.rpartition("/")[2], "namespace": namespace}
         return await self._ask("GET", "/v1/when", WhenAnswer, query=query)
 
-    async def attempt(self, objects: Sequence[api.AnyObject]) -> TryAnswer:
-        """What would become of a job.
+    async def attempt(self, objects: Sequence[api.AnyObject], *, when: bool = True) -> TryAnswer:
+        """What would become of a job, and *when* it would start.
 
         :raises PumiceError: no scheduler answers, or not this.
         """
         body = {"objects": [{**msgspec.to_builtins(obj), "kind": obj.kind_name} for obj in objects]}
-        return await self._ask("POST", "/v1/try", TryAnswer, body=body)
+        return await self._ask("POST", "/v1/try", TryAnswer, query=None if when else {"when": "no"}, body=body)
 
     async def what_if(self, asked: WhatIf) -> WhatIfAnswer:
         """What would be decided otherwise.

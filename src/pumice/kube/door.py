@@ -141,10 +141,7 @@ class Door:
 
     # -- questions --------------------------------------------------------------------------------------------------
     async def _why(self, request: Request, user: KnownUser) -> Any:
-        when = request.query_params.get("when", "")
-        if when not in ("", "no"):
-            raise DoorRefusal(422, f"when {when[:40]!r}: must be 'no', or not given")
-        if when:
+        if _without_when(request):
             return await self._of_job(request, user, Desk.why)
         return await self._of_job(request, user, Desk.when, WhenQuestion.why_and_when)
 
@@ -190,12 +187,14 @@ class Door:
         return await self._told(Desk.fairness, await sight_of(self._reviews, user, []))
 
     async def _try(self, request: Request, user: KnownUser) -> Any:
-        objects = await _objects(request)
+        without, objects = _without_when(request), await _objects(request)
         namespaces = sorted({obj.metadata.namespace or "default" for obj in objects})
         for namespace in namespaces:
             for right in trial_rights(namespace):
                 await self._must(user, right)
         sight = await sight_of(self._reviews, user, namespaces)
+        if without:
+            return await self._told(lambda desk: desk.attempt(objects), sight)
         return await self._told(lambda desk: desk.attempt_and_wait(objects), sight, TryQuestion.answer)
 
     async def _what_if(self, request: Request, user: KnownUser) -> Any:
@@ -203,6 +202,14 @@ class Door:
         for right in EVERYTHING_RIGHTS:
             await self._must(user, right)
         return await self._told(lambda desk: desk.what_if(asked), EVERYTHING, WhatIfQuestion.answer)
+
+
+def _without_when(request: Request) -> bool:
+    """Is it not to be said when a job starts?"""
+    when = request.query_params.get("when", "")
+    if when not in ("", "no"):
+        raise DoorRefusal(422, f"when {when[:40]!r}: must be 'no', or not given")
+    return bool(when)
 
 
 def _number(request: Request, name: str, default: int, most: int) -> int:

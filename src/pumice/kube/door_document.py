@@ -67,12 +67,13 @@ _JOB: Final = (
     DoorParameter("namespace", "The job's namespace.", required=True),
     DoorParameter("job", "The name of its PodGroup, of the Job it was made of, or of one of its pods.", required=True),
 )
+_WHEN: Final = DoorParameter("when", "no: leave out when it will likely start, which takes the longest to answer.")
 QUESTIONS: Final = (
     DoorQuestion(
         "why",
         "What a job waits for, its place, how its queue stands, what would help.",
         WhyAnswer,
-        (*_JOB, DoorParameter("when", "no: leave out when it will likely start, which takes the longest to answer.")),
+        (*_JOB, _WHEN),
     ),
     DoorQuestion("when", "When a job will likely start, as a range.", WhenAnswer, _JOB),
     DoorQuestion(
@@ -97,7 +98,11 @@ QUESTIONS: Final = (
         FairnessAnswer,
     ),
     DoorQuestion(
-        "try", "What would become of a job in the next cycle. Nothing is written.", TryAnswer, (), SubmittedObjects
+        "try",
+        "What would become of a job in the next cycle. Nothing is written.",
+        TryAnswer,
+        (_WHEN,),
+        SubmittedObjects,
     ),
     DoorQuestion(
         "what-if",

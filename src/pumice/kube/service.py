@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from pumice import saved
 from pumice.answers.desk import Desk
+from pumice.answers.when.kept import Forecasts
 from pumice.answers.when.learned import Learned, LearningPaper
 from pumice.errors import PumiceError
 from pumice.extender.asking.calls import EXCHANGES
@@ -95,7 +96,7 @@ class Service:
         self._backend.witness = self._ungrouped.see
         self._half = HalfGangs(half_gangs)
         self._overtaken = Overtaken()
-        self._history, self._learned = history, learned
+        self._history, self._learned, self._forecasts = history, learned, Forecasts()
         self._historian = Historian(loop.state, history) if history is not None else None
         loop.witness = self._historian
         self._queue_made = False
@@ -272,7 +273,7 @@ class Service:
         """Put the questions that wait to a desk over what we know, for a while."""
         if not self._questions:
             return
-        desk, until = Desk.of_loop(self._loop, self._learned), time.monotonic() + ANSWERING
+        desk, until = Desk.of_loop(self._loop, self._learned, self._forecasts), time.monotonic() + ANSWERING
         while self._questions and time.monotonic() < until:
             question, answer = self._questions.popleft()
             if not answer.set_running_or_notify_cancel():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ from pumice.answers.waiting import WaitingAnswer
 from pumice.answers.what_if.effects import WhatIfAnswer
 from pumice.answers.what_if.supposition import WhatIf
 from pumice.answers.when.answer import WhenAnswer
+from pumice.answers.when.kept import Forecasts
 from pumice.answers.why import WhyAnswer
 from pumice.errors import PumiceError
 from pumice.history.stories import Told
@@ -87,7 +89,7 @@ class DeskKnowledge:
     """What a saved cycle or manifests tell, at one instant. One question at a time."""
 
     def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+        self._desk = replace(desk, forecasts=desk.forecasts or Forecasts())
         self._one = asyncio.Lock()
 
     async def why(self, job: str, namespace: str) -> WhyAnswer:
@@ -161,8 +163,8 @@ class DoorKnowledge:
         return await self._asker.fairness()
 
     async def attempt(self, objects: Sequence[AnyObject], *, when: bool = False) -> TryAnswer:
-        """What would become of a job; the door says always when it would start."""
-        return await self._asker.attempt(objects)
+        """What would become of a job, and *when* it would start."""
+        return await self._asker.attempt(objects, when=when)
 
     async def when(self, job: str, namespace: str) -> WhenAnswer:
         """When a job will likely start."""

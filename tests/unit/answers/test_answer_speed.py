@@ -64,18 +64,16 @@ def test_a_dry_run_takes_less_than_200_ms_at_5000_nodes_and_50000_pods(text: str
         assert len(tried.jobs[0].placed) == 100
     print(f"a dry run: {1000 * min(spent):.0f} ms of CPU")
     assert min(spent) < LIMIT, spent  # who shares a core is charged up to twice of what the work costs
-    if hopeless:
-        gc.unfreeze()
-        return
     begun = time.process_time()
     assert desk.why("bench/r0").explanation.stage == "served"
     assert time.process_time() - begun < LIMIT
-    spent = []
-    for _ in range(5):
-        begun = time.process_time()
-        question = desk.when("bench/r0")
-        spent.append(time.process_time() - begun)
-        assert len(question.scene.free) == 5000
-    assert sorted(spent)[2] < LIMIT, spent
-    print(f"the part of when that the scheduler's thread does: {1000 * sorted(spent)[2]:.0f} ms of CPU")
+    if hopeless == 32:
+        spent = []
+        for _ in range(5):
+            begun = time.process_time()
+            question = desk.when("default/hopeless-4999")
+            spent.append(time.process_time() - begun)
+            assert (len(question.scene.free), len(question.scene.waiters)) == (5000, WAITING)
+        print(f"the part of when that the scheduler's thread does: {1000 * min(spent):.0f} ms of CPU")
+        assert min(spent) < LIMIT, spent
     gc.unfreeze()

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from pumice.answers.candidates import candidates
-from pumice.answers.when.asked import UNKNOWN, when_all
 from pumice.answers.when.calibration import ENOUGH, Calibration
 from pumice.answers.when.forward import Arrival, Holder, Lane, Playback, Scene, Waiter, forecast
 from pumice.answers.when.learned import Learned, LearningPaper, learn
 from pumice.answers.when.lifetimes import lifetimes
 from pumice.answers.when.past import Past, PastJob, StartForecast, size_of
-from pumice.answers.when.room import MOST_SHAPES, PodShape, few
+from pumice.answers.when.ranges import UNKNOWN, when_all
+from pumice.answers.when.room import MOST_SHAPES, Amounts, NodeRoom, Place, PodShape, amounts_sum, few
 from pumice.answers.when.run_times import GUESS, REMEMBERED, Kind, RunTimes
 from pumice.answers.when.spans import span, start_in_words
 from pumice.cli.app import app
@@ -277,6 +277,31 @@ def test_a_job_that_can_never_start_says_never_and_why() -> None:
         answer = at.when(name).answer()
         assert (answer.verdict, answer.low, answer.high) == ("never", None, None), name
         assert answer.why and words in answer.why, answer.why
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_has_room_is_known_at_every_moment_as_if_it_were_counted_anew(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes = [f"n{n}" for n in range(6)]
+    free: dict[str, Amounts] = {node: (rng.randint(0, 9), rng.randint(0, 9)) for node in nodes}
+    some = [None, frozenset(nodes[:3]), frozenset(nodes[2:])]
+    shapes = [PodShape((rng.randint(0, 3), rng.randint(1, 4)), rng.choice(some)) for _ in range(5)]
+    asking = [tuple((rng.randint(1, 5), shape) for shape in rng.sample(range(5), rng.randint(1, 2))) for _ in range(12)]
+    room = NodeRoom(free, shapes, asking).copy()
+    taken: list[list[Place]] = []
+    for _ in range(60):
+        fits = [sum(shape.times(node, has) for node, has in free.items()) for shape in shapes]
+        assert room.open == {n for n, asked in enumerate(asking) if all(fits[s] >= count for count, s in asked)}
+        if taken and rng.random() < 0.4:
+            given = taken.pop(rng.randrange(len(taken)))
+            room.give(given)
+            for node, amounts in given:
+                free[node] = amounts_sum([free[node], amounts])
+        elif (places := room.take(rng.choice(asking))) is not None:
+            taken.append(places)
+            for node, amounts in places:
+                free[node] = amounts_sum([free[node], tuple(-amount for amount in amounts)])
+                assert min(free[node]) >= 0
 
 
 def test_a_job_that_waits_is_given_a_range_with_its_place_and_what_stops_it() -> None:

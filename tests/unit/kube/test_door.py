@@ -289,6 +289,22 @@ def test_what_cannot_be_tried_is_refused_in_words(raw: bytes, status: int, said:
     talk(story)
 
 
+def test_when_a_job_would_start_is_left_out_for_who_does_not_want_it() -> None:
+    async def story(asks: Asks, api: Api) -> None:
+        body = objects(cpu=3)
+        for path, said in (("/v1/try", True), ("/v1/try?when=no", False), (WHY, True), (f"{WHY}&when=no", False)):
+            status, told, _ = await asks(path, "root-token", body if "try" in path else None)
+            assert status == 200, told
+            about = told["jobs"][0] if "try" in path else told
+            assert about["why" if "try" in path else "explanation"]["stage"] != "served"
+            assert (about["when"] is not None) is said, path
+        for path in ("/v1/try?when=maybe", f"{WHY}&when=maybe"):
+            status, told, _ = await asks(path, "root-token", body if "try" in path else None)
+            assert (status, told["error"]) == (422, "when 'maybe': must be 'no', or not given")
+
+    talk(story)
+
+
 def test_a_job_that_is_not_there_is_not_found_and_a_question_without_one_is_none() -> None:
     async def story(asks: Asks, api: Api) -> None:
         status, told, _ = await asks("/v1/why?namespace=team-a&job=rival", "alice-token")
@@ -437,7 +453,7 @@ def test_the_document_is_what_is_asked_and_answered(monkeypatch: pytest.MonkeyPa
         "waiting": "?limit=5&queue=default&namespace=team-a",
         "queues": "?queue=default",
         "fairness": "",
-        "try": "",
+        "try": "?when=no",
         "what-if": "",
     }
     monkeypatch.setattr(instant, "play_apart", play)

@@ -13,9 +13,9 @@ from pumice.answers.standing import Standing
 from pumice.answers.tried import Evicted
 from pumice.answers.what_if.sides import BothSides, Fate, Side
 from pumice.answers.when.answer import Verdict, WhenAnswer
-from pumice.answers.when.asked import when_all
 from pumice.answers.when.forward import Scene
 from pumice.answers.when.learned import Learned
+from pumice.answers.when.ranges import when_all
 from pumice.answers.why import Source
 
 MOST_JOBS: Final = 100

@@ -30,6 +30,8 @@ class WhenAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """… and before this in one of two."""
     high: float | None = None
     """It starts after this in one of ten cases."""
+    age: float = 0.0
+    """Seconds ago the cluster was as this was played from; the times are from *now* all the same."""
     measured: bool = False
     """The range was made from how earlier predictions came out; else it is a guess."""
     assumes: list[str] = []

@@ -6,7 +6,7 @@ import heapq
 import math
 import random
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -79,20 +79,33 @@ class Scene:
     """Who came in the last while, as if it came again; looked at where queues share, as others may go first there."""
 
 
+NO_SCENE = Scene(0.0, {}, (), ())
+
+
+class _Entry(NamedTuple):
+    """A place in a line: a job that waits, or one that came while it was played, with its run time."""
+
+    place: int
+    waiter: Waiter | None
+    takes: float = 0.0
+
+
 class _Queue:
     """A queue while it is played: what it holds, and its jobs that wait, those that ask for the same in one line."""
 
-    __slots__ = ("deserved", "held", "lines", "most")
+    __slots__ = ("deserved", "held", "lines", "most", "share")
 
     def __init__(self, lane: Lane, nothing: Amounts) -> None:
         self.deserved, self.most, self.held = lane.deserved, lane.most, nothing
-        self.lines: dict[int, deque[tuple[int, str, float]]] = {}
-
-    def share(self) -> float:
+        self.share = 0.0
         """How much of its part it has."""
-        if self.deserved is None:
-            return 0.0
-        return max((held / part for held, part in zip(self.held, self.deserved, strict=True) if part), default=0.0)
+        self.lines: dict[int, deque[_Entry]] = {}
+
+    def hold(self, held: Amounts) -> None:
+        """It holds so much from now on."""
+        self.held = held
+        if self.deserved is not None:
+            self.share = max([has / part for has, part in zip(held, self.deserved, strict=True) if part], default=0.0)
 
     def beyond(self, asks: Amounts) -> bool:
         """Whether it would have more than its part with these."""
@@ -100,14 +113,14 @@ class _Queue:
             return False
         return any(held + more > part for held, more, part in zip(self.held, asks, self.deserved, strict=True) if more)
 
-    def first(self, room: NodeRoom, lines: Sequence[_Line], not_now: set[int]) -> tuple[int, int] | None:
+    def first(self, fits: Container[int], not_now: Container[int], lines: Sequence[_Line]) -> tuple[int, int] | None:
         """The place of its first job that there is room for, and its line."""
         best: tuple[int, int] | None = None
         for number, line in self.lines.items():
-            if (best is None or line[0][0] < best[0]) and room.has(lines[number].asked) and number not in not_now:
+            if number in fits and number not in not_now and (best is None or line[0].place < best[0]):
                 if self.most is not None and not all(map(le, map(add, self.held, lines[number].total), self.most)):
                     continue
-                best = line[0][0], number
+                best = line[0].place, number
         return best
 
 
@@ -136,10 +149,14 @@ class Playback:
                 asked = tuple((count, numbers[shape]) for count, shape in pods)
                 known[pods] = lines.setdefault(asked, len(lines))
         self._coming = [(arrival, known[arrival.pods]) for arrival in coming]
-        self._of = [known[waiter.pods] for waiter in scene.waiters]
+        self._waiting: dict[tuple[str, int], list[_Entry]] = {}
+        """Lane and line -> who waits there, in order."""
+        for place, waiter in enumerate(scene.waiters):
+            lane = waiter.kind.queue if waiter.kind.queue in scene.lanes else ""
+            self._waiting.setdefault((lane, known[waiter.pods]), []).append(_Entry(place, waiter))
         self._lines = [_Line(asked, total(tuple((n, shapes[shape]) for n, shape in asked))) for asked in lines]
         self._held = [_sum(holder.places) for holder in scene.holders]
-        self._room = NodeRoom(scene.free, shapes)
+        self._room = NodeRoom(scene.free, shapes, [line.asked for line in self._lines])
         some = next(iter(scene.free.values()), self._lines[0].total if self._lines else ())
         self._nothing: Amounts = tuple(0 for _ in some)
 
@@ -152,8 +169,8 @@ class Playback:
         room = self._room.copy()
         queues: dict[str, _Queue] = {}
 
-        def of(kind: Kind) -> _Queue:
-            name = kind.queue if kind.queue in scene.lanes else ""
+        def of(name: str) -> _Queue:
+            name = name if name in scene.lanes else ""
             if name not in queues:
                 queues[name] = _Queue(scene.lanes.get(name, NO_LANE), self._nothing)
             return queues[name]
@@ -162,19 +179,18 @@ class Playback:
         for number, (holder, held) in enumerate(zip(scene.holders, self._held, strict=True)):
             age = max(scene.now - holder.since, 0.0)
             left = draw(holder.kind, holder.submitted, age, luck(holder.job or number), holder.declared) - age
-            queue = of(holder.kind)
+            queue = of(holder.kind.queue)
             queue.held = tuple(map(add, queue.held, held))
             ends.append((max(left, 0.0), number, holder.places, held, queue))
         heapq.heapify(ends)
         number = len(ends)
-        place = -1
-        for place, (waiter, row) in enumerate(zip(scene.waiters, self._of, strict=True)):
-            takes = draw(waiter.kind, waiter.submitted, 0.0, luck(waiter.job), waiter.declared)
-            of(waiter.kind).lines.setdefault(row, deque()).append((place, waiter.job, takes))
+        for (name, row), entries in self._waiting.items():
+            of(name).lines[row] = deque(entries)
         for coming, _ in self._coming:
-            of(coming.kind)
+            of(coming.kind.queue)
         self._divide(list(queues.values()))
         waiting = [queue for queue in queues.values() if queue.lines]
+        place = len(scene.waiters)
         starts: dict[str, float] = {}
         arrivals = self._arrivals(rng)
         arrival = next(arrivals, None)
@@ -183,35 +199,36 @@ class Playback:
             while ends and ends[0][0] <= now:
                 _, _, places, held, queue = heapq.heappop(ends)
                 room.give(places)
-                queue.held = tuple(map(sub, queue.held, held))
+                queue.hold(tuple(map(sub, queue.held, held)))
             while arrival is not None and arrival[0] <= now:
                 _, kind, row = arrival
-                queue = of(kind)
+                queue = of(kind.queue)
                 if not queue.lines:
                     waiting.append(queue)
-                place += 1
                 takes = draw(kind, scene.now, 0.0, rng.random())
-                queue.lines.setdefault(row, deque()).append((place, "", takes))
+                queue.lines.setdefault(row, deque()).append(_Entry(place, None, takes))
+                place += 1
                 arrival = next(arrivals, None)
             not_now: set[int] = set()
-            while waiting and (found := self._next(waiting, room, not_now)) is not None:
+            while room.open and waiting and (found := self._next(waiting, room.open, not_now)) is not None:
                 queue, row = found
                 taken = room.take(self._lines[row].asked)
                 if taken is None:  # pods of several shapes are in each other's way
                     not_now.add(row)
                     continue
                 line = queue.lines[row]
-                _, job, takes = line.popleft()
-                if job:
-                    starts[job] = now
-                    if job == last:
+                _, waiter, takes = line.popleft()
+                if waiter is not None:
+                    starts[waiter.job] = now
+                    if waiter.job == last:
                         return starts
+                    takes = draw(waiter.kind, waiter.submitted, 0.0, luck(waiter.job), waiter.declared)
                 if not line:
                     del queue.lines[row]
                     if not queue.lines:
                         waiting.remove(queue)
                 held = self._lines[row].total
-                queue.held = tuple(map(add, queue.held, held))
+                queue.hold(tuple(map(add, queue.held, held)))
                 number += 1
                 heapq.heappush(ends, (now + takes, number, taken, held, queue))
         return starts
@@ -226,6 +243,7 @@ class Playback:
                 if queue.deserved is not None:
                     shares = zip(queue.deserved, room, whole, strict=True)
                     queue.deserved = tuple(part * has // all_ if all_ else has for part, has, all_ in shares)
+                    queue.hold(queue.held)
 
     def _arrivals(self, rng: random.Random) -> Iterator[tuple[float, Kind, int]]:
         """Who comes while it is played: what came lately, again and again, from a moment that is drawn."""
@@ -239,17 +257,19 @@ class Playback:
             after, kind, row = turned[at]
             yield again * span + after, kind, row
 
-    def _next(self, waiting: Sequence[_Queue], room: NodeRoom, not_now: set[int]) -> tuple[_Queue, int] | None:
+    def _next(
+        self, waiting: Sequence[_Queue], fits: Container[int], not_now: Container[int]
+    ) -> tuple[_Queue, int] | None:
         """Whose turn it is: the queue with the least of its part, and in it, or where nobody shares, who is first."""
         best: tuple[float, int] | None = None
         found: tuple[_Queue, int] | None = None
         # nobody goes beyond his part while others wait that have less than theirs
-        poor = self._shared and len(waiting) > 1 and any(queue.share() < 1.0 for queue in waiting)
+        poor = self._shared and len(waiting) > 1 and min([queue.share for queue in waiting]) < 1.0
         for queue in waiting:
-            first = queue.first(room, self._lines, not_now)
+            first = queue.first(fits, not_now, self._lines)
             if first is None or (poor and queue.beyond(self._lines[first[1]].total)):
                 continue
-            turn = (queue.share() if self._shared else 0.0, first[0])
+            turn = (queue.share, first[0])
             if best is None or turn < best:
                 best, found = turn, (queue, first[1])
         return found

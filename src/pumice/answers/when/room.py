@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from operator import add, sub
@@ -60,23 +61,33 @@ Asked = tuple[tuple[int, int], ...]
 
 
 class NodeRoom:
-    """What is free on each node, and for how many pods of each shape that is enough."""
+    """What is free on each node, for how many pods of each shape that is enough, and so for which of those who ask."""
 
-    def __init__(self, free: Mapping[str, Amounts], shapes: Sequence[PodShape]) -> None:
+    def __init__(self, free: Mapping[str, Amounts], shapes: Sequence[PodShape], asking: Sequence[Asked] = ()) -> None:
         self._free, self._shapes = dict(free), shapes
+        self._needs = [(shape.only, [(n, asks) for n, asks in enumerate(shape.each) if asks]) for shape in shapes]
+        """Of each shape: its nodes, and the resources that it asks for."""
         self._fits = [{node: n for node, has in free.items() if (n := shape.times(node, has))} for shape in shapes]
         self._total = [sum(fits.values()) for fits in self._fits]
+        self._askers: list[tuple[list[int], list[int]]] = [([], []) for _ in shapes]
+        """Of each shape: how many of it are asked for, ascending, and by whom."""
+        for count, shape, line in sorted(
+            (count, shape, line) for line, asked in enumerate(asking) for count, shape in asked
+        ):
+            self._askers[shape][0].append(count)
+            self._askers[shape][1].append(line)
+        self._unmet = [sum(self._total[shape] < count for count, shape in asked) for asked in asking]
+        self.open = {line for line, unmet in enumerate(self._unmet) if not unmet}
+        """Those who seem to have room, by number; pods of several shapes may be in each other's way."""
 
     def copy(self) -> NodeRoom:
         """The same, to be changed."""
         other = NodeRoom({}, ())
         other._free, other._shapes, other._total = dict(self._free), self._shapes, list(self._total)
+        other._needs, other._askers = self._needs, self._askers
         other._fits = [dict(fits) for fits in self._fits]
+        other._unmet, other.open = list(self._unmet), set(self.open)
         return other
-
-    def has(self, asked: Asked) -> bool:
-        """Whether there seems to be room for pods; those of several shapes may be in each other's way."""
-        return all(self._total[shape] >= count for count, shape in asked)
 
     def take(self, asked: Asked) -> list[Place] | None:
         """Give pods their places, on nodes where few more fit; None if there is no room for all of them."""
@@ -102,16 +113,40 @@ class NodeRoom:
                 self._change(node, tuple(map(add, self._free[node], amounts)))
 
     def _change(self, node: str, free: Amounts) -> None:
+        """A node has so much free from now on. Asked for every pod of a play, so `PodShape.times` is written out."""
         self._free[node] = free
-        for number, shape in enumerate(self._shapes):
+        for number, (only, needs) in enumerate(self._needs):
+            if only is not None and node not in only:
+                continue
+            n = _ANY
+            for resource, asks in needs:
+                fits_here = free[resource] // asks
+                if fits_here < n:
+                    if fits_here <= 0:
+                        n = 0
+                        break
+                    n = fits_here
             fits = self._fits[number]
-            n, before = shape.times(node, free), fits.get(node, 0)
+            before = fits.get(node, 0)
             if n != before:
-                self._total[number] += n - before
                 if n:
                     fits[node] = n
                 else:
                     del fits[node]
+                total = self._total[number]
+                self._total[number] = total + n - before
+                self._reach(number, total, total + n - before)
+
+    def _reach(self, shape: int, before: int, after: int) -> None:
+        """So many of a shape fit where others did: who asks for a number in between finds them, or no longer does."""
+        counts, lines = self._askers[shape]
+        low, high = bisect_right(counts, min(before, after)), bisect_right(counts, max(before, after))
+        for line in lines[low:high]:
+            self._unmet[line] += 1 if after < before else -1
+            if self._unmet[line]:
+                self.open.discard(line)
+            else:
+                self.open.add(line)
 
 
 def few(shapes: Iterable[PodShape]) -> dict[PodShape, PodShape]:

@@ -24,7 +24,6 @@ from pumice.model.task import GPU_RESOURCES, Task
 from pumice.state.cluster import ClusterState
 
 NO_LIMIT = 2**62
-NO_SCENE = Scene(0.0, {}, (), ())
 RUNNING = TaskStatus.RUNNING
 _GPU_DIMS = [dim(name) for name in GPU_RESOURCES]
 
