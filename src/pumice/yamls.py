@@ -7,13 +7,14 @@ alias again and again is kept busy for ever. So a text is looked through before 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import yaml
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, shown
 
 try:
     from yaml import CSafeLoader as _SafeLoader
@@ -66,7 +67,7 @@ def _bool(_loader: Loader, node: yaml.ScalarNode) -> bool:
 
 def _number(_loader: Loader, node: yaml.ScalarNode) -> Any:
     try:
-        return scalar(node.tag, node.value)
+        return finite(scalar(node.tag, node.value), node.value)
     except ValueError as exc:
         raise yaml.constructor.ConstructorError(None, None, str(exc), node.start_mark) from exc
 
@@ -99,6 +100,16 @@ def scalar(tag: str, text: str) -> bool | int | float | str | None:
     if name in ("bool", "int", "float"):
         raise ValueError(f"{text!r} is no {name}")
     raise ValueError(f"the tag {tag!r} is not supported")
+
+
+def finite(value: Any, text: str) -> Any:
+    """The number that a text of data stands for.
+
+    :raises ValueError: it is infinite or none: JSON, into which an API server turns all that it is sent, has no such.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"a number must be finite, got {shown(text)}")
+    return value
 
 
 def _integer(text: str) -> int:

@@ -77,12 +77,16 @@ def _text(path: Path) -> str:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(_text(path))
+        return json.loads(_text(path), parse_float=_finite, parse_constant=_finite)
     except json.JSONDecodeError as exc:
         raise InvalidInput(f"{path}:{exc.lineno}:{exc.colno}: not JSON: {exc.msg}") from exc
     except (RecursionError, ValueError) as exc:
         why = "is nested too deeply" if isinstance(exc, RecursionError) else exc
         raise InvalidInput(f"{path}: not JSON that can be read: {why}") from exc
+
+
+def _finite(text: str) -> Any:
+    return yamls.finite(float(text), text)
 
 
 def _place(name: str, node: yaml.Node) -> str:

@@ -28,6 +28,9 @@ TOO_MUCH = {
     "aliases": (BOMB, "its aliases make it grow without end"),
     "merges": (MERGES, "its aliases make it grow without end"),
     "itself": ("metadata: &m {labels: *m}", "its aliases make it grow without end"),
+    "infinite": ("spec: {quota: .inf}", "a number must be finite, got '.inf'"),
+    "no number": ("spec: {quota: .NaN}", "a number must be finite, got '.NaN'"),
+    "great exponent": ("spec: {quota: 1e400}", "a number must be finite, got '1e400'"),
     "digits": ("spec: {replicas: " + "9" * 100_000 + "}", "a number must have at most 4000 digits"),
 }
 
@@ -47,7 +50,10 @@ def test_a_file_that_would_be_too_much_is_refused_with_its_line(tmp_path: Path, 
     assert re.match(rf"{path}:\d+:\d+: ", str(caught.value))
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000, '{"kind": "Node", "x": ' + "9" * 10_000 + "}"])
+NO_NUMBERS = [f'{{"kind": "Node", "x": {text}}}' for text in ("9" * 10_000, "Infinity", "NaN", "-1e400")]
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000, *NO_NUMBERS])
 def test_json_that_would_be_too_much_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidInput, match=r"a\.json: not JSON that can be read"):
         manifests.read([file(tmp_path, text, "a.json")])
