@@ -51,7 +51,7 @@ class Limit:
     def advice(self) -> str:
         """What would lift it: the knob to turn, beside waiting."""
         ends = f"other work of {self.of} ends"
-        if not self.may_have and self.bound in (Bound.CLUSTER, Bound.GUARANTEES, Bound.OVERCOMMIT):
+        if not self.may_have and self.bound in (Bound.CLUSTER, Bound.OVERCOMMIT):
             return f"nodes with {self.resource}, of which {self.of} can have none"
         match self.bound:
             case Bound.CAPABILITY:
@@ -63,7 +63,8 @@ class Limit:
             case Bound.PARENT:
                 return f"{ends}, or a higher capability of {self.detail}"
             case Bound.GUARANTEES:
-                return f"{ends}, more nodes with {self.resource}, or smaller guarantees of other queues"
+                helps = f"more nodes with {self.resource}, or smaller guarantees of other queues"
+                return f"{ends}, {helps}" if self.may_have else helps
             case Bound.QUOTA:
                 return f"other work of the namespace ends, or a higher {self.bound} of {self.of}"
             case _:

@@ -275,6 +275,21 @@ def test_a_queue_above_it_is_named(scenario: Scenario) -> None:
     assert found[0].unblock == ["other work of queue up ends, or a higher capability of queue up"]
 
 
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+@pytest.mark.parametrize(("reserved", "most"), [(60, 4), (64, 0), (100, 0)])
+def test_what_is_guaranteed_to_others_is_told_as_such(
+    scenario: Scenario, plugin: str, reserved: int, most: int
+) -> None:
+    """Though the cluster has enough: more than it has may be guaranteed, and then there is nothing for the rest."""
+    bad = {"metadata": {"name": "bad"}, "spec": {"weight": 1, "guarantee": {"resource": {"cpu": reserved}}}}
+    scenario.node("n1", cpu=64).add(decode("Queue", bad)).job("a", cpu=6, min_resources={"cpu": 6}, phase="Pending")
+    found = why(scenario, "a", "gang", plugin)
+    (at,) = found.limits
+    assert (at.bound, at.may_have) == (Bound.GUARANTEES, most)
+    waits = "other work of queue default ends, " if most else ""
+    assert found.unblock == [f"{waits}more nodes with cpu, or smaller guarantees of other queues"]
+
+
 def test_overcommit_says_its_numbers_and_names_who_holds_the_budget(scenario: Scenario) -> None:
     scenario.node("n1", cpu=10).job("runs", tasks=4, cpu=1, on="n1", min_resources={"cpu": 4})
     for n, cpu in enumerate((1, 3, 2, 1)):
