@@ -396,6 +396,69 @@ def test_a_scalar_of_an_object_may_hold_anything_that_its_type_allows(turn: int)
     survives(found, f"round {turn}")
 
 
+# -- numbers of objects that are ordinary else ---------------------------------------------------------------------
+ORDINARY: dict[str, dict[str, Any]] = {
+    "Queue": {"spec": {"weight": 1}},
+    "Node": {"status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}},
+    "PodGroup": {"spec": {"minMember": 1, "queue": "default"}},
+    "Pod": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}},
+}
+SHARING = [
+    load(
+        f"actions: 'enqueue, reclaim, allocate, preempt'\ntiers:\n- plugins: [{{name: gang}}, {{name: drf}}]\n"
+        f"- plugins: [{{name: predicates}}, {{name: {sharing}}}, {{name: nodeorder}}]\n",
+        catalogue_of(default_registry()),
+    ).conf
+    for sharing in ("proportion", "capacity")
+]
+
+
+def ordinary(kind: str, at: tuple[Any, ...], value: Any) -> list[api.AnyObject]:
+    """An ordinary object but for one value, and what belongs to it. Of the whole one it has the part with the value."""
+    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(ORDINARY[kind]))
+    data["metadata"] = {"name": "bad", "namespace": "default" if api.KINDS[kind].namespaced else "", "uid": "bad"}
+    part = data.setdefault(at[0], {})
+    part[at[1]] = whole(kind)[at[0]][at[1]]
+    if kind == "Pod":
+        data["metadata"].setdefault("annotations", {})[keys.GROUP_ANNOTATION] = "bad"
+    inner: Any = data
+    for key in at[:-1]:
+        inner = inner[key]
+    inner[at[-1]] = value
+    others: dict[str, list[api.AnyObject]] = {
+        "Queue": job("bad", tasks=1, cpu=1, queue="bad"),
+        "PodGroup": [pod("bad-0", group="bad", cpu=1)],
+        "Pod": job("bad", tasks=0, min_available=1),
+    }
+    return [api.decode(kind, data), *others.get(kind, [])]
+
+
+def test_no_number_of_an_ordinary_object_changes_what_others_get() -> None:
+    """One at a time, where there is room for everybody: a weight, a minimum, a priority beyond all measure."""
+    tried, kept_waiting = 0, []
+    for kind, at, typ in SCALARS:
+        if kind not in ORDINARY or at[0] == "metadata" or typ not in (int, float, api.Quantity):
+            continue
+        if at[1] == "guarantee":  # it is there to keep room from others
+            continue
+        for value in NUMBERS if typ is not api.Quantity else ["1e61", "1Ei", "70000000000000", "-1"]:
+            try:
+                bad = ordinary(kind, at, value)
+            except InvalidInput:
+                continue
+            for conf in (KAI, *SHARING):
+                tried += 1
+                state = ClusterState()
+                for obj in [queue("default"), node("good", cpu=64, memory="64Gi"), *bad, *job("innocent", tasks=2)]:
+                    state.apply(Seen(obj))
+                errors = run_cycle(state, assemble(conf, default_registry()), Runtime()).errors
+                placed = [task.node_name for task in state.tasks.values() if task.name.startswith("innocent-")]
+                if errors or len(placed) != 2 or not all(placed):
+                    kept_waiting.append((kind, at, value))
+    assert kept_waiting == []
+    assert tried > 500
+
+
 def test_a_moment_of_creation_may_be_any(scenario: Any) -> None:
     for year in (1, 1970, 9999):
         meta = api.Metadata(name=f"p{year}", namespace="default", creation_timestamp=datetime(year, 1, 1, tzinfo=UTC))

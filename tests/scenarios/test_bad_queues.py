@@ -10,8 +10,9 @@ from msgspec.structs import force_setattr
 from pumice.config import InvalidConf, load
 from pumice.config.lint import lint
 from pumice.framework.registry import default_registry
-from pumice.model.api import Guarantee, PodGroup, QueueObject
+from pumice.model.api import Guarantee, PodGroup, QueueObject, decode
 from pumice.model.intents import Note, StatusUpdate
+from pumice.model.queue import MOST_WEIGHT
 from pumice.scheduler.assembly import catalogue_of
 from pumice.testing import Cycle, Scenario, queue
 
@@ -208,3 +209,23 @@ def test_hierarchical_drf_in_another_tier_than_proportion_is_found_by_lint() -> 
     catalogue = catalogue_of(default_registry(), hooks=True)
     found = lint(load(CONFLICT.format(between="- plugins:\n"), catalogue, source="conf").conf, catalogue)
     assert "hierarchy-with-proportion" in {finding.rule for finding in found}
+
+
+@pytest.mark.parametrize("weight", [2**31, 2**70, -(2**70)])
+@pytest.mark.parametrize("kind", ["volcano", "kai"])
+def test_a_queue_with_a_weight_beyond_all_measure_is_refused_by_name(cluster: Scenario, kind: str, weight: int) -> None:
+    """Beside it the parts of others would be lost in rounding."""
+    data: dict[str, dict[str, Any]] = {
+        "volcano": {"spec": {"weight": weight}},
+        "kai": {"apiVersion": "scheduling.run.ai/v2", "spec": {"resources": {"cpu": {"overQuotaWeight": weight}}}},
+    }
+    cluster.add(decode("Queue", {"metadata": {"name": "heavy"}, **data[kind]})).job("theirs", queue="heavy", cpu=1)
+    run(cluster, PROPORTION)
+    (told,) = cluster.state.problems.values()
+    assert str(told).startswith("weight of queue heavy: must be at most 2147483647, got ")
+
+
+def test_beside_the_heaviest_queue_others_have_what_it_leaves(cluster: Scenario) -> None:
+    cluster.queue("heavy", weight=MOST_WEIGHT).job("theirs", tasks=3, queue="heavy", cpu=1)
+    run(cluster, PROPORTION)
+    cluster.assert_bound("theirs")

@@ -6,7 +6,7 @@ and field. Lists and maps that an API server leaves out or sends as ``null`` are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -366,6 +366,11 @@ class QueueSpec(_Maps, frozen=True):
     affinity: dict[str, Any] | None = None
     reclaimable: bool | None = None
     dequeue_strategy: str = ""
+
+    @property
+    def weights(self) -> Iterable[float]:
+        """Every weight by which something is shared between queues."""
+        return (self.weight,)
 
 
 class QueueStatus(_Maps, frozen=True):

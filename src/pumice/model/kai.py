@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -87,8 +87,12 @@ class KaiQueueSpec(api.QueueSpec, frozen=True):
             # more than a ledger can hold is as good as no limit
             said = {k: v for k, v in amounts.items() if 0 <= v * (1 if k == "memory" else 1000) < LIMIT}
             force_setattr(self, name, frozen(said))
-        weight = max(part.over_quota_weight for part, _ in parts.values())
-        force_setattr(self, "weight", max(int(weight), 0))
+        force_setattr(self, "weight", max(int(max(self.weights)), 0))
+
+    @property
+    def weights(self) -> Iterable[float]:
+        given = self.resources or QueueResources()
+        return (given.cpu.over_quota_weight, given.memory.over_quota_weight, given.gpu.over_quota_weight)
 
 
 class KaiQueueObject(api.QueueObject, frozen=True):

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from pumice.errors import InvalidInput
 from pumice.model.api import QueueObject
 from pumice.model.job import JobMap
 from pumice.model.mapping import ReadOnlyMap, labels_of
 from pumice.model.resources import EMPTY, Number, Resources
 from pumice.model.sealed import Sealed
+
+MOST_WEIGHT: Final = 2**31 - 1
+"""The greatest weight of a queue. Beside a heavier one the parts of others would be lost in rounding."""
 
 
 class Queue(Sealed):
@@ -50,7 +56,7 @@ class Queue(Sealed):
     def __init__(self, obj: QueueObject) -> None:
         """A queue without jobs.
 
-        :raises InvalidInput: a quantity that is none.
+        :raises InvalidInput: a quantity that is none, or a weight beyond all measure.
         """
         self._jobs = self.jobs = JobMap()
         self.waiting = JobMap()
@@ -71,8 +77,11 @@ class Queue(Sealed):
     def _take_over(self, obj: QueueObject) -> None:
         """Be what a changed object says. For the state.
 
-        :raises InvalidInput: a quantity that is none; nothing was changed.
+        :raises InvalidInput: a quantity that is none, or a weight beyond all measure; nothing was changed.
         """
+        for weight in obj.spec.weights:
+            if abs(weight) > MOST_WEIGHT:
+                raise InvalidInput(f"weight of queue {obj.metadata.name}: must be at most {MOST_WEIGHT}, got {weight}")
         capability = Resources.parse(obj.spec.capability)
         deserved = Resources.parse(obj.spec.deserved)
         guarantee = Resources.parse(obj.spec.guarantee.resource) if obj.spec.guarantee else EMPTY

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from queue_worlds import queue
 
 from pumice.model.events import Seen
-from pumice.model.queue import Queue
+from pumice.model.queue import MOST_WEIGHT, Queue
 from pumice.model.resources import CPU, MEMORY, TOLERANCE, Resources
 from pumice.plugins.proportion.filling import Filling, guarantee_problem, pour, pour_in_rounds, real_capability
 from pumice.state.cluster import ClusterState
@@ -65,14 +65,27 @@ def test_a_queue_alone_is_poured_what_rounds_would_give(world: dict[str, Any]) -
 
 @given(
     total=st.integers(0, 100_000),
-    rows=st.lists(st.tuples(st.integers(1, 10), st.integers(0, 100_000)), min_size=1, max_size=6),
+    rows=st.lists(
+        st.tuples(st.one_of(st.integers(1, 10), st.integers(1, MOST_WEIGHT)), st.integers(0, 100_000)),
+        min_size=1,
+        max_size=6,
+    ),
 )
 def test_nothing_is_left_while_somebody_wants_more(total: int, rows: list[tuple[int, int]]) -> None:
+    """However heavy one of them is: what it does not want is for the others."""
     weight = np.array([w for w, _ in rows], dtype=np.float64)
     request = np.array([[r] for _, r in rows], dtype=np.float64)
     deserved = pour(np.array([float(total)]), weight, request, np.full_like(request, math.inf), np.zeros_like(request))
-    trace = TOLERANCE * (weight.sum() + len(rows))
-    assert abs(deserved.sum() - min(total, request.sum())) <= trace
+    assert abs(deserved.sum() - min(total, request.sum())) <= TOLERANCE * (1 + len(rows))
+
+
+@given(heavy=st.integers(1, MOST_WEIGHT), limit=st.integers(0, 3000))
+def test_what_a_heavy_queue_may_not_have_goes_to_the_others(heavy: int, limit: int) -> None:
+    """It wants more memory than it may have, so that it never has all that it wants."""
+    request = np.array([[1000.0, 1e12], [2000.0, 0.0]])
+    most = np.array([[1000.0, limit], [4000.0, 8e9]])
+    deserved = pour(np.array([4000.0, 8e9]), np.array([heavy, 1.0]), request, most, np.zeros_like(request))
+    assert abs(deserved[1, 0] - 2000) <= TOLERANCE
 
 
 @given(
