@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pumice.config.catalogue import Catalogue
+from pumice.config.cron import CronSchedule
 from pumice.config.durations import SECOND, parse_duration
 from pumice.config.reading import Reading
 from pumice.config.schema import ActionConf, PluginConf, Tier
@@ -31,9 +32,12 @@ BUDGETS: Final[dict[str, tuple[str, ...]]] = {
     "maxGeneratorSearchDuration": ("default", "NodeLocalGreedy", "MultiNodeGang"),
 }
 """Budget -> the names that it may be given for; none: one for all."""
-WINDOWS: Final = ("sliding", "tumbling")
-USAGE_UNUSED: Final = ("fetchInterval", "stalenessPeriod", "waitTimeout", "extraParams", "cronString")
-USAGE_PARAMETERS: Final = ("windowSize", "windowType", "halfLifePeriod", "tumblingWindowStartTime", *USAGE_UNUSED)
+WINDOWS: Final = ("sliding", "tumbling", "cron")
+USAGE_UNUSED: Final = ("fetchInterval", "stalenessPeriod", "waitTimeout", "extraParams")
+USAGE_PARAMETERS: Final = (
+    *("windowSize", "windowType", "halfLifePeriod", "tumblingWindowStartTime", "cronString"),
+    *USAGE_UNUSED,
+)
 KEYS: Final = (*OWN_KEYS, PARAMETERS_KEY)
 SETTINGS: Final = "kai"
 """The entry of ``configurations`` that holds what is set for all of KAI's actions."""
@@ -241,6 +245,26 @@ def _check_usage(reading: Reading, table: ConfTable) -> None:
             reading.error("wrong-value", message, at, each.value.position, text, WINDOWS)
         elif key in USAGE_UNUSED:
             reading.warn("unused-key", f"{key!r} is read and not used: no database is asked", at, each.key_position)
+    _check_cron(reading, params, path)
+
+
+def _check_cron(reading: Reading, params: ConfTable, path: str) -> None:
+    """Windows by cron need to know when they begin."""
+    kind, entry = params.entries.get("windowType"), params.entries.get("cronString")
+    by_cron = kind is not None and isinstance(kind.value, Scalar) and kind.value.value == "cron"
+    at = join(path, "cronString")
+    if entry is None:
+        if by_cron and kind is not None:
+            message = "windows by cron begin when cronString says, which is missing"
+            reading.error("wrong-value", message, join(path, "windowType"), kind.value.position)
+        return
+    if not by_cron:
+        message = "'cronString' is read and not used: the type of the window is not cron"
+        reading.warn("unused-key", message, at, entry.key_position)
+    try:
+        CronSchedule.parse(reading.text(entry.value, at))
+    except InvalidInput as exc:
+        reading.error("wrong-value", str(exc), at, entry.value.position)
 
 
 def _duration(reading: Reading, tree: Tree, path: str, least: int) -> int:

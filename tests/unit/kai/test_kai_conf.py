@@ -125,6 +125,8 @@ def test_the_depth_of_queues_bounds_what_an_action_looks_at() -> None:
         "scenarioSearchBudgets: {maxActionSearchDuration: 1m}",
         "usageDBConfig: {usageParams: {windowSize: 0s}}",
         "usageDBConfig: {usageParams: {windowType: cron}}",
+        "usageDBConfig: {usageParams: {windowType: cron, cronString: every day}}",
+        "usageDBConfig: {usageParams: {windowType: cron, cronString: 0 0 30 2 *}}",
         "usageDBConfig: {usageParams: {halfLifePeriod: often}}",
     ],
 )
@@ -138,6 +140,10 @@ def test_budgets_and_windows_that_are_right_are_taken_without_a_word() -> None:
         "dialect: kai\nactions: allocate\n"
         "scenarioSearchBudgets: {maxActionSearchDuration: {default: 1m, reclaim: 0s}, minJobSearchDuration: 1s}\n"
         "usageDBConfig: {usageParams: {windowSize: 1w, halfLifePeriod: 1d, windowType: tumbling}}\n"
+    )
+    assert not found.warnings
+    found = loaded(
+        "dialect: kai\nactions: allocate\nusageDBConfig: {usageParams: {windowType: cron, cronString: '@daily'}}\n"
     )
     assert not found.warnings
 

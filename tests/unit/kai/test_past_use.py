@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kai_cases import cluster, job, node, queue
 
+from pumice.config.cron import CronSchedule
 from pumice.conformance.kai import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
@@ -47,6 +48,33 @@ def test_use_counts_half_after_its_half_life() -> None:
     got = shares(fades, (0, {"a": FULL}), (500, {"b": FULL}), (1000, {"c": FULL}), (1500, {}))
     assert got["c"] == pytest.approx(2**0.5 * got["b"], rel=0.01)
     assert got["b"] == pytest.approx(2**0.5 * got["a"], rel=0.01)
+
+
+NINE = 9 * 3600.0
+
+
+@pytest.mark.parametrize("half_life", [0.0, 1e9])
+def test_a_window_by_cron_begins_when_it_says_however_long_it_is(half_life: float) -> None:
+    """At nine every morning; 1970 began on a Thursday."""
+    morning = UsageSettings(cron=CronSchedule.parse("0 9 * * *"), half_life=half_life)
+    before = [(NINE - 600, {"a": FULL}), (NINE - 300, {"b": FULL})]
+    assert shares(morning, *before, (NINE - 60, {"b": FULL})) == {"a": pytest.approx(5 / 9, abs=1e-3), "b": 0.444}
+    assert shares(morning, *before, (NINE + 60, {"c": HALF}), (NINE + 180, {})) == {"b": 0.333, "c": 0.333}
+
+
+def test_a_window_by_cron_fades_and_stays_small() -> None:
+    yearly = UsageSettings(cron=CronSchedule.parse("@yearly"), half_life=60.0)
+    memory: dict[str, Any] = {}
+    for minute in range(200):
+        held = {"a": FULL} if minute < 198 else {"b": FULL}
+        found = UsageAccount(memory, yearly).update(60.0 * minute, held, FULL)
+    assert found["b"][2] == pytest.approx(found["a"][2], rel=0.1)
+    assert len(memory["portions"]) <= 8 * 64 + 1
+
+
+def test_the_conf_says_when_a_window_begins() -> None:
+    given = {"windowType": "cron", "cronString": "30 6 * * mon"}
+    assert UsageSettings.of(given).begin(10 * 86400.0) == 4 * 86400.0 + 6.5 * 3600
 
 
 def played(conf: dict[str, Any], cycles: int) -> list[str]:

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from pumice.config.cron import CronSchedule
 from pumice.config.durations import parse_duration
 from pumice.kai.view.amounts import NOTHING, Amounts
 
 WEEK: Final = 7 * 86400.0
 PORTIONS: Final = 200
 """So many portions a window has."""
+_AGES: Final = 1e11
+"""More seconds than any window has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class UsageSettings:
     """When a tumbling window began, whichever."""
     half_life: float = 0.0
     """Seconds after which use counts half; 0: it counts fully as long as it is in the window."""
+    cron: CronSchedule | None = None
+    """When windows begin, whatever their length; None: they have one."""
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> UsageSettings:
@@ -42,7 +47,26 @@ class UsageSettings:
             tumbling=given.get("windowType") == "tumbling",
             start=began.timestamp() if isinstance(began, datetime) else _time(str(began)) if began else 0.0,
             half_life=_seconds(given.get("halfLifePeriod", "0s")),
+            cron=CronSchedule.parse(str(given["cronString"])) if given.get("windowType") == "cron" else None,
         )
+
+    @property
+    def width(self) -> float:
+        """Seconds of a portion. A window by cron needs portions only where use fades."""
+        if self.cron is None:
+            return self.window / PORTIONS
+        return self.half_life / 8 if self.half_life else _AGES
+
+    def begin(self, now: float) -> float:
+        """When the window that we are in began; what has faded long ago is not of it."""
+        if self.cron is None:
+            return now - (now - self.start) % self.window if self.tumbling else now - self.window
+        return max(self.origin(now), now - 64 * self.half_life if self.half_life else -math.inf)
+
+    def origin(self, now: float) -> float:
+        """A time at which a portion begins."""
+        began = self.cron.last(now) if self.cron is not None else None
+        return began if began is not None else self.start
 
 
 class UsageAccount:
@@ -55,25 +79,22 @@ class UsageAccount:
 
     def update(self, now: float, held: Mapping[str, Amounts], offered: Amounts) -> dict[str, Amounts]:
         """What was held since the last session is booked; queue -> its part of what there was, 0 to 1."""
-        memory, settings = self._memory, self._settings
+        memory, begin = self._memory, self._settings.begin(now)
         before = memory.get("at", now)
         if now > before:
-            self._book(before, now, memory.get("held") or {}, memory.get("offered") or NOTHING)
+            self._book(max(before, begin), now, memory.get("held") or {}, memory.get("offered") or NOTHING)
         memory["at"], memory["offered"] = now, list(offered)
         memory["held"] = {name: list(amounts) for name, amounts in held.items() if any(amounts)}
-        begin = now - settings.window
-        if settings.tumbling:
-            begin = now - (now - settings.start) % settings.window
         while self._portions and self._portions[0][0] < begin - 1e-6:
             del self._portions[0]
         return self._shares(now)
 
     def _book(self, begin: float, end: float, held: Mapping[str, Any], offered: Any) -> None:
-        window, width = self._settings.window, self._settings.window / PORTIONS
-        begin = max(begin, end - window)
-        first = math.floor((begin - self._settings.start) / width)
-        for number in range(first, first + PORTIONS + 2):
-            at = self._settings.start + number * width
+        width, origin = self._settings.width, self._settings.origin(end)
+        first = math.floor((begin - origin) / width)
+        last = math.floor((end - origin) / width)
+        for number in range(first, last + 1):
+            at = origin + number * width
             seconds = min(end, at + width) - max(begin, at)
             if seconds <= 0:
                 break
@@ -85,7 +106,7 @@ class UsageAccount:
                 _add(sums.setdefault(name, [0.0, 0.0, 0.0]), amounts, seconds)
 
     def _shares(self, now: float) -> dict[str, Amounts]:
-        half, width = self._settings.half_life, self._settings.window / PORTIONS
+        half, width = self._settings.half_life, self._settings.width
         could = [0.0, 0.0, 0.0]
         sums: dict[str, list[float]] = {}
         for begin, offered, held in self._portions:
