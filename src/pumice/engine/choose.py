@@ -6,6 +6,7 @@ import heapq
 import random
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,8 @@ BestNode = Callable[[Task, dict[str, float]], Node | None]
 Reduce = Callable[[Task, NodeRows, Floats], Floats]
 ReasonCounts = Mapping[int, int] | Mapping[Reason, int]
 """How many nodes a reason, or its number, stands for."""
+_FEW: Final = 16
+"""For so many tasks as many of the best rows are looked at first, and what becomes of rows is kept."""
 
 
 @dataclass(slots=True)
@@ -416,7 +419,7 @@ class Chooser:
             along = view.session_filters and not (view.scalar_filters or view.scalar_scorers or self.needs_table(view))
             return plan_along(self, view, task, wanted) if along and within is None else []
         inside = None if within is None else np.flatnonzero(within[: view.size])
-        for most in (min(16, wanted), wanted):
+        for most in (min(_FEW, wanted), wanted):
             rows = self._plan_within(view, inside, wanted, most)
             if rows is not None:
                 return rows
@@ -428,32 +431,13 @@ class Chooser:
         top, outside = self._top(view.masked, most, inside)
         if not len(top):
             return []
-        klass = view.task.klass
-        room = np.full(len(top), wanted, dtype=np.int64)
-        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-            if v > 0:
-                room = np.minimum(room, table.idle[d, top] // v)
-                if table.in_flux:
-                    future = table.idle[d, top] + table.releasing[d, top] - table.pipelined[d, top]
-                    room = np.minimum(room, future // v)
-        depth = np.maximum(room, 1)
         ranks = table.ranks()[top].tolist()
         first = view.masked[top].tolist()
-        starts = np.concatenate(([0], np.cumsum(depth - 1)))
-        total = int(starts[-1])
-        if total:
-            owner = np.repeat(np.arange(len(top)), depth - 1)
-            extra = np.arange(total) - starts[:-1][owner] + 1
-            fits, score = self.evaluator.imagine(view, top[owner], extra)
-            later = np.where(fits, score, -np.inf).tolist()
-        else:
-            later = []
-        begin = starts.tolist()
+        later = self._later(view, top, wanted)
         heap = [(-s, ranks[i], i, 0) for i, s in enumerate(first)]
         heapq.heapify(heap)
         rows: list[int] = []
         top_rows = top.tolist()
-        depths = depth.tolist()
         scalars = bool(view.scalar_filters or view.scalar_scorers)
         while heap and len(rows) < wanted:
             cost, rank, i, used = heap[0]
@@ -461,8 +445,8 @@ class Chooser:
                 return None
             rows.append(top_rows[i])
             used += 1
-            if used < depths[i]:
-                score_next = later[begin[i] + used - 1]
+            if used <= len(later[i]):
+                score_next = later[i][used - 1]
                 if scalars and score_next > -np.inf:
                     score_next = self.evaluator.imagine_scalars(view, top_rows[i], used, score_next)
                 if score_next > -np.inf:
@@ -472,6 +456,41 @@ class Chooser:
         if len(rows) < wanted and outside is not None:
             return None
         return rows
+
+    def _later(self, view: ClassView, top: Index, wanted: int) -> list[list[float]]:
+        """Per row the scores after one more task, two more and so on, as far as there may be room for yet another.
+
+        Minus infinity where a filter objects. For few tasks it is kept by what rows hold, where it follows from that.
+        """
+        known = self.evaluator.futures(view) if wanted <= _FEW else None
+        if known is None:
+            return self._imagined(view, top, wanted)
+        keys = [(wanted, self.evaluator.table.amounts_of(row)) for row in top.tolist()]
+        new = {key: at for at, key in enumerate(keys) if key not in known}
+        if new:
+            fresh = self._imagined(view, top[list(new.values())], wanted)
+            known.update(zip(new, fresh, strict=True))
+        return [known[key] for key in keys]
+
+    def _imagined(self, view: ClassView, top: Index, wanted: int) -> list[list[float]]:
+        table, klass = self.evaluator.table, view.task.klass
+        room = np.full(len(top), wanted, dtype=np.int64)
+        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+            if v > 0:
+                room = np.minimum(room, table.idle[d, top] // v)
+                if table.in_flux:
+                    future = table.idle[d, top] + table.releasing[d, top] - table.pipelined[d, top]
+                    room = np.minimum(room, future // v)
+        more = np.maximum(room, 1) - 1
+        ends = np.cumsum(more)
+        total = int(ends[-1])
+        if not total:
+            return [[]] * len(top)
+        owner = np.repeat(np.arange(len(top)), more)
+        extra = np.arange(total) - (ends - more)[owner] + 1
+        fits, score = self.evaluator.imagine(view, top[owner], extra)
+        later = np.where(fits, score, -np.inf).tolist()
+        return [later[end - n : end] for end, n in zip(ends.tolist(), more.tolist(), strict=True)]
 
     def _top(self, masked: Floats, most: int, inside: Index | None = None) -> tuple[Index, tuple[float, int] | None]:
         """The *most* best rows (ties by name) and the key of the next one, if there is any; of those *inside* only."""

@@ -149,7 +149,7 @@ class Evaluator:
         follows: list[Filter | Scorer] = [f for group in view.groups for f in group.node]
         follows += [*view.node_scorers, *(s for s in view.normalized if s.scope is Scope.NODE)]
         view.by_amounts = all(c.amounts_only for c in follows)
-        view.known = {}
+        view.known, view.futures = {}, {}
         if len(view.raws) != len(view.normalized):
             view.raws = [None] * len(view.normalized)
             view.flat = [False] * len(view.normalized)
@@ -201,6 +201,15 @@ class Evaluator:
             view.score[row], view.stale[row] = known.score, False
         view.masked[row] = known.score if known.fits and not known.code else _NEG_INF
         return True
+
+    def futures(self, view: ClassView) -> dict[Hashable, list[float]] | None:
+        """What was found out about rows with more tasks of the class, to be kept by what rows hold; None where what
+        a view says does not follow from that."""
+        if not self._alike(view) or view.scalar_filters or view.scalar_scorers:
+            return None
+        if len(view.futures) > _MOST_KNOWN:
+            view.futures.clear()
+        return view.futures
 
     def _remember(self, view: ClassView, rows: Iterable[int]) -> None:
         """Keep what a view says of a few rows, for others that come to hold the same."""

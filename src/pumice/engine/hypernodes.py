@@ -37,14 +37,8 @@ class TopologyDomain:
     children: list[str] = field(default_factory=list)
     nodes: dict[str, Node] = field(default_factory=dict)
     """Every node in it or below it, by name."""
-    _members: tuple[Node, ...] = ()
-
-    @property
-    def members(self) -> tuple[Node, ...]:
-        """Every node in it or below it."""
-        if len(self._members) != len(self.nodes):
-            self._members = tuple(self.nodes.values())
-        return self._members
+    members: tuple[Node, ...] = ()
+    """The same nodes."""
 
     @property
     def is_leaf(self) -> bool:
@@ -84,6 +78,7 @@ class HyperNodeTree:
         self._holding: dict[str, list[TopologyDomain]] = {name: [] for name in nodes}
         for hyper in sorted(self.by_name.values(), key=lambda h: (-h.tier, h.name)):
             self._lowest |= dict.fromkeys(hyper.nodes, hyper.name)
+            hyper.members = tuple(hyper.nodes.values())
             for name in hyper.nodes:
                 self._holding[name].append(hyper)
         self._masks: dict[str, Bools] = {}

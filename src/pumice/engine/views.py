@@ -129,7 +129,7 @@ class ClassView:
         *("changed_at", "code", "future_at", "future_ok", "groups", "masked", "normalized", "raws"),
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
-        *("any_stale", "clear", "flat", "known", "opposed", "room", "scalar_filters", "scalar_scorers"),
+        *("any_stale", "clear", "flat", "futures", "known", "opposed", "room", "scalar_filters", "scalar_scorers"),
         *("split_by", "stale"),
     )
 
@@ -170,6 +170,7 @@ class ClassView:
         self.flat = []
         self.room: ClassRoom | None = None
         self.known: dict[bytes, KnownRow] = {}
+        self.futures: dict[Hashable, list[float]] = {}
         """What was found of rows that held certain amounts, where it follows from these alone."""
         self.split_by = -1
         """Whose callbacks it was last made of: the number of an evaluator."""

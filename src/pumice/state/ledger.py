@@ -8,6 +8,7 @@ their place (`arrivals.py`). Nothing else writes these sums. Entering and leavin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -331,17 +332,23 @@ def shift_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node]
     first = tasks[0]
     klass, job, table, k = first.klass, first.job, state.table, len(tasks)
     idle, used, releasing, pipelined = _ON[status]
-    rows, counts = np.unique(np.array([n.row for n in nodes], dtype=np.intp), return_counts=True)
-    for d, v in klass.items:
-        amounts = counts * v
-        for column, times in ((table.idle, idle), (table.used, used), (table.pipelined, pipelined)):
-            if times:
-                column[d, rows] += times * amounts
-    table.in_flux += (releasing + pipelined) * k
-    table.pod_count[rows] += counts
-    table.assumed[0, rows] += counts * klass.assumed_cpu
-    table.assumed[1, rows] += counts * klass.assumed_memory
-    table.touched.extend(rows.tolist())
+    if k <= _FEW:
+        for row, n in sorted(Counter([node.row for node in nodes]).items()):
+            table.book(row, klass.items, idle * n, used * n, releasing * n, pipelined * n)
+            show(table, row, klass, n)
+            table.touched.add(row)
+    else:
+        rows, counts = np.unique(np.array([n.row for n in nodes], dtype=np.intp), return_counts=True)
+        for d, v in klass.items:
+            amounts = counts * v
+            for column, times in ((table.idle, idle), (table.used, used), (table.pipelined, pipelined)):
+                if times:
+                    column[d, rows] += times * amounts
+        table.in_flux += (releasing + pipelined) * k
+        table.pod_count[rows] += counts
+        table.assumed[0, rows] += counts * klass.assumed_cpu
+        table.assumed[1, rows] += counts * klass.assumed_memory
+        table.touched.extend(rows.tolist())
     if used:
         add(state.used_total, klass.items, used * k)
     pending, target = job._by_status[_PENDING], job._by_status[status]

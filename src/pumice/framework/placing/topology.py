@@ -8,7 +8,7 @@ done again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cmp_to_key
@@ -113,7 +113,7 @@ class _Placing:
             ssn.outcome.refusals.add(job, short_of_domains(ssn, job, sheets))
         return None
 
-    def _ranked(self, group: Sequence[TopologyDomain]) -> list[TopologyDomain] | None:
+    def _ranked(self, group: Sequence[TopologyDomain]) -> Iterator[TopologyDomain] | None:
         """The hyper-nodes of a group, best first, where that is known before anything is placed; None where not.
 
         It is known of a job that is one whole, if each hyper-node would be used as such: then its score does not depend
@@ -125,8 +125,7 @@ class _Placing:
         ssn = self._ssn
         if not all(gradient(ssn, whole, h, "Allocate") == [[h]] for h in group if h.children):
             return None
-        scores = self._scores(whole, group)
-        return sorted(group, key=lambda h: (-scores[h.name], h.name.encode()))
+        return _best_first(group, self._scores(whole, group))
 
     def _sub_jobs(self, sheets: Sheets, hyper: TopologyDomain) -> tuple[Statement, float]:
         """Place sub-jobs inside a hyper-node until the job is ready; what was placed, and the sum of the scores."""
@@ -193,6 +192,16 @@ class _Placing:
         if errors:
             for task in tasks:
                 errors.pop(task.uid, None)
+
+
+def _best_first(group: Sequence[TopologyDomain], scores: Mapping[str, float]) -> Iterator[TopologyDomain]:
+    """The hyper-nodes of a group by score, then by name. The first is found without putting the others in order."""
+    best = max([scores[h.name] for h in group])
+    first = min([h for h in group if scores[h.name] == best], key=lambda h: h.name.encode())
+    yield first
+    for hyper in sorted(group, key=lambda h: (-scores[h.name], h.name.encode())):
+        if hyper is not first:
+            yield hyper
 
 
 @contextmanager

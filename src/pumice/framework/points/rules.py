@@ -349,8 +349,12 @@ def summed_by_name(tiers: Tiers, nobody: float) -> Call:
 
     def ask(subject: Any, groups: Mapping[str, Any]) -> dict[str, float]:
         total = dict.fromkeys(groups, nobody)
-        for call in calls:
-            for name, score in call(subject, dict(groups)).items():
+        for n, call in enumerate(calls):
+            said = call(subject, dict(groups))
+            if n == 0 and not nobody:
+                total |= said
+                continue
+            for name, score in said.items():
                 total[name] = total.get(name, nobody) + score
         return total
 

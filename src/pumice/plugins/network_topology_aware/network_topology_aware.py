@@ -65,10 +65,11 @@ class NetworkTopologyAware(Plugin):
         self._whole = ssn.compat.whole_domains
         self._at_open: tuple[Ints, Ints] | None = None
         tree = self._tree = ssn.hyper_nodes
+        self._sums: Domains | None = None
         self._tiers: dict[tuple[str, int], list[list[tuple[TopologyDomain, int]]]] = {}
+        self._room: tuple[object, list[bool] | None] = (None, None)
         if self._whole and len(tree):
-            domains = domains_of(ssn)
-            self._at_open = domains.idle(), domains.future_idle()
+            self._at_open = self._domains.idle(), self._domains.future_idle()
         ssn.add_hyper_node_gradient_for_job_fn(self.name, self._for_job)
         ssn.add_hyper_node_gradient_for_sub_job_fn(self.name, self._for_sub_job)
         ssn.add_hyper_node_order_fn(self.name, self._order)
@@ -79,6 +80,13 @@ class NetworkTopologyAware(Plugin):
             ssn.add_batch_node_order_fn(self.name, self._score, key=self._kind, applies=self._scored)
         if self._confines:
             ssn.add_batch_predicate_fn(self.name, self._confine, key=self._kind, applies=self._limited)
+
+    @property
+    def _domains(self) -> Domains:
+        """What there is in each hyper-node; the tree is that of the session."""
+        if self._sums is None:
+            self._sums = domains_of(self._ssn)
+        return self._sums
 
     # -- which domains are tried --------------------------------------------------------------------------------------
     def _for_job(self, job: Job, inside: TopologyDomain, purpose: str) -> Gradient:
@@ -110,7 +118,7 @@ class NetworkTopologyAware(Plugin):
         """The hyper-nodes in one of them up to a tier, tier by tier, the lowest first, each with its place."""
         known = self._tiers.get((inside.name, limit))
         if known is None:
-            place = domains_of(self._ssn).place
+            place = self._domains.place
             tiers: dict[int, list[tuple[TopologyDomain, int]]] = {}
             for hyper in self._tree.below(inside):
                 if hyper.tier <= limit:
@@ -120,11 +128,16 @@ class NetworkTopologyAware(Plugin):
 
     def _roomy(self, group: Job | SubJob, begun: bool, purpose: str) -> list[bool] | None:
         """Per place: can the hyper-node take what the (sub-)job needs, as far as that can be counted? None: all can."""
-        domains = domains_of(self._ssn)
         if purpose == "Evict" or self._whole:
-            return None if begun else self._large_enough(group, domains, purpose)
-        tasks = waits_of(group)
-        return domains.roomy(self._ssn, tasks, min(needed_of(self._ssn, group), len(tasks))) if tasks else None
+            return None if begun else self._large_enough(group, self._domains, purpose)
+        job = group if isinstance(group, Job) else group.job
+        of = job if isinstance(group, Job) or (group.is_default and not job.policies) else group
+        key = (of.uid, job.version, self._ssn.state.table.touched.position)
+        if self._room[0] != key:  # a job that is one whole is asked about as job, then as sub-job
+            tasks = waits_of(of)
+            needed = min(needed_of(self._ssn, of), len(tasks))
+            self._room = key, self._domains.roomy(self._ssn, tasks, needed) if tasks else None
+        return self._room[1]
 
     def _large_enough(self, group: Job | SubJob, domains: Domains, purpose: str) -> list[bool]:
         """By the sum of what is asked for: of a job its minResources, of a sub-job all that waits."""
@@ -156,10 +169,10 @@ class NetworkTopologyAware(Plugin):
     # -- which is best ------------------------------------------------------------------------------------------------
     def _order(self, sub_job: SubJob, hypers: Mapping[str, Sequence[Node]]) -> dict[str, float]:
         """The fullest after the sub-job is in it; of equally full ones, that with most of its tasks."""
-        domains = domains_of(self._ssn)
+        place = self._domains.place
         asked = request_of(sub_job.tasks.values() if self._whole else waits_of(sub_job))
-        scores = self._packing.scores(domains, asked)
-        out = {name: float(scores[domains.place[name]]) for name in hypers}
+        scores = self._packing.scores(self._domains, asked).tolist()
+        out: dict[str, float] = {name: scores[place[name]] for name in hypers}
         best = max(out.values(), default=0.0)
         ties = [name for name, score in out.items() if score == best]
         if len(ties) > 1 and sub_job.tasks:
@@ -168,7 +181,8 @@ class NetworkTopologyAware(Plugin):
                 for name in ties:
                     nodes = self._tree.by_name[name].nodes
                     out[name] += sum(1 for n in on if n in nodes) / len(sub_job.tasks)
-        return {name: score * 100.0 * self._weight for name, score in out.items()}
+        weight = self._weight
+        return {name: score * 100.0 * weight for name, score in out.items()}
 
     # -- which node ---------------------------------------------------------------------------------------------------
     @of_labels
@@ -248,7 +262,7 @@ class NetworkTopologyAware(Plugin):
 
         The best get more for every task of the sub-job in their own hyper-node.
         """
-        tree, domains, sub_job = self._tree, domains_of(self._ssn), _sub_job_of(task)
+        tree, domains, sub_job = self._tree, self._domains, _sub_job_of(task)
         allocated = tree.holding(sub_job.tasks.values())
         out: Floats = np.zeros(len(rows))
         if not allocated:
@@ -276,7 +290,7 @@ class NetworkTopologyAware(Plugin):
 
     def _packed(self, task: Task, rows: NodeRows) -> Floats:
         """How full the hyper-nodes around a node would be, tier by tier and fading; 1 where it is in none."""
-        domains = domains_of(self._ssn)
+        domains = self._domains
         scores = np.append(self._packing.scores(domains, dict(task.klass.items)), 1.0)
         total: Floats = np.zeros(len(rows))
         weights = 0.0
