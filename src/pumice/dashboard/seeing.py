@@ -27,6 +27,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """None: he may not see how queues stand."""
     nodes: list[NodeRow] | None
     conf: str
+    conf_text: str
+    """Nothing for who may not see everything: a conf names queues, nodes and addresses."""
     actions: list[str]
     plugins: list[PluginRow]
     unseen: list[str]
@@ -76,6 +78,7 @@ def seen_by(survey: Survey, sight: Sight) -> View:
         queues=survey.queues if sight.queues else None,
         nodes=survey.nodes if sight.nodes else None,
         conf=survey.conf,
+        conf_text=survey.conf_text if sight.namespaces is None and sight.queues and sight.nodes else "",
         actions=survey.actions,
         plugins=[_without_words(row) for row in survey.plugins] if sight.namespaces is not None else survey.plugins,
         unseen=unseen,

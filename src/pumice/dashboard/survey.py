@@ -10,6 +10,7 @@ import msgspec
 from pumice.answers.desk import Desk
 from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.waiting import Amounts, JobRow, job_rows
+from pumice.config.secrets import conf_text
 from pumice.framework.session.session import Session
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -51,6 +52,9 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     now: float
     source: str
     conf: str
+    """Its digest."""
+    conf_text: str
+    """Without secrets."""
     actions: list[str]
     plugins: list[PluginRow]
     jobs: list[JobRow]
@@ -77,6 +81,7 @@ def take_survey(desk: Desk) -> Survey:
         now=state.now,
         source=desk.source,
         conf=conf.digest,
+        conf_text=conf_text(conf),
         actions=list(conf.actions),
         plugins=[
             PluginRow(

@@ -10,6 +10,7 @@ from typing import Final
 
 import yaml
 
+from pumice.config.secrets import without_secrets
 from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.docs import points_table
 from pumice.mcp.bounds import clean
@@ -54,7 +55,7 @@ def pages_of(tools: Tools) -> dict[str, Page]:
     except PumiceError:
         pass  # a running scheduler does not tell it
     else:
-        text = yaml.safe_dump(conf, sort_keys=False, allow_unicode=True)
+        text = yaml.safe_dump(without_secrets(conf), sort_keys=False, allow_unicode=True)
         listed.insert(0, Page("pumice://conf", "The conf", "The conf that decides.", lambda: text, "application/yaml"))
     return {page.uri: page for page in listed}
 

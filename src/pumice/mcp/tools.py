@@ -15,6 +15,7 @@ from pumice.config.catalogue import Catalogue
 from pumice.config.explain import HookChain, explain
 from pumice.config.lint import lint
 from pumice.config.schema import SchedulerConf
+from pumice.config.secrets import without_secrets
 from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.registry import Registry
 from pumice.history.stories import Told
@@ -192,7 +193,7 @@ async def _explain(tools: Tools, asked: AboutConf) -> Any:
     conf, catalogue = await asyncio.to_thread(tools.read_conf, asked.conf)
     chains = explain(conf, catalogue.hooks)
     return {
-        "conf": conf.to_data(),
+        "conf": without_secrets(conf.to_data()),
         "chains": [_in_words(chain) for chain in chains if chain.asked and chain.tiers],
         "asked_by_no_action": [chain.hook for chain in chains if not chain.asked and chain.tiers],
         "assumes": [OWN_ARGUMENTS] if asked.conf.strip() else [],

@@ -37,10 +37,10 @@ CONF = {
 }
 
 
-def desk_over(*objects: Any, now: float = NOON) -> Desk:
+def desk_over(*objects: Any, now: float = NOON, conf_data: dict[str, Any] = CONF) -> Desk:
     """A desk over a cluster of these objects."""
     registry = default_registry()
-    conf = from_data(CONF, catalogue_of(registry)).conf
+    conf = from_data(conf_data, catalogue_of(registry)).conf
     state = ClusterState(scheduler_names=("pumice", "default-scheduler", ""))
     state.now = now
     state.apply_all(Seen(obj) for obj in with_default_queue(flat(objects)))

@@ -7,7 +7,7 @@ import urllib.parse
 from collections.abc import Iterator
 
 import pytest
-from dashboard_worlds import Word, desk_over, served
+from dashboard_worlds import CONF, Word, desk_over, served
 
 from pumice.answers.what_if import instant
 from pumice.answers.what_if.sides import play
@@ -111,6 +111,22 @@ def test_who_may_nothing_sees_no_jobs(address: str) -> None:
     for name in ("plan-", "mine/runs", "hidden-node"):
         assert name not in whole
     assert "of 0 jobs" in whole
+
+
+def test_the_text_of_the_conf_is_for_who_sees_everything_and_its_secrets_for_nobody() -> None:
+    arguments = {"extender.urlPrefix": "http://bob:hunter2@127.0.0.1:9/v1", "extender.ignorable": True}
+    told = {**CONF, "tiers": [*CONF["tiers"], {"plugins": [{"name": "extender", "arguments": arguments}]}]}
+    desk = desk_over(queue("default"), node("n", cpu=8), job("waits", namespace="mine", tasks=9), conf_data=told)
+    with served(desk, None, WORD) as where:
+        for user, sees in (("admin", True), ("alice", False), ("nobody", False)):
+            browser = Browser(where)
+            browser.sign_in(user)
+            status, text = browser.open("/conf")
+            assert status == 200
+            assert "hunter2" not in text
+            assert ("http://***@127.0.0.1:9/v1" in text) is sees
+            assert ("for who may see everything" in text) is not sees
+            assert "overcommit" not in text and "proportion" in text, "its plugins are named to everybody"
 
 
 def test_a_job_is_tried_by_who_may_submit_it_and_from_our_own_form(address: str) -> None:
