@@ -198,7 +198,9 @@ def chart_of(samples: Sequence[UseSample]) -> dict[str, Any]:
 
 
 def _chart(title: str, at: list[float], series: dict[str, list[Any]]) -> dict[str, Any]:
-    return {"title": title, "names": list(series), "data": msgspec.json.encode([at, *series.values()]).decode()}
+    empty = all(value is None for values in series.values() for value in values)
+    data = "" if empty else msgspec.json.encode([at, *series.values()]).decode()
+    return {"title": title, "names": list(series), "data": data}
 
 
 def _percent(part: float | None) -> float:
