@@ -32,7 +32,7 @@ SIZES: dict[str, Callable[[], Shape]] = {
     "steady": lambda: shapes.steady(600),
     "fragmented-gangs": lambda: shapes.fragmented_gangs(600, 20),
     "fragmented-singles": lambda: shapes.fragmented_singles(600, 300),
-    "reclaim": lambda: shapes.reclaim(200),
+    "reclaim": shapes.reclaim,  # on fewer nodes nobody is evicted
     "preempt": lambda: shapes.preempt(600, 60),
     "own-policy": lambda: shapes.own_policy(600, 20),
     "backlog": lambda: shapes.backlog(300, 600),

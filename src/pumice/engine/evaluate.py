@@ -542,7 +542,7 @@ class Evaluator:
             view.future_ok = view.future_ok.copy()
             for row in rows:
                 view.future_ok[row] = all(
-                    table.idle.item(d, row) + table.releasing.item(d, row) - table.pipelined.item(d, row) >= v
+                    table.free_soon(d, row) >= v
                     for d, v in zip(view.task.klass.fit_dims, view.task.klass.fit_values, strict=True)
                 )
         else:

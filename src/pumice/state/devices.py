@@ -172,6 +172,11 @@ class DeviceTable:
 
     def fits(self, index: Index, request: GpuRequest, extra: Ints | None = None, *, future: bool = False) -> Bools:
         """Per row: are enough devices free enough, after *extra* more such tasks?"""
+        if extra is None and len(index) == 1:
+            row = index.item()
+            share_here = self._share_on(row, request)
+            fitting = [left for left in self._free_on(row, future=future) if left >= share_here]
+            return np.array([len(fitting) >= request.devices])
         free = self.free(index, future=future)
         share = self.share(index, request)[:, None]
         if extra is None:

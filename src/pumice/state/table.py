@@ -216,6 +216,14 @@ class NodeTable:
         held, width, used = self._block[:, row].tolist(), self.width, LEDGERS.index("used") * self.width
         return held[:width], held[used : used + width], held[-4:-2]
 
+    def free_soon(self, d: int, row: int) -> int:
+        """What a row will have free of a resource once what is being released is gone, less what is promised."""
+        cells, width = self.cells, self.width
+        soon: int = (
+            cells[_IDLE * width + d, row] + cells[_RELEASING * width + d, row] - cells[_PIPELINED * width + d, row]
+        )
+        return soon
+
     def with_one_more(self, placements: Sequence[tuple[int, TaskClass]]) -> Ints:
         """What rows would hold with a task of a class more: a line for each, in the order of `amounts_of`."""
         held = self._block[:, [row for row, _ in placements]].T.copy()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -194,3 +196,29 @@ def test_bounds_of_flat_queues_hold(total: int, specs: list[tuple[int, int, int 
         assert branch.deserved.get(CPU) == max(min(deserved, limit), guarantee) * 1000
         assert branch.limit[MEMORY] == 2**30
         assert dim("nvidia.com/gpu") not in branch.limit
+
+
+AMOUNTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"cpu": st.integers(0, 6), "memory": st.integers(0, 4), "gpu": st.integers(0, 4)}
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(AMOUNTS, min_size=1, max_size=4), AMOUNTS, AMOUNTS, st.booleans())
+def test_a_queue_that_may_not_reclaim_may_not_if_it_held_more(
+    held: list[dict[str, Any]], deserved: dict[str, Any], asked: dict[str, Any], hierarchy: bool
+) -> None:
+    """Which is what its answer is marked to be: reclaim asks when all victims are gone, not after each of them."""
+    amounts = {"cpu": deserved["cpu"], "memory": deserved["memory"], "nvidia.com/gpu": deserved["gpu"]}
+    queues = [queue("a", deserved=amounts, parent="top" if hierarchy else "")]
+    queues += [queue("top", deserved={name: v + 1 for name, v in amounts.items()})] if hierarchy else []
+    jobs = [made for n, one in enumerate(held) for made in job(f"r{n}", queue="a", on="n", **one)]
+    objects = [*queues, node("n", cpu=99, memory=99, gpu=99), *jobs, *job("w", queue="a", **asked)]
+    ssn = opened(Capacity(no_arguments()), *objects, hierarchy=hierarchy)
+    statement, mine, task = ssn.statement(), ssn.queues["a"], task_of(ssn, "w-0")
+    answers = [bool(ssn.preemptive(mine, [task]))]
+    for n in range(len(held)):
+        statement.evict(task_of(ssn, f"r{n}-0"), "test")
+        answers.append(bool(ssn.preemptive(mine, [task])))
+    assert answers == sorted(answers)
+    assert ssn.no_to_less_is_no_to_more()

@@ -137,3 +137,24 @@ def test_imagined_rounds_agree_with_placing_one_by_one(held: list[int], milli: i
         for d in best:
             slots[d] -= 1
     assert bool(table.fits(np.array([0]), request, np.array([extra]))[0]) == possible
+
+
+@given(
+    rows=st.lists(st.lists(st.tuples(*[st.integers(0, 1000)] * 3), max_size=4), min_size=1, max_size=3),
+    request=st.builds(GpuRequest, st.integers(1, 3), st.integers(1, 1000), st.sampled_from([0, 500])),
+    future=st.booleans(),
+)
+def test_one_row_is_told_as_one_of_many(
+    rows: list[list[tuple[int, int, int]]], request: GpuRequest, future: bool
+) -> None:
+    table = DeviceTable()
+    for row, devices in enumerate(rows):
+        table.count[row], table.memory[row] = len(devices), 900 * row
+        for device, (held, releasing, promised) in enumerate(devices):
+            table.held[row, device], table.releasing[row, device] = held, min(held, releasing)
+            table.promised[row, device] = promised
+    index = np.array([*range(len(rows)), 0])
+    told = table.fits(index, request, future=future)
+    assert [table.fits(index[n : n + 1], request, future=future).tolist() for n in range(len(index))] == told[
+        :, None
+    ].tolist()

@@ -7,7 +7,7 @@ until the task fits, and let those stay that turn out not to be needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -65,6 +65,8 @@ class RoomMaker:
         self._refused: dict[tuple[str, str], Bools] | None = {} if remember and keeps_failures(ssn) else None
         self._spares = spares(ssn)
         self._settles = point is RECLAIMABLE and not ssn.compat.reclaim_in_turns
+        self._at_once = self._settles and ssn.no_to_less_is_no_to_more()
+        """Is it asked whether victims could come back when all are evicted, instead of one after the other?"""
         self._profiles = ssn.victim_profiles(point)
         self._filters = ssn.anybody(VICTIM_FILTER)
         self._room: EvictableRoom[Group] | None = None
@@ -73,7 +75,7 @@ class RoomMaker:
         self._limits = _limits(ssn)
         self._worth: dict[tuple[str, tuple[Hashable, ...], Hashable], bool] = {}
         self._worth_at = -1
-        self._possible_groups: set[Group] = set()
+        self._possible_groups: dict[str, Collection[Group]] = {}
         self._possible_at = -1
 
     def plan(self, job: Job, statement: Statement, make: Callable[[], None]) -> bool:
@@ -203,10 +205,9 @@ class RoomMaker:
         return room.could_fit(task.klass, frozenset(("own",)))
 
     def _could_fit(self, task: Task, from_queue: FromQueue) -> Bools:
-        groups = self._groups(task, from_queue)
-        if self._room is None and not groups:  # nobody would go for it: nothing to add up
-            return EvictableRoom(self._ssn.state.table, (), self._group_of).could_fit(task.klass, groups)
-        return self.room.could_fit(task.klass, groups)
+        if self._room is None and not self._anybody(task, from_queue):  # nothing to add up
+            return EvictableRoom[Group](self._ssn.state.table, (), self._group_of).could_fit(task.klass, frozenset())
+        return self.room.could_fit(task.klass, frozenset(self._admitted(task, from_queue, self.room.groups())))
 
     @property
     def room(self) -> EvictableRoom[Group]:
@@ -243,23 +244,37 @@ class RoomMaker:
     def _group(self, job: Job) -> Group:
         return job.queue, tuple([profile(job) for profile, _ in self._profiles]) if self._profiles else ()
 
-    def _groups(self, task: Task, from_queue: FromQueue) -> frozenset[Group]:
-        admitted = []
+    def _admitted(self, task: Task, from_queue: FromQueue, groups: Iterable[Group]) -> Iterator[Group]:
+        """Those of some groups whose tasks may go for the task."""
         own = [(profile(task.job), admits) for profile, admits in self._profiles]
-        for group in self._room.groups() if self._room is not None else self._possible():
+        for group in groups:
             name, kinds = group
             if from_queue(name) and all(admits(mine, kind) for (mine, admits), kind in zip(own, kinds, strict=True)):
-                admitted.append(group)
-        return frozenset(admitted)
+                yield group
 
-    def _possible(self) -> Collection[Group]:
-        """Every group in which somebody may be, while nothing is added up yet."""
+    def _anybody(self, task: Task, from_queue: FromQueue) -> bool:
+        """May somebody go for the task? Asked while nothing is added up yet: it ends with the first who may."""
         position = self._ssn.state.table.touched.position
         if self._possible_at != position:
             self._possible_at = position
-            running = (j for j in self._ssn.jobs.values() if j.with_status(S.RUNNING) or j.with_status(S.BOUND))
-            self._possible_groups = {self._group(job) for job in running}
-        return self._possible_groups
+            self._possible_groups.clear()
+        queues = [queue for queue in self._ssn.queues.values() if from_queue(queue.name)]
+        return any(True for queue in queues for _ in self._admitted(task, from_queue, self._possible(queue)))
+
+    def _possible(self, queue: Queue) -> Iterator[Group]:
+        """Every group of a queue in which somebody may be; kept once all are known."""
+        known = self._possible_groups.get(queue.name)
+        if known is not None:
+            yield from known
+            return
+        found: dict[Group, None] = {}
+        for job in queue.jobs.values():
+            if job.with_status(S.RUNNING) or job.with_status(S.BOUND):
+                group = self._group(job)
+                if group not in found:
+                    found[group] = None
+                    yield group
+        self._possible_groups[queue.name] = found
 
     def nodes(self, view: ClassView, task: Task, could: Bools, limit: Bools | None) -> Iterator[Node]:
         """Nodes worth a closer look, best score first, ties by name."""
@@ -389,23 +404,52 @@ class RoomMaker:
             if not _enough(ssn, task, node, victims):
                 return None
         mark = statement.checkpoint()
-        waiting = (_most_first(victims, thrifty) if thrifty else victim_queue(ssn, victims, task)) if victims else None
+        at_once = self._at_once
+        evicted = self._evict(task, node, queue, statement, victims, queue_decides, one_by_one=not at_once)
+        if at_once and evicted and self._somebody_may_reclaim(evicted):
+            self._at_once = False
+            statement.rollback(mark)
+            evicted = self._evict(task, node, queue, statement, victims, queue_decides, one_by_one=True)
+        if evicted is None:
+            statement.rollback(mark)
+        elif spare:
+            self._spare(task, node, queue, statement, evicted)
+        return evicted
+
+    def _evict(
+        self,
+        task: Task,
+        node: Node,
+        queue: Queue,
+        statement: Statement,
+        victims: Sequence[Task],
+        queue_decides: bool,
+        *,
+        one_by_one: bool,
+    ) -> list[Task] | None:
+        """Evict victims until the task fits; who had to go, or None if it never does.
+
+        *one_by_one*: whoever could come back at once is let stay before the next one is evicted.
+        """
+        thrifty = self._thrifty
+        waiting = _most_first(victims, thrifty) if thrifty else victim_queue(self._ssn, victims, task)
         evicted: list[Task] = []
         while not self.fits(task, node, queue):
             if not waiting:
-                if not queue_decides and self.fits_node(task, node):
-                    break
-                statement.rollback(mark)
-                return None
+                return evicted if not queue_decides and self.fits_node(task, node) else None
             victim = waiting.pop()
             statement.evict(victim, self._action, task)
-            if self._settles and self._comes_back(task, node, victim, statement):
+            if one_by_one and self._settles and self._comes_back(task, node, victim, statement):
                 statement.undo_of(victim)
             else:
                 evicted.append(victim)
-        if spare:
-            self._spare(task, node, queue, statement, evicted)
         return evicted
+
+    def _somebody_may_reclaim(self, evicted: Sequence[Task]) -> bool:
+        """May one of these queues, now that all are evicted, reclaim for its victim? If none, none could before."""
+        kinds = {(victim.job.queue, victim.klass.id): victim for victim in evicted}
+        queues = self._ssn.queues
+        return any(name in queues and bool(self._ssn.preemptive(queues[name], [v])) for (name, _), v in kinds.items())
 
     def _comes_back(self, task: Task, node: Node, victim: Task, statement: Statement) -> bool:
         """Could the victim, now evicted, reclaim the place from the task at once? Then both would take turns."""
@@ -469,7 +513,7 @@ def _enough(ssn: Session, task: Task, node: Node, victims: Sequence[Task]) -> bo
     """Is there room for the task were all these gone?"""
     table, row = ssn.state.table, node.row
     for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
-        free = int(table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row])
+        free = table.free_soon(d, row)
         if free < v and free + sum(int(t.klass.requests.get(d)) for t in victims) < v:
             return False
     return True
@@ -480,7 +524,7 @@ def _shortage(ssn: Session, task: Task, node: Node) -> list[tuple[int, int]]:
     table, row = ssn.state.table, node.row
     short = []
     for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
-        free = int(table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row])
+        free = table.free_soon(d, row)
         if free < v:
             short.append((d, v - free))
     return short
@@ -501,7 +545,7 @@ def _roomy(ssn: Session, task: Task, node: Node, less: Task | None = None) -> bo
     table, row = ssn.state.table, node.row
     for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
         stays = int(less.klass.requests.get(d)) if less is not None else 0
-        if table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row] < v + stays:
+        if table.free_soon(d, row) < v + stays:
             return False
     return True
 

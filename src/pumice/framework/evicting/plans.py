@@ -77,9 +77,7 @@ def spare_more(ssn: Session, statement: Statement) -> None:
 
 def _surplus(ssn: Session, node: Node, victim: Task) -> bool:
     table, row = ssn.state.table, node.row
-    return all(
-        int(table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row]) >= v for d, v in victim.klass.items
-    )
+    return all(table.free_soon(d, row) >= v for d, v in victim.klass.items)
 
 
 def _still_fit(ssn: Session, statement: Statement, placed: Sequence[Task], node: Node) -> bool:

@@ -95,10 +95,7 @@ def _queue_of(ssn: Session, preemptor: Task) -> Queue | None:
 def _by_job(ssn: Session, tasks: list[Task]) -> list[Task]:
     """Tasks of one queue: those of the worst job first, the last task of a job first."""
     tasks = ssn.orders.sorted_tasks(tasks)[::-1]
-    if len({t.job_key for t in tasks}) > 1:
-        order = ssn.orders.compare_jobs()
-        tasks.sort(key=cmp_to_key(lambda a, b: 0 if a.job is b.job else -order(a.job, b.job)))
-    return tasks
+    return ssn.orders.worst_job_first(tasks) if len({t.job_key for t in tasks}) > 1 else tasks
 
 
 def victim_less(ssn: Session, preemptor: Task) -> Callable[[Task, Task], bool]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pumice.engine.scope import Scope
 from pumice.errors import PluginLoadError, shown
@@ -16,6 +16,15 @@ from pumice.framework.points.point import Point
 
 _WRAPPINGS: Final = 20
 """So many layers around a function are taken off."""
+
+_NO_TO_MORE: Final = "no_to_less_is_no_to_more"
+Answering = TypeVar("Answering", bound=Callable[..., Any])
+
+
+def no_to_less_is_no_to_more(answer: Answering) -> Answering:
+    """Marks an answer at `preemptive` that refuses a queue, whatever more it held, where it refuses it as it is."""
+    answer.__dict__[_NO_TO_MORE] = True
+    return answer
 
 
 @dataclass(slots=True)
@@ -155,3 +164,8 @@ def takes(fn: Callable[..., Any], count: int) -> bool:
     except TypeError:
         return False
     return True
+
+
+def says_no_to_more(callback: Callback) -> bool:
+    """Is it marked so?"""
+    return bool(getattr(callback.fn, _NO_TO_MORE, False))

@@ -178,7 +178,7 @@ def _still_there(ssn: Session, task: Task, node: Node) -> bool:
     """Would the task have its room on the node, once what is leaving is gone, and may its queue still take it?"""
     table, row, klass = ssn.state.table, node.row, task.klass
     for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-        if table.idle[d, row] + table.releasing[d, row] - table.pipelined[d, row] < v:
+        if table.free_soon(d, row) < v:
             return False
     if klass.gpu is not None and not ssn.state.devices.fits(np.array([row], dtype=np.intp), klass.gpu, future=True)[0]:
         return False

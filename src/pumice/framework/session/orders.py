@@ -47,6 +47,25 @@ class Orders:
 
         return compare
 
+    def worst_job_first(self, listed: list[Task]) -> list[Task]:
+        """Tasks of the last job first, as they are where plugins do not tell their jobs apart."""
+        keyed = self._keyed()
+        if keyed is not None:
+
+            def of_job(task: Task) -> Any:
+                return keyed(task.job)[:-1]
+
+            try:
+                return sorted(listed, key=of_job, reverse=True)
+            except TypeError:
+                pass  # keys that cannot be compared with each other
+        order = self.compare_jobs()
+
+        def compare(left: Task, right: Task) -> int:
+            return 0 if left.job is right.job else -order(left.job, right.job)
+
+        return sorted(listed, key=cmp_to_key(compare))
+
     def _keyed(self) -> Callable[[Job], Any] | None:
         """The sort key of a job with what settles ties at its end, kept until the job changes; None without keys."""
         key = self._ssn.sort_key(t.JOB_ORDER, _job_fallback)

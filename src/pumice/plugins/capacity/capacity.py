@@ -10,6 +10,7 @@ from pumice.framework import quota
 from pumice.framework.admission import Admission
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
+from pumice.framework.points.callback import no_to_less_is_no_to_more
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
@@ -235,6 +236,7 @@ class Capacity(Plugin):
         items = task.klass.items
         return min(quota.room(b.limit, b.used(), items) for b in self._tree.branches[queue.name].path())
 
+    @no_to_less_is_no_to_more
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
         """May it reclaim: below its limit with the tasks, and in one resource at least within what it deserves?"""
         if not quota.is_open(queue) or self._stuck:
