@@ -145,7 +145,7 @@ NEUTRAL_HINTS: dict[str, Callable[..., Any]] = {
     "room": lambda queue, task: 99,
     "profile": lambda job: 0,
     "admits": lambda own, other: True,
-    "course": lambda task: None,
+    "incremental": lambda task: None,
     "across": lambda classes, rows: None,
     "stamp": lambda queue: 0,
 }

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from pumice.engine.imagine import ImaginedNode
+from pumice.engine.observed_reads import traced
 from pumice.engine.rows import Columns, LabelColumns, NodeRows
-from pumice.engine.trace import traced
 from pumice.extender.answering import untold  # so that its classes are among the sealed ones
 from pumice.framework.plugin import Plugin
 from pumice.model import api, kai, native

@@ -19,7 +19,7 @@ def fingerprint(state: ClusterState) -> dict[str, Any]:
         "nodes": {
             name: (
                 *(sums(dict(enumerate(getattr(table, ledger)[:, node.row].tolist()))) for ledger in LEDGERS),
-                table.assumed[:, node.row].tolist(),
+                table.nonzero_requested[:, node.row].tolist(),
                 int(table.pod_count[node.row]),
                 int(table.max_pods[node.row]),
                 bool(table.unschedulable[node.row]),

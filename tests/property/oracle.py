@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pumice import Event, Job, Node, NodeRows, Queue, Session, Task, Unfit
-from pumice.framework.placing.worksheet import placeable
+from pumice.framework.placing.waiting_tasks import placeable
 from pumice.framework.points.callback import Callback
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject

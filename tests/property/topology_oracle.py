@@ -220,31 +220,31 @@ class Oracle:
         waiting = sorted(jobs, key=lambda j: -j.priority)
         valid = [j for j in waiting if len(j.tasks) >= j.least and sum(bool(p) for p in j.parts()) >= j.least_parts]
         self.required = {j.name: self.needs(j) for j in valid}
-        sheets = {
+        by_sub_job = {
             j.name: {p: [t for t in j.of(p) if not t.held] for p in (j.parts() if j.parted else [""])} for j in valid
         }
         while valid:
             job = valid.pop(0)
-            sheet = sheets[job.name]
-            if not any(sheet.values()):
+            tasks_left = by_sub_job[job.name]
+            if not any(tasks_left.values()):
                 continue
             if job.limit is not None or job.parted:
-                left = self.job(job, sheet)
+                left = self.job(job, tasks_left)
             else:
-                left = dict(sheet)
-                left[""] = list(sheet[""])
+                left = dict(tasks_left)
+                left[""] = list(tasks_left[""])
                 left = left if self.tasks(job, "", left[""], TOP) else None
             if left is not None and job.ready():
-                sheets[job.name] = left
+                by_sub_job[job.name] = left
                 valid.insert(0, job)  # the highest priority goes on
 
-    def job(self, job: OracleJob, sheet: dict[str, list[OracleTask]]) -> dict[str, list[OracleTask]] | None:
+    def job(self, job: OracleJob, tasks_left: dict[str, list[OracleTask]]) -> dict[str, list[OracleTask]] | None:
         for group in self.gradient(
             TOP, job.limit, self.where(job.tasks) if job.limit is not None else "", job.min_resources
         ):
             found: list[tuple[Fraction, str, list[tuple[OracleTask, str, str]], dict[str, list[OracleTask]]]] = []
             for domain in group:
-                left = {p: list(tasks) for p, tasks in sheet.items()}
+                left = {p: list(tasks) for p, tasks in tasks_left.items()}
                 before, score = self.held(job), Fraction(0)
                 queue = self.queue(job, left)
                 while queue:

@@ -10,7 +10,7 @@ from pumice.framework.placing.remembered import Ground, InVain, Remembered, reme
 from pumice.framework.placing.turns import ASKS as TURN_ASKS
 from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
 from pumice.framework.placing.vain import after_trying, before_trying, first_waiting
-from pumice.framework.placing.worksheet import Worksheet
+from pumice.framework.placing.waiting_tasks import WaitingTasks
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.session.backlog import Visit
@@ -95,9 +95,9 @@ class Allocate(Action):
             memory.note(ssn, queue, visit, why)
         visit.pass_over(ssn.outcome.refusals, job, why.refusal)
 
-    def _place(self, ssn: Session, queue: Queue, job: Job, remember: bool, sheet: Worksheet) -> bool:
+    def _place(self, ssn: Session, queue: Queue, job: Job, remember: bool, tasks_left: WaitingTasks) -> bool:
         """Place what waits of a job; True if something was committed."""
-        statement = place_job(ssn, queue, job, sheet, remember)
+        statement = place_job(ssn, queue, job, tasks_left, remember)
         if statement is None:
             return False
         ready = ssn.job_ready(job)

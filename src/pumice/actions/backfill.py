@@ -5,7 +5,7 @@ from __future__ import annotations
 from pumice.engine.choose import FitError
 from pumice.framework.placing.leaving import bind_placed
 from pumice.framework.placing.node_search import NodeSearch
-from pumice.framework.placing.worksheet import nowhere, placeable
+from pumice.framework.placing.waiting_tasks import nowhere, placeable
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.session.refusals import Stage

@@ -14,7 +14,7 @@ from pumice.framework.placing.leaving import bind_placed
 from pumice.framework.placing.turns import ASKS as TURN_ASKS
 from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
 from pumice.framework.placing.vain import first_waiting
-from pumice.framework.placing.worksheet import Worksheet
+from pumice.framework.placing.waiting_tasks import WaitingTasks
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points
 from pumice.framework.run_times import declared_run_time, started_at
@@ -81,9 +81,9 @@ def _next(ssn: Session, queue: Queue, visit: Visit, held: Reservation | None) ->
     return None
 
 
-def _place(ssn: Session, queue: Queue, job: Job, held: Reservation | None, sheet: Worksheet) -> bool:
+def _place(ssn: Session, queue: Queue, job: Job, held: Reservation | None, tasks_left: WaitingTasks) -> bool:
     """Place what waits of a job; True if something was committed."""
-    statement = place_job(ssn, queue, job, sheet, True)
+    statement = place_job(ssn, queue, job, tasks_left, True)
     if statement is None:
         return False
     ready = ssn.job_ready(job)

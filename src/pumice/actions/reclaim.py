@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pumice.framework.evicting.eviction import ASKS as EVICTION_ASKS
 from pumice.framework.evicting.eviction import RoomMaker
-from pumice.framework.evicting.plans import spares
+from pumice.framework.evicting.eviction_plan import spares
 from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
 from pumice.framework.evicting.starving import StarvingJobs, never_preempts, waiting_tasks
 from pumice.framework.plugin import Action

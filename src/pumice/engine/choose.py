@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.by_kind import ByKind
-from pumice.engine.course import plan_along
 from pumice.engine.evaluate import Evaluator
-from pumice.engine.room import first_shortage, fit_count
+from pumice.engine.fit_count import first_shortage, fit_count
+from pumice.engine.incremental import plan_along
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import SEVERITY, Bools, ClassView, Floats, Index

@@ -16,12 +16,12 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.fit_count import FitCount
 from pumice.engine.guard import RowGuard
 from pumice.engine.imagine import ImaginedNode
-from pumice.engine.room import ClassRoom
+from pumice.engine.observed_reads import traced, values
 from pumice.engine.rows import NodeRows, asked_lines
 from pumice.engine.scope import Scope
-from pumice.engine.trace import traced, values
 from pumice.engine.views import (
     SEVERITY,
     Answer,
@@ -242,7 +242,7 @@ class Evaluator:
         open_rows = self.table.valid[: view.size].copy()
         for code in view.static_code:
             open_rows &= code == 0
-        view.room = ClassRoom(task.klass, self.table, open_rows)
+        view.room = FitCount(task.klass, self.table, open_rows)
         return view.room.total
 
     def _evaluate_all(self, view: ClassView, task: Task) -> None:

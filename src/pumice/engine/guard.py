@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
-from pumice.engine.course import Course
+from pumice.engine.incremental import IncrementalFilter
 from pumice.engine.rows import NodeRows
 from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
@@ -46,11 +46,11 @@ class RowGuard(Protocol):
     def scores_of_classes(self, s: Scorer, classes: ClassAmounts, rows: NodeRows) -> Floats | None:
         """As `scores`, of many classes for each row; None where the score cannot tell."""
 
-    def course(self, f: Filter, task: Task) -> Course | None:
+    def incremental(self, f: Filter, task: Task) -> IncrementalFilter | None:
         """How a filter goes on while equal tasks are placed; None where it does not say."""
 
-    def allowed(self, f: Filter, course: Course, task: Task, size: int) -> Bools | None:
-        """What a course allows now, per row; None where it fails."""
+    def allowed(self, f: Filter, incremental: IncrementalFilter, task: Task, size: int) -> Bools | None:
+        """What a incremental allows now, per row; None where it fails."""
 
-    def follow(self, f: Filter, course: Course, task: Task, row: int) -> bool:
-        """Tell a course of one more task on a row; False where it fails."""
+    def follow(self, f: Filter, incremental: IncrementalFilter, task: Task, row: int) -> bool:
+        """Tell a incremental of one more task on a row; False where it fails."""

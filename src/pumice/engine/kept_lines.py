@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.offers import EXACT
+from pumice.engine.allocatable_floats import EXACT
 from pumice.engine.rows import NodeRows
 from pumice.state.table import NodeTable
 
@@ -23,18 +23,22 @@ _FEW: Final = 2
 class Held:
     """What one row of a table holds, as numbers, or what some or all of them do, as lines of numbers."""
 
-    __slots__ = ("_free", "_offered", "assumed", "used")
+    __slots__ = ("_free", "_offered", "nonzero_requested", "used")
 
     def __init__(self, table: NodeTable, rows: int | npt.NDArray[np.intp] | None = None) -> None:
         if isinstance(rows, int):
             self._offered: Numbers
             self.used: Numbers
-            self.assumed: Numbers
-            self._offered, self.used, self.assumed = table.held_by(rows)
+            self.nonzero_requested: Numbers
+            self._offered, self.used, self.nonzero_requested = table.held_by(rows)
             self._free: Any = not table.valid.item(rows)
         else:
             of = slice(0, table.size) if rows is None else rows
-            self._offered, self.used, self.assumed = table.allocatable[:, of], table.used[:, of], table.assumed[:, of]
+            self._offered, self.used, self.nonzero_requested = (
+                table.allocatable[:, of],
+                table.used[:, of],
+                table.nonzero_requested[:, of],
+            )
             self._free = ~table.valid[of]
 
     def offered(self, dims: Sequence[int]) -> Numbers | None:

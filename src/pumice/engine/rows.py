@@ -207,11 +207,11 @@ class NodeRows:
         base = self.used[d] + self.take(t.pipelined[d]) - self.take(t.evicted[d])
         return np.asarray(base, dtype=np.int64)
 
-    def assumed(self, which: int) -> Ints:
+    def nonzero_requested(self, which: int) -> Ints:
         """Cpu (0) or memory (1) as kube-scheduler counts it, with defaults for containers that ask for none."""
-        base = self.take(self._table.assumed[which])
+        base = self.take(self._table.nonzero_requested[which])
         if self._extra is not None and self._klass is not None:
-            amount = self._klass.assumed_cpu if which == 0 else self._klass.assumed_memory
+            amount = self._klass.nonzero_cpu if which == 0 else self._klass.nonzero_memory
             base = base + amount * self._extra
         return np.asarray(base, dtype=np.int64)
 

@@ -24,7 +24,9 @@ class ClassAmounts:
         self._own: tuple[Ints, Ints] | tuple[()] = ()
         """What is written; plugins are shown arrays that cannot be."""
         self._amounts: Ints = asked_lines(klass)[1]
-        self._assumed: Ints = read_only(np.array(((klass.assumed_cpu,), (klass.assumed_memory,)), dtype=np.int64))
+        self._nonzero_requested: Ints = read_only(
+            np.array(((klass.nonzero_cpu,), (klass.nonzero_memory,)), dtype=np.int64)
+        )
         self._lines: dict[tuple[int, ...], slice | npt.NDArray[np.intp] | None] = {}
 
     def __len__(self) -> int:
@@ -33,17 +35,17 @@ class ClassAmounts:
     def put(self, at: int, klass: TaskClass) -> None:
         """Let a class take a place: one that is there, or the next."""
         if at >= self._amounts.shape[1] or not self._own:
-            self._own = _wider(self._amounts), _wider(self._assumed)
-            self._amounts, self._assumed = map(read_only, self._own)
-        amounts, assumed = self._own
+            self._own = _wider(self._amounts), _wider(self._nonzero_requested)
+            self._amounts, self._nonzero_requested = map(read_only, self._own)
+        amounts, nonzero_requested = self._own
         amounts[:, at] = klass.fit_values
-        assumed[:, at] = klass.assumed_cpu, klass.assumed_memory
+        nonzero_requested[:, at] = klass.nonzero_cpu, klass.nonzero_memory
         self._size = max(self._size, at + 1)
 
     @property
-    def assumed(self) -> Ints:
+    def nonzero_requested(self) -> Ints:
         """Cpu and memory as kube-scheduler counts them, with defaults for containers that ask for none."""
-        return self._assumed[:, : self._size, None]
+        return self._nonzero_requested[:, : self._size, None]
 
     @property
     def wanted(self) -> Ints:

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.course import Course
+from pumice.engine.fit_count import FitCount
 from pumice.engine.grid import KindGrid
-from pumice.engine.room import ClassRoom
+from pumice.engine.incremental import IncrementalFilter
 from pumice.engine.scope import Scope
 from pumice.engine.vain import FitsNowhere
 from pumice.model.reason import Code, reason_count, reason_of
@@ -60,7 +60,7 @@ class Filter:
     amounts_only: bool = False
     static_key: Callable[[Task], Hashable] | None = None
     across: Callable[..., Any] | None = None
-    course: Callable[[Task], Course | None] | None = None
+    incremental: Callable[[Task], IncrementalFilter | None] | None = None
 
 
 @dataclass(slots=True)
@@ -168,7 +168,7 @@ class ClassView:
         self.touched_at = self.changed_at = self.future_at = -1
         self.raws: list[Floats | None] = []
         self.flat = []
-        self.room: ClassRoom | None = None
+        self.room: FitCount | None = None
         self.known: dict[bytes, KnownRow] = {}
         self.futures: dict[Hashable, list[float]] = {}
         """What was found of rows that held certain amounts, where it follows from these alone."""

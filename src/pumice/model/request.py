@@ -18,8 +18,8 @@ class PodRequest(NamedTuple):
     """What a pod asks for, and the cpu and memory that scorers assume for containers that ask for none."""
 
     requests: Resources
-    assumed_cpu: int
-    assumed_memory: int
+    nonzero_cpu: int
+    nonzero_memory: int
 
 
 _OF_ONE_CARD = "volcano.sh/vgpu-memory-percentage"

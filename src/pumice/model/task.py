@@ -45,19 +45,19 @@ class TaskClass(Sealed):
     """
 
     __slots__ = (
-        *("assumed_cpu", "assumed_memory", "best_effort", "dims", "fit_dims", "fit_values", "gpu", "gpu_annotations"),
+        *("nonzero_cpu", "nonzero_memory", "best_effort", "dims", "fit_dims", "fit_values", "gpu", "gpu_annotations"),
         *("id", "items", "memo", "namespace", "requests", "requires_gpu", "spec", "values", "__weakref__"),
     )
 
     def __init__(self, number: int, spec: PodSpec, namespace: str, gpu_annotations: tuple[str | None, ...]) -> None:
-        requests, assumed_cpu, assumed_memory = pod_request(spec)
+        requests, nonzero_cpu, nonzero_memory = pod_request(spec)
         self.id = number
         self.spec = spec
         self.namespace = namespace
         self.gpu_annotations = gpu_annotations
         self.memo: dict[Any, Any] = {}
         self.requests: Resources = requests
-        self.assumed_cpu, self.assumed_memory = assumed_cpu, assumed_memory
+        self.nonzero_cpu, self.nonzero_memory = nonzero_cpu, nonzero_memory
         self.items: tuple[tuple[int, int], ...] = tuple(sorted((d, int(v)) for d, v in requests.items()))
         fit = dict(self.items)
         fit.setdefault(CPU, 0)

@@ -9,8 +9,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.allocatable_floats import AllocatableFloats
 from pumice.engine.kept_lines import Held, KeptLines, Number
-from pumice.engine.offers import Offers
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.side_by_side import ClassAmounts
@@ -57,7 +57,7 @@ class Binpack(Plugin):
             add(self.name, self._score, scope=Scope.NODE, key=same_class, amounts_only=True, across=across)
 
     def on_session_reopen(self, ssn: Session) -> bool:
-        self._offers = Offers.kept(ssn.runtime.kept, ssn.state.table)
+        self._offers = AllocatableFloats.kept(ssn.runtime.kept, ssn.state.table)
         return True
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:

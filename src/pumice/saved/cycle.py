@@ -14,7 +14,7 @@ from pumice.model.events import Seen
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.saved.staying import without_secrets
 from pumice.state.cluster import ClusterState
-from pumice.state.refused import RefusedEviction
+from pumice.state.eviction_refusals import RefusedEviction
 
 _ASSUMED: Final = frozenset({TaskStatus.BINDING, TaskStatus.RELEASING})
 _TOLD: Final = ("do", "pod", "uid", "node", "job", "beneficiary", "beneficiary_pod")

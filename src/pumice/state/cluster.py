@@ -24,7 +24,7 @@ from pumice.state.arrivals import GatheredTasks
 from pumice.state.classes import ClassTable
 from pumice.state.contributions import Contribution, JobSum, contribute, of_queue
 from pumice.state.devices import DeviceTable
-from pumice.state.refused import RefusedEviction
+from pumice.state.eviction_refusals import RefusedEviction
 from pumice.state.table import NodeTable
 
 S = TaskStatus

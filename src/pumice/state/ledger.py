@@ -177,7 +177,7 @@ def _show(state: ClusterState, task: Task, old: Node | None, place: Node | None,
 
 def show(table: NodeTable, row: int, klass: TaskClass, sign: int) -> None:
     """Count (+1) or no longer count (-1) a pod where kube-scheduler would see it."""
-    table.show(row, klass.assumed_cpu, klass.assumed_memory, sign)
+    table.show(row, klass.nonzero_cpu, klass.nonzero_memory, sign)
 
 
 def _evict(table: NodeTable, row: int, items: Items, sign: int) -> None:
@@ -346,8 +346,8 @@ def shift_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node]
                     column[d, rows] += times * amounts
         table.in_flux += (releasing + pipelined) * k
         table.pod_count[rows] += counts
-        table.assumed[0, rows] += counts * klass.assumed_cpu
-        table.assumed[1, rows] += counts * klass.assumed_memory
+        table.nonzero_requested[0, rows] += counts * klass.nonzero_cpu
+        table.nonzero_requested[1, rows] += counts * klass.nonzero_memory
         table.touched.extend(rows.tolist())
     if used:
         add(state.used_total, klass.items, used * k)
@@ -399,6 +399,6 @@ def book_placed(table: NodeTable, klass: TaskClass, rows: Sequence[int]) -> None
             np.add.at(table.idle[d], at, idle * v)
             np.add.at(table.used[d], at, used * v)
         np.add.at(table.pod_count, at, 1)
-        np.add.at(table.assumed[0], at, klass.assumed_cpu)
-        np.add.at(table.assumed[1], at, klass.assumed_memory)
+        np.add.at(table.nonzero_requested[0], at, klass.nonzero_cpu)
+        np.add.at(table.nonzero_requested[1], at, klass.nonzero_memory)
     table.touched.extend(rows)

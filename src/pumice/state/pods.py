@@ -16,7 +16,7 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task, group_named
 from pumice.state import ledger
 from pumice.state import writing as w
-from pumice.state.refused import WAITS, RefusedEviction
+from pumice.state.eviction_refusals import WAITS, RefusedEviction
 from pumice.state.writing import find, put, replace, take, unsealed
 
 if TYPE_CHECKING:

@@ -72,9 +72,9 @@ class NodeTable:
     """Nodes as rows of column-major matrices (resource by row), so that one resource of all nodes is contiguous.
 
     ``idle``, ``used``, ``releasing``, ``pipelined`` are the ledgers; ``evicted`` is the part of ``releasing`` that this
-    session evicted. ``pod_count`` and ``assumed`` (cpu and memory, with defaults for containers that ask for none)
-    count what kube-scheduler would see on the node: everything there or promised, less what this session evicted. Only
-    the first ``size`` rows are in use; rows of removed nodes are reused and meanwhile not ``valid``.
+    session evicted. ``pod_count`` and ``nonzero_requested`` (cpu and memory, with defaults for containers that ask for
+    none) count what kube-scheduler would see on the node: everything there or promised, less what this session evicted.
+    Only the first ``size`` rows are in use; rows of removed nodes are reused and meanwhile not ``valid``.
     """
 
     allocatable: Ints
@@ -84,7 +84,7 @@ class NodeTable:
     releasing: Ints
     pipelined: Ints
     evicted: Ints
-    assumed: Ints
+    nonzero_requested: Ints
     pod_count: Ints
     max_pods: Ints
 
@@ -124,7 +124,7 @@ class NodeTable:
         """The same, for who writes single amounts: at a third of the cost. Line, then row."""
         for n, name in enumerate(LEDGERS):
             setattr(self, name, block[n * self.width : (n + 1) * self.width])
-        self.assumed, self.pod_count, self.max_pods = block[-4:-2], block[-2], block[-1]
+        self.nonzero_requested, self.pod_count, self.max_pods = block[-4:-2], block[-2], block[-1]
 
     @property
     def line_of_idle(self) -> int:
@@ -212,7 +212,7 @@ class NodeTable:
         raise AssertionError("unreachable")
 
     def held_by(self, row: int) -> tuple[list[int], list[int], list[int]]:
-        """What is allocatable and used of each resource, and assumed of cpu and memory, on one row."""
+        """What is allocatable and used of each resource, and nonzero_requested of cpu and memory, on one row."""
         held, width, used = self._block[:, row].tolist(), self.width, LEDGERS.index("used") * self.width
         return held[:width], held[used : used + width], held[-4:-2]
 
@@ -232,8 +232,8 @@ class NodeTable:
             for d, v in klass.items:
                 line[idle + d] -= v
                 line[used + d] += v
-            line[last] += klass.assumed_cpu
-            line[last + 1] += klass.assumed_memory
+            line[last] += klass.nonzero_cpu
+            line[last + 1] += klass.nonzero_memory
             line[last + 2] += 1
         return held
 

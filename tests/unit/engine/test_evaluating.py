@@ -266,7 +266,7 @@ def test_a_score_may_refuse_to_let_the_task_be_placed_at_all() -> None:
 
 
 class Turns:
-    """A course: each node takes two, and never the same twice in a row."""
+    """A incremental: each node takes two, and never the same twice in a row."""
 
     def __init__(self, size: int) -> None:
         self.allowed = np.ones(size, dtype=np.bool_)
@@ -284,7 +284,7 @@ def test_equal_tasks_are_planned_along_a_filter_that_says_how_it_goes_on() -> No
         "p",
         lambda task, rows: np.zeros(len(rows), dtype=np.int32),
         scope=Scope.SESSION,
-        course=lambda task: Turns(3),
+        incremental=lambda task: Turns(3),
     )
     ssn.add_batch_node_order_fn("p", used, scope=Scope.NODE, key=same_class)
     assert list(ssn.search.chooser.plan(task_of(ssn, "new-0"), 9)) == [0, 1, 0, 1, 2]
@@ -293,12 +293,12 @@ def test_equal_tasks_are_planned_along_a_filter_that_says_how_it_goes_on() -> No
 
 def test_nothing_is_planned_along_a_filter_that_does_not_say_how_it_goes_on_or_fails() -> None:
     def breaks(task: Task) -> Any:
-        raise RuntimeError("no course")
+        raise RuntimeError("no incremental")
 
-    for course in (None, lambda task: None, breaks):
+    for incremental in (None, lambda task: None, breaks):
         ssn = session(cluster("3x4cpu"), job("new", tasks=2))
         ssn.add_batch_predicate_fn(
-            "p", lambda task, rows: np.zeros(len(rows), dtype=np.int32), scope=Scope.SESSION, course=course
+            "p", lambda task, rows: np.zeros(len(rows), dtype=np.int32), scope=Scope.SESSION, incremental=incremental
         )
         assert list(ssn.search.chooser.plan(task_of(ssn, "new-0"), 2)) == []
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pumice.engine.neighbours import Neighbours, own_terms
-from pumice.engine.spreading import spreads, tally_of
-from pumice.engine.tally import Tally
-from pumice.engine.terms import NO_TERMS, Selector, SelectorPart, TermKind
+from pumice.engine.affinity.domain_counts import DomainCounts
+from pumice.engine.affinity.neighbours import Neighbours, own_terms
+from pumice.engine.affinity.spreading import spreads, tally_of
+from pumice.engine.affinity.terms import NO_TERMS, Selector, SelectorPart, TermKind
 from pumice.framework.session.session import Session
 from pumice.model.api import (
     Affinity,
@@ -48,7 +48,7 @@ def selector(labels: LabelSelector = WEB, namespaces: tuple[str, ...] = ("defaul
     return Selector((SelectorPart(frozenset(namespaces), more.pop("by_labels", None), labels),), leaving_too=True)
 
 
-def counts(tally: Tally, ssn: Session) -> dict[str, int]:
+def counts(tally: DomainCounts, ssn: Session) -> dict[str, int]:
     """Value of the label -> pods."""
     return {value: int(tally.counts[code]) for value, code in ssn.state.table.label(tally.key)[1].items()}
 
@@ -117,16 +117,16 @@ def test_terms_of_pods_that_select_a_newcomer_are_found_with_where_their_carrier
     ssn = cluster()
     index = Neighbours(ssn.state)
     index.sync()
-    [facing] = index.facing(index.kin(task_of(ssn, "new-0")))
+    [facing] = index.facing(index.kind_of(task_of(ssn, "new-0")))
     assert (facing.kind, facing.topology_key) == (TermKind.ANTI_AFFINITY, "zone")
     assert counts(index.carriers(facing), ssn) == {"1": 1, "2": 0}
-    assert index.facing(index.kin(task_of(ssn, "other-0"))) == ()
+    assert index.facing(index.kind_of(task_of(ssn, "other-0"))) == ()
 
 
 def test_terms_matter_as_at_opening_only_on_nodes_that_had_such_pods_then() -> None:
     ssn = cluster()
     index = Neighbours(ssn.state).as_at_opening(counts_evicted=False)
-    [facing] = index.facing(index.kin(task_of(ssn, "new-0")))
+    [facing] = index.facing(index.kind_of(task_of(ssn, "new-0")))
     statement = ssn.statement()
     statement.evict(task_of(ssn, "other-0"), "test")
     index.sync()
@@ -242,5 +242,5 @@ def test_a_line_of_a_selector_narrows_what_is_counted() -> None:
     anything = LabelSelector()
     assert index.tally(selector(not_db), "zone").total == 3
     assert index.tally(selector(anything), "zone").total == 4
-    assert index.matches([selector(), selector(not_db)], index.kin(task_of(ssn, "web-0")))
-    assert not index.matches([selector(), selector(not_db)], index.kin(task_of(ssn, "other-0")))
+    assert index.matches([selector(), selector(not_db)], index.kind_of(task_of(ssn, "web-0")))
+    assert not index.matches([selector(), selector(not_db)], index.kind_of(task_of(ssn, "other-0")))

@@ -10,8 +10,8 @@ import pytest
 
 from pumice import NodeRows
 from pumice.engine import views
+from pumice.engine.allocatable_floats import AllocatableFloats
 from pumice.engine.kept_lines import Held, KeptLines
-from pumice.engine.offers import Offers
 from pumice.engine.views import ClassView, ViewCache
 from pumice.model.events import Gone, Seen
 from pumice.model.resources import CPU, MEMORY, dim
@@ -22,7 +22,7 @@ from pumice.testing import job, node, session
 
 def test_offers_are_lines_of_what_nodes_have_and_follow_nodes_that_change() -> None:
     state = session(node("a", cpu=4, memory="1Gi"), node("b", cpu=8, memory="2Gi")).state
-    offers = Offers(state.table)
+    offers = AllocatableFloats(state.table)
     lines, plain = offers.of((CPU, MEMORY), NodeRows(state.table))
     assert plain
     assert lines.tolist() == [[4000.0, 8000.0], [2.0**30, 2.0**31]]
@@ -34,24 +34,24 @@ def test_offers_are_lines_of_what_nodes_have_and_follow_nodes_that_change() -> N
 def test_lines_are_not_to_be_used_where_a_node_offers_none_or_too_much_for_exact_division() -> None:
     for other in (node("b", cpu=0), node("b", cpu=4, memory=2**47)):
         state = session(node("a", cpu=4, memory="1Gi"), other).state
-        assert not Offers(state.table).of((CPU, MEMORY), NodeRows(state.table))[1]
+        assert not AllocatableFloats(state.table).of((CPU, MEMORY), NodeRows(state.table))[1]
     state = session(node("a", cpu=4)).state
     unheard = dim("never/offered")
-    assert not Offers(state.table).of((unheard,), NodeRows(state.table))[1]
+    assert not AllocatableFloats(state.table).of((unheard,), NodeRows(state.table))[1]
 
 
 def test_rows_of_nodes_that_are_gone_do_not_matter() -> None:
     state = session(node("a", cpu=4), node("b", cpu=0)).state
     state.apply(Gone("Node", "b"))
-    assert Offers(state.table).of((CPU,), NodeRows(state.table))[1]
+    assert AllocatableFloats(state.table).of((CPU,), NodeRows(state.table))[1]
 
 
 def test_one_is_kept_for_a_table_and_another_is_made_for_another_table() -> None:
     store: dict[str, Any] = {}
     table = session(node("a")).state.table
-    kept = Offers.kept(store, table)
-    assert Offers.kept(store, table) is kept
-    assert Offers.kept(store, session(node("a")).state.table) is not kept
+    kept = AllocatableFloats.kept(store, table)
+    assert AllocatableFloats.kept(store, table) is kept
+    assert AllocatableFloats.kept(store, session(node("a")).state.table) is not kept
 
 
 def test_views_go_when_other_callbacks_are_asked_and_stay_otherwise() -> None:
@@ -89,7 +89,7 @@ def test_lines_that_follow_rows_are_those_that_are_made_of_all_rows() -> None:
         *(job(f"j{n}", tasks=2, cpu=1, memory=f"{n + 1}Gi", gpu=n, on=[f"n{n}", "n4"]) for n in range(4)),
     )
     table = made.state.table
-    scores = RequestScores(Offers(table), 1, 1, 1)
+    scores = RequestScores(AllocatableFloats(table), 1, 1, 1)
     for make in (
         partial(scores._lines, (CPU, MEMORY)),
         partial(scores._lines, (CPU, MEMORY, gpu)),

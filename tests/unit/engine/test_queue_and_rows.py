@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pumice import Node, NodeRows, Session, Task
-from pumice.engine.goheap import OrderedQueue
+from pumice.engine.heap import GoHeap
 from pumice.engine.imagine import ImaginedNode
 from pumice.testing import cluster, job, node, session, task_of
 
 
 @given(st.lists(st.integers(0, 9)), st.lists(st.integers(0, 9)))
 def test_what_is_popped_comes_in_order(first: list[int], later: list[int]) -> None:
-    heap = OrderedQueue(lambda a, b: a < b, first)
+    heap = GoHeap(lambda a, b: a < b, first)
     twin = list(first)
     heapq.heapify(twin)
     for item in later:
@@ -30,7 +30,7 @@ def test_what_is_popped_comes_in_order(first: list[int], later: list[int]) -> No
 
 def test_equals_come_out_as_from_gos_heap() -> None:
     """container/heap puts the last element on top and sifts it down: equals do not keep their order."""
-    heap = OrderedQueue(lambda a, b: a[0] < b[0], [(1, n) for n in "abcd"])
+    heap = GoHeap(lambda a, b: a[0] < b[0], [(1, n) for n in "abcd"])
     assert [heap.pop()[1] for _ in range(4)] == ["a", "d", "c", "b"]
 
 
@@ -50,7 +50,7 @@ def test_imagined_rows_and_nodes_say_the_same() -> None:
     assert rows.requested(0).tolist() == [0, 5000]
     assert rows.allocatable.milli_cpu.tolist() == [n.allocatable.milli_cpu for n in nodes] == [32000, 32000]
     assert rows.future_idle(0).tolist() == [n.future_idle.milli_cpu for n in nodes] == [32000, 27000]
-    assert rows.assumed(0).tolist() == [0, 5000]
+    assert rows.nonzero_requested(0).tolist() == [0, 5000]
     assert rows.extra is not None
     assert nodes[1].releasing.is_empty
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pumice import Task
-from pumice.engine.trace import traced, values
+from pumice.engine.observed_reads import traced, values
 from pumice.testing import job, session, task_of
 
 

@@ -56,8 +56,8 @@ def test_overhead_comes_on_top() -> None:
 
 def test_scores_assume_something_for_containers_that_ask_for_nothing() -> None:
     request = pod_request(spec_of(containers=[box(), box(cpu=1)]))
-    assert request.assumed_cpu == 1100
-    assert request.assumed_memory == 400 * MI
+    assert request.nonzero_cpu == 1100
+    assert request.nonzero_memory == 400 * MI
     assert request.requests.milli_cpu == 1000
 
 

@@ -8,8 +8,8 @@ from kube_rules import Json, objection
 from random_clusters import Board, clusters, moves, nodes
 
 from effort import examples
+from pumice.engine.affinity.terms import terms_of
 from pumice.engine.choose import NodeChoice
-from pumice.engine.terms import terms_of
 from pumice.framework.session.session import Session
 from pumice.plugins.predicates import Predicates
 

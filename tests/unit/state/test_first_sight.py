@@ -42,7 +42,7 @@ def facts(state: ClusterState) -> dict[str, object]:
     size = table.size
     return {
         "nodes": {n.name: (n.idle, n.used, sorted(n.tasks)) for n in state.nodes.values()},
-        "counts": (table.pod_count[:size].tolist(), table.assumed[:, :size].tolist(), table.in_flux),
+        "counts": (table.pod_count[:size].tolist(), table.nonzero_requested[:, :size].tolist(), table.in_flux),
         "jobs": {
             j.uid: (
                 j.version > 0,

@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.goheap import OrderedQueue
+from pumice.engine.heap import GoHeap
 from pumice.engine.rows import NodeRows
 from pumice.engine.victims import EvictableRoom
 from pumice.engine.views import ClassView
-from pumice.framework.evicting.plans import ASKS as PLAN_ASKS
-from pumice.framework.evicting.plans import commit_plan, spare_more, spares
+from pumice.framework.evicting.eviction_plan import ASKS as PLAN_ASKS
+from pumice.framework.evicting.eviction_plan import commit_plan, spare_more, spares
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
 from pumice.framework.evicting.victims import victim_order, victim_queue, without_rounds
 from pumice.framework.placing.node_search import keeps_failures, never_again, rows_named
@@ -535,9 +535,9 @@ def _help(short: Sequence[tuple[int, int]], victim: Task) -> float:
     return sum(min(int(victim.klass.requests.get(d)) / missing, 1.0) for d, missing in short)
 
 
-def _most_first(victims: Sequence[Task], worth: Callable[[Task], float]) -> OrderedQueue[Task]:
+def _most_first(victims: Sequence[Task], worth: Callable[[Task], float]) -> GoHeap[Task]:
     """Victims to be popped one by one, those of most worth first."""
-    return OrderedQueue(lambda a, b: worth(a) > worth(b), victims)
+    return GoHeap(lambda a, b: worth(a) > worth(b), victims)
 
 
 def _roomy(ssn: Session, task: Task, node: Node, less: Task | None = None) -> bool:

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pumice.engine.choose import NodeChoice
 from pumice.engine.hypernodes import TopologyDomain
 from pumice.framework.evicting.bundles import Bundle, allowed_only, bundles_of, in_order, sum_of
-from pumice.framework.evicting.plans import ASKS as PLAN_ASKS
-from pumice.framework.evicting.plans import commit_plan, spares
+from pumice.framework.evicting.eviction_plan import ASKS as PLAN_ASKS
+from pumice.framework.evicting.eviction_plan import commit_plan, spares
 from pumice.framework.evicting.spending import affordable
 from pumice.framework.evicting.starving import never_preempts
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
 from pumice.framework.evicting.victims import EvictionContext, without_rounds
 from pumice.framework.placing.node_search import NodeSearch
 from pumice.framework.placing.topology import ASKS as TOPOLOGY_ASKS
-from pumice.framework.placing.topology import Sheets, drops_sub_groups, gradient, sub_job_queue
-from pumice.framework.placing.worksheet import worksheet_of
+from pumice.framework.placing.topology import TasksBySubJob, drops_sub_groups, gradient, sub_job_queue
+from pumice.framework.placing.waiting_tasks import waiting_tasks_of
 from pumice.framework.points import table as points
 from pumice.framework.points.table import VICTIM_FILTER
 from pumice.framework.session.nominations import held_by_others
@@ -66,13 +66,13 @@ class GangEviction:
     def serve(self, queue: Queue, job: Job, may_evict: Callable[[Sequence[Task]], bool] | None = None) -> bool:
         """Evict for the job and promise it its places, or nothing. *may_evict* is asked about what is to be placed."""
         ssn = self._ssn
-        sheet = worksheet_of(ssn, job)
-        sheets = sheet.sub_jobs if job.policies else {job.uid: sheet.tasks}
+        tasks_left = waiting_tasks_of(ssn, job)
+        by_sub_job = tasks_left.sub_jobs if job.policies else {job.uid: tasks_left.tasks}
         ready = bool(ssn.job_ready(job))
-        first = sub_job_queue(ssn, job, sheets)
+        first = sub_job_queue(ssn, job, by_sub_job)
         if not first:
             return False
-        wanted = list(sheets[first.pop().uid]) if ready else [t for tasks in sheets.values() for t in tasks]
+        wanted = list(by_sub_job[first.pop().uid]) if ready else [t for tasks in by_sub_job.values() for t in tasks]
         if not wanted or (may_evict is not None and not may_evict(wanted)):
             return False
         if self._heeds_never and any(never_preempts(t) for t in wanted):
@@ -81,7 +81,7 @@ class GangEviction:
         with held_by_others(ssn, queue, job):
             for domain in self._domains(job):
                 statement = ssn.statement()
-                if self._in_domain(queue, job, wanted[0], sheets, need, domain, statement):
+                if self._in_domain(queue, job, wanted[0], by_sub_job, need, domain, statement):
                     return commit_plan(ssn, self._rules.action, statement, job)
         return False
 
@@ -100,18 +100,18 @@ class GangEviction:
         queue: Queue,
         job: Job,
         task: Task,
-        sheets: Sheets,
+        by_sub_job: TasksBySubJob,
         need: Resources,
         domain: TopologyDomain,
         statement: Statement,
     ) -> bool:
         """Evict as few bundles as it takes and promise the job its places in the domain."""
         free = self._free(domain)
-        if self._spares and need.less_equal(free) and self._plan([], queue, job, task, sheets, domain, statement):
+        if self._spares and need.less_equal(free) and self._plan([], queue, job, task, by_sub_job, domain, statement):
             return True
         bundles = self._bundles(queue, job, task, need, domain)
         return any(
-            self._with_some(some, need, free, queue, job, task, sheets, domain, statement)
+            self._with_some(some, need, free, queue, job, task, by_sub_job, domain, statement)
             for some in affordable(self._ssn.budgets, bundles, need)
         )
 
@@ -123,7 +123,7 @@ class GangEviction:
         queue: Queue,
         job: Job,
         task: Task,
-        sheets: Sheets,
+        by_sub_job: TasksBySubJob,
         domain: TopologyDomain,
         statement: Statement,
     ) -> bool:
@@ -134,9 +134,9 @@ class GangEviction:
             given = sum_of(t for b in chosen for t in b.tasks)
             if not need.less_equal(free + given):
                 continue
-            if self._plan(chosen, queue, job, task, sheets, domain, statement):
+            if self._plan(chosen, queue, job, task, by_sub_job, domain, statement):
                 if self._spares:
-                    self._spare(chosen, free, queue, job, task, sheets, domain, statement)
+                    self._spare(chosen, free, queue, job, task, by_sub_job, domain, statement)
                 return True
         return False
 
@@ -179,7 +179,7 @@ class GangEviction:
         queue: Queue,
         job: Job,
         task: Task,
-        sheets: Sheets,
+        by_sub_job: TasksBySubJob,
         domain: TopologyDomain,
         statement: Statement,
     ) -> bool:
@@ -189,10 +189,10 @@ class GangEviction:
         was_ready = bool(ssn.job_ready(job))
         for victim in (t for b in bundles for t in b.tasks):
             statement.evict(victim, self._rules.action, task)
-        waiting = sub_job_queue(ssn, job, sheets)
+        waiting = sub_job_queue(ssn, job, by_sub_job)
         while waiting:
             sub_job = waiting.pop()
-            served = self._sub_job(queue, job, sub_job, sheets, domain, statement, bool(bundles))
+            served = self._sub_job(queue, job, sub_job, by_sub_job, domain, statement, bool(bundles))
             if not served and self._all_or_none:
                 break
             if served and (was_ready or ssn.job_pipelined(job)):
@@ -207,7 +207,7 @@ class GangEviction:
         queue: Queue,
         job: Job,
         sub_job: SubJob,
-        sheets: Sheets,
+        by_sub_job: TasksBySubJob,
         domain: TopologyDomain,
         statement: Statement,
         evicted: bool,
@@ -220,7 +220,7 @@ class GangEviction:
             hypers = [h for group in groups for h in group]
         for hyper in hypers:
             mark = statement.checkpoint()
-            if self._promise(queue, sheets[sub_job.uid], hyper, statement, evicted) and (
+            if self._promise(queue, by_sub_job[sub_job.uid], hyper, statement, evicted) and (
                 ssn.sub_job_ready(job, own) or ssn.sub_job_pipelined(job, own)
             ):
                 return True
@@ -255,23 +255,23 @@ class GangEviction:
         queue: Queue,
         job: Job,
         task: Task,
-        sheets: Sheets,
+        by_sub_job: TasksBySubJob,
         domain: TopologyDomain,
         statement: Statement,
     ) -> None:
         """Let bundles stay that the plan does not need, and single tasks of safe ones; the last ones taken first."""
         kept = list(chosen)
         need = sum_of(
-            t for tasks in sheets.values() for t in tasks if t.status is S.PIPELINED
+            t for tasks in by_sub_job.values() for t in tasks if t.status is S.PIPELINED
         )  # not all may have a place
         for without in _smaller(chosen):
             less = without(kept)
             if less == kept or not need.less_equal(free + sum_of(t for b in less for t in b.tasks)):
                 continue
             statement.discard()
-            if self._plan(less, queue, job, task, sheets, domain, statement):
+            if self._plan(less, queue, job, task, by_sub_job, domain, statement):
                 kept = less
-            elif not self._plan(kept, queue, job, task, sheets, domain, statement):
+            elif not self._plan(kept, queue, job, task, by_sub_job, domain, statement):
                 raise AssertionError(f"job {job.uid}: a plan that was made before can no longer be made")
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pumice.engine.goheap import OrderedQueue
-from pumice.framework.evicting.plans import spares
-from pumice.framework.placing.worksheet import placeable
+from pumice.engine.heap import GoHeap
+from pumice.framework.evicting.eviction_plan import spares
+from pumice.framework.placing.waiting_tasks import placeable
 from pumice.framework.points import table as points
 from pumice.framework.points.table import JOB_STARVING
 from pumice.framework.session.session import Session
@@ -56,7 +56,7 @@ class StarvingJobs:
     def _starves(self, job: Job) -> bool:
         return bool(self._ssn.job_starving(job) and self._ssn.job_valid(job))
 
-    def queues(self) -> OrderedQueue[Queue]:
+    def queues(self) -> GoHeap[Queue]:
         """The queues in which somebody may starve, to be popped in order."""
         names = [name for name in self._ssn.queues if name in self._found or name in self._unasked]
         return self._ssn.orders.queue_heap(self._ssn.queues[name] for name in names)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cmp_to_key
 
-from pumice.engine.goheap import OrderedQueue
+from pumice.engine.heap import GoHeap
 from pumice.framework.points import table as points
 from pumice.framework.session.rounds import not_back_from, tell_spared
 from pumice.framework.session.session import Session
@@ -117,10 +117,10 @@ def victim_less(ssn: Session, preemptor: Task) -> Callable[[Task, Task], bool]:
     return less
 
 
-def victim_queue(ssn: Session, victims: Sequence[Task], preemptor: Task) -> OrderedQueue[Task]:
+def victim_queue(ssn: Session, victims: Sequence[Task], preemptor: Task) -> GoHeap[Task]:
     """Victims to be popped one by one; the order follows what the evictions change (shares of jobs)."""
     less = victim_less(ssn, preemptor)
     if len({t.job_key for t in victims}) == 1:
         place = {t.uid: n for n, t in enumerate(victim_order(ssn, victims, preemptor))}
-        return OrderedQueue(lambda a, b: place[a.uid] < place[b.uid], victims)
-    return OrderedQueue(less, victims)
+        return GoHeap(lambda a, b: place[a.uid] < place[b.uid], victims)
+    return GoHeap(less, victims)

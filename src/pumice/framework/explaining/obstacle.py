@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from pumice.engine.choose import FitError
 from pumice.framework.explaining.explain_nodes import FitsEmpty, never_fits
+from pumice.framework.session.eviction_refusals import refusal_for
 from pumice.framework.session.problems import queue_problem
 from pumice.framework.session.refusals import Refusal, Stage
-from pumice.framework.session.refused import refusal_for
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.job import Job

@@ -203,11 +203,11 @@ def needed_of(ssn: Session, group: Job | SubJob) -> int:
     return max(group.min_available - group.ready_count - group.waiting_count, 1) if ssn.anybody(SUB_JOB_READY) else 1
 
 
-def short_of_domains(ssn: Session, job: Job, sheets: Mapping[str, Sequence[Task]]) -> Refusal:
+def short_of_domains(ssn: Session, job: Job, by_sub_job: Mapping[str, Sequence[Task]]) -> Refusal:
     """Why no hyper-node that the job may use is worth a try, with the room of the one that comes closest."""
     tree, domains = ssn.hyper_nodes, domains_of(ssn)
     limit = tree.job_limit(job)
-    tasks = [t for listed in sheets.values() for t in listed]
+    tasks = [t for listed in by_sub_job.values() for t in listed]
     if limit is None:
         return Refusal(Stage.TOPOLOGY, "no hyper-node may be used")
     placed = places_of(job.tasks.values())

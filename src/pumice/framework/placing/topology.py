@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import Any
 
-from pumice.engine.goheap import OrderedQueue
+from pumice.engine.heap import GoHeap
 from pumice.engine.hypernodes import TopologyDomain, places_of
 from pumice.framework.placing.domains import short_of_domains
-from pumice.framework.placing.worksheet import Worksheet, place_in_sets
+from pumice.framework.placing.waiting_tasks import WaitingTasks, place_in_sets
 from pumice.framework.points import table as points
 from pumice.framework.points.table import HYPER_NODE_ORDER
 from pumice.framework.session.nominations import holds
@@ -32,7 +32,7 @@ ASKS = (
     *(points.HYPER_NODE_ORDER, points.HYPER_NODE_GRADIENT_FOR_JOB, points.HYPER_NODE_GRADIENT_FOR_SUB_JOB),
     points.SUB_JOB_ORDER,
 )
-Sheets = dict[str, deque[Task]]
+TasksBySubJob = dict[str, deque[Task]]
 
 
 @dataclass(slots=True)
@@ -45,25 +45,27 @@ class _Attempt:
     score: float
 
 
-def place_by_topology(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, remember: bool) -> Statement | None:
+def place_by_topology(
+    ssn: Session, queue: Queue, job: Job, tasks_left: WaitingTasks, remember: bool
+) -> Statement | None:
     """Place sub-jobs in order until the job is ready; the statement if it is or may wait, else None with all undone."""
     tree = ssn.hyper_nodes
     if job.has_topology and tree.problem:
         ssn.outcome.refuse(job, Stage.TOPOLOGY, tree.problem)
         return None
-    sheets = sheet.sub_jobs if job.policies else {job.uid: sheet.tasks}
+    by_sub_job = tasks_left.sub_jobs if job.policies else {job.uid: tasks_left.tasks}
     drops = bool(job.policies) and drops_sub_groups(ssn)
-    if drops and sheet.required is None:
-        sheet.required = required_of(ssn, job)
-    placing = _Placing(ssn, queue, job, remember, sheet.required if drops else None)
-    done = placing.job(sheets)
+    if drops and tasks_left.required is None:
+        tasks_left.required = required_of(ssn, job)
+    placing = _Placing(ssn, queue, job, remember, tasks_left.required if drops else None)
+    done = placing.job(by_sub_job)
     if done is None:
         return None
     statement, left = done
     if job.policies:
-        sheet.sub_jobs = left
+        tasks_left.sub_jobs = left
     else:
-        sheet.tasks = left[job.uid]
+        tasks_left.tasks = left[job.uid]
     return statement
 
 
@@ -83,11 +85,11 @@ class _Placing:
         self._compares = False
         """Does it matter how good a hyper-node is for a sub-job: are several tried for the job?"""
 
-    def job(self, sheets: Sheets) -> tuple[Statement, Sheets] | None:
+    def job(self, by_sub_job: TasksBySubJob) -> tuple[Statement, TasksBySubJob] | None:
         """Place the job in the best hyper-node of the first group that will do: (statement, what is left)."""
         ssn, job = self._ssn, self._job
         groups = gradient(ssn, job, ssn.hyper_nodes.top, "Allocate")
-        promised = nominated_domain(ssn, job, sheets)
+        promised = nominated_domain(ssn, job, by_sub_job)
         if promised is not None:
             groups = [[promised], *groups]
         for group in groups:
@@ -95,8 +97,8 @@ class _Placing:
             ranked = self._ranked(group)
             self._compares = ranked is None and len(group) > 1
             for hyper in group if ranked is None else ranked:
-                self._forget_failures(t for tasks in sheets.values() for t in tasks)
-                left = {uid: deque(tasks) for uid, tasks in sheets.items()}
+                self._forget_failures(t for tasks in by_sub_job.values() for t in tasks)
+                left = {uid: deque(tasks) for uid, tasks in by_sub_job.items()}
                 statement, score = self._sub_jobs(left, hyper)
                 good = bool(statement.operations) and bool(ssn.job_ready(job) or ssn.job_pipelined(job))
                 if good and (ranked is not None or len(group) == 1):
@@ -110,7 +112,7 @@ class _Placing:
                 if statement.replay(attempt.saved):
                     return statement, attempt.left
         if not groups:
-            ssn.outcome.refusals.add(job, short_of_domains(ssn, job, sheets))
+            ssn.outcome.refusals.add(job, short_of_domains(ssn, job, by_sub_job))
         return None
 
     def _ranked(self, group: Sequence[TopologyDomain]) -> Iterator[TopologyDomain] | None:
@@ -127,33 +129,35 @@ class _Placing:
             return None
         return _best_first(group, self._scores(whole, group))
 
-    def _sub_jobs(self, sheets: Sheets, hyper: TopologyDomain) -> tuple[Statement, float]:
+    def _sub_jobs(self, by_sub_job: TasksBySubJob, hyper: TopologyDomain) -> tuple[Statement, float]:
         """Place sub-jobs inside a hyper-node until the job is ready; what was placed, and the sum of the scores."""
         ssn, job = self._ssn, self._job
         statement, total = ssn.statement(), 0.0
-        queue = sub_job_queue(ssn, job, sheets, self._whole, self._required)
+        queue = sub_job_queue(ssn, job, by_sub_job, self._whole, self._required)
         while queue:
             sub_job = queue.pop()
-            own, score = self._sub_job(sub_job, sheets, hyper)
+            own, score = self._sub_job(sub_job, by_sub_job, hyper)
             if own is None or not own.operations:
                 if self._required is not None:
-                    del sheets[sub_job.uid]
+                    del by_sub_job[sub_job.uid]
                 continue
             statement.merge(own)
             total += score
-            if sheets[sub_job.uid]:
+            if by_sub_job[sub_job.uid]:
                 queue.push(sub_job)
             if ssn.job_ready(job):
                 break
         return statement, total
 
-    def _sub_job(self, sub_job: SubJob, sheets: Sheets, inside: TopologyDomain) -> tuple[Statement | None, float]:
+    def _sub_job(
+        self, sub_job: SubJob, by_sub_job: TasksBySubJob, inside: TopologyDomain
+    ) -> tuple[Statement | None, float]:
         """Place a sub-job in the best hyper-node of the first group that will do."""
         ssn, uid = self._ssn, sub_job.uid
         for group in gradient(ssn, sub_job, inside, "Allocate"):
             attempts = []
             for hyper in group:
-                tasks = deque(sheets[uid])
+                tasks = deque(by_sub_job[uid])
                 self._forget_failures(tasks)
                 alone = len(group) == 1
                 score = self._scores(sub_job, group)[hyper.name] if alone and self._compares else 0.0
@@ -161,7 +165,7 @@ class _Placing:
                 if statement is None or not statement.operations:
                     continue
                 if alone:
-                    sheets[uid] = tasks
+                    by_sub_job[uid] = tasks
                     return statement, score
                 attempts.append(_Attempt(hyper, list(statement.operations), tasks, 0.0))
                 statement.discard()
@@ -169,7 +173,7 @@ class _Placing:
             for attempt in sorted(attempts, key=lambda a: (-scores[a.hyper.name], a.hyper.name.encode())):
                 statement = ssn.statement()
                 if statement.replay(attempt.saved):
-                    sheets[uid] = attempt.left
+                    by_sub_job[uid] = attempt.left
                     return statement, scores[attempt.hyper.name]
         return None, 0.0
 
@@ -214,14 +218,14 @@ def within(ssn: Session, hyper: TopologyDomain) -> Iterator[None]:
         ssn.domain = before
 
 
-def nominated_domain(ssn: Session, job: Job, sheets: Sheets) -> TopologyDomain | None:
+def nominated_domain(ssn: Session, job: Job, by_sub_job: TasksBySubJob) -> TopologyDomain | None:
     """The hyper-node in which room was freed for everything that waits of the job, if it may still be used.
 
     It follows from the nodes that the tasks are nominated for, so it outlives the cycle and a restart.
     """
     if not holds(ssn):
         return None
-    nodes = {t.nominated_node for tasks in sheets.values() for t in tasks}
+    nodes = {t.nominated_node for tasks in by_sub_job.values() for t in tasks}
     tree = ssn.hyper_nodes
     limit = tree.job_limit(job)
     if not nodes or "" in nodes or limit is None or any(n not in ssn.nodes for n in nodes):
@@ -248,11 +252,11 @@ def gradient(ssn: Session, subject: Job | SubJob, inside: TopologyDomain, purpos
 
 
 def sub_job_queue(
-    ssn: Session, job: Job, sheets: Sheets, whole: SubJob | None = None, required: set[str] | None = None
-) -> OrderedQueue[SubJob]:
+    ssn: Session, job: Job, by_sub_job: TasksBySubJob, whole: SubJob | None = None, required: set[str] | None = None
+) -> GoHeap[SubJob]:
     """Sub-jobs with tasks to place: those that the job needs to become ready first, then the rest, each in order."""
     if not job.policies:
-        return OrderedQueue(ssn.orders.sub_job_less, [whole or job.whole()] if sheets.get(job.uid) else [])
+        return GoHeap(ssn.orders.sub_job_less, [whole or job.whole()] if by_sub_job.get(job.uid) else [])
     needed = required_of(ssn, job) if required is None else required
 
     def less(left: SubJob, right: SubJob) -> bool:
@@ -260,7 +264,7 @@ def sub_job_queue(
             return left.uid in needed
         return ssn.orders.sub_job_less(left, right)
 
-    return OrderedQueue(less, [s for s in job.sub_jobs.values() if sheets.get(s.uid)])
+    return GoHeap(less, [s for s in job.sub_jobs.values() if by_sub_job.get(s.uid)])
 
 
 def required_of(ssn: Session, job: Job) -> set[str]:

@@ -8,8 +8,8 @@ from typing import Final
 from pumice.framework.placing.remembered import Remembered
 from pumice.framework.placing.topology import ASKS as TOPOLOGY_ASKS
 from pumice.framework.placing.topology import place_by_topology, within
-from pumice.framework.placing.worksheet import ASKS as PLACING_ASKS
-from pumice.framework.placing.worksheet import Worksheet, place_in_sets, worksheet_of
+from pumice.framework.placing.waiting_tasks import ASKS as PLACING_ASKS
+from pumice.framework.placing.waiting_tasks import WaitingTasks, place_in_sets, waiting_tasks_of
 from pumice.framework.points import table as points
 from pumice.framework.session.backlog import Visit
 from pumice.framework.session.nominations import giving_way, held_by_others, that_give_way
@@ -49,7 +49,7 @@ class Turns:
             ssn.outcome.refusals.stand(memory.queues)
             ssn.outcome.fit_errors.stand(memory.errors)
         self._queues = ssn.orders.queue_heap(ssn.queues[name] for name in self._visits)
-        self._sheets: dict[str, Worksheet] = {}
+        self._tasks_left: dict[str, WaitingTasks] = {}
 
     def next(self) -> tuple[Queue, Visit] | None:
         """The queue whose turn it is, with its waiting jobs; those above their share are refused on the way."""
@@ -70,40 +70,42 @@ class Turns:
         """The queue gets another turn."""
         self._queues.push(queue)
 
-    def serve(self, queue: Queue, visit: Visit, job: Job, place: Callable[[Worksheet], bool]) -> bool:
+    def serve(self, queue: Queue, visit: Visit, job: Job, place: Callable[[WaitingTasks], bool]) -> bool:
         """Let *place* place what waits of a job; True if something was committed. What is left is visited again.
 
         Room that is held for others is taken only where there is no other, and only from those who come after the job.
         """
-        sheet = self._sheets.get(job.uid)
-        if sheet is None:
-            sheet = worksheet_of(self._ssn, job)
-        if not sheet:
+        tasks_left = self._tasks_left.get(job.uid)
+        if tasks_left is None:
+            tasks_left = waiting_tasks_of(self._ssn, job)
+        if not tasks_left:
             return False
         self._ssn.pre_job_allocation(job)
         if not self._ssn.state.rooms:
-            served = place(sheet)
+            served = place(tasks_left)
         else:
-            served = self._beside_holds(queue, job, place, sheet)
-        if served and sheet:
-            self._sheets[job.uid] = sheet
+            served = self._beside_holds(queue, job, place, tasks_left)
+        if served and tasks_left:
+            self._tasks_left[job.uid] = tasks_left
             visit.push(self._key(job), job)
         return served
 
-    def _beside_holds(self, queue: Queue, job: Job, place: Callable[[Worksheet], bool], sheet: Worksheet) -> bool:
+    def _beside_holds(
+        self, queue: Queue, job: Job, place: Callable[[WaitingTasks], bool], tasks_left: WaitingTasks
+    ) -> bool:
         """Place a job in free room; where it cannot start there, in room held for those after it.
 
         Where it cannot start there either, it waits with as many tasks as possible on room that is free by now: else
         those after it would take one such room after the other, and it would never be whole.
         """
         ssn, kept = self._ssn, len(self._ssn.outcome.kept)
-        whole = sheet.copy()
+        whole = tasks_left.copy()
 
         def placed() -> bool:
             ssn.outcome.fit_errors.pop(job.uid, None)
-            sheet.become(whole)
+            tasks_left.become(whole)
             with held_by_others(ssn, queue, job):
-                return place(sheet)
+                return place(tasks_left)
 
         if placed():
             return True
@@ -123,11 +125,11 @@ class Turns:
         return placed() if waits else False
 
 
-def place_job(ssn: Session, queue: Queue, job: Job, sheet: Worksheet, remember: bool) -> Statement | None:
+def place_job(ssn: Session, queue: Queue, job: Job, tasks_left: WaitingTasks, remember: bool) -> Statement | None:
     """Place what waits of a job until it is ready; the statement if it is or may wait, else None with all undone."""
-    if job.policies or sheet.by_topology:
-        return place_by_topology(ssn, queue, job, sheet, remember)
+    if job.policies or tasks_left.by_topology:
+        return place_by_topology(ssn, queue, job, tasks_left, remember)
     if job.has_topology:
         with within(ssn, ssn.hyper_nodes.top):
-            return place_in_sets(ssn, queue, job, None, sheet.tasks, remember)
-    return place_in_sets(ssn, queue, job, None, sheet.tasks, remember)
+            return place_in_sets(ssn, queue, job, None, tasks_left.tasks, remember)
+    return place_in_sets(ssn, queue, job, None, tasks_left.tasks, remember)

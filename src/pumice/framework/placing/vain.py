@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pumice.framework.placing.remembered import Ground, InVain
-from pumice.framework.placing.worksheet import QueueDenied
+from pumice.framework.placing.waiting_tasks import QueueDenied
 from pumice.framework.points import table as points
 from pumice.framework.session.nominations import held_by_others
 from pumice.framework.session.refusals import Refusal, Stage

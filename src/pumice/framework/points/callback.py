@@ -54,7 +54,7 @@ class Callback:
     """batch, scope STATIC: tasks of equal keys get equal answers, whatever their class."""
     across: Callable[..., Any] | None = None
     """batch, scope NODE: the answers of many classes at once, which follow from amounts alone."""
-    course: Callable[..., Any] | None = None
+    incremental: Callable[..., Any] | None = None
     """batch predicate, scope SESSION: how it goes on while equal tasks are placed one after the other."""
     profile: Callable[..., Any] | None = None
     admits: Callable[..., bool] | None = None

@@ -31,9 +31,9 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
         "Fn | None = None",
         "*across(classes, rows)* (scope NODE): the same for many classes at once, from amounts alone, or None.",
     ),
-    "course": (
+    "incremental": (
         "Fn | None = None",
-        "*course(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.",
+        "*incremental(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.",
     ),
     "needs": (
         "Fn | None = None",

@@ -85,7 +85,7 @@ class Registration:
         amounts_only: bool = False,
         static_key: Fn | None = None,
         across: Fn | None = None,
-        course: Fn | None = None,
+        incremental: Fn | None = None,
     ) -> None:
         """*scope*: what the answer depends on, and so when it is asked again.
         *key(item)*: what has equal keys gets equal answers until something changes.
@@ -94,7 +94,7 @@ class Registration:
         *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
         *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
         *across(classes, rows)* (scope NODE): the same for many classes at once, from amounts alone, or None.
-        *course(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.
+        *incremental(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.
         """
         self.add(
             "batch_predicate",
@@ -107,7 +107,7 @@ class Registration:
             amounts_only=amounts_only,
             static_key=static_key,
             across=across,
-            course=course,
+            incremental=incremental,
         )
 
     def add_node_order_fn(

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pumice.engine.course import Course
+from pumice.engine.incremental import IncrementalFilter
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.side_by_side import ClassAmounts
@@ -44,7 +44,7 @@ def filter_of(point: Point[..., Any, Any], c: Callback, group: int) -> Filter:
         amounts_only=c.amounts_only,
         static_key=c.static_key,
         across=c.across,
-        course=c.course,
+        incremental=c.incremental,
     )
 
 
@@ -215,34 +215,34 @@ class PluginRows:
             self._contain(c.plugin, f"{_point_of(c)}.across", exc, fn=c.across)
             return None
 
-    def course(self, f: Filter, task: Task) -> Course | None:
+    def incremental(self, f: Filter, task: Task) -> IncrementalFilter | None:
         """How a filter goes on while equal tasks are placed; None where it does not say."""
-        if f.course is None:
+        if f.incremental is None:
             return None
         try:
-            course = f.course(task)
+            incremental = f.incremental(task)
         except FAILS as exc:
-            self._contain(f.plugin, f"{BATCH_PREDICATE.name}.course", exc, task, fn=f.course)
+            self._contain(f.plugin, f"{BATCH_PREDICATE.name}.incremental", exc, task, fn=f.incremental)
             return None
-        return course
+        return incremental
 
-    def allowed(self, f: Filter, course: Course, task: Task, size: int) -> Bools | None:
-        """What a course allows now, per row; None where it fails."""
+    def allowed(self, f: Filter, incremental: IncrementalFilter, task: Task, size: int) -> Bools | None:
+        """What a incremental allows now, per row; None where it fails."""
         try:
-            allowed = np.asarray(course.allowed)
+            allowed = np.asarray(incremental.allowed)
             if allowed.shape != (size,) or allowed.dtype != np.bool_:
-                raise TypeError(f"a course allows one truth value per row ({size}), got {shown(allowed)}")
+                raise TypeError(f"a incremental allows one truth value per row ({size}), got {shown(allowed)}")
         except FAILS as exc:
-            self._contain(f.plugin, f"{BATCH_PREDICATE.name}.course", exc, task, fn=f.course)
+            self._contain(f.plugin, f"{BATCH_PREDICATE.name}.incremental", exc, task, fn=f.incremental)
             return None
         return allowed
 
-    def follow(self, f: Filter, course: Course, task: Task, row: int) -> bool:
-        """Tell a course of one more task on a row; False where it fails."""
+    def follow(self, f: Filter, incremental: IncrementalFilter, task: Task, row: int) -> bool:
+        """Tell a incremental of one more task on a row; False where it fails."""
         try:
-            course.place(row)
+            incremental.place(row)
         except FAILS as exc:
-            self._contain(f.plugin, f"{BATCH_PREDICATE.name}.course", exc, task, fn=f.course)
+            self._contain(f.plugin, f"{BATCH_PREDICATE.name}.incremental", exc, task, fn=f.incremental)
             return False
         return True
 

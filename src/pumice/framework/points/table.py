@@ -185,7 +185,7 @@ BATCH_PREDICATE = Point(
         "amounts_only",
         "static_key",
         "across",
-        "course",
+        "incremental",
     ),
     contract="As predicate, for many nodes at once: one truth value or reason number (reason_id) per row.",
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pumice.engine.goheap import OrderedQueue
+from pumice.engine.heap import GoHeap
 from pumice.framework import quota
 from pumice.framework.points import table as t
 from pumice.framework.points.point import Point
@@ -219,7 +219,7 @@ class Orders:
         c = self._ssn.sub_job_order(left, right)
         return c < 0 if c else (left.match_index, left.uid) < (right.match_index, right.uid)
 
-    def queue_heap(self, queues: Iterable[Queue] = ()) -> OrderedQueue[Queue]:
+    def queue_heap(self, queues: Iterable[Queue] = ()) -> GoHeap[Queue]:
         """Queues to be popped in order. Those that are not open are left out, and who waits in them is refused."""
         served = []
         for queue in queues:
@@ -228,11 +228,11 @@ class Orders:
             else:
                 refusal = Refusal.of(Stage.QUEUE, quota.not_open(queue))
                 self._ssn.outcome.refusals.add_group(queue.waiting.values, refusal, queue.name)
-        return OrderedQueue(self.queue_less, served)
+        return GoHeap(self.queue_less, served)
 
-    def job_heap(self, jobs: Iterable[Job] = ()) -> OrderedQueue[Job]:
+    def job_heap(self, jobs: Iterable[Job] = ()) -> GoHeap[Job]:
         """Jobs to be popped in order."""
-        return OrderedQueue(self.job_less(), jobs)
+        return GoHeap(self.job_less(), jobs)
 
 
 def _job_fallback(job: Job) -> tuple[float, bytes]:

@@ -25,13 +25,13 @@ from pumice.framework.points.handlers import Handlers
 from pumice.framework.points.registration import Fn, Registration
 from pumice.framework.points.table import POINTS
 from pumice.framework.session.budgets import Budgets
+from pumice.framework.session.eviction_refusals import learn_refusals
 from pumice.framework.session.nominations import hold_rooms, holds
 from pumice.framework.session.opened import Left, Opened, PluginEntry
 from pumice.framework.session.orders import Orders
 from pumice.framework.session.outcome import Outcome
 from pumice.framework.session.problems import tell_problems
 from pumice.framework.session.questions import Questions
-from pumice.framework.session.refused import learn_refusals
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.search import SEARCHED, Search
 from pumice.framework.session.statement import Statement

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.neighbours import own_terms
-from pumice.engine.terms import terms_of
+from pumice.engine.affinity.neighbours import own_terms
+from pumice.engine.affinity.terms import terms_of
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.search.neighbourhood import Neighbourhood

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.affinity.neighbours import own_terms
 from pumice.engine.matching import has_node_selection, selected, taints_tolerated
-from pumice.engine.neighbours import own_terms
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.search.evenly import must_spread, stays_even

@@ -6,9 +6,9 @@ from collections import Counter
 
 import numpy as np
 
+from pumice.engine.affinity.spreading import spreads
+from pumice.engine.affinity.terms import Spread
 from pumice.engine.matching import has_node_selection, selected, taints_tolerated
-from pumice.engine.spreading import spreads
-from pumice.engine.terms import Spread
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.tasks import TaskView

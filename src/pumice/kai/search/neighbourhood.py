@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from pumice.engine.neighbours import own_terms
-from pumice.engine.terms import Selector, Term, terms_of
+from pumice.engine.affinity.neighbours import own_terms
+from pumice.engine.affinity.terms import Selector, Term, terms_of
 from pumice.kai.view.stage import USED, TaskStage
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld

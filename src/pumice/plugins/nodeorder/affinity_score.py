@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.neighbours import Neighbours, own_terms
+from pumice.engine.affinity.neighbours import Neighbours, own_terms
+from pumice.engine.affinity.spreading import spreads, tally_of
+from pumice.engine.affinity.terms import Term, TermKind
 from pumice.engine.rows import NodeRows
-from pumice.engine.spreading import spreads, tally_of
-from pumice.engine.terms import Term, TermKind
 from pumice.model import keys
 from pumice.model.task import Task
 from pumice.plugins.nodeorder.fixed_scores import MAX, Normalize
@@ -33,7 +33,7 @@ class PreferredCompany:
         """The preferred terms of others, or its own, that select the task."""
         index = self._index
         index.sync()
-        terms = index.facing(index.kin(task))
+        terms = index.facing(index.kind_of(task))
         return tuple(t for t in terms if t.kind is TermKind.PREFERRED) if terms else terms
 
     def applies(self, task: Task) -> bool:

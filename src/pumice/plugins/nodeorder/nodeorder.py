@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.affinity.neighbours import Neighbours
+from pumice.engine.allocatable_floats import AllocatableFloats
 from pumice.engine.matching import toleration_key
-from pumice.engine.neighbours import Neighbours
-from pumice.engine.offers import Offers
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import same_class
@@ -75,7 +75,7 @@ class NodeOrder(Plugin):
         add = partial(ssn.add_batch_node_order_fn, self.name, also=True)
         weight, used = self._weights, ssn.state.classes.features
         least, most, balanced = weight["leastrequested"], weight["mostrequested"], weight["balancedresource"]
-        offers = Offers.kept(ssn.runtime.kept, ssn.state.table)
+        offers = AllocatableFloats.kept(ssn.runtime.kept, ssn.state.table)
         blind = _blind(ssn)
         if (least or most or balanced) and blind:
             add(RequestScores(offers, least, most, balanced, Frozen.of(ssn.state.table)).score)
@@ -113,7 +113,7 @@ class NodeOrder(Plugin):
             return None
         images = Images.kept(ssn.runtime.kept, ssn.state.table)
         images.sync()
-        return frozenset(used), images, bool(images), Offers.kept(ssn.runtime.kept, ssn.state.table)
+        return frozenset(used), images, bool(images), AllocatableFloats.kept(ssn.runtime.kept, ssn.state.table)
 
     def _add_images(self, ssn: Session, weight: int) -> None:
         images = Images.kept(ssn.runtime.kept, ssn.state.table)

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.allocatable_floats import AllocatableFloats
 from pumice.engine.kept_lines import Held, KeptLines, Number
-from pumice.engine.offers import Offers
 from pumice.engine.rows import NodeRows
 from pumice.engine.side_by_side import ClassAmounts
 from pumice.model.resources import CPU, MEMORY, dim
@@ -36,19 +36,21 @@ _LINES: Final = {_TWO: _BOTH, _AND_GPU: np.array(_AND_GPU, dtype=np.intp)}
 class Frozen:
     """What nodes held when the session opened."""
 
-    assumed: Ints
+    nonzero_requested: Ints
     requested: Ints
 
     @classmethod
     def of(cls, table: NodeTable) -> Frozen:
         """A copy of what the table holds now."""
-        return cls(table.assumed.copy(), table.used + table.pipelined - table.evicted)
+        return cls(table.nonzero_requested.copy(), table.used + table.pipelined - table.evicted)
 
 
 class RequestScores:
     """The three scores as one sum. With *frozen*, placements of this session are not seen."""
 
-    def __init__(self, offers: Offers, least: int, most: int, balanced: int, frozen: Frozen | None = None) -> None:
+    def __init__(
+        self, offers: AllocatableFloats, least: int, most: int, balanced: int, frozen: Frozen | None = None
+    ) -> None:
         self._offers = offers
         self._least, self._most, self._balanced = least, most, balanced
         self._frozen = frozen
@@ -85,7 +87,7 @@ class RequestScores:
         free, offered, held = lines[:2, None], lines[2 : 2 + n, None], lines[2 + n : 2 + 2 * n, None]
         total: Floats | None = None
         if self._least or self._most:
-            total = self._free(free - classes.assumed, offered[:2])
+            total = self._free(free - classes.nonzero_requested, offered[:2])
         if self._balanced and _asks(klass):
             after = held + classes.requests(of)
             after /= offered
@@ -95,14 +97,14 @@ class RequestScores:
 
     @staticmethod
     def _lines(of: tuple[int, ...], held: Held) -> Sequence[Number] | None:
-        """Cpu and memory that are free of what is assumed; of each resource what is offered and used; how even that is.
+        """Cpu and memory that are free of requests; of each resource what is offered and used; how even that is.
 
         None where not every node offers each of them.
         """
         offered = held.offered(of)
         if offered is None:
             return None
-        used, free = [held.used[d] for d in of], [o - a for o, a in zip(offered, held.assumed, strict=False)]
+        used, free = [held.used[d] for d in of], [o - a for o, a in zip(offered, held.nonzero_requested, strict=False)]
         parts = np.array([u / o for u, o in zip(used, offered, strict=True)])
         even = _EVENNESS[of](parts.reshape(len(of), -1))
         return *free, *offered, *used, even if parts.ndim > 1 else even.item()
@@ -112,16 +114,16 @@ class RequestScores:
         own = klass.memo.get("nodeorder.amounts")
         if own is None:
             own = klass.memo["nodeorder.amounts"] = (
-                np.array([[klass.assumed_cpu], [klass.assumed_memory]], dtype=np.int64),
+                np.array([[klass.nonzero_cpu], [klass.nonzero_memory]], dtype=np.int64),
                 np.array([[int(klass.requests.get(d))] for d in _AND_GPU], dtype=np.int64),
             )
-        assumed, asked = own
+        nonzero_requested, asked = own
         table, extra = rows.table, rows.extra
         total: Floats | None = None
         if self._least or self._most:
-            after = rows.matrix(table.assumed, _BOTH) + assumed
+            after = rows.matrix(table.nonzero_requested, _BOTH) + nonzero_requested
             if extra is not None:
-                after += assumed * extra
+                after += nonzero_requested * extra
             total = self._free(offered - after, offered)
         if asks:
             lines, evenness, of = _BOTH, _evenness_of_two, offered
@@ -164,8 +166,8 @@ class RequestScores:
 
     def _by_free(self, klass: TaskClass, rows: NodeRows) -> Ints:
         cpu, memory = rows.allocatable[CPU], rows.allocatable[MEMORY]
-        after_cpu = self._assumed(rows, 0) + klass.assumed_cpu
-        after_memory = self._assumed(rows, 1) + klass.assumed_memory
+        after_cpu = self._nonzero_requested(rows, 0) + klass.nonzero_cpu
+        after_memory = self._nonzero_requested(rows, 1) + klass.nonzero_memory
         if not (cpu.all() and memory.all()):
             return self._by_free_with_gaps(rows, (cpu, after_cpu), (memory, after_memory))
         total: Ints | None = None
@@ -201,10 +203,10 @@ class RequestScores:
         gain = _evenness(offered, after) - _evenness(offered, before)
         return 50 + (50 + gain) // 2
 
-    def _assumed(self, rows: NodeRows, which: int) -> Ints:
+    def _nonzero_requested(self, rows: NodeRows, which: int) -> Ints:
         if self._frozen is None:
-            return rows.assumed(which)
-        return np.asarray(rows.take(self._frozen.assumed[which]), dtype=np.int64)
+            return rows.nonzero_requested(which)
+        return np.asarray(rows.take(self._frozen.nonzero_requested[which]), dtype=np.int64)
 
     def _requested(self, rows: NodeRows, d: int) -> Ints:
         if self._frozen is None:

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.neighbours import Neighbours, own_terms
+from pumice.engine.affinity.domain_counts import DomainCounts
+from pumice.engine.affinity.neighbours import Neighbours, own_terms
+from pumice.engine.affinity.terms import Term, TermKind, Terms
 from pumice.engine.rows import NodeRows
-from pumice.engine.tally import Tally
-from pumice.engine.terms import Term, TermKind, Terms
 from pumice.engine.views import of_labels
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
@@ -36,7 +36,7 @@ class PodAffinityFilter:
         """The anti-affinity terms, of pods on nodes or met before, that keep the task away from their pods."""
         index = self._index
         index.sync()
-        terms = index.facing(index.kin(task))
+        terms = index.facing(index.kind_of(task))
         return tuple(t for t in terms if t.kind is TermKind.ANTI_AFFINITY) if terms else terms
 
     def applies(self, task: Task) -> bool:
@@ -62,16 +62,16 @@ class PodAffinityFilter:
             out[~self._in_company(task, terms, rows)] = NOT_WITH
         return out
 
-    def course(self, task: Task) -> Distance | None:
+    def incremental(self, task: Task) -> Distance | None:
         """How it goes on while tasks like this one are placed; None where they draw each other near."""
         index = self._index
         terms = own_terms(task)
         index.sync()
-        kin = index.kin(task)
-        if terms.together is not None and index.matches((terms.together,), kin):
+        kind = index.kind_of(task)
+        if terms.together is not None and index.matches((terms.together,), kind):
             return None
         table = index.table
-        apart = {t.topology_key for t in terms.anti_affinity if index.matches((t.selector,), kin)}
+        apart = {t.topology_key for t in terms.anti_affinity if index.matches((t.selector,), kind)}
         codes = [table.label(key)[0][: table.size] for key in sorted(apart)]
         return Distance(self.filter(task, NodeRows(table)) == 0, codes)
 
@@ -81,7 +81,7 @@ class PodAffinityFilter:
         index = self._index
         assert terms.together is not None
         tallies = [index.tally(terms.together, t.topology_key) for t in terms.affinity]
-        first = not any(t.total for t in tallies) and index.matches((terms.together,), index.kin(task))
+        first = not any(t.total for t in tallies) and index.matches((terms.together,), index.kind_of(task))
         ok = np.ones(len(rows), dtype=np.bool_)
         for tally in tallies:
             ok &= rows.take(tally.codes) > 0 if first else present(tally, rows)
@@ -101,7 +101,7 @@ class Distance:
                 self.allowed &= codes != codes[row]
 
 
-def present(tally: Tally, rows: NodeRows) -> Bools:
+def present(tally: DomainCounts, rows: NodeRows) -> Bools:
     """Per row: is anybody counted in its domain?"""
     result: Bools = (tally.counts > 0)[rows.take(tally.codes)]
     return result

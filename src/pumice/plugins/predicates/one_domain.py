@@ -63,7 +63,7 @@ class OneDomain:
             out[(own != where) & (own > 0)] = reason_id(PLUGIN, text, Code.UNRESOLVABLE)
         return out
 
-    def course(self, task: Task) -> _Staying:
+    def incremental(self, task: Task) -> _Staying:
         """How it goes on while tasks of the group are placed."""
         codes, _ = self._table.label(topology_key(task.job))
         return _Staying(codes[: self._table.size], self._where(task.job, codes))

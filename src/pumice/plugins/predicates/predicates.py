@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.affinity.neighbours import Neighbours
 from pumice.engine.matching import toleration_key
-from pumice.engine.neighbours import Neighbours
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.side_by_side import ClassAmounts
@@ -83,7 +83,14 @@ class Predicates(Plugin):
             self._add_volumes(ssn)
         if Feature.GROUP_DOMAIN in used:
             domain = OneDomain(ssn)
-            add(name, domain.filter, key=job_confined, applies=has_topology_key, course=domain.course, also=True)
+            add(
+                name,
+                domain.filter,
+                key=job_confined,
+                applies=has_topology_key,
+                incremental=domain.incremental,
+                also=True,
+            )
             ssn.add_subset_nodes_fn(name, domain.sets)
         if self._counts_devices and Feature.DEVICE_CLAIMS in used:
             self._add_devices(ssn)
@@ -135,12 +142,12 @@ class Predicates(Plugin):
                 *(self.name, affinity.filter),
                 key=affinity.unwelcome,
                 applies=affinity.applies,
-                course=affinity.course,
+                incremental=affinity.incremental,
                 also=True,
             )
         if self._on["PodTopologySpread"]:
             spread = HardSpread(index)
-            add(self.name, spread.filter, applies=has_hard_spread, course=spread.course, also=True)
+            add(self.name, spread.filter, applies=has_hard_spread, incremental=spread.incremental, also=True)
 
 
 def room_for_a_pod(_: Task | None, rows: NodeRows) -> Reasons:

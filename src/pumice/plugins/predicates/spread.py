@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.neighbours import Neighbours
+from pumice.engine.affinity.domain_counts import DomainCounts
+from pumice.engine.affinity.neighbours import Neighbours
+from pumice.engine.affinity.spreading import spreads, tally_of
+from pumice.engine.affinity.terms import Spread
 from pumice.engine.rows import NodeRows
-from pumice.engine.spreading import spreads, tally_of
-from pumice.engine.tally import Tally
-from pumice.engine.terms import Spread
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
 
@@ -49,17 +49,17 @@ class HardSpread:
             out = np.where(own, own, out)
         return out
 
-    def course(self, task: Task) -> Evenness:
+    def incremental(self, task: Task) -> Evenness:
         """How it goes on while tasks like this one are placed."""
         return Evenness(self._levels(task), self._index.table.size)
 
     def _levels(self, task: Task) -> list[SpreadCounts]:
         index = self._index
         index.sync()
-        kin = index.kin(task)
+        kind = index.kind_of(task)
         constraints = spreads(task, _WHEN)
         return [
-            SpreadCounts(c, tally_of(index, task.klass, c, constraints), index.matches((c.selector,), kin))
+            SpreadCounts(c, tally_of(index, task.klass, c, constraints), index.matches((c.selector,), kind))
             for c in constraints
         ]
 
@@ -67,7 +67,7 @@ class HardSpread:
 class SpreadCounts:
     """One constraint with the counts of its domains."""
 
-    def __init__(self, spread: Spread, tally: Tally, counts_itself: bool) -> None:
+    def __init__(self, spread: Spread, tally: DomainCounts, counts_itself: bool) -> None:
         self._spread, self.tally, self.counts_itself = spread, tally, counts_itself
         self.counts = tally.counts
 

@@ -20,7 +20,7 @@ _MANY_ROWS: Final = 256
 """Beyond so many changed rows, counting anew is faster."""
 
 
-class ClassRoom:
+class FitCount:
     """At most so many tasks of a class fit, by amounts and by what never changes; follows the rows that change."""
 
     __slots__ = ("_changed_at", "_dims", "_open", "_rows", "_touched_at", "total")

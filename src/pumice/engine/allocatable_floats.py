@@ -28,7 +28,7 @@ class _Lines:
     plain: bool
 
 
-class Offers:
+class AllocatableFloats:
     """Allocatable amounts of a table by resource."""
 
     def __init__(self, table: NodeTable) -> None:
@@ -36,7 +36,7 @@ class Offers:
         self._known: dict[tuple[int, ...], _Lines] = {}
 
     @classmethod
-    def kept(cls, store: dict[str, Any], table: NodeTable) -> Offers:
+    def kept(cls, store: dict[str, Any], table: NodeTable) -> AllocatableFloats:
         """The one of a table that *store* keeps, made when first asked for."""
         found = store.get("offers")
         if not isinstance(found, cls) or found.table is not table:

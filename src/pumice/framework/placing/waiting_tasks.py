@@ -34,7 +34,7 @@ ASKS = (
 
 
 @dataclass(slots=True)
-class Worksheet:
+class WaitingTasks:
     """The tasks of a job that wait for a place, in order; by sub-job where it has policies."""
 
     tasks: deque[Task] = field(default_factory=deque)
@@ -46,12 +46,12 @@ class Worksheet:
     def __bool__(self) -> bool:
         return bool(self.tasks) or any(self.sub_jobs.values())
 
-    def copy(self) -> Worksheet:
+    def copy(self) -> WaitingTasks:
         """One that stays as this is now."""
         parts = {uid: tasks.copy() for uid, tasks in self.sub_jobs.items()}
-        return Worksheet(self.tasks.copy(), parts, self.by_topology, self.required)
+        return WaitingTasks(self.tasks.copy(), parts, self.by_topology, self.required)
 
-    def become(self, other: Worksheet) -> None:
+    def become(self, other: WaitingTasks) -> None:
         """List what the other lists."""
         fresh = other.copy()
         self.tasks, self.sub_jobs = fresh.tasks, fresh.sub_jobs
@@ -75,7 +75,7 @@ def placeable(task: Task) -> bool:
     return not task.invalid and not task.gates
 
 
-def worksheet_of(ssn: Session, job: Job) -> Worksheet:
+def waiting_tasks_of(ssn: Session, job: Job) -> WaitingTasks:
     """The waiting tasks of a job, best-effort ones left to backfill; what is wrong with a pod is its reason to wait."""
     pending = []
     for task in job.with_status(S.PENDING).values():
@@ -83,16 +83,16 @@ def worksheet_of(ssn: Session, job: Job) -> Worksheet:
             ssn.outcome.unfit(job, task, FitError(text=f"pod {task.key}: {task.invalid}"))
         elif not task.best_effort and placeable(task):
             pending.append(task)
-    sheet = Worksheet(by_topology=job.has_topology and ssn.hyper_nodes.limits(job))
+    tasks_left = WaitingTasks(by_topology=job.has_topology and ssn.hyper_nodes.limits(job))
     if not job.policies:
-        sheet.tasks = deque(ssn.orders.sorted_tasks(pending))
-        return sheet
+        tasks_left.tasks = deque(ssn.orders.sorted_tasks(pending))
+        return tasks_left
     groups: dict[str, list[Task]] = {}
     for task in pending:
         sub_job = task.sub_job
         groups.setdefault(sub_job.uid if sub_job is not None else job.uid, []).append(task)
-    sheet.sub_jobs = {uid: deque(ssn.orders.sorted_tasks(tasks)) for uid, tasks in groups.items()}
-    return sheet
+    tasks_left.sub_jobs = {uid: deque(ssn.orders.sorted_tasks(tasks)) for uid, tasks in groups.items()}
+    return tasks_left
 
 
 def place_tasks(

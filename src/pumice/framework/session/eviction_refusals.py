@@ -13,7 +13,7 @@ from pumice.framework.session.nominations import end_nomination
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Note
 from pumice.model.job import Job
-from pumice.state.refused import FORGOTTEN_AFTER, RefusedEviction
+from pumice.state.eviction_refusals import FORGOTTEN_AFTER, RefusedEviction
 
 if TYPE_CHECKING:
     from pumice.framework.session.session import Session

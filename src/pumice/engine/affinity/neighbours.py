@@ -1,9 +1,9 @@
 """Who is where: counts of pods per topology domain, for inter-pod affinity and topology spread.
 
 `Neighbours` follows the node table by its log of touched rows, so it costs nothing until somebody asks, and then only
-the rows that changed. Pods of equal namespace, labels and affinity terms are one `Kin`; a selector is matched once per
-kin, never per pod. A `Tally` counts pods per value of one node label, either the pods that a selector matches or the
-pods that carry an affinity term themselves.
+the rows that changed. Pods of equal namespace, labels and affinity terms are one `AlikePods`; a selector is matched
+once per kind, never per pod. `DomainCounts` are of pods per value of one node label, either of the pods that a selector
+matches or of those that carry an affinity term themselves.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pumice.engine.tally import Kin, RowMask, Tally
-from pumice.engine.terms import NO_TERMS, Selector, Term, TermKind, Terms, terms_of
+from pumice.engine.affinity.domain_counts import AlikePods, DomainCounts, RowMask
+from pumice.engine.affinity.terms import NO_TERMS, Selector, Term, TermKind, Terms, terms_of
 from pumice.model.api import NamespaceObject
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _RELEASING: Final = TaskStatus.RELEASING
 _KEEP: Final = 4096
-"""So many kins that nothing lives on any more, or tallies, are kept."""
+"""So many kinds that nothing lives on any more, or tallies, are kept."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Opening:
 
 
 class Neighbours:
-    """All pods on nodes by kin, and every tally that somebody asked for. Ask `sync` before reading."""
+    """All pods on nodes by kind, and every tally that somebody asked for. Ask `sync` before reading."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -59,12 +59,12 @@ class Neighbours:
 
     def _reset(self) -> None:
         self._position = -1
-        self._kins: dict[object, Kin] = {}
-        self._rows: dict[int, dict[Task, Kin]] = {}
-        self._kins_by_label: dict[tuple[str, str], list[Kin]] = {}
-        self._tallies: OrderedDict[object, tuple[Selector, Tally]] = OrderedDict()
-        self._tallies_by_label: dict[tuple[str, str] | None, dict[object, tuple[Selector, Tally]]] = {}
-        self._terms: dict[object, tuple[Term, Tally]] = {}
+        self._kinds: dict[object, AlikePods] = {}
+        self._rows: dict[int, dict[Task, AlikePods]] = {}
+        self._kinds_by_label: dict[tuple[str, str], list[AlikePods]] = {}
+        self._tallies: OrderedDict[object, tuple[Selector, DomainCounts]] = OrderedDict()
+        self._tallies_by_label: dict[tuple[str, str] | None, dict[object, tuple[Selector, DomainCounts]]] = {}
+        self._terms: dict[object, tuple[Term, DomainCounts]] = {}
         self._terms_by_label: dict[tuple[str, str], list[Term]] = {}
         self._terms_of_any: list[Term] = []
         self._namespaces_at = self._state.versions.get("Namespace", 0)
@@ -83,11 +83,11 @@ class Neighbours:
         self.live().sync()
         hostile: set[int] = set()
         sociable: set[int] = set()
-        for kin in self._kins.values():
-            if kin.terms.all:
-                sociable.update(kin.rows)
-            if kin.terms.anti_affinity:
-                hostile.update(kin.rows)
+        for kind in self._kinds.values():
+            if kind.terms.all:
+                sociable.update(kind.rows)
+            if kind.terms.anti_affinity:
+                hostile.update(kind.rows)
         self._opening = Opening(hostile, sociable, counts_evicted)
         return self
 
@@ -121,7 +121,7 @@ class Neighbours:
             self._sync_row(row)
 
     def _crowded(self) -> bool:
-        return len(self._kins) > _KEEP + 2 * len(self._state.tasks)
+        return len(self._kinds) > _KEEP + 2 * len(self._state.tasks)
 
     def _sync_row(self, row: int, settle: bool = False) -> None:
         keeps = self._opening is not None and self._opening.counts_evicted and not settle
@@ -131,62 +131,62 @@ class Neighbours:
             if node is None or not node.tasks:
                 return
             before = {}
-        after: dict[Task, Kin] = {}
+        after: dict[Task, AlikePods] = {}
         if node is not None:
             for task in node.tasks.values():
-                kin = before.get(task)
+                kind = before.get(task)
                 if task.evicted:
-                    if keeps and kin is not None:
+                    if keeps and kind is not None:
                         self._stuck.add(row)
-                        after[task] = kin
+                        after[task] = kind
                     continue
-                if kin is None or kin.leaving is not (task.status is _RELEASING):
-                    kin = self.kin(task)
-                    self._move(kin, row, 1)
-                after[task] = kin
-        for task, kin in before.items():
-            if after.get(task) is not kin:
-                self._move(kin, row, -1)
+                if kind is None or kind.leaving is not (task.status is _RELEASING):
+                    kind = self.kind_of(task)
+                    self._move(kind, row, 1)
+                after[task] = kind
+        for task, kind in before.items():
+            if after.get(task) is not kind:
+                self._move(kind, row, -1)
         if after:
             self._rows[row] = after
         else:
             self._rows.pop(row, None)
 
     @staticmethod
-    def _move(kin: Kin, row: int, n: int) -> None:
-        left = kin.rows.get(row, 0) + n
+    def _move(kind: AlikePods, row: int, n: int) -> None:
+        left = kind.rows.get(row, 0) + n
         if left:
-            kin.rows[row] = left
+            kind.rows[row] = left
         else:
-            del kin.rows[row]
-        for tally in kin.tallies:
+            del kind.rows[row]
+        for tally in kind.tallies:
             tally.add(row, n)
 
-    # -- kins and terms -------------------------------------------------------------------------------------------
-    def kin(self, task: Task) -> Kin:
-        """The kin of a task, made when first seen."""
+    # -- kinds and terms -------------------------------------------------------------------------------------------
+    def kind_of(self, task: Task) -> AlikePods:
+        """The kind of a task, made when first seen."""
         klass = task.klass
         terms = own_terms(task)
         leaving = task.status is _RELEASING
         key = (task.namespace, frozenset(task.labels.items()), leaving, klass.id if terms is not NO_TERMS else 0)
-        kin = self._kins.get(key)
-        if kin is None:
-            kin = self._kins[key] = Kin(task.namespace, task.labels, leaving, terms)
-            for pair in kin.labels.items():
-                self._kins_by_label.setdefault(pair, []).append(kin)
-            for needed in (None, *kin.labels.items()):
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = AlikePods(task.namespace, task.labels, leaving, terms)
+            for pair in kind.labels.items():
+                self._kinds_by_label.setdefault(pair, []).append(kind)
+            for needed in (None, *kind.labels.items()):
                 for selector, tally in self._tallies_by_label.get(needed, {}).values():
-                    if self._selects(selector, kin):
-                        tally.join(kin)
+                    if self._selects(selector, kind):
+                        tally.join(kind)
             for term in terms.all:
-                self._carry(term).join(kin)
-        return kin
+                self._carry(term).join(kind)
+        return kind
 
-    def _carry(self, term: Term) -> Tally:
+    def _carry(self, term: Term) -> DomainCounts:
         """The tally of pods that carry a term."""
         known = self._terms.get(term.key)
         if known is None:
-            known = self._terms[term.key] = (term, Tally(self.table, term.topology_key))
+            known = self._terms[term.key] = (term, DomainCounts(self.table, term.topology_key))
             pair = term.selector.needs
             if pair is None:
                 self._terms_of_any.append(term)
@@ -194,39 +194,39 @@ class Neighbours:
                 self._terms_by_label.setdefault(pair, []).append(term)
         return known[1]
 
-    def carriers(self, term: Term) -> Tally:
+    def carriers(self, term: Term) -> DomainCounts:
         """Pods that carry a term, counted by its topology key."""
         tally = self._terms[term.key][1]
         if self._opening is None:
             return tally.current()
         return tally.within(self._opening.hostile if term.kind is TermKind.ANTI_AFFINITY else self._opening.sociable)
 
-    def all_carriers(self, term: Term) -> Tally:
+    def all_carriers(self, term: Term) -> DomainCounts:
         """As `carriers`, wherever they are."""
         return self._terms[term.key][1].current()
 
-    def facing(self, kin: Kin) -> tuple[Term, ...]:
-        """The terms of pods, its own included, that select this kin."""
+    def facing(self, kind: AlikePods) -> tuple[Term, ...]:
+        """The terms of pods, its own included, that select this kind."""
         known = len(self._terms)
-        if kin.facing[0] != known:
+        if kind.facing[0] != known:
             candidates = list(self._terms_of_any)
-            for pair in kin.labels.items():
+            for pair in kind.labels.items():
                 candidates += self._terms_by_label.get(pair, ())
-            kin.facing = (known, tuple(t for t in candidates if self._selects(t.selector, kin)))
-        return kin.facing[1]
+            kind.facing = (known, tuple(t for t in candidates if self._selects(t.selector, kind)))
+        return kind.facing[1]
 
     # -- counting -------------------------------------------------------------------------------------------------
-    def tally(self, selector: Selector, key: str, mask: RowMask | None = None, mask_key: object = None) -> Tally:
+    def tally(self, selector: Selector, key: str, mask: RowMask | None = None, mask_key: object = None) -> DomainCounts:
         """Pods that a selector matches, counted by a node label, on the rows of *mask* alone if there is one."""
         name = (selector.key, key, mask_key)
         known = self._tallies.get(name)
         if known is None:
-            known = self._tallies[name] = (selector, Tally(self.table, key, mask))
+            known = self._tallies[name] = (selector, DomainCounts(self.table, key, mask))
             self._tallies_by_label.setdefault(selector.needs, {})[name] = known
-            near = self._kins.values() if selector.needs is None else self._kins_by_label.get(selector.needs, ())
-            for kin in near:
-                if self._selects(selector, kin):
-                    known[1].join(kin)
+            near = self._kinds.values() if selector.needs is None else self._kinds_by_label.get(selector.needs, ())
+            for kind in near:
+                if self._selects(selector, kind):
+                    known[1].join(kind)
             if len(self._tallies) > _KEEP:
                 self._forget_oldest()
         else:
@@ -239,14 +239,14 @@ class Neighbours:
         del self._tallies_by_label[selector.needs][name]
         tally.leave()
 
-    def matches(self, selectors: Iterable[Selector], kin: Kin) -> bool:
-        """Do all selectors match the kin?"""
-        return all(self._selects(s, kin) for s in selectors)
+    def matches(self, selectors: Iterable[Selector], kind: AlikePods) -> bool:
+        """Do all selectors match the kind?"""
+        return all(self._selects(s, kind) for s in selectors)
 
-    def _selects(self, selector: Selector, kin: Kin) -> bool:
-        if kin.leaving and not selector.leaving_too:
+    def _selects(self, selector: Selector, kind: AlikePods) -> bool:
+        if kind.leaving and not selector.leaving_too:
             return False
-        return selector.matches(kin.namespace, kin.labels, self._namespace_labels)
+        return selector.matches(kind.namespace, kind.labels, self._namespace_labels)
 
     def _namespace_labels(self, name: str) -> Mapping[str, str]:
         found = self._state.kind("Namespace").get(name)

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 
-from pumice.engine.room import ClassRoom
+from pumice.engine.fit_count import FitCount
 from pumice.model.status import TaskStatus
 from pumice.testing import Scenario
 
@@ -22,7 +22,7 @@ def test_the_count_follows_what_comes_and_goes(scenario: Scenario) -> None:
     klass = next(iter(state.jobs["default/asked"].tasks.values())).klass
     open_rows = np.ones(table.size, dtype=np.bool_)
     open_rows[3] = False
-    kept = ClassRoom(klass, table, open_rows)
+    kept = FitCount(klass, table, open_rows)
     tasks = [t for n in range(20) for t in state.jobs[f"default/other{n}"].tasks.values()]
     nodes = list(state.nodes.values())
     for step in range(200):
@@ -33,14 +33,14 @@ def test_the_count_follows_what_comes_and_goes(scenario: Scenario) -> None:
             state.set_status(task, TaskStatus.PENDING, None)
         if step % 3 == 0:
             assert kept.follow(table)
-            assert kept.total == ClassRoom(klass, table, open_rows).total
-    assert ClassRoom(klass, table, open_rows).total < ClassRoom(klass, table, np.ones(table.size, dtype=np.bool_)).total
+            assert kept.total == FitCount(klass, table, open_rows).total
+    assert FitCount(klass, table, open_rows).total < FitCount(klass, table, np.ones(table.size, dtype=np.bool_)).total
 
 
 def test_it_gives_up_when_a_node_changed(scenario: Scenario) -> None:
     scenario.node("n1", cpu=4).job("asked", cpu=1)
     table = scenario.state.table
     klass = next(iter(scenario.state.jobs["default/asked"].tasks.values())).klass
-    kept = ClassRoom(klass, table, np.ones(table.size, dtype=np.bool_))
+    kept = FitCount(klass, table, np.ones(table.size, dtype=np.bool_))
     scenario.node("n2", cpu=4)
     assert not kept.follow(table)

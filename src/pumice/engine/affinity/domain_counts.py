@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.terms import Term, Terms
+from pumice.engine.affinity.terms import Term, Terms
 
 if TYPE_CHECKING:
     from pumice.state.table import NodeTable
@@ -20,7 +20,7 @@ RowMask: TypeAlias = Callable[[], Bools]
 
 
 @dataclass(slots=True, eq=False)
-class Kin:
+class AlikePods:
     """Pods that every selector treats alike. *rows* says how many of them are on each row."""
 
     namespace: str
@@ -28,22 +28,22 @@ class Kin:
     leaving: bool
     terms: Terms
     rows: dict[int, int] = field(default_factory=dict)
-    tallies: list[Tally] = field(default_factory=list)
+    tallies: list[DomainCounts] = field(default_factory=list)
     facing: tuple[int, tuple[Term, ...]] = (-1, ())
-    """(number of terms known then, the terms that select this kin)"""
+    """(number of terms known then, the terms that select this kind)"""
 
 
-class Tally:
+class DomainCounts:
     """How many pods there are per value of a node label: ``tally.counts[code]``, with *total* over all values.
 
     Rows outside *mask* are not counted. Nodes without the label have code 0 and are not counted either.
     """
 
-    __slots__ = ("_changed_at", "_domains", "_kins", "_make_mask", "_table", "counts", "key", "mask", "total")
+    __slots__ = ("_changed_at", "_domains", "_kinds", "_make_mask", "_table", "counts", "key", "mask", "total")
 
     def __init__(self, table: NodeTable, key: str, mask: RowMask | None = None) -> None:
         self._table, self.key, self._make_mask = table, key, mask
-        self._kins: list[Kin] = []
+        self._kinds: list[AlikePods] = []
         self._changed_at = -1
         self._domains: Ints | None = None
         self.mask: Bools | None = None
@@ -64,26 +64,26 @@ class Tally:
         """Per row of the table the code of its value."""
         return self._table.label(self.key)[0]
 
-    def join(self, kin: Kin) -> None:
-        """Count a kin from now on."""
-        self._kins.append(kin)
-        kin.tallies.append(self)
+    def join(self, kind: AlikePods) -> None:
+        """Count a kind from now on."""
+        self._kinds.append(kind)
+        kind.tallies.append(self)
         if self._changed_at == self._table.changed.position:
-            for row, n in kin.rows.items():
+            for row, n in kind.rows.items():
                 self.add(row, n)
 
-    def within(self, rows: Iterable[int]) -> Tally:
+    def within(self, rows: Iterable[int]) -> DomainCounts:
         """The same pods, counted on some rows alone."""
         mask = np.zeros(self._table.size, dtype=np.bool_)
         mask[list(rows)] = True
-        part = Tally(self._table, self.key, lambda: mask)
-        part._kins = self._kins
+        part = DomainCounts(self._table, self.key, lambda: mask)
+        part._kinds = self._kinds
         return part.current()
 
     def leave(self) -> None:
         """Count nobody any more."""
-        for kin in self._kins:
-            kin.tallies.remove(self)
+        for kind in self._kinds:
+            kind.tallies.remove(self)
 
     def add(self, row: int, n: int) -> None:
         """So many more pods on a row."""
@@ -96,7 +96,7 @@ class Tally:
             self.counts[code] += n
             self.total += n
 
-    def current(self) -> Tally:
+    def current(self) -> DomainCounts:
         """Itself, counted anew if nodes changed since."""
         position = self._table.changed.position
         if self._changed_at != position:
@@ -106,8 +106,8 @@ class Tally:
             self.total = 0
             self._domains = None
             self._changed_at = position
-            for kin in self._kins:
-                for row, n in kin.rows.items():
+            for kind in self._kinds:
+                for row, n in kind.rows.items():
                     self.add(row, n)
         elif len(self.counts) <= len(self._table.label(self.key)[1]):
             more = len(self._table.label(self.key)[1]) + 1 - len(self.counts)

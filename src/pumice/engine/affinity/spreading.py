@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine import matching
-from pumice.engine.neighbours import Neighbours
+from pumice.engine.affinity.domain_counts import DomainCounts
+from pumice.engine.affinity.neighbours import Neighbours
+from pumice.engine.affinity.terms import Spread, spreads_of
 from pumice.engine.rows import NodeRows
-from pumice.engine.tally import Tally
-from pumice.engine.terms import Spread, spreads_of
 from pumice.model.task import Task, TaskClass
 
 Bools = npt.NDArray[np.bool_]
@@ -33,7 +33,7 @@ def spreads(task: Task, when: str) -> tuple[Spread, ...]:
     return found
 
 
-def tally_of(index: Neighbours, klass: TaskClass, spread: Spread, together: Sequence[Spread]) -> Tally:
+def tally_of(index: Neighbours, klass: TaskClass, spread: Spread, together: Sequence[Spread]) -> DomainCounts:
     """The matching pods by domain, on the nodes that take part: those that have the labels of all constraints and, as
     the constraint says, match the node affinity of the class and have no taint that it does not tolerate."""
     by_affinity = spread.affinity_matters and matching.has_node_selection(klass)

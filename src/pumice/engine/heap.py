@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class OrderedQueue(Generic[T]):
+class GoHeap(Generic[T]):
     """Pops the element that *less* puts first. Compares when pushing and popping only, with what holds then."""
 
     __slots__ = ("_items", "_less")
@@ -53,9 +53,9 @@ class OrderedQueue(Generic[T]):
             parent = child
         return items.pop()
 
-    def clone(self) -> OrderedQueue[T]:
+    def clone(self) -> GoHeap[T]:
         """A copy with the same elements in the same places."""
-        other: OrderedQueue[T] = OrderedQueue(self._less)
+        other: GoHeap[T] = GoHeap(self._less)
         other._items = list(self._items)
         return other
 

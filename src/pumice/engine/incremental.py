@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Bools = npt.NDArray[np.bool_]
 
 
-class Course(Protocol):
+class IncrementalFilter(Protocol):
     """What a filter of scope SESSION says while equal tasks are placed one after the other.
 
     *allowed* is its answer per row of the table; `place` brings it up to date as if one more such task stood there.
@@ -33,20 +33,20 @@ def plan_along(chooser: Chooser, view: ClassView, task: Task, wanted: int) -> li
     Ends early where that needs more than filters that say how they go on: the rest is chosen one by one.
     """
     guard = chooser.evaluator.guard
-    courses: list[tuple[Filter, Course]] = []
+    along: list[tuple[Filter, IncrementalFilter]] = []
     for f in view.session_filters:
-        course = guard.course(f, task)
-        if course is None:
+        incremental = guard.incremental(f, task)
+        if incremental is None:
             return []
-        courses.append((f, course))
+        along.append((f, incremental))
     masked = view.masked.copy()
     taken: dict[int, int] = {}
     unknown: list[int] = []
     rows: list[int] = []
     while len(rows) < wanted:
         allowed: Bools | None = None
-        for f, course in courses:
-            own = guard.allowed(f, course, task, view.size)
+        for f, incremental in along:
+            own = guard.allowed(f, incremental, task, view.size)
             if own is None:
                 return []
             allowed = own if allowed is None else allowed & own
@@ -60,7 +60,7 @@ def plan_along(chooser: Chooser, view: ClassView, task: Task, wanted: int) -> li
         rows.append(best)
         taken[best] = taken.get(best, 0) + 1
         unknown.append(best)
-        if not all(guard.follow(f, course, task, best) for f, course in courses):
+        if not all(guard.follow(f, incremental, task, best) for f, incremental in along):
             return []
     return rows
 
