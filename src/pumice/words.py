@@ -1,4 +1,4 @@
-"""Names and numbers as people read them: cut where they are long, told apart where they are alike."""
+"""Names and numbers as people read them: cut where long, told apart where alike, every sign visible."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from typing import Final
 
 SHORTEST: Final = 8
 """A label is not cut to fewer characters than this."""
+
+
+OBEYED: Final = frozenset({*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {9, 10})
+"""Signs that tell a terminal to do something, or to write the other way round; tabs and ends of lines are none."""
+_WRITTEN: Final = {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in OBEYED}
+
+
+def visible(text: str) -> str:
+    """A text from anybody, harmless on a terminal: signs that would be obeyed are written out, ``\\x1b``."""
+    return text if text.isprintable() else text.translate(_WRITTEN)
 
 
 def middle(text: str, width: int) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pumice.cli.log_lines import LogLines
 from pumice.cli.usage import WrongUsage, reading, web_address
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def set_verbosity(verbosity: int) -> None:
     level = logging.WARNING if verbosity <= 0 else logging.INFO if verbosity < 4 else logging.DEBUG
     logger = logging.getLogger("pumice")
     logger.setLevel(level)
-    lines = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+    lines = LogLines("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
     lines.converter = time.gmtime
     for handler in logger.handlers:
         handler.setFormatter(lines)

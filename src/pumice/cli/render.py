@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 from pumice.cli.aside import stdout
 from pumice.cli.layout import SAYS_NOTHING, fit
-from pumice.words import distinct
+from pumice.words import OBEYED, distinct, visible
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.progress import Progress
+    from rich.segment import Segment
     from rich.table import Table
     from rich.text import Text
 
@@ -24,13 +26,27 @@ PIPE_WIDTH = 240
 """Columns when nobody looks at the output: wide enough that a table is never broken."""
 TEXT_WIDTH = 120
 """The most columns that running text takes."""
+_IN_JSON: Final = {code: f"\\u{code:04x}" for code in OBEYED if code >= 0x7F}
+"""What JSON may hold as it is, and some terminals obey."""
+
+
+@cache
+def _consoles() -> type[Console]:
+    """Consoles that write no sign which a terminal would obey, but their own: names and texts are from anybody."""
+    from rich.console import Console
+
+    class Harmless(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                harmless = segment.text.isprintable() or segment.control
+                yield segment if harmless else segment._replace(text=visible(segment.text))
+
+    return Harmless
 
 
 def _console(stream: TextIO) -> Console:
-    from rich.console import Console
-
     width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    return _consoles()(file=stream, width=width, highlight=False, markup=False, emoji=False)
 
 
 def _say(stream: TextIO, *parts: tuple[str, str]) -> None:
@@ -44,7 +60,8 @@ def data(value: Any) -> None:
     """Print a value as JSON, for programs."""
     import msgspec
 
-    stdout().write(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False)
+    stdout().write(text.translate(_IN_JSON) + "\n")
 
 
 def line(text: str = "", style: str = "") -> None:
@@ -172,10 +189,8 @@ class Bar:
     """A progress bar on stderr, from its first update until it is closed. Only on terminals."""
 
     def __init__(self, name: str) -> None:
-        from rich.console import Console
-
         self._name = name
-        self._console: Console = Console(stderr=True)
+        self._console = _consoles()(stderr=True)
         self._progress: Progress | None = None
 
     @property

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from pumice.cli.lazy import LazyGroup
+from pumice.cli.log_lines import LogLines
 from pumice.cli.usage import WrongUsage
 from pumice.errors import BrokenPlugins, MissingExtra, PumiceError
 
@@ -115,5 +116,5 @@ def common(
     logger.setLevel(log_level.value.upper())
     if not any(isinstance(h, _Stderr) for h in logger.handlers):
         handler = _Stderr()
-        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        handler.setFormatter(LogLines("%(levelname)s %(name)s: %(message)s"))
         logger.addHandler(handler)
