@@ -35,7 +35,7 @@ class Manifests:
 
 
 def read(paths: Sequence[Path]) -> Manifests:
-    """Everything that files and directories hold. A document without ``kind`` (a scheduler conf, say) is passed by.
+    """Everything that files and directories hold. What is no object (a scheduler conf, say) is passed by.
 
     :raises InvalidInput: a path that does not exist, or a document that breaks a rule; names file and line.
     """
@@ -63,4 +63,6 @@ def _read(listed: Iterable[ManifestDocument]) -> Manifests:
                 raise InvalidInput(f"{document.place}: {exc}") from exc
         elif kind:
             found.unread.add(kind)
+        elif "metadata" in document.data:
+            raise InvalidInput(f"{document.place}: an object must say its kind")
     return found
