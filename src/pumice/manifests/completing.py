@@ -1,4 +1,4 @@
-"""What an API server fills in: namespaces, requests from limits, what a node can give, the first phases."""
+"""What a cluster fills in: namespaces, requests from limits, what nodes and quotas give, the first phases."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ def completed(obj: T) -> T:
             done = replace(obj, spec=completed_spec(obj.spec), status=status)
         case api.NodeObject() if obj.status.allocatable is None and obj.status.capacity is not None:
             done = replace(obj, status=replace(obj.status, allocatable=obj.status.capacity))
+        case api.ResourceQuota() if obj.status.hard is None:
+            done = replace(obj, status=replace(obj.status, hard=obj.spec.hard))
         case api.QueueObject() if not obj.status.state:
             done = replace(obj, status=replace(obj.status, state="Open"))
     return done  # type: ignore[return-value]

@@ -17,7 +17,17 @@ from msgspec.structs import replace
 
 from pumice.errors import PumiceError
 from pumice.model import native
-from pumice.model.api import AnyObject, Condition, Metadata, NodeObject, Pod, PodGroup, PodGroupStatus, PodStatus
+from pumice.model.api import (
+    AnyObject,
+    Condition,
+    Metadata,
+    NodeObject,
+    Pod,
+    PodGroup,
+    PodGroupStatus,
+    PodStatus,
+    ResourceQuota,
+)
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.intents import Bind, Evict, Intent, Nominate, StatusUpdate
 from pumice.model.resources import dim_name
@@ -26,6 +36,7 @@ from pumice.sim.engine import Rank, Timeline
 from pumice.sim.fit import capacity
 from pumice.sim.jobs import GPU_MILLI, PodKind
 from pumice.sim.log import EventLog
+from pumice.sim.quotas import QuotaController
 from pumice.sim.results.records import PodOutcome
 
 if TYPE_CHECKING:
@@ -130,6 +141,7 @@ class SimCluster:
         self.witness: Callable[[Sequence[ClusterEvent]], None] | None = None
         """Is shown what happened as it is handed over."""
         self._watcher = watcher
+        self._quotas = QuotaController()
         self._events: list[ClusterEvent] = []
         self._made = 0
         self._running_since = -1.0
@@ -142,6 +154,8 @@ class SimCluster:
     # -- the two ports ----------------------------------------------------------------------------------------------
     def drain(self) -> Iterable[ClusterEvent]:
         """Everything that happened since the last call, in order."""
+        if self._quotas:
+            self._events.extend(Seen(quota) for quota in self._quotas.changes())
         events, self._events = self._events, []
         if self.witness is not None:
             self.witness(events)
@@ -167,6 +181,8 @@ class SimCluster:
         """Create or change an object that is neither a node nor a pod of a job."""
         if isinstance(obj, PodGroup):
             self.groups[obj.key] = obj
+        elif isinstance(obj, ResourceQuota):
+            self._quotas.put(obj)
         self._seen(obj)
 
     def remove(self, kind: str, key: str) -> None:
@@ -250,6 +266,11 @@ class SimCluster:
         )
         pod = SimPod(job, kind, name, obj)
         self.pods[pod.key] = pod
+        if self._quotas:
+            key = job.spec.key
+            self._quotas.made(pod.uid, key, job.spec.namespace, kind.spec)
+            if key not in self.groups or self.groups[key].status.phase not in ("", "Pending"):
+                self._quotas.let_in(key)
         self._seen(obj)
         return pod
 
@@ -270,12 +291,16 @@ class SimCluster:
         if self.pods.get(pod.key) is pod:
             del self.pods[pod.key]
             self._release(pod)
+            if self._quotas:
+                self._quotas.forget(pod.uid, pod.job.spec.key)
             self._events.append(Gone("Pod", pod.key))
             self.wake = True
 
     def end_pod(self, pod: SimPod, *, failed: bool = False) -> None:
         """A pod ends by itself; it holds nothing any more, but stays to be seen."""
         self._release(pod)
+        if self._quotas:
+            self._quotas.forget(pod.uid, pod.job.spec.key)
         pod.object = replace(pod.object, status=_FAILED if failed else _SUCCEEDED)
         self._seen(pod.object)
 
@@ -339,6 +364,8 @@ class SimCluster:
                 )
             free[d] = left
         node.pods[pod.uid] = pod
+        if self._quotas:
+            self._quotas.placed(pod.uid, pod.job.spec.key)
 
     def _bind_failed(self, intent: Bind, why: str) -> None:
         wait = self.delays.bind or 1.0
@@ -413,6 +440,7 @@ class SimCluster:
             conditions = (*(c for c in conditions or () if c.type not in types), *fresh)
         if update.get("phase") == "Inqueue" != old.phase:
             self.decisions += 1
+            self._quotas.let_in(key)
         status = PodGroupStatus(
             phase=update.get("phase", old.phase),
             conditions=conditions,

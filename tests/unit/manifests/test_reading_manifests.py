@@ -114,6 +114,23 @@ def test_a_node_gives_what_it_has_where_it_does_not_say_more(tmp_path: Path) -> 
     assert isinstance(node, api.NodeObject) and node.status.allocatable == {"cpu": 4}
 
 
+def test_a_quota_limits_what_it_says_where_no_controller_has_written_it(tmp_path: Path) -> None:
+    quota = "kind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {cpu: 4}}\n"
+    texts = {"alone": quota, "written": f"{quota}status: {{hard: {{cpu: 3}}, used: {{cpu: 1}}}}\n"}
+    limits = {}
+    for name, text in texts.items():
+        [(found, _)] = manifests.read([file(tmp_path, text, f"{name}.yaml")]).objects
+        assert isinstance(found, api.ResourceQuota)
+        limits[name] = found.status.hard
+    assert limits == {"alone": {"cpu": 4}, "written": {"cpu": 3}}
+
+
+@pytest.mark.parametrize("text", ["metadata: {name: n}", "apiVersion: v1\nkind:\nmetadata: {name: n}"])
+def test_an_object_that_forgot_its_kind_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"a\.yaml:4: an object must say its kind"):
+        manifests.read([file(tmp_path, f"kind: Node\nmetadata: {{name: m}}\n---\n{text}")])
+
+
 def test_lists_of_lists_and_json_are_taken_apart(tmp_path: Path) -> None:
     node = {"metadata": {"name": "a"}}
     data: dict[str, Any] = {"kind": "List", "items": [{"kind": "Node", **node}]}

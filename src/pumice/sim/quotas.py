@@ -1,0 +1,114 @@
+"""What is used of the ResourceQuotas of the embedded cluster, as a quota controller writes it into their status.
+
+A pod counts while it is not over, from when its job was let in: here pods are there as soon as their job is submitted,
+while a job controller makes them only then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from pumice.model import quantity
+from pumice.model.api import Container, PodSpec, ResourceQuota
+from pumice.model.request import pod_request
+from pumice.model.resources import PODS, dim_name, unit
+
+
+class QuotaController:
+    """Follows pods of namespaces with quotas. Costs nothing where there are none."""
+
+    def __init__(self) -> None:
+        self._quotas: dict[str, ResourceQuota] = {}
+        self._others: dict[str, dict[str, int]] = {}
+        """Used of a quota by what is no pod here, in thousandths; known once the pods that are there were counted."""
+        self._used: dict[str, Counter[str]] = {}
+        """Namespace -> used by pods, in thousandths."""
+        self._counted: dict[str, tuple[str, Mapping[str, int]]] = {}
+        self._waiting: dict[str, dict[str, tuple[str, PodSpec]]] = {}
+        """Group -> its pods that do not count yet."""
+        self._kinds: dict[int, tuple[PodSpec, dict[str, int]]] = {}
+        self._changed: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._quotas)
+
+    def put(self, quota: ResourceQuota) -> None:
+        """A quota is there; what is written to be used of it counts beside what pods use from now on."""
+        namespace = quota.metadata.namespace
+        self._quotas[quota.key] = quota
+        self._used.setdefault(namespace, Counter())
+        self._changed.add(namespace)
+
+    def made(self, uid: str, group: str, namespace: str, spec: PodSpec) -> None:
+        """A pod was made, and counts when its group is let in, or it has a place."""
+        if namespace in self._used:
+            self._waiting.setdefault(group, {})[uid] = namespace, spec
+
+    def let_in(self, group: str) -> None:
+        """The pods of a group count from now on."""
+        for uid, (namespace, spec) in self._waiting.pop(group, {}).items():
+            self._count(uid, namespace, spec)
+
+    def placed(self, uid: str, group: str) -> None:
+        """A pod has a place, and counts whatever its group says."""
+        waiting = self._waiting.get(group, {})
+        if uid in waiting:
+            self._count(uid, *waiting.pop(uid))
+
+    def _count(self, uid: str, namespace: str, spec: PodSpec) -> None:
+        amounts = self._amounts(spec)
+        self._counted[uid] = namespace, amounts
+        self._used[namespace].update(amounts)
+        self._changed.add(namespace)
+
+    def forget(self, uid: str, group: str) -> None:
+        """A pod is over, or gone."""
+        self._waiting.get(group, {}).pop(uid, None)
+        namespace, amounts = self._counted.pop(uid, ("", {}))
+        if amounts:
+            self._used[namespace].subtract(amounts)
+            self._changed.add(namespace)
+
+    def changes(self) -> Iterator[ResourceQuota]:
+        """The quotas of which more or less is used than when this was asked last."""
+        changed, self._changed = self._changed, set()
+        for key, quota in self._quotas.items():
+            namespace = quota.metadata.namespace
+            if namespace not in changed:
+                continue
+            used = self._used[namespace]
+            if key not in self._others:
+                written = {name: quantity.milli(v) for name, v in (quota.status.used or {}).items()}
+                self._others[key] = {name: max(v - used[name], 0) for name, v in written.items()}
+            others, hard = self._others[key], quota.status.hard or {}
+            now = {name: quantity.milli_text(others.get(name, 0) + used[name]) for name in hard}
+            if now != quota.status.used:
+                self._quotas[key] = fresh = replace(quota, status=replace(quota.status, used=now))
+                yield fresh
+
+    def _amounts(self, spec: PodSpec) -> dict[str, int]:
+        """What a pod takes of quotas, by their names, in thousandths."""
+        known = self._kinds.get(id(spec))
+        if known is None:
+            found = {"pods": 1000, "count/pods": 1000}
+            for prefixes, asking in ((("", "requests."), spec), (("limits.",), _limited(spec))):
+                for d, v in pod_request(asking).requests.items():
+                    if d != PODS:
+                        found |= {f"{prefix}{dim_name(d)}": round(v * 1000 / unit(d)) for prefix in prefixes}
+            known = self._kinds[id(spec)] = spec, found
+        return known[1]
+
+
+def _limited(spec: PodSpec) -> PodSpec:
+    """A spec that asks for its limits."""
+    return replace(spec, containers=_all(spec.containers), init_containers=_all(spec.init_containers))
+
+
+def _all(containers: tuple[Container, ...] | None) -> tuple[Container, ...]:
+    return tuple(
+        replace(c, resources=replace(c.resources, requests=c.resources.limits)) if c.resources is not None else c
+        for c in containers or ()
+    )
