@@ -167,6 +167,7 @@ class Evaluator:
             self._evaluate_all(view, task)
         else:
             if changed:
+                view.future_at = -1  # devices are told of nodes, not of ledgers
                 self._evaluate_static(view, task, np.fromiter(changed, dtype=np.intp, count=len(changed)))
             rows = touched | changed if changed else touched
             if len(rows) <= _FEW and self._alike(view):
@@ -537,23 +538,23 @@ class Evaluator:
             return view.idle_ok
         if view.future_at == view.touched_at:
             return view.future_ok
-        rows = table.touched.since(view.future_at) if view.future_at >= 0 and view.task.klass.gpu is None else None
+        klass, devices = view.task.klass, table.devices
+        rows = table.touched.since(view.future_at) if view.future_at >= 0 else None
         if rows is not None and len(rows) <= _FEW:
             view.future_ok = view.future_ok.copy()
             for row in rows:
-                view.future_ok[row] = all(
-                    table.free_soon(d, row) >= v
-                    for d, v in zip(view.task.klass.fit_dims, view.task.klass.fit_values, strict=True)
-                )
+                roomy = all(table.free_soon(d, row) >= v for d, v in zip(klass.fit_dims, klass.fit_values, strict=True))
+                if klass.gpu is not None and devices is not None:
+                    roomy = roomy and devices.fits_on(row, klass.gpu, future=True)
+                view.future_ok[row] = roomy
         else:
             fits: Bools | None = None
-            for d, v in zip(view.task.klass.fit_dims, view.task.klass.fit_values, strict=True):
+            for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
                 free = table.idle[d, : view.size] + table.releasing[d, : view.size] - table.pipelined[d, : view.size]
                 fits = free >= v if fits is None else fits & (free >= v)
             view.future_ok = np.ones(view.size, dtype=np.bool_) if fits is None else fits
-            gpu = view.task.klass.gpu
-            if gpu is not None and table.devices is not None:
-                view.future_ok = view.future_ok & table.devices.fits(np.arange(view.size), gpu, future=True)
+            if klass.gpu is not None and devices is not None:
+                view.future_ok = view.future_ok & devices.fits(np.arange(view.size), klass.gpu, future=True)
         view.future_at = view.touched_at
         return view.future_ok
 

@@ -173,10 +173,7 @@ class DeviceTable:
     def fits(self, index: Index, request: GpuRequest, extra: Ints | None = None, *, future: bool = False) -> Bools:
         """Per row: are enough devices free enough, after *extra* more such tasks?"""
         if extra is None and len(index) == 1:
-            row = index.item()
-            share_here = self._share_on(row, request)
-            fitting = [left for left in self._free_on(row, future=future) if left >= share_here]
-            return np.array([len(fitting) >= request.devices])
+            return np.array([self.fits_on(index.item(), request, future=future)])
         free = self.free(index, future=future)
         share = self.share(index, request)[:, None]
         if extra is None:
@@ -187,6 +184,11 @@ class DeviceTable:
         slots = np.minimum(free // share, (extra + 1)[:, None])
         rounds: Bools = slots.sum(axis=1) >= (extra + 1) * request.devices
         return rounds
+
+    def fits_on(self, row: int, request: GpuRequest, *, future: bool = False) -> bool:
+        """As `fits`, on one node."""
+        share = self._share_on(row, request)
+        return sum([left >= share for left in self._free_on(row, future=future)]) >= request.devices
 
     # -- holding ----------------------------------------------------------------------------------------------------
     def pick(self, task: Task, node: Node, order: Callable[[Sequence[int]], Sequence[int]] | None = None) -> list[int]:

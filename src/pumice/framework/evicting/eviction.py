@@ -68,6 +68,7 @@ class RoomMaker:
         self._at_once = self._settles and ssn.no_to_less_is_no_to_more()
         """Is it asked whether victims could come back when all are evicted, instead of one after the other?"""
         self._profiles = ssn.victim_profiles(point)
+        self._known_groups: dict[Group, Group] = {}
         self._filters = ssn.anybody(VICTIM_FILTER)
         self._room: EvictableRoom[Group] | None = None
         self._failed: dict[tuple[str, Hashable, int, bool, bool], int] = {}
@@ -218,16 +219,13 @@ class RoomMaker:
 
     def _victims(self) -> Iterator[tuple[Task, Group]]:
         """Everybody whom `_group_of` puts into a group: what it asks about a job is asked once for all its tasks."""
-        closed = self._ssn.budgets.closed
+        closed, group_of = self._ssn.budgets.closed, self._group
         for job in self._ssn.jobs.values():
-            if not job.in_session:
-                continue
-            group: Group | None = None
-            for status in (S.RUNNING, S.BOUND):
-                for task in job.with_status(status).values():
+            tasks = [*job.with_status(S.RUNNING).values(), *job.with_status(S.BOUND).values()]
+            if tasks and job.in_session:
+                group = group_of(job)
+                for task in tasks:
                     if task.preemptable and not closed(task):
-                        if group is None:
-                            group = self._group(job)
                         yield task, group
 
     def _group_of(self, task: Task) -> Group | None:
@@ -242,7 +240,8 @@ class RoomMaker:
         return self._group(job)
 
     def _group(self, job: Job) -> Group:
-        return job.queue, tuple([profile(job) for profile, _ in self._profiles]) if self._profiles else ()
+        group = job.queue, tuple([profile(job) for profile, _ in self._profiles]) if self._profiles else ()
+        return self._known_groups.setdefault(group, group)
 
     def _admitted(self, task: Task, from_queue: FromQueue, groups: Iterable[Group]) -> Iterator[Group]:
         """Those of some groups whose tasks may go for the task."""
@@ -490,7 +489,7 @@ class RoomMaker:
             return False
         row = node.row
         gpu, devices = task.klass.gpu, ssn.state.devices
-        if gpu is not None and not devices.fits(np.array([row], dtype=np.intp), gpu, future=True)[0]:
+        if gpu is not None and not devices.fits_on(row, gpu, future=True):
             return False
         view = ssn.search.evaluator.view(task)
         if view.code[row]:

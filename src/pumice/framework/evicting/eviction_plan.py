@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from pumice.framework.evicting.victims import scenario_of
 from pumice.framework.placing.turns import PLACING
 from pumice.framework.points import table as points
@@ -82,13 +80,12 @@ def _surplus(ssn: Session, node: Node, victim: Task) -> bool:
 
 def _still_fit(ssn: Session, statement: Statement, placed: Sequence[Task], node: Node) -> bool:
     """Do tasks that a statement pipelined on a node pass all filters there as things are now, devices and queue too?"""
-    row = np.array([node.row], dtype=np.intp)
     for task in placed:
         gpu = task.klass.gpu
         with statement.aside(task):
             fits = ssn.search.objection(task, node) is None and bool(
                 ssn.allocatable(ssn.queues[task.job.queue], task)
-                and (gpu is None or ssn.state.devices.fits(row, gpu, future=True)[0])
+                and (gpu is None or ssn.state.devices.fits_on(node.row, gpu, future=True))
             )
         if not fits:
             return False
