@@ -360,8 +360,10 @@ class KaiWorld:
 
     def note(self, job: JobView, what: str, at: float | None) -> None:
         """Have a time written on the PodGroup of a job, or (None) taken away, so that who comes after us knows it."""
+        if not isinstance(job.job.group, KaiPodGroup):
+            return
         text = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at is not None else None
-        if job.job.annotations.get(what) == text or not isinstance(job.job.group, KaiPodGroup):
+        if job.job.annotations.get(what) == text:
             return
         if self._noted.get((job.job.uid, what), "") != text:
             self._noted[job.job.uid, what] = text
