@@ -9,6 +9,7 @@ process of its own, and its CPU time is that of both.
 from __future__ import annotations
 
 import asyncio
+import gc
 import resource
 import time
 from typing import Any
@@ -61,6 +62,7 @@ def cluster() -> Desk:
     desk = Desk(state, assemble(conf, registry), Runtime(), source="cycle")
     for _ in range(3):
         run_cycle(state, desk.assembly, desk.runtime)
+    gc.freeze()  # as `pumice mcp` does
     return desk
 
 

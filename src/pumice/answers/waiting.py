@@ -62,7 +62,7 @@ def job_rows(ssn: Session, jobs: Iterable[Job]) -> list[JobRow]:
 
 
 def _places(ssn: Session, queue: Queue) -> dict[str, int]:
-    waiting = sorted(filter(waits, queue.jobs.values()), key=ssn.orders.job_key())
+    waiting = ssn.orders.sorted_jobs(filter(waits, queue.jobs.values()))
     return {job.uid: number for number, job in enumerate(waiting, 1)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,6 +131,7 @@ class AnswersPlace(SchedulerPlace):
             from pumice.answers.when.learned import learn
 
             desk.learned = learn(self.history)
+        gc.freeze()  # what was read stays: a collection would look at all of it in the middle of an answer
         return desk
 
 

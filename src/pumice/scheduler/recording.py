@@ -64,9 +64,9 @@ class NextCycle:
         return Replay(self.state, self.assembly.conf, report, decisions_of(report.intents))
 
     def dry_run(self, inspect: Callable[[Session], None]) -> CycleReport:
-        """What it would decide; nothing of it is left behind. *inspect*: see `run_cycle`."""
+        """What it would decide; nothing of it is left behind, and no job is told. *inspect*: see `run_cycle`."""
         parts = self.state, self.assembly, self.runtime
-        return dry_cycle(*parts, shard=self.shard, environment=self.environment, inspect=inspect)
+        return dry_cycle(*parts, shard=self.shard, environment=self.environment, tells=False, inspect=inspect)
 
 
 def record(

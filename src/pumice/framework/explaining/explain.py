@@ -98,7 +98,7 @@ def _position(ssn: Session, job: Job) -> tuple[int, int]:
     queue = ssn.queues.get(job.queue)
     if queue is None or not job.in_session:
         return 0, 0
-    waiting = sorted(filter(waits, queue.jobs.values()), key=ssn.orders.job_key())
+    waiting = ssn.orders.sorted_jobs(filter(waits, queue.jobs.values()))
     place = next((n for n, j in enumerate(waiting, 1) if j is job), 0)
     return place, len(waiting)
 

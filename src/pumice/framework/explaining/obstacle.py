@@ -131,7 +131,9 @@ def _placed(job: Job) -> int:
 
 def waits(job: Job) -> bool:
     """Has it tasks without a place, or was it not let in, so that it has none yet?"""
-    return bool(job.count(S.PENDING, S.PIPELINED, S.ALLOCATED)) or (job.is_pending and not job.ready_count)
+    if job.with_status(S.PENDING) or job.with_status(S.PIPELINED) or job.with_status(S.ALLOCATED):
+        return True
+    return job.is_pending and not job.ready_count
 
 
 # -- what is said ---------------------------------------------------------------------------------------------------

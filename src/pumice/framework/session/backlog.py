@@ -8,7 +8,7 @@ plugin compares pairs instead, the order is made anew for each session.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
@@ -79,6 +79,10 @@ class Backlog:
         if len(self.changes) > MOST_CHANGES:  # nobody looks
             self.generation += 1
             self.changes = []
+
+    def places(self, signature: object) -> Mapping[str, tuple[str, Hashable, Any]]:
+        """Job -> queue, group and sort key, as they were when it was last looked at; nothing of another order."""
+        return self._where if signature is not None and signature == self._signature else {}
 
     def forget(self) -> None:
         """Have the order made anew by the next `sync`."""

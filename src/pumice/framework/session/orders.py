@@ -111,8 +111,18 @@ class Orders:
         return cmp_to_key(lambda a, b: -1 if less(a, b) else 1)
 
     def sorted_jobs(self, jobs: Iterable[Job]) -> list[Job]:
-        """Jobs in order, first to last."""
-        return self._sorted(t.JOB_ORDER, list(jobs), self.job_key)
+        """Jobs in order, first to last. Of those that wait in the backlog, and have not changed, the keys are known."""
+        return self._sorted(t.JOB_ORDER, list(jobs), self._kept_key)
+
+    def _kept_key(self) -> Callable[[Job], Any]:
+        key, changed = self.job_key(), self._ssn.state.backlog_changes
+        known = self._ssn.runtime.backlog.places(self._signature(lasts=True))
+
+        def kept(job: Job) -> Any:
+            place = known.get(job.uid) if job.uid not in changed else None
+            return key(job) if place is None else place[2]
+
+        return kept
 
     def _sorted(self, point: Point[..., Any, int], listed: list[T], key: Callable[[], Callable[[T], Any]]) -> list[T]:
         try:
