@@ -436,6 +436,7 @@ def ordinary(kind: str, at: tuple[Any, ...], value: Any) -> list[api.AnyObject]:
 def test_no_number_of_an_ordinary_object_changes_what_others_get() -> None:
     """One at a time, where there is room for everybody: a weight, a minimum, a priority beyond all measure."""
     tried, kept_waiting = 0, []
+    assemblies = [assemble(conf, default_registry()) for conf in (KAI, *SHARING)]
     for kind, at, typ in SCALARS:
         if kind not in ORDINARY or at[0] == "metadata" or typ not in (int, float, api.Quantity):
             continue
@@ -446,12 +447,12 @@ def test_no_number_of_an_ordinary_object_changes_what_others_get() -> None:
                 bad = ordinary(kind, at, value)
             except InvalidInput:
                 continue
-            for conf in (KAI, *SHARING):
+            for assembly in assemblies:
                 tried += 1
                 state = ClusterState()
                 for obj in [queue("default"), node("good", cpu=64, memory="64Gi"), *bad, *job("innocent", tasks=2)]:
                     state.apply(Seen(obj))
-                errors = run_cycle(state, assemble(conf, default_registry()), Runtime()).errors
+                errors = run_cycle(state, assembly, Runtime()).errors
                 placed = [task.node_name for task in state.tasks.values() if task.name.startswith("innocent-")]
                 if errors or len(placed) != 2 or not all(placed):
                     kept_waiting.append((kind, at, value))

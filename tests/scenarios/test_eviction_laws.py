@@ -139,7 +139,7 @@ def digest(state: ClusterState) -> object:
     table = state.table
     ledgers = tuple(
         getattr(table, name)[:, : table.size].tobytes()
-        for name in ("idle", "used", "releasing", "pipelined", "evicted", "assumed")
+        for name in ("idle", "used", "releasing", "pipelined", "evicted", "nonzero_requested")
     )
     jobs = {
         uid: ({s: sorted(j.with_status(s)) for s in TaskStatus}, j.allocated, j.held, dict(j.pending.amounts))

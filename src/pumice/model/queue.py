@@ -80,7 +80,7 @@ class Queue(Sealed):
         :raises InvalidInput: a quantity that is none, or a weight beyond all measure; nothing was changed.
         """
         for weight in obj.spec.weights:
-            if abs(weight) > MOST_WEIGHT:
+            if not -MOST_WEIGHT - 1 <= weight <= MOST_WEIGHT:
                 raise InvalidInput(f"weight of queue {obj.metadata.name}: must be at most {MOST_WEIGHT}, got {weight}")
         capability = Resources.parse(obj.spec.capability)
         deserved = Resources.parse(obj.spec.deserved)
