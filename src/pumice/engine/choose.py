@@ -17,7 +17,7 @@ from pumice.engine.fit_count import first_shortage, fit_count
 from pumice.engine.incremental import plan_along
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.engine.views import SEVERITY, Bools, ClassView, Floats, Index
+from pumice.engine.views import SEVERITY, Bools, ClassView, Floats, Index, Scorer
 from pumice.model.node import Node
 from pumice.model.reason import Reason, Unfit, reason_of
 from pumice.model.task import Task
@@ -416,8 +416,8 @@ class Chooser:
         """
         view = self.evaluator.view(task)
         if not self.can_plan(view):
-            along = view.session_filters and not (view.scalar_filters or view.scalar_scorers or self.needs_table(view))
-            return plan_along(self, view, task, wanted) if along and within is None else []
+            along = self._plain() and not (view.scalar_filters or view.scalar_scorers or self._varies(view))
+            return plan_along(self, view, task, wanted, within) if along else []
         inside = None if within is None else np.flatnonzero(within[: view.size])
         for most in (min(_FEW, wanted), wanted):
             rows = self._plan_within(view, inside, wanted, most)
@@ -433,7 +433,7 @@ class Chooser:
             return []
         ranks = table.ranks()[top].tolist()
         first = view.masked[top].tolist()
-        later = self._later(view, top, wanted)
+        later = self.later(view, top, wanted)
         heap = [(-s, ranks[i], i, 0) for i, s in enumerate(first)]
         heapq.heapify(heap)
         rows: list[int] = []
@@ -457,7 +457,18 @@ class Chooser:
             return None
         return rows
 
-    def _later(self, view: ClassView, top: Index, wanted: int) -> list[list[float]]:
+    def even_scores(self, view: ClassView, task: Task) -> list[tuple[Scorer, float]]:
+        """What normalised scores that do not tell nodes apart give every candidate."""
+        found = []
+        index = np.flatnonzero(view.masked > -np.inf)
+        for n, s in enumerate(view.normalized):
+            raw = view.raws[n]
+            if raw is not None and len(index):
+                all_of_them = np.ones(len(index), dtype=np.bool_)
+                found.append((s, self.evaluator.guard.normalized(s, task, raw[index], all_of_them).item(0)))
+        return found
+
+    def later(self, view: ClassView, top: Index, wanted: int) -> list[list[float]]:
         """Per row the scores after one more task, two more and so on, as far as there may be room for yet another.
 
         Minus infinity where a filter objects. For few tasks it is kept by what rows hold, where it follows from that.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Protocol
 
-from pumice.engine.incremental import IncrementalFilter
+from pumice.engine.incremental import Incremental, IncrementalFilter, IncrementalScore
 from pumice.engine.rows import NodeRows
 from pumice.engine.side_by_side import ClassAmounts
 from pumice.engine.views import Bools, Filter, Floats, Reasons, Scorer
@@ -50,7 +50,13 @@ class RowGuard(Protocol):
         """How a filter goes on while equal tasks are placed; None where it does not say."""
 
     def allowed(self, f: Filter, incremental: IncrementalFilter, task: Task, size: int) -> Bools | None:
-        """What a incremental allows now, per row; None where it fails."""
+        """What an incremental answer allows now, per row; None where it fails."""
 
-    def follow(self, f: Filter, incremental: IncrementalFilter, task: Task, row: int) -> bool:
-        """Tell a incremental of one more task on a row; False where it fails."""
+    def incremental_score(self, s: Scorer, task: Task) -> IncrementalScore | None:
+        """How a score goes on while equal tasks are placed; None where it does not say."""
+
+    def scored(self, s: Scorer, incremental: IncrementalScore, task: Task, size: int) -> Floats | None:
+        """What an incremental answer says now, per row; None where it fails."""
+
+    def follow(self, c: Filter | Scorer, incremental: Incremental, task: Task, row: int) -> bool:
+        """Tell it of one more task on a row; False where it fails."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pumice.engine.fit_count import FitCount
 from pumice.engine.grid import KindGrid
-from pumice.engine.incremental import IncrementalFilter
+from pumice.engine.incremental import IncrementalFilter, IncrementalScore
 from pumice.engine.scope import Scope
 from pumice.engine.vain import FitsNowhere
 from pumice.model.reason import Code, reason_count, reason_of
@@ -81,6 +81,7 @@ class Scorer:
     amounts_only: bool = False
     static_key: Callable[[Task], Hashable] | None = None
     across: Callable[..., Any] | None = None
+    incremental: Callable[[Task], IncrementalScore | None] | None = None
 
 
 class ReasonSeverity:

@@ -303,6 +303,39 @@ def test_nothing_is_planned_along_a_filter_that_does_not_say_how_it_goes_on_or_f
         assert list(ssn.search.chooser.plan(task_of(ssn, "new-0"), 2)) == []
 
 
+class Fading:
+    """A score that follows placements: every task on a node makes it worse by one, its neighbour by half of it."""
+
+    def __init__(self, size: int) -> None:
+        self.scores = np.array([2.0, 1.0, 0.5][:size])
+
+    def place(self, row: int) -> None:
+        self.scores[row] -= 1.0
+        self.scores[(row + 1) % len(self.scores)] -= 0.5
+
+
+def test_equal_tasks_are_planned_along_a_score_that_says_how_it_goes_on() -> None:
+    ssn = session(cluster("3x4cpu"), job("new", tasks=9, cpu=1))
+    ssn.add_batch_node_order_fn(
+        "p", lambda task, rows: np.zeros(len(rows)), scope=Scope.SESSION, incremental=lambda task: Fading(3)
+    )
+    # 2, 1, .5 -> 1, .5, .5 -> 0, 0, .5 -> -.5, 0, -.5 -> -.5, -1, -1
+    assert list(ssn.search.chooser.plan(task_of(ssn, "new-0"), 5)) == [0, 0, 2, 1, 0]
+    only = np.array([False, True, True])
+    assert list(ssn.search.chooser.plan(task_of(ssn, "new-0"), 3, only)) == [1, 1, 2]
+
+
+@pytest.mark.parametrize("wrong", [np.array([0.0, np.nan, 0.0]), np.zeros(2), "text"])
+def test_nothing_is_planned_along_a_score_that_fails_meanwhile(wrong: Any) -> None:
+    ssn = session(cluster("3x4cpu"), job("new", tasks=2))
+    fading = Fading(3)
+    fading.scores = wrong
+    ssn.add_batch_node_order_fn(
+        "p", lambda task, rows: np.zeros(len(rows)), scope=Scope.SESSION, incremental=lambda task: fading
+    )
+    assert list(ssn.search.chooser.plan(task_of(ssn, "new-0"), 2)) == []
+
+
 def first_uses(ssn: Session, *, shared: bool) -> list[str]:
     """The nodes that tasks of ten classes get one after the other, each class met for the first time."""
     asked(ssn, amounts_only=True)

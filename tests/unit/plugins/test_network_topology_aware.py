@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from pumice.model.api import (
     SubGroupPolicy,
 )
 from pumice.model.status import TaskStatus
+from pumice.model.task import Task
 from pumice.plugins.network_topology_aware import NetworkTopologyAware
 from pumice.testing import Scenario, job, node, pod
 from pumice.testing.sessions import session
@@ -289,3 +291,37 @@ def test_nodes_near_the_jobs_other_tasks_score_more_with_every_tier_that_is_shar
     scores = ssn.batch_node_order(waiting, [ssn.nodes[n] for n in ("n0", "n1", "n2", "n4")])
     # the rack has tier 1, the spine 2, the whole cluster 3; half of the job's tasks are in the rack
     assert scores == pytest.approx({"n0": 150.0, "n1": 150.0, "n2": 50.0, "n4": 0.0})
+
+
+# -- many pods without a topology -----------------------------------------------------------------------------------
+class OneByOne(NetworkTopologyAware):
+    """The same without saying how its score goes on: tasks are placed one by one."""
+
+    def _follows(self, task: Task) -> None:
+        return None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_gangs_without_a_topology_are_placed_in_bulk_as_they_are_one_by_one(seed: int) -> None:
+    rng = random.Random(seed)
+    nodes = [node(f"n{n:02d}", cpu=rng.choice([4, 8, 16]), memory=f"{rng.choice([8, 32])}Gi") for n in range(12)]
+    held = [f"n{n:02d}" for n in range(12)]
+    rng.shuffle(held)
+    tree = [hyper(f"r{r}", 1, *held[r * 3 : r * 3 + 3]) for r in range(rng.choice([2, 3, 4]))]
+    tree += [hyper("s0", rng.choice([2, 5]), "r0", "r1", kind="HyperNode")]
+    jobs = [
+        *(job("old", tasks=3, cpu=2, on=held[:3])),
+        *job("big", tasks=rng.randint(10, 30), cpu=1, memory="512Mi"),
+        *job("small", tasks=rng.randint(2, 8), cpu=2),
+    ]
+    weight = {"weight": rng.choice([1, 3]), "hypernode.binpack.normal-pod.fading": rng.choice([0.8, 1.5])}
+    others = rng.choice([["predicates", "binpack"], ["predicates", "nodeorder", "binpack"], ["nodeorder"]])
+    found = []
+    for plugin in (NetworkTopologyAware, OneByOne):
+        scenario = Scenario()
+        for obj in (*nodes, *tree, *jobs):
+            scenario.add(obj)
+        tiers: Any = [["priority", "gang"], [*others, (plugin, weight)]]
+        found.append(scenario.run(actions=["allocate"], plugins=tiers).binds)
+    assert found[0] == found[1]
+    assert found[0]

@@ -47,22 +47,27 @@ class Domains:
         """Per row the place of the lowest hyper-node that holds it."""
         for name, node in tree.top.nodes.items():
             self.lowest[node.row] = self.place[tree.lowest(name)]
-        self._tiers: list[tuple[int, Index]] = []
+        self._alike: tuple[list[tuple[int, Index]], Index] | None = None
         self._offered: Ints = np.zeros((0, 0), dtype=np.int64)
         self._load: Ints | None = None
         self._rows: Ints = np.zeros((0, 0), dtype=np.int64)
         self._load_at = -1
         self._slots: dict[Hashable, _Slots] = {}
 
-    def tiers(self) -> list[tuple[int, Index]]:
-        """Every tier, and per row the place of the hyper-node of that tier that holds it, or -1."""
-        if not self._tiers:
+    def alike(self) -> tuple[list[tuple[int, Index]], Index]:
+        """Every tier, with the place of the hyper-node that holds each kind of rows, or -1; and the kind of every row.
+
+        Rows of one kind are in the same hyper-nodes.
+        """
+        if self._alike is None:
             by_tier: dict[int, Index] = {}
             for hyper in reversed(self.tree.below(self.tree.top)):
                 rows = by_tier.setdefault(hyper.tier, np.full(self._table.size, -1, dtype=np.intp))
                 rows[[n.row for n in hyper.nodes.values()]] = self.place[hyper.name]
-            self._tiers = sorted(by_tier.items())
-        return self._tiers
+            tiers = sorted(by_tier)
+            kinds, of_row = np.unique(np.array([by_tier[t] for t in tiers]), axis=1, return_inverse=True)
+            self._alike = list(zip(tiers, kinds, strict=True)), of_row.reshape(-1)
+        return self._alike
 
     def total(self, per_row: Ints) -> Ints:
         """The sums of amounts that are given per resource and row, per resource and hyper-node."""

@@ -55,7 +55,7 @@ class Callback:
     across: Callable[..., Any] | None = None
     """batch, scope NODE: the answers of many classes at once, which follow from amounts alone."""
     incremental: Callable[..., Any] | None = None
-    """batch predicate, scope SESSION: how it goes on while equal tasks are placed one after the other."""
+    """batch, scope SESSION: how it goes on while equal tasks are placed one after the other."""
     profile: Callable[..., Any] | None = None
     admits: Callable[..., bool] | None = None
     """preemptable, reclaimable: whether tasks of a job with that profile can be victims at all."""

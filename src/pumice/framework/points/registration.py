@@ -137,6 +137,7 @@ class Registration:
         amounts_only: bool = False,
         static_key: Fn | None = None,
         across: Fn | None = None,
+        incremental: Fn | None = None,
         normalize: Fn | None = None,
     ) -> None:
         """*scope*: what the answer depends on, and so when it is asked again.
@@ -146,6 +147,7 @@ class Registration:
         *amounts_only* (scope NODE): it reads nothing of a row but its amounts.
         *static_key(task)* (scope STATIC): equal keys, equal answers for any class.
         *across(classes, rows)* (scope NODE): the same for many classes at once, from amounts alone, or None.
+        *incremental(task)* (scope SESSION): how it goes on while equal tasks are placed in a row, or None.
         *normalize(scores)*: how the scores of all candidates are made comparable.
         """
         self.add(
@@ -159,6 +161,7 @@ class Registration:
             amounts_only=amounts_only,
             static_key=static_key,
             across=across,
+            incremental=incremental,
             normalize=normalize,
         )
 

@@ -225,6 +225,7 @@ BATCH_NODE_ORDER = Point(
         "amounts_only",
         "static_key",
         "across",
+        "incremental",
         "normalize",
     ),
     contract=(

@@ -27,9 +27,13 @@ class Packing:
             weights[name] = weight(arguments, f"{_RESOURCES}.{name}")
         self._weights: Mapping[int, int] = {dim(name): w for name, w in weights.items()}
 
+    def counted(self, request: Mapping[int, int]) -> list[tuple[int, int, int]]:
+        """What counts of a request: resource, amount and weight."""
+        return [(d, v, self._weights[d]) for d, v in sorted(request.items()) if v and d in self._weights]
+
     def scores(self, domains: Domains, request: Mapping[int, int]) -> Floats:
         """Per hyper-node the weighted mean of what would be in use of each resource; 0 where it does not fit."""
-        counted = [(d, v, self._weights[d]) for d, v in sorted(request.items()) if v and d in self._weights]
+        counted = self.counted(request)
         divisor = sum(w for _, _, w in counted)
         out: Floats = np.zeros(len(domains.names))
         if divisor <= 0:
@@ -43,6 +47,53 @@ class Packing:
         out /= divisor
         out[~fits] = 0.0
         return out
+
+
+class PackedRows:
+    """How full the hyper-nodes around a node would be, tier by tier and fading; 1 for a tier in which it is in none.
+
+    *scores* has it for every row, times a *weight*, and follows while equal tasks are placed one after the other.
+    """
+
+    def __init__(self, packing: Packing, domains: Domains, task: Task, fading: float, weight: float) -> None:
+        request = dict(task.klass.items)
+        self._domains, self._fading, self._weight = domains, fading, weight
+        self._full: Floats = packing.scores(domains, request)
+        counted = packing.counted(request)
+        self._divisor = sum(w for _, _, w in counted)
+        self._counted = counted if self._divisor > 0 else []
+        self._load: dict[int, list[int]] = {}
+        self.scores: Floats = self._spread()
+
+    def place(self, row: int) -> None:
+        """One more equal task on a row."""
+        domains = self._domains
+        load, offered = domains.load(), domains.offered
+        for at in domains.above.get(row, ()):
+            held = self._load.setdefault(at, [load.item(d, at) for d, _, _ in self._counted])
+            total, fits = 0.0, True
+            for n, (d, v, w) in enumerate(self._counted):
+                held[n] += v
+                after, there = held[n] + v, offered.item(d, at)
+                fits &= after <= there
+                total += float(w * after) / float(max(there, 1))
+            if self._counted:
+                self._full[at] = total / self._divisor if fits else 0.0
+        self.scores = self._spread()
+
+    def _spread(self) -> Floats:
+        tiers, of_row = self._domains.alike()
+        full = np.append(self._full, 1.0)
+        total: Floats = np.zeros(len(tiers[0][1]))
+        shares = 0.0
+        for tier, places in tiers:
+            share = self._fading ** min(max(tier - 1, 0), 1000)  # a tier is what somebody wrote
+            total += share * full[places]
+            shares += share
+        if shares:
+            total = total / shares
+        total *= self._weight
+        return total[of_row]
 
 
 def request_of(tasks: Iterable[Task]) -> dict[int, int]:

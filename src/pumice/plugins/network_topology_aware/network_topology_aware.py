@@ -19,7 +19,13 @@ from pumice.model.job import Job, SubJob
 from pumice.model.node import Node
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
-from pumice.plugins.network_topology_aware.domain_packing import PACKING_ARGUMENTS, Packing, request_of, weight
+from pumice.plugins.network_topology_aware.domain_packing import (
+    PACKING_ARGUMENTS,
+    PackedRows,
+    Packing,
+    request_of,
+    weight,
+)
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -77,7 +83,9 @@ class NetworkTopologyAware(Plugin):
         self._close_to = _CLOSE if self._weight and len(tree) else 0
         self._others = _PACKED if self._packs_others and self._weight and len(tree) else 0
         if len(tree) and self._weight:
-            ssn.add_batch_node_order_fn(self.name, self._score, key=self._kind, applies=self._scored)
+            ssn.add_batch_node_order_fn(
+                self.name, self._score, key=self._kind, applies=self._scored, incremental=self._follows
+            )
         if self._confines:
             ssn.add_batch_predicate_fn(self.name, self._confine, key=self._kind, applies=self._limited)
 
@@ -253,9 +261,13 @@ class NetworkTopologyAware(Plugin):
         return known[1], known[2]
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
-        kind = self._kind(task)
-        part = self._close(task, rows) if kind & _CLOSE else self._packed(task, rows)
-        return part * (100.0 * self._weight)
+        if self._kind(task) & _CLOSE:
+            return self._close(task, rows) * (100.0 * self._weight)
+        return self._packed(task).scores[rows.index]
+
+    def _follows(self, task: Task) -> PackedRows | None:
+        """How packing goes on while equal tasks are placed; closeness is asked for each."""
+        return None if self._kind(task) & _CLOSE else self._packed(task)
 
     def _close(self, task: Task, rows: NodeRows) -> Floats:
         """1 in the hyper-node of the sub-job's other tasks, less with every tier between, 0 across the top one.
@@ -288,17 +300,8 @@ class NetworkTopologyAware(Plugin):
             out[best] += np.array(shares)[at][best]
         return out
 
-    def _packed(self, task: Task, rows: NodeRows) -> Floats:
-        """How full the hyper-nodes around a node would be, tier by tier and fading; 1 where it is in none."""
-        domains = self._domains
-        scores = np.append(self._packing.scores(domains, dict(task.klass.items)), 1.0)
-        total: Floats = np.zeros(len(rows))
-        weights = 0.0
-        for tier, places in domains.tiers():
-            share = self._fading ** min(max(tier - 1, 0), 1000)  # a tier is what somebody wrote
-            total += share * scores[places[rows.index]]
-            weights += share
-        return total / weights if weights else total
+    def _packed(self, task: Task) -> PackedRows:
+        return PackedRows(self._packing, self._domains, task, self._fading, 100.0 * self._weight)
 
 
 def _sub_job_of(task: Task) -> SubJob:
