@@ -30,6 +30,7 @@ FIGURES: dict[str, tuple[Callable[[Summary], float | None], float, str]] = {
     "wait, mean": (lambda s: s.total.wait.mean if s.total.wait else None, 60, "min"),
     "wait, 95th percentile": (lambda s: s.total.wait.p95 if s.total.wait else None, 60, "min"),
     "bounded slowdown, mean": (lambda s: s.total.slowdown.mean if s.total.slowdown else None, 1, ""),
+    "wait of the largest jobs": (lambda s: s.by_size[-1].wait.mean if s.by_size[-1].wait else None, 3600, "h"),
     "makespan": (lambda s: s.makespan_s, 3600, "h"),
     "unfinished": (lambda s: float(s.total.unfinished), 1, "jobs"),
 }
