@@ -119,7 +119,9 @@ def _run(task: bytes, seconds: float) -> _Done:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise PumiceError(f"what if: no answer within {seconds:g} s; ask on a saved cycle, with time enough") from None
+        raise PumiceError(
+            f"what if: no answer within {seconds:g} s; `pumice what-if` on a saved cycle takes the time that it needs"
+        ) from None
     except OSError as exc:
         raise PumiceError(f"what if: no process can be started: {exc}") from exc
     try:
