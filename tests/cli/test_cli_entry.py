@@ -127,6 +127,15 @@ def test_a_reader_that_stops_reading_is_no_error(words: list[str]) -> None:
         assert process.wait(timeout=60) == 0
 
 
+@pytest.mark.parametrize("signs", ["ascii", "latin-1", "cp1252"])
+@pytest.mark.parametrize("words", [["cycle", DEMO, "--conf", DEMO_CONF], ["explain", "vision/sweep", DEMO]])
+def test_a_terminal_with_few_signs_gets_what_it_can_show(words: list[object], signs: str) -> None:
+    surroundings = {**os.environ, "PYTHONIOENCODING": signs}
+    ran = subprocess.run([PUMICE, *map(str, words)], capture_output=True, env=surroundings, check=False)
+    assert (ran.returncode, b"Traceback" in ran.stderr) == (0, False)
+    assert "\\x" in ran.stdout.decode(signs) or "\\u" in ran.stdout.decode(signs)
+
+
 def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback() -> None:
     interrupted = (
         "import sys, types; from pumice.cli import entry\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import stat
 import sys
@@ -27,6 +28,7 @@ def _main() -> None:
 
         print(release.line())
         return
+    _write_whatever_there_is()
     gc.disable()  # what is loaded now stays; passes over it would find nothing
     from pumice.cli.app import app
 
@@ -45,6 +47,12 @@ def _main() -> None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere
         raise SystemExit(0) from None
+
+
+def _write_whatever_there_is() -> None:
+    """Where the terminal's signs are too few (``LC_ALL=C``, a code page), others are written as ``\\xd7``."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # it is None where nobody listens
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _is_pipe() -> bool:
