@@ -23,6 +23,7 @@ from pumice.model.api import (
     Metadata,
     NodeObject,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     PodGroupStatus,
     PodStatus,
@@ -31,6 +32,7 @@ from pumice.model.api import (
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.intents import Bind, Evict, Intent, Nominate, StatusUpdate
 from pumice.model.resources import dim_name
+from pumice.sim.disruptions import DisruptionController
 from pumice.sim.draws import uniform_of
 from pumice.sim.engine import Rank, Timeline
 from pumice.sim.fit import capacity
@@ -142,6 +144,7 @@ class SimCluster:
         """Is shown what happened as it is handed over."""
         self._watcher = watcher
         self._quotas = QuotaController()
+        self._budgets = DisruptionController()
         self._events: list[ClusterEvent] = []
         self._made = 0
         self._running_since = -1.0
@@ -156,6 +159,8 @@ class SimCluster:
         """Everything that happened since the last call, in order."""
         if self._quotas:
             self._events.extend(Seen(quota) for quota in self._quotas.changes())
+        if self._budgets:
+            self._events.extend(Seen(budget) for budget in self._budgets.changes())
         events, self._events = self._events, []
         if self.witness is not None:
             self.witness(events)
@@ -183,6 +188,8 @@ class SimCluster:
             self.groups[obj.key] = obj
         elif isinstance(obj, ResourceQuota):
             self._quotas.put(obj)
+        elif isinstance(obj, PodDisruptionBudget):
+            self._budgets.put(obj)
         self._seen(obj)
 
     def remove(self, kind: str, key: str) -> None:
@@ -271,6 +278,8 @@ class SimCluster:
             self._quotas.made(pod.uid, key, job.spec.namespace, kind.spec)
             if key not in self.groups or self.groups[key].status.phase not in ("", "Pending"):
                 self._quotas.let_in(key)
+        if self._budgets:
+            self._budgets.made(pod)
         self._seen(obj)
         return pod
 
@@ -291,18 +300,22 @@ class SimCluster:
         if self.pods.get(pod.key) is pod:
             del self.pods[pod.key]
             self._release(pod)
-            if self._quotas:
-                self._quotas.forget(pod.uid, pod.job.spec.key)
+            self._is_over(pod)
             self._events.append(Gone("Pod", pod.key))
             self.wake = True
 
     def end_pod(self, pod: SimPod, *, failed: bool = False) -> None:
         """A pod ends by itself; it holds nothing any more, but stays to be seen."""
         self._release(pod)
-        if self._quotas:
-            self._quotas.forget(pod.uid, pod.job.spec.key)
+        self._is_over(pod)
         pod.object = replace(pod.object, status=_FAILED if failed else _SUCCEEDED)
         self._seen(pod.object)
+
+    def _is_over(self, pod: SimPod) -> None:
+        if self._quotas:
+            self._quotas.forget(pod.uid, pod.job.spec.key)
+        if self._budgets:
+            self._budgets.over(pod)
 
     def _release(self, pod: SimPod) -> None:
         node = self.nodes.get(pod.node) if pod.node else None
@@ -398,6 +411,8 @@ class SimCluster:
         pod.object = Pod(metadata=old.metadata, spec=spec, status=self._running)
         self._events.append(Seen(pod.object))
         pod.started = now
+        if self._budgets:
+            self._budgets.changed(pod)
         if self.owner is not None:
             self.owner.pod_started(pod)
 
@@ -413,6 +428,8 @@ class SimCluster:
         if self._watcher is not None:
             self._watcher.evicted(pod, intent)
         pod.terminating = True
+        if self._budgets:
+            self._budgets.changed(pod)
         self.decisions += 1
         if not self.delays.eviction:
             self._lose(pod, "PodEvicted", "evicted")
