@@ -29,6 +29,8 @@ ANTI_AFFINITY: Final = keys.TOPOLOGY_ANTI_AFFINITY
 TASK_ORDER: Final = keys.TOPOLOGY_TASK_ORDER
 _SELF_APART, _TOGETHER, _SELF_TOGETHER, _APART = 4, 3, 2, 1
 """How much a rule of each sort says about the role it names."""
+_OF_THIS_SESSION: Final = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+"""What a task is that the session placed, or took back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +188,10 @@ class TaskTopology(Plugin):
         return self._plans[job.uid]
 
     def _count(self, tasks: Sequence[Task], sign: int) -> None:
+        """Follow what was placed and taken back in this session; who is evicted does not wait again."""
         for task in tasks:
             plan = self._plans.get(task.job_key)
-            if plan is not None:
+            if plan is not None and task.status in _OF_THIS_SESSION:
                 plan.place(task, sign)
 
     def _turn(self, task: Task) -> tuple[int, ...]:
@@ -205,7 +208,10 @@ class TaskTopology(Plugin):
         return plan is not None and task.uid in plan.of
 
     def _score(self, task: Task, rows: NodeRows) -> Floats:
-        """How many of the bucket are on the node or fit there, less those on it that the task is to be away from."""
+        """How many of the bucket are on the node or fit there, less those on it that the task is to be away from.
+
+        0 where the task itself does not fit into what is idle or being released.
+        """
         plan = self._plan(task.job)
         bucket = plan.of.get(task.uid) if plan is not None else None
         if plan is None or bucket is None:
@@ -218,6 +224,8 @@ class TaskTopology(Plugin):
         for row, roles in plan.on_row.items():
             if row in place:
                 score[place[row]] += min(plan.topology.attraction(task.role, roles, apart_only=True), 0)
+        for d, v in task.klass.items:
+            score[rows.idle[d] + rows.releasing[d] < v] = 0
         return score.astype(np.float64) * (self._weight * 100.0 / max(plan.largest, 1))
 
 

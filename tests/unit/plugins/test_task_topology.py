@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pumice.plugins.task_topology import AFFINITY, ANTI_AFFINITY, TASK_ORDER, BucketPlan, read
+from pumice import Arguments, Session
+from pumice.plugins.task_topology import AFFINITY, ANTI_AFFINITY, TASK_ORDER, BucketPlan, TaskTopology, read
 from pumice.testing import Scenario
 
 
@@ -124,3 +125,28 @@ def test_what_was_taken_back_waits_in_its_bucket_again(scenario: Scenario) -> No
     assert (bucket.waiting, bucket.size, bucket.placed) == (*before, {0: 0})
     assert plan.on_row == {0: {"a": 0}}
     scenario.state.move(task, task.status.PENDING, None)
+
+
+def scores(ssn: Session, scenario: Scenario, pod: str) -> dict[str, float]:
+    """What the plugin gives every node for a task."""
+    found: dict[str, float] = ssn.batch_node_order(scenario.task(pod), [ssn.nodes[n] for n in sorted(ssn.nodes)])
+    return found
+
+
+def test_a_node_without_room_for_the_task_has_no_score(scenario: Scenario) -> None:
+    team(scenario.node("n1", cpu=1).node("n2", cpu=1), "aa", near="a", on="1")
+    ssn = Session(scenario.state)
+    ssn.open_plugin(TaskTopology(Arguments({})))
+    assert scores(ssn, scenario, "j-a-1") == {"n1": 0.0, "n2": 50.0}
+
+
+def test_who_is_evicted_does_not_wait_in_its_bucket(scenario: Scenario) -> None:
+    team(scenario.node("n1", cpu=2).node("n2", cpu=2), "aa", near="a", on="1")
+    ssn = Session(scenario.state)
+    ssn.open_plugin(TaskTopology(Arguments({})))
+    before = scores(ssn, scenario, "j-a-1")
+    statement = ssn.statement()
+    statement.evict(scenario.task("j-a-0"), "test")
+    assert scores(ssn, scenario, "j-a-1") == before == {"n1": 100.0, "n2": 50.0}
+    statement.discard()
+    assert scores(ssn, scenario, "j-a-1") == before
