@@ -136,6 +136,16 @@ def test_a_terminal_with_few_signs_gets_what_it_can_show(words: list[object], si
     assert "\\x" in ran.stdout.decode(signs) or "\\u" in ran.stdout.decode(signs)
 
 
+@pytest.mark.parametrize(
+    ("output", "code", "said"),
+    [(">&-", 0, ""), ("> /dev/full", 1, "error: what is printed cannot be written: No space left on device\n")],
+)
+@pytest.mark.parametrize("words", [f"cycle {DEMO} --conf {DEMO_CONF}", "plugins", "points -o json"])
+def test_output_that_nobody_takes_is_no_traceback(words: str, output: str, code: int, said: str) -> None:
+    ran = subprocess.run(f"{PUMICE} {words} {output}", shell=True, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (code, said)
+
+
 def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback() -> None:
     interrupted = (
         "import sys, types; from pumice.cli import entry\n"

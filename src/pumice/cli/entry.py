@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -45,13 +46,26 @@ def _main() -> None:
         closed = isinstance(exc, BrokenPipeError) or isinstance(exc.__context__, BrokenPipeError)
         if not (closed and piped):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered goes nowhere
+        _write_nowhere()
         raise SystemExit(0) from None
+    except OSError as exc:
+        if exc.errno != errno.ENOSPC:
+            raise
+        _write_nowhere()
+        sys.stderr.write(f"error: what is printed cannot be written: {exc.strerror}\n")
+        raise SystemExit(1) from None
+
+
+def _write_nowhere() -> None:
+    """What is still buffered goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _write_whatever_there_is() -> None:
-    """Where the terminal's signs are too few (``LC_ALL=C``, a code page), others are written as ``\\xd7``."""
-    if isinstance(sys.stdout, io.TextIOWrapper):  # it is None where nobody listens
+    """Also where nobody listens; signs that an encoding lacks (``LC_ALL=C``, a code page) are written as ``\\xd7``."""
+    if sys.stdout is None:  # ``pumice ... >&-``
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  until the end
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
