@@ -98,26 +98,25 @@ class Gang(Plugin):
                 text = f"{len(job.tasks)} of the {job.min_available} pods that it needs together exist"
                 ssn.outcome.set_condition(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_TASKS, text)
             elif not _only_waits_for_release(job):
-                missing = job.min_available - job.ready_count
-                text = f"{missing}/{len(job.tasks)} tasks in gang unschedulable: {self._describe(ssn, job, alike)}"
+                text = self._describe(ssn, job, alike)
                 ssn.outcome.set_condition(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_RESOURCES, text)
 
     def _describe(self, ssn: Session, job: Job, alike: dict[tuple[object, ...], str]) -> str:
-        """Where the tasks of a job stand, and why the first that fits nowhere does not.
+        """How many tasks have no place, where all stand, and why the first that fits nowhere does not.
 
         *alike*: what was said of jobs that stand alike and were refused together.
         """
         counts, errors = job.counts, ssn.outcome.fit_errors.get(job.uid)
-        named = sorted((job.tasks[uid].name, str(error)) for uid, error in (errors or {}).items() if uid in job.tasks)
-        if named:
-            text = f"{_standing(counts, job.min_available)}. Origin reason is {named[0][0]}: {named[0][1]}"
-        else:
-            refusal = ssn.outcome.refusal_of(job)
-            key = (counts, job.min_available, id(refusal))
-            if key not in alike:
-                told = f". {refusal.told}" if refusal is not None else ""
-                alike[key] = _standing(counts, job.min_available) + told
-            text = alike[key]
+        named = sorted((job.tasks[uid].name, str(errors[uid])) for uid in errors if uid in job.tasks) if errors else ()
+        refusal = None if named else ssn.outcome.refusal_of(job)
+        key = (counts, job.min_available, id(refusal), named[0] if named else None)
+        text = alike.get(key)
+        if text is None:
+            told = f". {refusal.told}" if refusal is not None else ""
+            if named:
+                told = f". Origin reason is {named[0][0]}: {named[0][1]}"
+            missing = f"{job.min_available - job.ready_count}/{len(job.tasks)} tasks in gang unschedulable"
+            text = alike[key] = f"{missing}: {_standing(counts, job.min_available)}{told}"
         refused = refusal_for(ssn, job)
         return f"{text}. No room was made: {refused}" if refused else text
 

@@ -82,11 +82,14 @@ def of_queue(job: Job) -> tuple[str, Resources, Resources, Resources]:
     if minimum is not None and (job.phase == JobPhase.INQUEUE or is_running(job)):
         lacks = {d: v - held.get(d, 0) for d, v in minimum.items() if v > held.get(d, 0)}
         inqueue = job.without_gated(Resources(lacks)) if lacks else EMPTY
-    return job.queue, inqueue, _beyond(held, minimum), inqueue if fits_nowhere(job) else EMPTY
+    in_vain = inqueue if inqueue is not EMPTY and fits_nowhere(job) else EMPTY
+    return job.queue, inqueue, _beyond(held, minimum), in_vain
 
 
 def _beyond(held: Mapping[int, Number], minimum: Resources | None) -> Resources:
     """What a job holds beyond its minimum; what it does not is left out."""
+    if not held:
+        return EMPTY
     least = minimum if minimum is not None else EMPTY
     more = {d: v - least.get(d) for d, v in held.items() if v > least.get(d)}
     return Resources(more) if more else EMPTY
@@ -121,5 +124,7 @@ def contribute(queues: Mapping[str, Queue], part: tuple[str, Resources, Resource
 
 
 def _add(into: dict[int, Number], what: Resources, sign: int) -> None:
+    if what is EMPTY:
+        return
     for d, v in what.items():
         into[d] = into.get(d, 0) + sign * v

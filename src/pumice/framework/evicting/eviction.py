@@ -278,25 +278,27 @@ class RoomMaker:
     def nodes(self, view: ClassView, task: Task, could: Bools, limit: Bools | None) -> Iterator[Node]:
         """Nodes worth a closer look, best score first, ties by name."""
         ssn = self._ssn
-        mask = np.ones(view.size, dtype=np.bool_) if limit is None else limit[: view.size]
+        mask: Bools = view.severity <= 1
+        if limit is not None:
+            mask &= limit[: view.size]
         never = never_again(ssn, task)
         if never is not None:
-            mask = mask & ~never
+            mask &= ~never
         if self._refused is not None and task.role:
-            mask = self._untried(view, task, mask, self._refused)
-        mask = mask & (view.severity <= 1)
-        if not (mask & could).any():
+            mask &= self._untried(view, task, limit, never, self._refused)
+        hoped = mask & could
+        if not hoped.any():
             return
-        looked_at = mask if ssn.search.chooser.needs_table(view) else mask & could
-        index = ssn.search.chooser.feasible(view, task, looked_at, severity=1)
-        worth = could[index]
-        if not np.count_nonzero(worth):
+        whole = ssn.search.chooser.needs_table(view)
+        index = ssn.search.chooser.feasible(view, task, mask if whole else hoped, severity=1)
+        worth = could[index] if whole else None
+        if not (len(index) if worth is None else np.count_nonzero(worth)):
             return
         try:
             scores = ssn.search.chooser.scores(view, task, index)
         except Unfit:
             return
-        if not worth.all():
+        if worth is not None:
             index, scores = index[worth], scores[worth]
         ranks = ssn.state.table.ranks()
         ties = np.flatnonzero(scores == scores.max())
@@ -310,8 +312,18 @@ class RoomMaker:
             if at != best and node is not None:
                 yield node
 
-    def _untried(self, view: ClassView, task: Task, mask: Bools, refused: dict[tuple[str, str], Bools]) -> Bools:
-        """The rows of *mask* that objected for good to nobody of the task's role; objections to it are noted."""
+    def _untried(
+        self,
+        view: ClassView,
+        task: Task,
+        limit: Bools | None,
+        never: Bools | None,
+        refused: dict[tuple[str, str], Bools],
+    ) -> Bools:
+        """The rows within *limit* that objected for good to nobody of the task's role; objections to it are noted."""
+        mask = np.ones(view.size, dtype=np.bool_) if limit is None else limit[: view.size]
+        if never is not None:
+            mask = mask & ~never
         role = (task.job_key, task.role)
         known = refused.get(role)
         left = mask if known is None else mask & ~known

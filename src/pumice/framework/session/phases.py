@@ -9,8 +9,6 @@ from pumice.model.job import Job
 from pumice.model.status import JobPhase, TaskStatus
 
 S = TaskStatus
-_BOUND, _RUNNING, _RELEASING = int(S.BOUND), int(S.RUNNING), int(S.RELEASING)
-_SUCCEEDED, _FAILED = int(S.SUCCEEDED), int(S.FAILED)
 
 
 def status_of(job: Job, unschedulable: bool, nominated: Container[str] = ()) -> dict[str, Any]:
@@ -18,13 +16,13 @@ def status_of(job: Job, unschedulable: bool, nominated: Container[str] = ()) -> 
 
     *nominated*: tasks for which room was freed. Their jobs are let in, or nobody could take that room when it is there.
     """
-    counts = job.counts
-    running, failed, succeeded = counts[_RUNNING], counts[_FAILED], counts[_SUCCEEDED]
+    of = job.with_status
+    running, failed, succeeded = len(of(S.RUNNING)), len(of(S.FAILED)), len(of(S.SUCCEEDED))
     if running and unschedulable:
         phase: str = JobPhase.UNKNOWN
     else:
-        scheduled = running + counts[_BOUND] + failed + succeeded
-        for task in job.with_status(S.RELEASING).values() if counts[_RELEASING] else ():
+        scheduled = running + len(of(S.BOUND)) + failed + succeeded
+        for task in of(S.RELEASING).values():
             scheduled += bool(task.pod.spec.node_name) or task.node is not None
         if scheduled >= job.min_available:
             phase = JobPhase.COMPLETED if scheduled == failed + succeeded else JobPhase.RUNNING

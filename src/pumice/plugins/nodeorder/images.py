@@ -55,6 +55,8 @@ class Images:
         for row in range(self.table.size) if rows is None else sorted(rows):
             node = self.table.nodes[row]
             images = (node.object.status.images or ()) if node is not None else ()
+            if not images and row not in self._rows:
+                continue
             now = {name: image.size_bytes for image in images for name in image.names or ()}
             before = self._rows.get(row)
             if now == (before or {}):
