@@ -12,6 +12,7 @@ from dashboard_worlds import CONF, Word, desk_over, served
 from pumice.answers.what_if import instant
 from pumice.answers.what_if.sides import play
 from pumice.dashboard.chronicle import Chronicle
+from pumice.framework.points.health import Health
 from pumice.testing import job, node, queue
 
 PAGES = ("/", "/waiting", "/nodes", "/changes", "/conf", "/try", "/what-if", "/job/mine/waits", "/job/secret/plan-x")
@@ -127,6 +128,20 @@ def test_the_text_of_the_conf_is_for_who_sees_everything_and_its_secrets_for_nob
             assert ("http://***@127.0.0.1:9/v1" in text) is sees
             assert ("for who may see everything" in text) is not sees
             assert "overcommit" not in text and "proportion" in text, "its plugins are named to everybody"
+
+
+def test_how_plugins_do_is_told_to_everybody_and_what_they_said_to_who_sees_everything() -> None:
+    desk = desk_over(queue("default"), node("n", cpu=8), job("waits", namespace="mine", tasks=9))
+    desk.runtime.health["drf"] = Health(failures=3, failing_cycles=1, last="KeyError: secret/plan-x")
+    desk.runtime.health["nodeorder"] = Health(failures=9, failing_cycles=5, quarantined=True, last="on hidden-node")
+    with served(desk, None, WORD) as where:
+        for user, reads in (("admin", True), ("alice", False), ("nobody", False)):
+            browser = Browser(where)
+            browser.sign_in(user)
+            _, text = browser.open("/conf")
+            assert text.count("✓ well") == 5
+            assert "✗ 3 failures" in text and "✗ not asked for a while" in text
+            assert ("secret/plan-x" in text, "hidden-node" in text) == (reads, reads)
 
 
 def test_a_job_is_tried_by_who_may_submit_it_and_from_our_own_form(address: str) -> None:
