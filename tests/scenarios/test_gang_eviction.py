@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from datetime import UTC, datetime
 from typing import Any
+
+import pytest
+from msgspec.structs import replace
 
 from pumice.engine.hypernodes import TopologyDomain as Domain
 from pumice.framework.plugin import Plugin
@@ -152,3 +157,27 @@ def test_a_sub_group_that_fits_nowhere_does_not_keep_the_others_from_room_and_in
             scenario.add(pod(f"wide-{part}", group="wide", cpu=cpu, labels={"part": str(part)}, priority=9))
         scenario.run(actions=["gangpreempt"], plugins=PLUGINS, compat=compat)
         assert len(scenario.last.evictions) == gone
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_order_in_which_pods_arrive_does_not_decide_for_which_sub_group_is_evicted(seed: int) -> None:
+    """Three full nodes, a gang of two sub-groups above them; its pods arrive in any order."""
+    policy = {"name": "s", "subGroupSize": 2, "matchLabelKeys": ["part"]}
+    spec = {"minMember": 4, "queue": "default", "priorityClassName": "high", "subGroupPolicy": [policy]}
+    gang = decode("PodGroup", {"metadata": {"name": "gang", "namespace": "default"}, "spec": spec})
+    made = [pod(f"gang-{n}", group="gang", cpu=2, priority=9, labels={"part": f"p{n // 2}"}) for n in range(4)]
+    at_once = datetime(2026, 1, 1, tzinfo=UTC)
+    pods = [replace(p, metadata=replace(p.metadata, creation_timestamp=at_once)) for p in made]
+    decided = set()
+    for shuffled in (False, True):
+        if shuffled:
+            random.Random(seed).shuffle(pods)
+        scenario = Scenario().add(decode("PriorityClass", {"metadata": {"name": "high"}, "value": 9}))
+        for n in range(3):
+            scenario.node(f"n{n}", cpu=4).job(f"low{n}", tasks=4, min_available=1, cpu=1, on=f"n{n}")
+        cycle = scenario.add(gang, *pods).run(
+            actions=["enqueue", "allocate", "gangpreempt"], plugins=["priority", "gang"]
+        )
+        assert cycle.evictions
+        decided.add(tuple(sorted(map(repr, cycle.intents))))
+    assert len(decided) == 1

@@ -72,7 +72,9 @@ class GangEviction:
         first = sub_job_queue(ssn, job, by_sub_job)
         if not first:
             return False
-        wanted = list(by_sub_job[first.pop().uid]) if ready else [t for tasks in by_sub_job.values() for t in tasks]
+        wanted = list(by_sub_job[first.pop().uid])
+        while first and not ready:
+            wanted += by_sub_job[first.pop().uid]
         if not wanted or (may_evict is not None and not may_evict(wanted)):
             return False
         if self._heeds_never and any(never_preempts(t) for t in wanted):
