@@ -284,7 +284,9 @@ class Soak:
         try:
             until(lambda: not witness.waiting(), 300, "nothing waits")
         except AssertionError as late:
-            wrong.append(f"{late}: {witness.waiting()[:8]}")
+            waiting = witness.waiting()
+            wrong.append(f"{late}: {waiting[:8]}")
+            wrong += [self._why(key) for key in waiting[:1]]
         last: dict[str, Any] = {}
 
         def agree() -> bool:
@@ -299,6 +301,23 @@ class Soak:
         except AssertionError as late:
             wrong.append(f"{late}: {last}")
         return wrong
+
+    def _why(self, key: str) -> str:
+        """What the objects of a pod that waits say."""
+        namespace, _, name = key.partition("/")
+        pod = self.bed.call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+        group = pod["metadata"]["annotations"].get("scheduling.k8s.io/group-name", "")
+        groups = self.bed.call("GET", f"{GROUPS}/namespaces/{namespace}/podgroups")["items"]
+        own = [one for one in groups if one["metadata"]["name"] == group]
+        events = self.bed.call("GET", f"/api/v1/namespaces/{namespace}/events")["items"]
+        said = [
+            (e["lastTimestamp"], e["reason"], e["message"])
+            for e in events
+            if e["involvedObject"]["name"] in (name, group)
+        ]
+        return (
+            f"{key}: {pod['status']}; its PodGroup: {[(o['spec'], o.get('status')) for o in own]}; events: {said[-8:]}"
+        )
 
     def _progress(self, witness: SoakWitness) -> None:
         memory = ", ".join(f"{k.name} {k.spans[-1][-1][1]:.0f}" for k in self.kept if k.spans[-1])
