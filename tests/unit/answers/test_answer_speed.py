@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -19,7 +21,10 @@ from pumice.state.cluster import ClusterState
 from pumice.testing import job
 from pumice.testing.world import flat
 
+T = TypeVar("T")
 LIMIT = 0.2
+YARDSTICK = 0.025
+"""CPU seconds of `yardstick` on a core that is not shared; beside a busy neighbour all takes up to twice as long."""
 
 
 EVICTING = """
@@ -29,6 +34,24 @@ tiers:
 - plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
 """
 WAITING = 5000
+
+
+def yardstick() -> float:
+    """The CPU seconds of some work that is always the same."""
+    begun = time.process_time()
+    sums: dict[int, int] = {}
+    for n in range(200_000):
+        sums[n % 1000] = sums.get(n % 1000, 0) + n
+    return time.process_time() - begun
+
+
+def cost(work: Callable[[], T]) -> tuple[T, float]:
+    """What some work gives, and its CPU seconds on a core that is not shared, nor slower than that of the limit."""
+    before = yardstick()
+    begun = time.process_time()
+    made = work()
+    spent = time.process_time() - begun
+    return made, spent * min(1.0, 2 * YARDSTICK / (before + yardstick()))
 
 
 @pytest.mark.slow
@@ -58,21 +81,19 @@ def test_a_dry_run_takes_less_than_200_ms_at_5000_nodes_and_50000_pods(text: str
     new = flat([job("new", tasks=100, cpu=1)])
     spent = []
     for _ in range(7):
-        begun = time.process_time()
-        tried = desk.attempt(new)
-        spent.append(time.process_time() - begun)
+        tried, seconds = cost(lambda: desk.attempt(new))
+        spent.append(seconds)
         assert len(tried.jobs[0].placed) == 100
     print(f"a dry run: {1000 * min(spent):.0f} ms of CPU")
-    assert min(spent) < LIMIT, spent  # who shares a core is charged up to twice of what the work costs
-    begun = time.process_time()
-    assert desk.why("bench/r0").explanation.stage == "served"
-    assert time.process_time() - begun < LIMIT
+    assert min(spent) < LIMIT, spent
+    why, seconds = cost(lambda: desk.why("bench/r0"))
+    assert why.explanation.stage == "served"
+    assert seconds < LIMIT
     if hopeless == 32:
         spent = []
         for _ in range(5):
-            begun = time.process_time()
-            question = desk.when("default/hopeless-4999")
-            spent.append(time.process_time() - begun)
+            question, seconds = cost(lambda: desk.when("default/hopeless-4999"))
+            spent.append(seconds)
             assert (len(question.scene.free), len(question.scene.waiters)) == (5000, WAITING)
         print(f"the part of when that the scheduler's thread does: {1000 * min(spent):.0f} ms of CPU")
         assert min(spent) < LIMIT, spent
