@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pumice.framework.evicting.gang_eviction import ASKS as EVICTION_ASKS
 from pumice.framework.evicting.gang_eviction import GangEviction, GangRules
 from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
@@ -48,4 +50,4 @@ class GangReclaim(Action):
                 continue
             jobs = ssn.orders.job_heap(starving.of(queue))
             while jobs:
-                maker.serve(queue, jobs.pop(), lambda tasks, queue=queue: bool(ssn.preemptive(queue, tasks)))  # type: ignore[misc]
+                maker.serve(queue, jobs.pop(), partial(ssn.preemptive, queue))

@@ -63,7 +63,7 @@ class GangEviction:
         self._heeds_never = not ssn.compat.unasked_never
         self._remembers = ssn.action_arguments("allocate").bool("predicateErrorCacheEnable", True)
 
-    def serve(self, queue: Queue, job: Job, may_evict: Callable[[Sequence[Task]], bool] | None = None) -> bool:
+    def serve(self, queue: Queue, job: Job, may_evict: Callable[[Sequence[Task]], object] | None = None) -> bool:
         """Evict for the job and promise it its places, or nothing. *may_evict* is asked about what is to be placed."""
         ssn = self._ssn
         tasks_left = waiting_tasks_of(ssn, job)
