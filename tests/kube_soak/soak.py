@@ -11,6 +11,7 @@ import argparse
 import http.client
 import json
 import random
+import shutil
 import sys
 import tempfile
 import threading
@@ -369,12 +370,17 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--report", type=Path, default=None, help="write what was measured to this file, as JSON")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="pumice-soak-") as folder:
-        bed = Bed(Path(folder))
-        try:
-            return _run(bed, options)
-        finally:
-            bed.stop()
+    folder = Path(tempfile.mkdtemp(prefix="pumice-soak-"))
+    bed = Bed(folder)
+    try:
+        failed = _run(bed, options)
+    finally:
+        bed.stop()
+    if failed:
+        print(f"logs: {folder}")
+    else:
+        shutil.rmtree(folder)
+    return failed
 
 
 def _run(bed: Bed, options: argparse.Namespace) -> int:
