@@ -50,7 +50,7 @@ class Preempt(Action):
         maker = RoomMaker(ssn, self.name, PREEMPTABLE, asks_again=True, anywhere=True, remember=remember)
         search: RoomMaker | DryRun = DryRun(ssn, maker, width) if aware else maker
         starving = StarvingJobs(
-            ssn, topology=False, worth=lambda job, queue: maker.could_help(job, queue, queue.name.__eq__)
+            ssn, topology=False, worth=lambda job, queue: maker.possible.could_help(job, queue, queue.name.__eq__)
         )
         queues = starving.queues()
         while queues:

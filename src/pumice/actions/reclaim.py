@@ -40,7 +40,7 @@ class Reclaim(Action):
 
         def worth(job: Job, queue: Queue) -> bool:
             waiting = job.with_status(S.PENDING).values()
-            return maker.could_help(job, queue, _others(ssn, queue)) and any(
+            return maker.possible.could_help(job, queue, _others(ssn, queue)) and any(
                 ssn.preemptive(queue, [t]) for t in waiting
             )
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pumice.framework.evicting.eviction import FromQueue, Permits, RoomMaker
+from pumice.framework.evicting.eviction import Permits, RoomMaker
+from pumice.framework.evicting.possible import FromQueue
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
 from pumice.model.node import Node

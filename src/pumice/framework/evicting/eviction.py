@@ -7,24 +7,23 @@ until the task fits, and let those stay that turn out not to be needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.heap import GoHeap
 from pumice.engine.rows import NodeRows
-from pumice.engine.victims import EvictableRoom
 from pumice.engine.views import ClassView
 from pumice.framework.evicting.eviction_plan import ASKS as PLAN_ASKS
 from pumice.framework.evicting.eviction_plan import commit_plan, spare_more, spares
+from pumice.framework.evicting.fitting import enough, most_first, roomy, shortage, worth_of
+from pumice.framework.evicting.possible import FromQueue, PossibleVictims, Victims
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
 from pumice.framework.evicting.victims import victim_order, victim_queue, without_rounds
 from pumice.framework.placing.node_search import keeps_failures, never_again, rows_named
 from pumice.framework.points import table as points
-from pumice.framework.points.point import Point
 from pumice.framework.points.table import RECLAIMABLE, VICTIM_FILTER
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
@@ -40,11 +39,6 @@ Bools = npt.NDArray[np.bool_]
 Index = npt.NDArray[np.intp]
 Permits: TypeAlias = Callable[[Task], bool]
 TryNodes: TypeAlias = Callable[[Task, Iterator[Node], Queue, Statement, Permits], bool]
-FromQueue: TypeAlias = Callable[[str], bool]
-Victims: TypeAlias = Point[[Task, Sequence[Task]], Any, list[Task] | None]
-Group: TypeAlias = tuple[str, tuple[Hashable, ...]]
-"""A queue, and what plugins go by when they say whose tasks are never victims."""
-
 
 ASKS = (points.VICTIM_FILTER, points.PRE_PREDICATE, *PLAN_ASKS, *VICTIM_ASKS)
 
@@ -67,17 +61,11 @@ class RoomMaker:
         self._settles = point is RECLAIMABLE and not ssn.compat.reclaim_in_turns
         self._at_once = self._settles and ssn.no_to_less_is_no_to_more()
         """Is it asked whether victims could come back when all are evicted, instead of one after the other?"""
-        self._profiles = ssn.victim_profiles(point)
-        self._known_groups: dict[Group, Group] = {}
+        self.possible = PossibleVictims(ssn, point)
         self._filters = ssn.anybody(VICTIM_FILTER)
-        self._room: EvictableRoom[Group] | None = None
         self._failed: dict[tuple[str, Hashable, int, bool, bool], int] = {}
         self._thrifty: Callable[[Task], float] | None = None
         self._limits = _limits(ssn)
-        self._worth: dict[tuple[str, tuple[Hashable, ...], Hashable], bool] = {}
-        self._worth_at = -1
-        self._possible_groups: dict[str, Collection[Group]] = {}
-        self._possible_at = -1
 
     def plan(self, job: Job, statement: Statement, make: Callable[[], None]) -> bool:
         """Let *make* make room for tasks of a job; True if that is enough, else all is taken back.
@@ -90,7 +78,7 @@ class RoomMaker:
         if not self._ssn.budgets.watched or len(job.with_status(S.PENDING)) < 2:
             return False
         need = [(d, int(v)) for d, v in job.pending.items() if v > 0]
-        self._thrifty = partial(_help, need)
+        self._thrifty = partial(worth_of, need)
         try:
             make()
         finally:
@@ -147,7 +135,7 @@ class RoomMaker:
         view = self._ssn.search.evaluator.view(task)
         if self._spares and self._without_evictions(view, task, queue, statement):
             return True
-        could = self.could_fit(task, from_queue)
+        could = self.possible.could_fit(task, from_queue)
         return any(
             try_nodes(task, self.nodes(view, task, could, limit), queue, statement, permits) for limit in self._limits
         )
@@ -168,112 +156,6 @@ class RoomMaker:
     def node_count(self) -> int:
         """How many nodes there are."""
         return len(self._ssn.nodes)
-
-    def could_help(self, job: Job, queue: Queue, from_queue: FromQueue) -> bool:
-        """Is there a node that could take one of the job's waiting tasks, were every possible victim gone?
-
-        Asked about thousands of jobs that wait: jobs of one queue, profile and class share the answer.
-        """
-        table = self._ssn.state.table
-        known = self._worth
-        if self._worth_at != table.touched.position:
-            known.clear()
-            self._worth_at = table.touched.position
-        profiles = tuple([profile(job) for profile, _ in self._profiles])
-        for task in job.with_status(S.PENDING).values():
-            key = (queue.name, profiles, self._ssn.search.evaluator.key_of(task))
-            answer = known.get(key)
-            if answer is None:
-                answer = known[key] = self._somewhere(task, from_queue)
-            if answer or task.nominated_node:
-                return True
-        return False
-
-    def _somewhere(self, task: Task, from_queue: FromQueue) -> bool:
-        """Could a node take it, were every possible victim gone? What is larger than every node needs no adding up."""
-        klass, table = task.klass, self._ssn.state.table
-        mask: Bools = self._ssn.search.evaluator.view(task).severity <= 1
-        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-            mask &= table.allocatable[d, : mask.size] >= v
-        return bool(mask.any()) and bool((mask & self._could_fit(task, from_queue)).any())
-
-    def could_fit(self, task: Task, from_queue: FromQueue | None) -> Bools:
-        """Per node: could the task ever fit, were every possible victim gone?"""
-        if from_queue is not None:
-            return self._could_fit(task, from_queue)
-        own = [(t, "own") for s in (S.RUNNING, S.BOUND) for t in task.job.with_status(s).values() if t.preemptable]
-        room = EvictableRoom(self._ssn.state.table, own, lambda t: "own" if t.preemptable else None)
-        return room.could_fit(task.klass, frozenset(("own",)))
-
-    def _could_fit(self, task: Task, from_queue: FromQueue) -> Bools:
-        if self._room is None and not self._anybody(task, from_queue):  # nothing to add up
-            return EvictableRoom[Group](self._ssn.state.table, (), self._group_of).could_fit(task.klass, frozenset())
-        return self.room.could_fit(task.klass, frozenset(self._admitted(task, from_queue, self.room.groups())))
-
-    @property
-    def room(self) -> EvictableRoom[Group]:
-        """What could be freed on each node; added up when first needed."""
-        if self._room is None:
-            self._room = EvictableRoom(self._ssn.state.table, self._victims(), self._group_of)
-        return self._room
-
-    def _victims(self) -> Iterator[tuple[Task, Group]]:
-        """Everybody whom `_group_of` puts into a group: what it asks about a job is asked once for all its tasks."""
-        closed, group_of = self._ssn.budgets.closed, self._group
-        for job in self._ssn.jobs.values():
-            tasks = [*job.with_status(S.RUNNING).values(), *job.with_status(S.BOUND).values()]
-            if tasks and job.in_session:
-                group = group_of(job)
-                for task in tasks:
-                    if task.preemptable and not closed(task):
-                        yield task, group
-
-    def _group_of(self, task: Task) -> Group | None:
-        """The group that a possible victim is counted in: its queue and what plugins go by."""
-        job = task.job
-        if job is None or not task.preemptable or task.status not in (S.RUNNING, S.BOUND) or not job.in_session:
-            return None
-        if job.together:
-            return None
-        if self._ssn.budgets.closed(task):
-            return None
-        return self._group(job)
-
-    def _group(self, job: Job) -> Group:
-        group = job.queue, tuple([profile(job) for profile, _ in self._profiles]) if self._profiles else ()
-        return self._known_groups.setdefault(group, group)
-
-    def _admitted(self, task: Task, from_queue: FromQueue, groups: Iterable[Group]) -> Iterator[Group]:
-        """Those of some groups whose tasks may go for the task."""
-        own = [(profile(task.job), admits) for profile, admits in self._profiles]
-        for group in groups:
-            name, kinds = group
-            if from_queue(name) and all(admits(mine, kind) for (mine, admits), kind in zip(own, kinds, strict=True)):
-                yield group
-
-    def _anybody(self, task: Task, from_queue: FromQueue) -> bool:
-        """May somebody go for the task? Asked while nothing is added up yet: it ends with the first who may."""
-        position = self._ssn.state.table.touched.position
-        if self._possible_at != position:
-            self._possible_at = position
-            self._possible_groups.clear()
-        queues = [queue for queue in self._ssn.queues.values() if from_queue(queue.name)]
-        return any(True for queue in queues for _ in self._admitted(task, from_queue, self._possible(queue)))
-
-    def _possible(self, queue: Queue) -> Iterator[Group]:
-        """Every group of a queue in which somebody may be; kept once all are known."""
-        known = self._possible_groups.get(queue.name)
-        if known is not None:
-            yield from known
-            return
-        found: dict[Group, None] = {}
-        for job in queue.jobs.values():
-            if job.with_status(S.RUNNING) or job.with_status(S.BOUND):
-                group = self._group(job)
-                if group not in found:
-                    found[group] = None
-                    yield group
-        self._possible_groups[queue.name] = found
 
     def nodes(self, view: ClassView, task: Task, could: Bools, limit: Bools | None) -> Iterator[Node]:
         """Nodes worth a closer look, best score first, ties by name."""
@@ -407,12 +289,12 @@ class RoomMaker:
             return None
         thrifty = self._thrifty
         victims = self.allowed(task, candidates, thrifty)
-        if not _enough(ssn, task, node, victims):
+        if not enough(ssn, task, node, victims):
             if not ssn.budgets.watched:
                 return None
-            worth = partial(_help, _shortage(ssn, task, node))
+            worth = partial(worth_of, shortage(ssn, task, node))
             victims = self.allowed(task, ssn.budgets.together(candidates, worth), worth)
-            if not _enough(ssn, task, node, victims):
+            if not enough(ssn, task, node, victims):
                 return None
         mark = statement.checkpoint()
         at_once = self._at_once
@@ -443,7 +325,7 @@ class RoomMaker:
         *one_by_one*: whoever could come back at once is let stay before the next one is evicted.
         """
         thrifty = self._thrifty
-        waiting = _most_first(victims, thrifty) if thrifty else victim_queue(self._ssn, victims, task)
+        waiting = most_first(victims, thrifty) if thrifty else victim_queue(self._ssn, victims, task)
         evicted: list[Task] = []
         while not self.fits(task, node, queue):
             if not waiting:
@@ -480,7 +362,7 @@ class RoomMaker:
     def _spare(self, task: Task, node: Node, queue: Queue, statement: Statement, evicted: list[Task]) -> None:
         """Let those stay whose room the task turns out not to need, the most valuable first."""
         for victim in evicted[-2::-1]:
-            if not _roomy(self._ssn, task, node, victim):
+            if not roomy(self._ssn, task, node, victim):
                 continue
             statement.undo_of(victim)
             if self.fits(task, node, queue):
@@ -490,14 +372,14 @@ class RoomMaker:
 
     def fits(self, task: Task, node: Node, queue: Queue) -> bool:
         """Would the task fit the node once what is leaving is gone, filters and queue included?"""
-        if not _roomy(self._ssn, task, node):
+        if not roomy(self._ssn, task, node):
             return False
         return not self._asks_again or (bool(self._ssn.allocatable(queue, task)) and self.fits_node(task, node))
 
     def fits_node(self, task: Task, node: Node) -> bool:
         """Would the task fit the node once what is leaving is gone, filters included?"""
         ssn = self._ssn
-        if not _roomy(ssn, task, node):
+        if not roomy(ssn, task, node):
             return False
         row = node.row
         gpu, devices = task.klass.gpu, ssn.state.devices
@@ -518,47 +400,6 @@ class RoomMaker:
         if self._spares:
             spare_more(self._ssn, statement)
         return commit_plan(self._ssn, self._action, statement, job, task)
-
-
-def _enough(ssn: Session, task: Task, node: Node, victims: Sequence[Task]) -> bool:
-    """Is there room for the task were all these gone?"""
-    table, row = ssn.state.table, node.row
-    for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
-        free = table.free_soon(d, row)
-        if free < v and free + sum(int(t.klass.requests.get(d)) for t in victims) < v:
-            return False
-    return True
-
-
-def _shortage(ssn: Session, task: Task, node: Node) -> list[tuple[int, int]]:
-    """What the node has too little of for the task, once what is leaving is gone."""
-    table, row = ssn.state.table, node.row
-    short = []
-    for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
-        free = table.free_soon(d, row)
-        if free < v:
-            short.append((d, v - free))
-    return short
-
-
-def _help(short: Sequence[tuple[int, int]], victim: Task) -> float:
-    """How much of what is short a victim would leave, as parts of each resource."""
-    return sum(min(int(victim.klass.requests.get(d)) / missing, 1.0) for d, missing in short)
-
-
-def _most_first(victims: Sequence[Task], worth: Callable[[Task], float]) -> GoHeap[Task]:
-    """Victims to be popped one by one, those of most worth first."""
-    return GoHeap(lambda a, b: worth(a) > worth(b), victims)
-
-
-def _roomy(ssn: Session, task: Task, node: Node, less: Task | None = None) -> bool:
-    """Is there room for the task once what is leaving is gone, *less* staying?"""
-    table, row = ssn.state.table, node.row
-    for d, v in zip(task.klass.fit_dims, task.klass.fit_values, strict=True):
-        stays = int(less.klass.requests.get(d)) if less is not None else 0
-        if table.free_soon(d, row) < v + stays:
-            return False
-    return True
 
 
 def _limits(ssn: Session) -> list[Bools | None]:

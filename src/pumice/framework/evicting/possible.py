@@ -1,0 +1,144 @@
+"""Who could be evicted at all, and where a task could fit then: bounds for all nodes at once, nobody asked yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.victims import EvictableRoom
+from pumice.framework.points.point import Point
+from pumice.framework.session.session import Session
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+
+S = TaskStatus
+Bools = npt.NDArray[np.bool_]
+FromQueue: TypeAlias = Callable[[str], bool]
+Victims: TypeAlias = Point[[Task, Sequence[Task]], Any, list[Task] | None]
+Group: TypeAlias = tuple[str, tuple[Hashable, ...]]
+"""A queue, and what plugins go by when they say whose tasks are never victims."""
+
+
+class PossibleVictims:
+    """Those whom evictions of one action could reach, in groups; *point* is the question that says who may go."""
+
+    def __init__(self, ssn: Session, point: Victims) -> None:
+        self._ssn = ssn
+        self._profiles = ssn.victim_profiles(point)
+        self._known_groups: dict[Group, Group] = {}
+        self._room: EvictableRoom[Group] | None = None
+        self._worth: dict[tuple[str, tuple[Hashable, ...], Hashable], bool] = {}
+        self._worth_at = -1
+        self._possible_groups: dict[str, Collection[Group]] = {}
+        self._possible_at = -1
+
+    def could_help(self, job: Job, queue: Queue, from_queue: FromQueue) -> bool:
+        """Is there a node that could take one of the job's waiting tasks, were every possible victim gone?
+
+        Asked about thousands of jobs that wait: jobs of one queue, profile and class share the answer.
+        """
+        table = self._ssn.state.table
+        known = self._worth
+        if self._worth_at != table.touched.position:
+            known.clear()
+            self._worth_at = table.touched.position
+        profiles = tuple([profile(job) for profile, _ in self._profiles])
+        for task in job.with_status(S.PENDING).values():
+            key = (queue.name, profiles, self._ssn.search.evaluator.key_of(task))
+            answer = known.get(key)
+            if answer is None:
+                answer = known[key] = self._somewhere(task, from_queue)
+            if answer or task.nominated_node:
+                return True
+        return False
+
+    def _somewhere(self, task: Task, from_queue: FromQueue) -> bool:
+        """Could a node take it, were every possible victim gone? What is larger than every node needs no adding up."""
+        klass, table = task.klass, self._ssn.state.table
+        mask: Bools = self._ssn.search.evaluator.view(task).severity <= 1
+        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+            mask &= table.allocatable[d, : mask.size] >= v
+        return bool(mask.any()) and bool((mask & self._could_fit(task, from_queue)).any())
+
+    def could_fit(self, task: Task, from_queue: FromQueue | None) -> Bools:
+        """Per node: could the task ever fit, were every possible victim gone?"""
+        if from_queue is not None:
+            return self._could_fit(task, from_queue)
+        own = [(t, "own") for s in (S.RUNNING, S.BOUND) for t in task.job.with_status(s).values() if t.preemptable]
+        room = EvictableRoom(self._ssn.state.table, own, lambda t: "own" if t.preemptable else None)
+        return room.could_fit(task.klass, frozenset(("own",)))
+
+    def _could_fit(self, task: Task, from_queue: FromQueue) -> Bools:
+        if self._room is None and not self._anybody(task, from_queue):  # nothing to add up
+            return EvictableRoom[Group](self._ssn.state.table, (), self._group_of).could_fit(task.klass, frozenset())
+        return self.room.could_fit(task.klass, frozenset(self._admitted(task, from_queue, self.room.groups())))
+
+    @property
+    def room(self) -> EvictableRoom[Group]:
+        """What could be freed on each node; added up when first needed."""
+        if self._room is None:
+            self._room = EvictableRoom(self._ssn.state.table, self._victims(), self._group_of)
+        return self._room
+
+    def _victims(self) -> Iterator[tuple[Task, Group]]:
+        """Everybody whom `_group_of` puts into a group: what it asks about a job is asked once for all its tasks."""
+        closed, group_of = self._ssn.budgets.closed, self._group
+        for job in self._ssn.jobs.values():
+            tasks = [*job.with_status(S.RUNNING).values(), *job.with_status(S.BOUND).values()]
+            if tasks and job.in_session:
+                group = group_of(job)
+                for task in tasks:
+                    if task.preemptable and not closed(task):
+                        yield task, group
+
+    def _group_of(self, task: Task) -> Group | None:
+        """The group that a possible victim is counted in: its queue and what plugins go by."""
+        job = task.job
+        if job is None or not task.preemptable or task.status not in (S.RUNNING, S.BOUND) or not job.in_session:
+            return None
+        if job.together:
+            return None
+        if self._ssn.budgets.closed(task):
+            return None
+        return self._group(job)
+
+    def _group(self, job: Job) -> Group:
+        group = job.queue, tuple([profile(job) for profile, _ in self._profiles]) if self._profiles else ()
+        return self._known_groups.setdefault(group, group)
+
+    def _admitted(self, task: Task, from_queue: FromQueue, groups: Iterable[Group]) -> Iterator[Group]:
+        """Those of some groups whose tasks may go for the task."""
+        own = [(profile(task.job), admits) for profile, admits in self._profiles]
+        for group in groups:
+            name, kinds = group
+            if from_queue(name) and all(admits(mine, kind) for (mine, admits), kind in zip(own, kinds, strict=True)):
+                yield group
+
+    def _anybody(self, task: Task, from_queue: FromQueue) -> bool:
+        """May somebody go for the task? Asked while nothing is added up yet: it ends with the first who may."""
+        position = self._ssn.state.table.touched.position
+        if self._possible_at != position:
+            self._possible_at = position
+            self._possible_groups.clear()
+        queues = [queue for queue in self._ssn.queues.values() if from_queue(queue.name)]
+        return any(True for queue in queues for _ in self._admitted(task, from_queue, self._possible(queue)))
+
+    def _possible(self, queue: Queue) -> Iterator[Group]:
+        """Every group of a queue in which somebody may be; kept once all are known."""
+        known = self._possible_groups.get(queue.name)
+        if known is not None:
+            yield from known
+            return
+        found: dict[Group, None] = {}
+        for job in queue.jobs.values():
+            if job.with_status(S.RUNNING) or job.with_status(S.BOUND):
+                group = self._group(job)
+                if group not in found:
+                    found[group] = None
+                    yield group
+        self._possible_groups[queue.name] = found
