@@ -189,13 +189,15 @@ class SimCluster:
         elif isinstance(obj, ResourceQuota):
             self._quotas.put(obj)
         elif isinstance(obj, PodDisruptionBudget):
-            self._budgets.put(obj)
+            self._budgets.put(obj, self.pods.values())
         self._seen(obj)
 
     def remove(self, kind: str, key: str) -> None:
         """Delete an object that is neither a node nor a pod of a job."""
         if kind in ("PodGroup", native.POD_GROUP):
             self.groups.pop(key, None)
+        elif kind == "PodDisruptionBudget":
+            self._budgets.remove(key)
         self._events.append(Gone(kind, key))
         self.wake = True
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
 from pumice.model.api import BudgetSpec, Pod, PodDisruptionBudget
 from pumice.model.selectors import label_selector_matches
+
+_OVER: Final = ("Succeeded", "Failed")
 
 
 class FollowedPod(Protocol):
@@ -33,23 +35,32 @@ class DisruptionController:
     def __bool__(self) -> bool:
         return bool(self._budgets)
 
-    def put(self, budget: PodDisruptionBudget) -> None:
-        """A budget is there, for pods that are made from now on."""
-        self._budgets[budget.key] = budget
-        self._members[budget.key] = {}
+    def put(self, budget: PodDisruptionBudget, pods: Iterable[FollowedPod]) -> None:
+        """A budget is there, new or changed; *pods*: all that are there, for those that it selects."""
+        self.remove(budget.key)
+        self._budgets[budget.key], self._members[budget.key] = budget, {}
+        self._changed.add(budget.key)
+        for pod in pods:
+            if pod.object.status.phase not in _OVER and _selects(budget, pod):
+                self._follow(budget.key, pod)
+
+    def remove(self, key: str) -> None:
+        """A budget is gone, if it was there."""
+        self._budgets.pop(key, None)
+        self._changed.discard(key)
+        for uid in self._members.pop(key, ()):
+            self._of[uid].remove(key)
 
     def made(self, pod: FollowedPod) -> None:
         """A pod is there, and waits."""
-        meta = pod.object.metadata
-        self._of[pod.uid] = [
-            key
-            for key, budget in self._budgets.items()
-            if budget.metadata.namespace == meta.namespace
-            and label_selector_matches(budget.spec.selector, meta.labels or {})
-        ]
-        for key in self._of[pod.uid]:
-            self._members[key][pod.uid] = pod
+        for key, budget in self._budgets.items():
+            if _selects(budget, pod):
+                self._follow(key, pod)
         self.changed(pod)
+
+    def _follow(self, key: str, pod: FollowedPod) -> None:
+        self._members[key][pod.uid] = pod
+        self._of.setdefault(pod.uid, []).append(key)
 
     def changed(self, pod: FollowedPod) -> None:
         """A pod has started, or is being evicted."""
@@ -78,6 +89,13 @@ class DisruptionController:
             if now != budget.status:
                 self._budgets[key] = fresh = replace(budget, status=now)
                 yield fresh
+
+
+def _selects(budget: PodDisruptionBudget, pod: FollowedPod) -> bool:
+    meta = pod.object.metadata
+    return budget.metadata.namespace == meta.namespace and label_selector_matches(
+        budget.spec.selector, meta.labels or {}
+    )
 
 
 def desired_healthy(spec: BudgetSpec, pods: int) -> int:
