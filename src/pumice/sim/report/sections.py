@@ -96,7 +96,7 @@ def tiles(summary: Summary) -> list[Markup]:
 
 
 def _states(total: Figures) -> list[tuple[str, int]]:
-    endless = total.jobs - total.completed - total.unfinished
+    endless = total.endless
     return [
         ("never started", total.unstarted),
         ("running", total.running - endless),

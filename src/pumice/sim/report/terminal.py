@@ -54,6 +54,7 @@ def _title(summary: Summary) -> Text:
     text = Text.assemble((summary.run, "bold"))
     parts = [
         f"{units.number(total.completed)} of {units.number(total.jobs)} jobs done",
+        *([f"{units.number(total.endless)} run without an end"] if total.endless else []),
         units.machines(summary),
         f"{units.duration(summary.span_s)} simulated",
     ]
@@ -73,6 +74,8 @@ def _figures(summary: Summary) -> Table:
             table.add_row()
         if value is not None:
             table.add_row(metric.label, units.amount(value, metric.unit, at_least=metric.at_least(summary)))
+        if metric.key == "unfinished" and summary.total.endless:
+            table.add_row("Jobs without an end", units.number(summary.total.endless))
     return table
 
 

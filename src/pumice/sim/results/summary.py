@@ -45,6 +45,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     lost_gpu_hours: float
     """GPU-hours whose work had to be done again."""
 
+    @property
+    def endless(self) -> int:
+        """Jobs that run and have no end of their own: neither completed nor unfinished."""
+        return self.jobs - self.completed - self.unfinished
+
 
 class Utilisation(msgspec.Struct, frozen=True, kw_only=True):
     """Held by pods / offered by nodes over the span, 0 to 1; ``None`` for what no node offers."""

@@ -64,6 +64,31 @@ def test_a_run_of_nothing_is_shown_too() -> None:
     assert "0 of 0 jobs done" in shown(render_summary(summarise(RunRecord(name="empty", horizon=0))))
 
 
+def test_every_job_is_in_one_of_the_rows_of_jobs() -> None:
+    """Also those that run and have no end: they are neither done nor unfinished."""
+    states = {"completed": 3, "running": 4, "pending": 5, "failed": 6}
+    for endless in (0, 7):
+        jobs = [
+            JobRecord(
+                name=f"{outcome}-{n}",
+                submit=0,
+                start=None if outcome == "pending" else 0,
+                end=1 if outcome in ("completed", "failed") else None,
+                duration=1,
+                outcome=outcome,  # type: ignore[arg-type]
+            )
+            for outcome, count in states.items()
+            for n in range(count)
+        ]
+        jobs += [JobRecord(name=f"endless-{n}", submit=0, start=0, outcome="running") for n in range(endless)]
+        words = shown(render_summary(summarise(RunRecord(name="run", horizon=1, jobs=tuple(jobs)))))
+        rows = dict(re.findall(r"^(Jobs .*?) {2,}(\d+)", words, re.MULTILINE))
+        without = {"Jobs without an end": "7"} if endless else {}
+        assert rows == {"Jobs completed": "3", "Jobs not finished": "15", "Jobs never started": "5", **without}
+        said = f"3 of {len(jobs)} jobs done" + (", 7 run without an end" if endless else "")
+        assert words.startswith(f"run  {said}, 0 nodes")
+
+
 def test_a_summary_fits_into_eighty_columns() -> None:
     run = play(workload(300, seed=2, days=0.6), 8, fifo, strict=False, preempt=True, horizon=60_000, name="mine")
     stream = io.StringIO()
