@@ -9,12 +9,16 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
+from pumice.framework.session.nominations import hold_rooms
 from pumice.framework.session.rounds import copied
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session, Shard
 from pumice.model.status import TaskStatus
+from pumice.scheduler.all_promised import AllPromised, all_promised_after
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.standstill import Standstill, nothing_done, nothing_to_do, somebody_waits, standstill_after
@@ -40,7 +44,7 @@ def run_cycle(
     *inspect* is shown the session when everything is decided and nothing undone yet; it must only read. The garbage
     collector rests meanwhile: a cycle makes no cyclic garbage, and passes over a big state cost more than they free. A
     cycle without *details* that would decide what the last one did is not run (`standstill.py`): then there is no
-    session to be shown.
+    session to be shown. Nor are actions run that would promise the same places again (`all_promised.py`).
 
     Whatever is raised within, nothing is left half applied: what was decided until then is taken back.
     """
@@ -53,6 +57,11 @@ def run_cycle(
     if not details and nothing_to_do(state, assembly, runtime, environment):
         runtime.cycle += 1
         return nothing_done(state, assembly)
+    promised: AllPromised | None = runtime.promised
+    if promised is not None:
+        asked = details or inspect is not None or promised.state is not state
+        if asked or not promised.undisturbed(assembly, shard, environment):
+            runtime.let_promises_go()
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -91,24 +100,24 @@ def _run(
         tells=tells,
     )
     sent, nominations, turns = sent_of(state), dict(runtime.nominations), copied(runtime.turns)
+    promised: AllPromised | None = runtime.promised
     try:
-        session.open()
+        session.open(holds_rooms=promised is None)
         session.timings["cycle", "open"] = time.perf_counter() - started
-        waits = somebody_waits(state)
-        for action in assembly.actions:
-            if action.for_waiting and not waits:
-                continue
-            begun = time.perf_counter()
-            session.acting = action
-            action.execute(session)
-            session.timings["action", action.name] = time.perf_counter() - begun
-        session.acting = None
+        if promised is not None and not promised.stands(session):
+            runtime.promised = None
+            session.also_changed(promised.let_go())
+            hold_rooms(session)
+            promised = None
+        if promised is None:
+            _act(session, assembly)
         pipelined = _pipelined(session)
         statuses = _statuses(session) if details else {}
         if inspect is not None:
             inspect(session)
         begun = time.perf_counter()
-        session.close()
+        with nullcontext() if promised is None else promised.counted():
+            session.close()
     except BaseException:
         session.break_off()
         take_back(state, sent)
@@ -135,11 +144,31 @@ def _run(
         counters=session.metrics.counters,
         histograms=session.metrics.histograms,
     )
+    if promised is not None:
+        known = promised.report
+        report = replace(report, refusals=known.refusals, fit_errors=known.fit_errors, pipelined=known.pipelined)
+    else:
+        runtime.promised = all_promised_after(session, assembly, report)
     if (left := session.leave()) is not None:
         runtime.opened = state, assembly, left
         runtime.standing = standstill_after(session, assembly, report, began)
+    else:
+        runtime.let_promises_go()
     session.retire()
     return report
+
+
+def _act(session: Session, assembly: Assembly) -> None:
+    """Let every action do what it has to; those for who waits only where somebody does."""
+    waits = somebody_waits(session.state)
+    for action in assembly.actions:
+        if action.for_waiting and not waits:
+            continue
+        begun = time.perf_counter()
+        session.acting = action
+        action.execute(session)
+        session.timings["action", action.name] = time.perf_counter() - begun
+    session.acting = None
 
 
 def _pipelined(session: Session) -> dict[str, dict[str, str]]:

@@ -189,7 +189,7 @@ class Remembered:
 
 def remembered(ssn: Session) -> Remembered | None:
     """What is remembered for a session; None where it has to look at everybody."""
-    if ssn.thorough or ssn.state.rooms or not ssn.steady or not ssn.of_registrations(_can_be_remembered):
+    if ssn.thorough or ssn.state.rooms or not ssn.steady or not ssn.of_registrations(can_be_remembered):
         return None
     known: Remembered | None = ssn.runtime.remembered
     if known is None:
@@ -197,7 +197,7 @@ def remembered(ssn: Session) -> Remembered | None:
     return known
 
 
-def _can_be_remembered(ssn: Session) -> bool:
+def can_be_remembered(ssn: Session) -> bool:
     """Does it follow from what is kept up to date, and from nothing else, whether a refusal still stands?"""
     if ssn.anybody(points.PRE_JOB_ALLOCATION) or not ssn.allocatable_by_class():
         return False

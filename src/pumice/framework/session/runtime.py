@@ -65,6 +65,8 @@ class Runtime:
     """Waiting jobs that are known to be in vain (`framework/placing/remembered.py`)."""
     standing: Any = None
     """What the last cycle found out, where it decided nothing (`scheduler/standstill.py`)."""
+    promised: Any = None
+    """The promises of the last cycle, where everybody who waits had one (`scheduler/all_promised.py`)."""
 
     def take_opened(self, state: object, assembly: object) -> Opened | None:
         """What the last session left, if it was on the same state under the same configuration; it can be had once."""
@@ -91,4 +93,11 @@ class Runtime:
         self.opened = None
         self.standing = None
         self.remembered = None
+        self.let_promises_go()
         self.key_kinds.clear()
+
+    def let_promises_go(self) -> None:
+        """Those who were promised a place are to be looked at again."""
+        if self.promised is not None:
+            self.promised.let_go()
+            self.promised = None

@@ -308,12 +308,15 @@ class Session(Registration, Questions):
         self.binds.prepare(self._opening, fn)
 
     # -- opening and closing ----------------------------------------------------------------------------------------
-    def open(self) -> Session:
-        """Build and open every plugin of the tiers, in order; one that cannot be is left out, and it is told."""
+    def open(self, *, holds_rooms: bool = True) -> Session:
+        """Build and open every plugin of the tiers, in order; one that cannot be is left out, and it is told.
+
+        *holds_rooms*: the room of nominations is held at once; else before anybody is given a place (`hold_rooms`).
+        """
         self.runtime.cycle += 1
         if self.state.refused:
             learn_refusals(self)
-        if self.runtime.nominations:
+        if self.runtime.nominations and holds_rooms:
             hold_rooms(self)
         stands, self._stands = self._stands, None
         kept = stands.steady if stands is not None else None
@@ -485,6 +488,10 @@ class Session(Registration, Questions):
         self.outcome.release()
         self.failures.errors = []
         del self.orders, self.search
+
+    def also_changed(self, jobs: Mapping[str, Job]) -> None:
+        """These jobs changed since the last session closed, before all others did."""
+        self._changed = {**jobs, **self._changed}
 
     def changed_jobs(self) -> list[Job]:
         """Jobs that changed since the last session closed, by events or by this session, and that are to be told of."""

@@ -1,0 +1,204 @@
+"""Cycles in which everybody who waits has a promised place, and nothing happened that could change that.
+
+While evicted pods terminate, those for whom they were evicted are promised their places anew in every cycle. Where
+nobody else waits, and no node has idle room for any of them, the next cycle promises them the same, whoever is served
+first, as long as none of them, none of their nodes and no node object changed, no row that changed has room for one of
+them, and their queues still take them. That is looked up by class and queue, not job by job: then no action is run,
+and everybody waits for what is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.framework import quota
+from pumice.framework.placing.remembered import can_be_remembered
+from pumice.model.resources import Number
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+from pumice.scheduler.report import CycleReport
+
+if TYPE_CHECKING:
+    from pumice.framework.session.session import Session, Shard
+    from pumice.model.job import Job
+    from pumice.scheduler.assembly import Assembly
+    from pumice.state.cluster import ClusterState
+    from pumice.state.table import NodeTable
+
+S = TaskStatus
+Pipelined = Mapping[str, Mapping[str, str]]
+"""Job -> pod -> the node on which it was promised a place."""
+_IN_JOBS: Final = ("Pod", "PodGroup")
+_MOST: Final = 1 << 22
+"""So many pairs of a class and a row are looked at."""
+
+
+@dataclass(slots=True)
+class AllPromised:
+    """The promises of a cycle in which nobody else waited, and the cluster and configuration for which they hold."""
+
+    state: ClusterState
+    assembly: Assembly
+    shard: Shard | None
+    versions: tuple[object, ...]
+    jobs: dict[str, Job]
+    rows: frozenset[int]
+    held: dict[str, list[tuple[int, Number]]]
+    """Queue -> what is promised to its jobs."""
+    asking: dict[tuple[str, int, int], Task]
+    """Queue, class and how many of it a job waits with -> one of the tasks."""
+    needs: npt.NDArray[np.int64]
+    """What every class asks for, a line each."""
+    until: float
+    """The time at which held room becomes free."""
+    report: CycleReport
+    touched: int
+    """Up to where the log of rows that changed was read."""
+
+    def undisturbed(self, assembly: Assembly, shard: Shard | None, environment: Mapping[str, Any] | None) -> bool:
+        """Has nothing happened that matters to those who wait, as far as that can be told without asking plugins?"""
+        state = self.state
+        if assembly is not self.assembly or shard is not self.shard or environment or state.now >= self.until:
+            return False
+        if state.refused or _others_wait(state) or _versions(state) != self.versions:
+            return False
+        for changes in (state.dirty, state.changed_jobs):
+            if any(job.with_status(S.PENDING) for job in changes.values()):
+                return False
+        if sum(len(queue.waiting) for queue in state.queues.values()) != len(self.jobs):
+            return False
+        rows = state.table.touched.since(self.touched)
+        if (
+            rows is None
+            or not self.rows.isdisjoint(rows)
+            or _finds_room(state.table, self.needs, np.fromiter(rows, dtype=np.intp))
+        ):
+            return False
+        self.touched = state.table.touched.position
+        return True
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Within the block queues hold what is promised to their jobs, as at the end of a cycle that promises it."""
+        state = self.state
+        with ExitStack() as counted:
+            for name, amounts in self.held.items():
+                counted.enter_context(state.also_held(state.queues[name], amounts))
+            yield
+
+    def stands(self, session: Session) -> bool:
+        """Would everybody be promised the same again? If not, actions are to be run."""
+        with self.counted():
+            return self._taken(session)
+
+    def _taken(self, session: Session) -> bool:
+        """Do the queues take everybody? A job is asked about beside all other promises, whoever is served first.
+
+        When it is asked whether its queue is above its share, fewer may have been served; but a queue that is not
+        with all of them is not with less.
+        """
+        for (name, _, n), task in self.asking.items():
+            queue, own = session.queues[name], [task] * n
+            session.state.count_in_queue(queue, own, -1)
+            try:
+                over = session.overused(queue)
+                takes = session.allocatable(queue, task) if n == 1 else session.allocatable_room(queue, task, n) >= n
+            finally:
+                session.state.count_in_queue(queue, own, 1)
+            if over or not takes:
+                return False
+        return True
+
+    def let_go(self) -> Mapping[str, Job]:
+        """Actions are run after all: the jobs changed when their promises were taken back, and are to be told of."""
+        state = self.state
+        jobs = {uid: job for uid, job in self.jobs.items() if state.jobs.get(uid) is job}
+        state.changed_jobs = {**jobs, **state.changed_jobs}
+        return jobs
+
+
+def all_promised_after(session: Session, assembly: Assembly, report: CycleReport) -> AllPromised | None:
+    """The promises of a cycle that is over, if everybody who waits had one; what it took back counts as no change."""
+    state, runtime = session.state, session.runtime
+    if not runtime.nominations or runtime.random_ties or report.errors or session.environment or session.thorough:
+        return None
+    if _others_wait(state) or not all(action.steady and action.for_waiting for action in assembly.actions):
+        return None
+    if not session.steady or not session.of_registrations(can_be_remembered):
+        return None
+    jobs = {uid: job for queue in state.queues.values() for uid, job in queue.waiting.items()}
+    nominations, until = runtime.nominations, float("inf")
+    rows, held, asking = set[int](), dict[str, dict[int, Number]](), dict[tuple[str, int, int], Task]()
+    for uid, job in jobs.items():
+        promised = report.pipelined.get(uid, {})
+        waiting = job.with_status(S.PENDING)
+        if len(promised) != len(waiting) or job.policies or job.has_topology or job.sub_jobs:
+            return None
+        if len({task.klass.id for task in waiting.values()}) > 1:
+            return None
+        for task in waiting.values():
+            nomination = nominations.get(task.uid)
+            node = state.nodes.get(promised.get(task.key, ""))
+            if nomination is None or node is None or nomination.node != node.name or task.nominated_node != node.name:
+                return None
+            rows.add(node.row)
+            until = min(until, nomination.until)
+            quota.added(held.setdefault(job.queue, {}), task.klass.items)
+            asking[job.queue, task.klass.id, len(waiting)] = task
+    needs = _needs(state.table, asking.values())
+    if not jobs or _finds_room(state.table, needs, np.flatnonzero(state.table.valid)):
+        return None
+    state.refresh()
+    for uid in jobs:
+        state.changed_jobs.pop(uid, None)
+    return AllPromised(
+        state,
+        assembly,
+        session.shard,
+        _versions(state),
+        jobs,
+        frozenset(rows),
+        {name: list(amounts.items()) for name, amounts in held.items()},
+        asking,
+        needs,
+        until,
+        report,
+        state.table.touched.position,
+    )
+
+
+def _others_wait(state: ClusterState) -> bool:
+    """Does anybody wait to be let in, or with tasks that ask for nothing?"""
+    return bool(state.unadmitted or state.best_effort)
+
+
+def _versions(state: ClusterState) -> tuple[object, ...]:
+    """Another one where an object changed that is neither a pod nor a PodGroup: those show in their jobs and rows."""
+    table, kinds = state.table, state.versions
+    objects = sum(kinds.values()) - sum(kinds.get(kind, 0) for kind in _IN_JOBS)
+    return state.queue_version, objects, table.size, table.width, table.changed.position
+
+
+def _needs(table: NodeTable, tasks: Iterable[Task]) -> npt.NDArray[np.int64]:
+    """What the classes of tasks ask for, a line each; less than any row has where a class asks for nothing."""
+    classes = {task.klass.id: task.klass for task in tasks}
+    needs = np.full((len(classes), table.width), np.iinfo(np.int64).min)
+    for line, klass in zip(needs, classes.values(), strict=True):
+        line[list(klass.fit_dims)] = klass.fit_values
+    return needs
+
+
+def _finds_room(table: NodeTable, needs: npt.NDArray[np.int64], rows: npt.NDArray[np.intp]) -> bool:
+    """Has one of the rows idle room for one of the classes? Filters aside; where it is too much to look at, perhaps."""
+    if len(needs) * len(rows) > _MOST:
+        return True
+    might = np.ones((len(needs), len(rows)), dtype=np.bool_)
+    for d in np.flatnonzero((needs != np.iinfo(np.int64).min).any(axis=0)).tolist():
+        might &= needs[:, d, None] <= table.idle[d, rows]
+    return bool(might.any())

@@ -1,0 +1,285 @@
+"""While everybody who waits has a promised place, actions are run only when something happened that matters to them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pumice.config import from_data
+from pumice.framework.registry import default_registry
+from pumice.framework.session.rounds import copied
+from pumice.framework.session.runtime import Runtime
+from pumice.model.api import NodeObject, Pod, PodGroup
+from pumice.model.events import ClusterEvent, Seen
+from pumice.model.intents import Bind, Evict, Nominate, StatusUpdate
+from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
+from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.dry import dry_cycle
+from pumice.scheduler.report import CycleReport
+from pumice.state.cluster import ClusterState
+from pumice.state.invariants import violations
+from pumice.testing import job, node, queue
+from pumice.testing.world import World
+
+PLUGINS: tuple[Any, ...] = (
+    *("priority", {"name": "gang", "enablePreemptable": False}, "conformance", "overcommit"),
+    *({"name": "drf", "enablePreemptable": False}, "predicates", "proportion", "nodeorder", "binpack"),
+)
+DECISIONS = (Bind, Evict, Nominate)
+LONG = 1000
+"""Cycles for which evicted pods terminate, unless they are let go."""
+
+
+def assembly(*, extra: str = "", actions: str = "enqueue, allocate, preempt, reclaim, backfill") -> Assembly:
+    registry = default_registry()
+    plugins = [p if isinstance(p, dict) else {"name": p} for p in (*PLUGINS, *extra.split())]
+    conf: dict[str, Any] = {"actions": actions, "tiers": [{"plugins": plugins}]}
+    return assemble(from_data(conf, catalogue_of(registry)).conf, registry)
+
+
+class Cluster:
+    """Nodes that are full, a node aside for small pods of another queue, and a scheduler; evicted pods take long."""
+
+    def __init__(self, made: Assembly, *, nodes: int = 4) -> None:
+        self.world, self.state, self.runtime, self.assembly = World(), ClusterState(), Runtime(), made
+        self.state.now = 1000.0
+        self.tell(queue("default"), queue("other"), node("aside", cpu=1))
+        for n in range(nodes):
+            self.tell(node(f"n{n}", cpu=4), *job(f"low{n}", on=f"n{n}", cpu=4, priority=1))
+        self.little = 0
+
+    def tell(self, *objects: Any) -> None:
+        for obj in objects:
+            self.apply(self.world.put(obj))
+
+    def apply(self, events: list[ClusterEvent]) -> None:
+        self.state.apply_all(events)
+
+    def cycle(self, **given: Any) -> CycleReport:
+        """One cycle: it decides and says what a scheduler does that knows only the objects and nominations."""
+        self.state.now += 1.0
+        known = self.afresh()
+        report = run_cycle(self.state, self.assembly, self.runtime, **given)
+        assert violations(self.state) == []
+        assert told(report) == known
+        self.carry_out(report)
+        return report
+
+    def carry_out(self, report: CycleReport) -> None:
+        self.apply(self.world.carry_out([i for i in report.intents if not isinstance(i, Evict)]))
+        for intent in report.intents:
+            if isinstance(intent, Evict):
+                self.apply(self.world.pod_deleted(intent.pod, LONG))
+
+    def afresh(self) -> object:
+        state, runtime = ClusterState(), Runtime()
+        state.now = self.state.now
+        for obj in self.world.objects:
+            state.apply(Seen(obj))
+        runtime.nominations = {k: replace(n) for k, n in self.runtime.nominations.items()}
+        runtime.turns = copied(self.runtime.turns)
+        return told(run_cycle(state, self.assembly, runtime))
+
+    def promised(self) -> Cluster:
+        """Cycles until one runs no action."""
+        for _ in range(6):
+            if not acted(self.stirred()):
+                return self
+        raise AssertionError("actions are run in every cycle")
+
+    def stirred(self, **given: Any) -> CycleReport:
+        """A cycle after a pod came or ended where nobody waits."""
+        self.little += 1
+        if self.little % 2:
+            self.tell(*job("little", queue="other", on="aside", cpu="100m"))
+        else:
+            self.apply(self.world.remove(Pod, "default/little-0"))
+            self.apply(self.world.remove(PodGroup, "default/little"))
+        return self.cycle(**given)
+
+    def terminating(self) -> list[str]:
+        return sorted(o.key for o in self.world.objects if isinstance(o, Pod) and o.metadata.deletion_timestamp)
+
+    def ends(self, pod: str) -> None:
+        self.apply(self.world.remove(Pod, pod))
+
+
+def told(report: CycleReport) -> object:
+    decided = [i for i in report.intents if isinstance(i, DECISIONS)]
+    return decided, report.pipelined, {uid: r.told for uid, r in report.refusals.items()}
+
+
+def acted(report: CycleReport) -> bool:
+    return ("action", "allocate") in report.timings
+
+
+def waiting(made: Assembly | None = None) -> Cluster:
+    """Two jobs of one task and a gang of two, for which four pods were evicted."""
+    world = Cluster(made or assembly())
+    for name, tasks in (("one", 1), ("two", 1), ("gang", 2)):
+        world.tell(*job(name, tasks=tasks, cpu=4, priority=100, phase="Inqueue"))
+    assert len(world.cycle().evictions) == 4
+    return world
+
+
+def test_cycles_run_no_action_while_everybody_who_waits_has_a_promised_place() -> None:
+    world = waiting().promised()
+    for _ in range(5):
+        report = world.stirred()
+        assert not acted(report)
+        assert sorted(report.pipelined) == ["default/gang", "default/one", "default/two"]
+        assert not [i for i in report.intents if isinstance(i, StatusUpdate) and i.key != "default/little"]
+
+
+def test_each_of_them_is_bound_when_its_room_is_there() -> None:
+    world = waiting().promised()
+    bound: dict[str, str] = {}
+    for pod in world.terminating():
+        world.stirred()
+        world.ends(pod)
+        bound |= world.cycle().binds
+    assert sorted(bound) == ["default/gang-0", "default/gang-1", "default/one-0", "default/two-0"]
+
+
+def victim_ends(world: Cluster) -> None:
+    world.ends(world.terminating()[0])
+
+
+def job_comes(world: Cluster) -> None:
+    world.tell(*job("more", cpu=1, phase="Inqueue"))
+
+
+def job_comes_to_be_let_in(world: Cluster) -> None:
+    world.tell(*job("more", cpu=1))
+
+
+def pod_that_asks_for_nothing_comes(world: Cluster) -> None:
+    world.tell(*job("nothing", cpu=0, phase="Inqueue"))
+
+
+def node_joins(world: Cluster) -> None:
+    world.tell(node("new", cpu=1))
+
+
+def node_leaves(world: Cluster) -> None:
+    world.apply(world.world.remove(NodeObject, "aside"))
+
+
+def node_changes(world: Cluster) -> None:
+    world.tell(node("n0", cpu=4, labels={"a": "b"}))
+
+
+def queue_changes(world: Cluster) -> None:
+    world.tell(queue("default", capability={"cpu": 4}))
+
+
+def one_is_withdrawn(world: Cluster) -> None:
+    world.ends("default/one-0")
+
+
+def group_changes(world: Cluster) -> None:
+    known = world.world.get(PodGroup, "default/one")
+    world.tell(*(o for o in job("one", cpu=4, priority=50, phase="Inqueue") if isinstance(o, PodGroup)))
+    assert world.world.get(PodGroup, "default/one") != known
+
+
+def pod_comes_beside_them(world: Cluster) -> None:
+    world.tell(*job("beside", on="n0", cpu=0))
+
+
+def holds_are_over(world: Cluster) -> None:
+    world.state.now += 1000
+
+
+def other_conf(world: Cluster) -> None:
+    world.assembly = assembly()
+
+
+def kept_is_dropped(world: Cluster) -> None:
+    world.runtime.drop_kept()
+
+
+def dry(world: Cluster) -> None:
+    dry_cycle(world.state, world.assembly, world.runtime, added=job("asked", cpu=1))
+
+
+HAPPENINGS: list[Callable[[Cluster], None]] = [
+    *(victim_ends, job_comes, job_comes_to_be_let_in, pod_that_asks_for_nothing_comes, node_joins, node_leaves),
+    *(node_changes, queue_changes, one_is_withdrawn, group_changes, pod_comes_beside_them, holds_are_over),
+    *(other_conf, kept_is_dropped, dry),
+]
+
+
+@pytest.mark.parametrize("happens", HAPPENINGS)
+def test_whatever_matters_to_them_has_the_actions_run(happens: Callable[[Cluster], None]) -> None:
+    world = waiting().promised()
+    happens(world)
+    assert acted(world.cycle())
+
+
+def test_who_asks_for_more_or_looks_at_the_session_is_shown_the_promises() -> None:
+    world = waiting().promised()
+    assert acted(world.stirred(details=True))
+    world.promised()
+    seen: list[int] = []
+    assert acted(world.stirred(inspect=lambda ssn: seen.append(len(ssn.outcome.kept))))
+    assert seen == [3]
+
+
+def test_room_for_one_of_them_elsewhere_is_found() -> None:
+    world = Cluster(assembly())
+    world.tell(node("spare", cpu=4), *job("there", on="spare", cpu=4, queue="other", priority=1000))
+    world.tell(*job("one", cpu=4, priority=100, phase="Inqueue"))
+    world.cycle()
+    world.promised()
+    world.ends("default/there-0")
+    assert world.cycle().binds == {"default/one-0": "spare"}
+
+
+def test_a_queue_that_may_no_longer_take_them_says_so() -> None:
+    world = Cluster(assembly(), nodes=0)
+    world.tell(node("wide", cpu=30), *job("runs", on="wide", cpu=24, priority=1000))
+    for n in range(4):
+        world.tell(node(f"n{n}", cpu=4, gpu=1), *job(f"low{n}", on=f"n{n}", cpu=4, gpu=1, priority=1))
+        world.tell(*job(f"high{n}", cpu=4, gpu=1, priority=100, phase="Inqueue"))
+    world.cycle()
+    world.promised()
+    world.tell(*job("elsewhere", on="wide", cpu=36, queue="other"))  # more than its node has, as others placed it
+    report = world.cycle()
+    assert acted(report)
+    assert {r.text for r in report.refusals.values()} == {"queue resource quota insufficient: insufficient cpu"}
+
+
+@pytest.mark.parametrize("made", [assembly(extra="sla"), assembly(actions="enqueue, allocate, preempt, shuffle")])
+def test_actions_are_run_where_somebody_does_not_say_that_he_answers_by_the_cluster_alone(made: Assembly) -> None:
+    world = waiting(made)
+    assert all(acted(world.stirred()) for _ in range(4))
+
+
+def quiet_cycles(seed: int) -> int:
+    """A story of random happenings; how many of its cycles ran no action."""
+    rng, world, quiet = random.Random(seed), Cluster(assembly(), nodes=6), 0
+    for n in range(rng.randint(1, 4)):
+        world.tell(*job(f"j{n}", tasks=rng.randint(1, 2), cpu=rng.choice([2, 4]), priority=100, phase="Inqueue"))
+    for step in range(14):
+        match rng.randint(0, 9):
+            case 0 if world.terminating():
+                world.ends(rng.choice(world.terminating()))
+            case 1:
+                world.tell(*job(f"late{step}", cpu=rng.choice([1, 4]), priority=rng.choice([1, 100]), phase="Inqueue"))
+            case 2:
+                world.tell(queue("default", capability={"cpu": rng.choice([4, 12, 100])}))
+            case 3:
+                world.tell(*job(f"small{step}", on="aside", cpu="50m", queue=rng.choice(["default", "other"])))
+            case _:
+                pass
+        quiet += not acted(world.stirred())
+    return quiet
+
+
+def test_it_is_decided_as_by_a_scheduler_that_starts_now() -> None:
+    assert sum(quiet_cycles(seed) for seed in range(8)) >= 10
