@@ -59,10 +59,17 @@ def constants(value: ast.expr) -> Iterator[str]:
             yield ast.unparse(part)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
-def test_nobody_writes_a_reason_of_his_own(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert [text for value in written(tree) for text in constants(value)] == []
+def test_nobody_writes_a_reason_of_his_own() -> None:
+    own, seen = {}, 0
+    for path in FILES:
+        text = path.read_text(encoding="utf-8")
+        if "reason" in text or any(f"{name}(" in text for name in REASON_AT):  # nothing else can write one
+            found = [*written(ast.parse(text))]
+            seen += len(found)
+            if texts := [text for value in found for text in constants(value)]:
+                own[str(path.relative_to(SOURCE))] = texts
+    assert own == {}
+    assert seen > 50
 
 
 @pytest.mark.parametrize(
