@@ -356,3 +356,54 @@ def test_a_job_whose_group_is_not_let_in_says_why(tmp_path: Path) -> None:
         assert [n for n in b.notes if n.reason == "Unschedulable"] == []
 
     bench(tmp_path, body)
+
+
+def remembered(thing: object, seen: set[int] | None = None) -> dict[str, int]:
+    """Every collection that a controller and its parts hold, with its size; not what is due to be looked at."""
+    seen = seen if seen is not None else set()
+    found: dict[str, int] = {}
+    for name, value in vars(thing).items():
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, (dict, set, list)):
+            if name not in ("_due", "_heap", "_listeners", "_objects", "_unlisted"):
+                found[f"{type(thing).__name__}.{name}"] = len(value)
+        elif type(value).__module__.startswith("pumice.kube.controllers"):
+            found |= remembered(value, seen)
+    return found
+
+
+LEAVE = {
+    "its pods first": ["Pod ns/j-w-0", "Pod ns/j-w-1", "PodGroup ns/j-uid-j", "Command ns/c1", "Job ns/j"],
+    "the job first, as where a garbage collector runs": [
+        "Job ns/j",
+        "PodGroup ns/j-uid-j",
+        "Command ns/c1",
+        "Pod ns/j-w-0",
+        "Pod ns/j-w-1",
+    ],
+}
+
+
+@pytest.mark.parametrize("order", LEAVE.values(), ids=LEAVE)
+@pytest.mark.parametrize("action", ["AbortJob", "RestartJob", "no such action"])
+def test_a_job_that_came_and_went_leaves_nothing(tmp_path: Path, action: str, order: list[str]) -> None:
+    async def body(b: Bench) -> None:
+        before = remembered(b.jobs)
+        assert len(before) > 8 and not any(before.values())
+        b.store.synced.set()
+        kinds = {"Pod": some.pod("j-w-0").kind_name}
+        b.sees(some.job(status=RUNNING, plugins={"svc": []}, schedulerName="pumice"), some.group())
+        b.sees(some.pod("j-w-0"), some.pod("j-w-1"), some.command("c1", action, "Job", "j"))
+        await b.look()
+        await b.look()
+        b.sees(some.pod("j-w-0", deletionTimestamp="2026-01-01T00:00:00Z"))
+        assert any(remembered(b.jobs).values())
+        for line in order:
+            kind, _, key = line.partition(" ")
+            b.store.drop(kinds.get(kind, kind), key)
+        await b.look()
+        assert remembered(b.jobs) == before
+
+    bench(tmp_path, body)

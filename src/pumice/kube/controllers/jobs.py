@@ -67,28 +67,33 @@ class JobReconciler:
         namespace = obj.metadata.namespace
         match obj:
             case VcJob():
-                if self._store.job(obj.key) is None:
+                if not self._store.has(obj):
                     self._services.forget(obj.metadata.uid)
                     self._told.discard(obj.metadata.uid)
                     self._lost.pop(obj.metadata.uid, None)
                 self.queue.add(obj.key)
             case OwnedPod() if obj.job is not None:
-                self._notice(obj, obj.job.uid)
+                self._notice(obj, f"{namespace}/{obj.job.name}", obj.job.uid)
                 self.queue.add(f"{namespace}/{obj.job.name}")
             case PodGroup():
                 for owner in obj.metadata.owner_references or ():
                     if owner.kind == "Job":
                         self.queue.add(f"{namespace}/{owner.name}")
             case Command() if obj.target.kind == "Job":
+                if not self._store.has(obj):
+                    self._obeyed.discard(obj.metadata.uid)
                 self.queue.add(f"{namespace}/{obj.target.name}")
 
-    def _notice(self, pod: OwnedPod, job: str) -> None:
-        """Remember a pod that goes, once, unless we sent it away. What went before we began shows in the counters."""
-        uid, now = pod.metadata.uid, self._store.pod(pod.key)
-        gone = now is None or now.metadata.uid != uid
+    def _notice(self, pod: OwnedPod, key: str, job: str) -> None:
+        """Remember a pod that goes before its job, once, unless we sent it away.
+
+        What went before we began shows in the counters.
+        """
+        uid, gone, owner = pod.metadata.uid, not self._store.has(pod), self._store.job(key)
         if (gone or pod.metadata.deletion_timestamp is not None) and uid not in self._noticed:
             self._noticed.add(uid)
-            if uid not in self._removed and self._store.synced.is_set():
+            there = owner is not None and owner.metadata.uid == job
+            if there and uid not in self._removed and self._store.synced.is_set():
                 self._lost.setdefault(job, []).append(pod.seen(_role(pod), True))
         if gone:
             self._removed.discard(uid)
@@ -214,12 +219,16 @@ class JobReconciler:
             raise
 
     async def _remove(self, job: VcJob, pod: PodSeen) -> None:
+        key = f"{job.metadata.namespace}/{pod.name}"
         self._removed.add(pod.uid)
         try:
-            await self._hand.delete(PODS, f"{job.metadata.namespace}/{pod.name}", pod.uid)
+            await self._hand.delete(PODS, key, pod.uid)
         except Exception:
             self._removed.discard(pod.uid)
             raise
+        there = self._store.pod(key)
+        if there is None or there.metadata.uid != pod.uid:  # it was seen to go before we could send it away
+            self._removed.discard(pod.uid)
 
     async def _create(self, job: VcJob, plan: LifecyclePlan, role: Role, index: int) -> None:
         meta = job.metadata

@@ -23,6 +23,7 @@ class QueueController:
     def __init__(self, store: Store, hand: Hand, say: Callable[[Note, str], None]) -> None:
         self._store, self._hand, self._say = store, hand, say
         self._obeyed: set[str] = set()
+        """UIDs of commands that were carried out and are still to be seen."""
         self.queue = WorkQueue("queue", self.look)
         store.listen(self._changed)
 
@@ -31,6 +32,8 @@ class QueueController:
             case PodGroup():
                 self.queue.add(obj.spec.queue or "default", GATHER)
             case Command() if obj.target.kind == "Queue":
+                if not self._store.has(obj):
+                    self._obeyed.discard(obj.metadata.uid)
                 self.queue.add(obj.target.name)
             case FollowedQueue():
                 self.queue.add(obj.metadata.name)

@@ -85,6 +85,11 @@ class Store:
             _put(self._groups_in, obj.spec.queue or "default", obj.key, obj if present else None)
 
     # -- asked by the controllers -----------------------------------------------------------------------------------
+    def has(self, obj: AnyObject) -> bool:
+        """Is this object there, and not another one of its name?"""
+        known = self._objects[obj.kind_name].get(obj.key)
+        return known is not None and known.metadata.uid == obj.metadata.uid
+
     def _get(self, cls: type[T], key: str) -> T | None:
         found = self._objects[cls.kind_name].get(key)
         return found if isinstance(found, cls) else None
