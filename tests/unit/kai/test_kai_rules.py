@@ -204,3 +204,18 @@ def test_a_priority_of_a_task_is_a_plain_number(text: str, placed: str) -> None:
     named = {1: {"kai.scheduler/task-priority": text}}
     got = decided(cluster(node("n1", gpu=1), queue("q"), job("j", "q", pods=2, least=1, labels=named)))
     assert [name for name, does in got.items() if does == "Binding n1"] == [placed]
+
+
+@pytest.mark.parametrize(("narrow", "wide"), [("a", "b"), ("b", "a")])
+def test_of_queues_that_stand_alike_the_one_that_may_hold_less_goes_first_whatever_its_name(
+    narrow: str, wide: str
+) -> None:
+    """No limit is more than any."""
+    small = queue(narrow, quota=1, weight=0)
+    small["spec"]["resources"]["memory"] = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
+    case = cluster(
+        *(node("n1", gpu=2), small, queue(wide, quota=1, weight=0)),
+        *(job("of-narrow", narrow, gpu="2"), job("of-wide", wide, gpu="2")),
+        actions="allocate",
+    )
+    assert decided(case) == {"of-narrow-0": "Binding n1", "of-wide-0": "Pending"}

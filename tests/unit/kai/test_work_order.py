@@ -31,6 +31,22 @@ def test_a_department_is_compared_by_the_queue_that_was_on_top_of_it() -> None:
     assert [j.name for j in order] == ["other", "third", "small", "large", "extra", "fourth"]
 
 
+def test_a_department_that_was_compared_is_judged_by_its_best_queue_from_then_on() -> None:
+    """When *q0* is served *q1* speaks for its department, once: *r0* goes, and then *p0*, before *r1* and *r2*."""
+    sizes = {"p": (1, 1), "q": (1, 3), "r": (2, 3, 3)}
+    seen = world(
+        *(node("n1", gpu=32), queue("one"), queue("two")),
+        *(queue("p", parent="one"), queue("q", parent="one"), queue("r", parent="two")),
+        *(
+            job(f"{name}{n}", name, pods=pods, minute=5 * at + n)
+            for at, (name, jobs) in enumerate(sizes.items())
+            for n, pods in enumerate(jobs)
+        ),
+    )
+    order = WorkOrder(seen, seen.jobs.values())
+    assert [j.name for j in order] == ["q0", "r0", "p0", "p1", "r1", "r2", "q1"]
+
+
 def test_a_shared_order_is_walked_as_one_of_its_own_would_be_whatever_is_put_back() -> None:
     """Jobs are put back at every place where one came out, and at none."""
     seen = world(

@@ -23,7 +23,8 @@ ASKS: Final = (t.JOB_ORDER, t.TASK_ORDER, t.QUEUE_CLAIM_ORDER, t.SUB_GROUP_ORDER
 class _Branch:
     """A queue that has work, with a heap of the branches below it or with its jobs.
 
-    A branch that was served keeps its place in the heap above until it is on top there: only then it is compared anew.
+    A branch that was served keeps its place in the heap above until it is on top there, or has spoken for what is above
+    it: only then it is compared anew.
     Jobs come from runs that orders share, read from a place on, and from a heap of its own.
     """
 
@@ -211,10 +212,7 @@ class WorkOrder:
         while branch is not None and branch.head is None and not branch.branches:
             heap = branch.parent.branches if branch.parent is not None else self._top
             del self._branches[branch.queue.name]
-            last = heap.pop()
-            if heap:
-                heap[0] = last
-                self._sink(heap)
+            self._take_off(heap)
             branch = branch.parent
         if branch is not None:
             _mark(branch)
@@ -230,6 +228,13 @@ class WorkOrder:
             heap[0].stale = False
             self._sink(heap)
         return heap[0]
+
+    def _take_off(self, heap: list[_Branch]) -> None:
+        """Take out the branch on top."""
+        last = heap.pop()
+        if heap:
+            heap[0] = last
+            self._sink(heap)
 
     def _sink(self, heap: list[_Branch]) -> None:
         at, size = 0, len(heap)
@@ -250,13 +255,26 @@ class WorkOrder:
             at = above
 
     def _claim(self, branch: _Branch) -> QueueClaim:
-        leaf = branch
-        while leaf.branches:
-            leaf = leaf.branches[0]
+        leaf = self._next_leaf(branch)
         job = leaf.head
         if self._victims:
             return QueueClaim(branch.queue, None, job, *self._gone.get(leaf.queue.name, ((), NOTHING)))
         return QueueClaim(branch.queue, job)
+
+    def _next_leaf(self, branch: _Branch) -> _Branch:
+        """The queue that speaks for a branch: the one on top of it.
+
+        One that was served since speaks once more, and takes its new place then.
+        """
+        heap = branch.branches
+        if not heap:
+            return branch
+        top = heap[0]
+        leaf = self._next_leaf(top)
+        if top.stale and len(heap) > 1:
+            self._take_off(heap)
+            self._push(heap, top)
+        return leaf
 
     def _before(self, left: _Branch, right: _Branch) -> bool:
         said = self._order(self._claim(left), self._claim(right))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pumice.kai.search.claims import QueueClaim
-from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, exceeds, minus, plus, within
+from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, exceeds, finite, minus, plus, within
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.world import KaiWorld
@@ -54,7 +54,7 @@ class ClaimOrder:
             return -1 if one.then < two.then else 1
         if one.now != two.now:
             return -1 if one.now < two.now else 1
-        one_share, two_share = a.allocatable, b.allocatable
+        one_share, two_share = _as_limits(a.allocatable), _as_limits(b.allocatable)
         if one_share != two_share:
             if within(one_share, two_share):
                 return -1
@@ -95,6 +95,12 @@ class ClaimOrder:
             most = offered if allowed == UNLIMITED or allowed == float("inf") else allowed
             largest = max(largest, amount / most if most else amount * _NO_SHARE)
         return largest
+
+
+def _as_limits(allocatable: Amounts) -> Amounts:
+    """What a queue may hold, to be compared with what another may: without a limit, it is more than any."""
+    cpu, memory, gpu = allocatable
+    return (finite(cpu), finite(memory), finite(gpu))
 
 
 def _uses_nothing_allowed(queue: QueueView, held: Amounts) -> bool:
