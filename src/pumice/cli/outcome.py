@@ -12,9 +12,11 @@ from pumice.framework.explaining.explain import Explanation, explain, waits
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
+from pumice.model.gpu import WHOLE
 from pumice.model.intents import Evict
 from pumice.model.job import Job
 from pumice.model.resources import CPU, MEMORY, dim_name
+from pumice.model.task import Task
 from pumice.scheduler.report import CycleReport
 from pumice.state.cluster import ClusterState
 from pumice.words import counted
@@ -119,8 +121,17 @@ def _spread(nodes: Counter[str]) -> str:
 
 
 def _asks(job: Job) -> str:
-    kinds = dict.fromkeys(short(task.requests.as_written()) for task in job.tasks.values())
+    kinds = dict.fromkeys(_asks_for(task) for task in job.tasks.values())
     return " | ".join(kinds)
+
+
+def _asks_for(task: Task) -> str:
+    """What a task asks for; a share of GPUs, which an annotation says, first."""
+    shared, rest = task.klass.gpu, short(task.requests.as_written())
+    if shared is None or not any(task.klass.gpu_annotations):
+        return rest
+    each = f"{shared.memory} MiB of a gpu" if shared.memory else f"{shared.milli / WHOLE:g} gpu"
+    return f"{each if shared.devices == 1 else f'{shared.devices} × {each}'}, {rest}"
 
 
 def _evicted(report: CycleReport) -> None:

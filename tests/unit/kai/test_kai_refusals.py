@@ -14,6 +14,12 @@ from pumice.model.task import Task
 from pumice.scheduler.cycle import run_cycle
 
 NEAR = {"topologyConstraint": {"topology": "none", "requiredTopologyLevel": "rack"}}
+ODD = {"topologyConstraint": {"topology": "net", "requiredTopologyLevel": "floor"}}
+NET = {"metadata": {"name": "net"}, "spec": {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "rack"}]}}
+SUB_GROUP = "kai.scheduler/subgroup-name"
+OF_A = {SUB_GROUP: "a"}
+PART_A = {"name": "a", "minMember": 1}
+PARTS = {"subGroups": [PART_A, {"name": "b", "minMember": 1}]}
 LATER = {"preemptionDelay": "24h"}
 
 
@@ -32,6 +38,30 @@ LATER = {"preemptionDelay": "24h"}
             "scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs",
         ),
         ([queue("q", quota=9), job("gang", "q", spec=NEAR)], "topology", "topology none does not exist"),
+        (
+            [queue("q", quota=9), NET, job("gang", "q", spec=ODD)],
+            "topology",
+            "topology net has no level floor; its levels are zone, rack",
+        ),
+        (
+            [queue("q", quota=9), job("gang", "q", least=4)],
+            "valid",
+            "1 of the 4 pods that it needs together exist",
+        ),
+        (
+            [queue("q", quota=9), job("gang", "q", pods=2, spec=PARTS, labels={0: OF_A, 1: {SUB_GROUP: "c"}})],
+            "valid",
+            "sub-group b: 0 of the 1 pods that it needs together exist; "
+            "pod gang-1 is of the sub-group c, which does not exist",
+        ),
+        (
+            [
+                queue("q", quota=9),
+                job("gang", "q", spec={**PARTS, "minSubGroup": 3, "subGroups": [PART_A]}, labels={0: OF_A}),
+            ],
+            "valid",
+            "1 of the 3 sub-groups that it needs together exist",
+        ),
     ],
 )
 def test_a_job_that_is_not_served_says_where_it_stopped(parts: list[Any], stage: str, text: str) -> None:

@@ -68,6 +68,11 @@ class Explanation:
     """What would let it start."""
 
 
+def _lets_in(ssn: Session) -> bool:
+    """Does an action let jobs into their queues? Without one nobody waits for that."""
+    return not ssn.actions or "enqueue" in ssn.actions
+
+
 def explain(ssn: Session, job: Job) -> Explanation:
     """Why *job* was or was not served in this session."""
     obstacle = obstacle_of(ssn, job)
@@ -82,7 +87,7 @@ def explain(ssn: Session, job: Job) -> Explanation:
         plugin=obstacle.plugin,
         position=position,
         waiting=waiting,
-        let_in=not job.is_pending,
+        let_in=not job.is_pending or not _lets_in(ssn),
         min_available=job.min_available,
         tasks={s.title: len(job.with_status(s)) for s in S if job.with_status(s)},
         unblock=[obstacle.hint] if obstacle.hint else [],

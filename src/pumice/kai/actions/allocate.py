@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pumice.framework.plugin import Action
+from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
 from pumice.kai.search import ordering, placing
 from pumice.kai.search.helping import waiting
@@ -14,7 +15,10 @@ from pumice.kai.search.placing import Placer
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import ALLOCATED, TaskStage
 from pumice.kai.view.statement import ChangePlan
-from pumice.kai.view.world import world_of
+from pumice.kai.view.wording import strays, unready
+from pumice.kai.view.world import KaiWorld, world_of
+from pumice.model.codes import ReasonCode
+from pumice.model.reason import reject
 
 
 class KaiAllocate(Action):
@@ -27,6 +31,7 @@ class KaiAllocate(Action):
     def execute(self, ssn: Session) -> None:
         """Serve every job that waits, until nobody can be served."""
         world, placer = world_of(ssn), Placer(ssn)
+        _tell_incomplete(world)
         order = WorkOrder(world, waiting(world, evicting=False), depth=world.settings.depth.get(self.name))
         while order:
             job = order.pop()
@@ -43,6 +48,15 @@ class KaiAllocate(Action):
                 world.started(job)
             if job.pending:
                 order.push(job)
+
+
+def _tell_incomplete(world: KaiWorld) -> None:
+    """Say of jobs that are not tried what of them is missing."""
+    for job in world.jobs.values():
+        said = unready(job) if job.pending and not job.ready else ""
+        text = "; ".join(filter(None, (said, strays(job))))
+        if text:
+            world.ssn.outcome.refuse(job.job, Stage.VALID, reject(text, ReasonCode.NOT_ENOUGH_TASKS))
 
 
 def _waits_in_part(job: JobView) -> bool:

@@ -68,7 +68,11 @@ class KaiTopology(Plugin):
             return []
         wanted = _levels(tree, constraint)
         if wanted is None:
-            self._world.refuse(job, Stage.TOPOLOGY, f"topology {constraint.topology} has no such level")
+            named = (constraint.required_topology_level, constraint.preferred_topology_level)
+            missing = next(name for name in named if name and tree.level(name) is None)
+            levels = ", ".join(tree.labels)
+            text = f"topology {constraint.topology} has no level {missing}; its levels are {levels}"
+            self._world.refuse(job, Stage.TOPOLOGY, text)
             return []
         required, preferred = wanted
         inside = [n for n in nodes if n.row in tree.leaf_of]

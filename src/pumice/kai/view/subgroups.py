@@ -39,9 +39,14 @@ class PodSet:
         return self.active >= self.minimum
 
     @property
+    def placeable(self) -> int:
+        """Tasks that have a place or could be given one."""
+        return sum(1 for t in self.tasks if t.stage in ALIVE and t.stage is not TaskStage.GATED)
+
+    @property
     def ready(self) -> bool:
         """Could it have its minimum?"""
-        return sum(1 for t in self.tasks if t.stage in ALIVE and t.stage is not TaskStage.GATED) >= self.minimum
+        return self.placeable >= self.minimum
 
     @property
     def gang_satisfied(self) -> bool:

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from pumice.kai.view.amounts import Amounts
+from pumice.kai.view.jobs import DEFAULT_SET, JobView
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.subgroups import PodSet
 from pumice.kai.view.tasks import GPU_NAMES, TaskView, mig_slices
 from pumice.model.kai import KaiQueueSpec
+from pumice.model.keys import SUBGROUP_LABEL
 from pumice.model.resources import dim_name
 
 POD_ERRORS: Final = "PodSchedulingErrors"
@@ -122,3 +124,23 @@ def job_error(errors: list[JobError]) -> str:
     listed = sorted(f"{n} {text}" if n > 1 else text for text, n in counts.items())
     heading = errors[0].reason if len(errors) == 1 else _SEVERAL
     return f"\n{heading}.\n" + ". \n".join(listed) + "."
+
+
+def unready(job: JobView) -> str:
+    """Too few of a job's pods exist, those with a gate not counted; in our words, as KAI has none for it."""
+    short = [p for p in job.pod_sets() if not p.ready]
+    if not short:
+        return f"{len(job.root.members)} of the {job.root.need} sub-groups that it needs together exist"
+    return "; ".join(
+        f"{'' if p.name == DEFAULT_SET else f'sub-group {p.name}: '}"
+        f"{p.placeable} of the {p.minimum} pods that it needs together exist"
+        for p in short
+    )
+
+
+def strays(job: JobView) -> str:
+    """Pods of a job name sub-groups that it does not have; nothing where none does."""
+    return "; ".join(
+        f"pod {t.task.name} is of the sub-group {t.task.labels.get(SUBGROUP_LABEL, DEFAULT_SET)}, which does not exist"
+        for t in job.unknown
+    )
