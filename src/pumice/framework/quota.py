@@ -127,6 +127,8 @@ def within(part: Ledger, whole: Ledger) -> bool:
 def largest_share(used: Ledger, of: Items) -> float:
     """The largest share of *of* that is used; *of* lists what is more than a trace."""
     largest = 0.0
+    if not used:
+        return largest
     for d, v in of:
         part = used.get(d, 0) / v if v else float(used.get(d, 0) > 0)
         if part > largest:

@@ -88,18 +88,20 @@ class Gang(Plugin):
     def on_session_close(self, ssn: Session) -> None:
         """Say on every PodGroup that changed whether its gang has a place."""
         alike: dict[tuple[object, ...], str] = {}
+        tell = ssn.outcome.set_condition
         for job in ssn.changed_jobs():
-            if not job.tasks:
+            have = len(job.tasks)
+            if not have:
                 continue
-            waiting = job.pending_best_effort_count
-            if job.ready_count + (waiting and waiting - len(self._unplaceable(job))) >= job.min_available:
-                ssn.outcome.set_condition(job, "Scheduled", "True", ReasonCode.GANG_READY, "")
-            elif len(job.tasks) < job.min_available:
-                text = f"{len(job.tasks)} of the {job.min_available} pods that it needs together exist"
-                ssn.outcome.set_condition(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_TASKS, text)
+            waiting, needed = job.pending_best_effort_count, job.min_available
+            if job.ready_count + (waiting and waiting - len(self._unplaceable(job))) >= needed:
+                tell(job, "Scheduled", "True", ReasonCode.GANG_READY, "")
+            elif have < needed:
+                text = f"{have} of the {needed} pods that it needs together exist"
+                tell(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_TASKS, text)
             elif not _only_waits_for_release(job):
                 text = self._describe(ssn, job, alike)
-                ssn.outcome.set_condition(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_RESOURCES, text)
+                tell(job, "Unschedulable", "True", ReasonCode.NOT_ENOUGH_RESOURCES, text)
 
     def _describe(self, ssn: Session, job: Job, alike: dict[tuple[object, ...], str]) -> str:
         """How many tasks have no place, where all stand, and why the first that fits nowhere does not.
@@ -130,7 +132,7 @@ def _standing(counts: tuple[int, ...], minimum: int) -> str:
 
 def _only_waits_for_release(job: Job) -> bool:
     """Nothing is left to place, and the tasks that are terminating still make up the gang."""
-    if job.count(S.PENDING, S.PIPELINED):
+    if job.with_status(S.PENDING) or job.with_status(S.PIPELINED):
         return False
     releasing = sum(1 for t in job.with_status(S.RELEASING).values() if t.node is not None)
     scheduled = job.count(S.RUNNING, S.BOUND, S.FAILED, S.SUCCEEDED)
@@ -176,7 +178,7 @@ def _job_key(job: Job) -> bool:
 
 def _claim(job: Job) -> int:
     """A gang that began and lacks a member has first claim; then come those that have not started, then the ready."""
-    if job.is_ready:
+    if job.ready_count + job.pending_best_effort_count >= job.min_available:
         return 2
     return 0 if job.with_status(S.RUNNING) or job.with_status(S.BOUND) else 1
 

@@ -80,10 +80,18 @@ def of_queue(job: Job) -> tuple[str, Resources, Resources, Resources]:
         return job.queue, EMPTY, EMPTY, EMPTY
     inqueue, held = EMPTY, job._allocated
     if minimum is not None and (job.phase == JobPhase.INQUEUE or is_running(job)):
-        lacks = {d: v - held.get(d, 0) for d, v in minimum.items() if v > held.get(d, 0)}
-        inqueue = job.without_gated(Resources(lacks)) if lacks else EMPTY
+        lacks = _lacking(held, minimum)
+        inqueue = job.without_gated(lacks) if lacks is not EMPTY else EMPTY
     in_vain = inqueue if inqueue is not EMPTY and fits_nowhere(job) else EMPTY
     return job.queue, inqueue, _beyond(held, minimum), in_vain
+
+
+def _lacking(held: Mapping[int, Number], minimum: Resources) -> Resources:
+    """What a job lacks of its minimum; what it does not is left out."""
+    if not held and all(v > 0 for _, v in minimum.items()):
+        return minimum
+    lacks = {d: v - held.get(d, 0) for d, v in minimum.items() if v > held.get(d, 0)}
+    return Resources(lacks) if lacks else EMPTY
 
 
 def _beyond(held: Mapping[int, Number], minimum: Resources | None) -> Resources:
@@ -116,7 +124,7 @@ def is_running(job: Job) -> bool:
 
 def contribute(queues: Mapping[str, Queue], part: tuple[str, Resources, Resources, Resources], sign: int) -> None:
     """Add (+1) or take out (-1) what a job contributes to its queue."""
-    queue = queues.get(part[0])
+    queue = queues.get(part[0]) if part[0] else None
     if queue is not None:
         _add(queue._inqueue, part[1], sign)
         _add(queue._elastic, part[2], sign)

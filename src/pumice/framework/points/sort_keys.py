@@ -106,6 +106,9 @@ def joined(keys: list[Call], fallback: Callable[[Any], Any]) -> Callable[[Any], 
     if len(keys) == 1:
         only = keys[0]
         return lambda x: (only(x), fallback(x))
+    if len(keys) == 3:  # as in the usual configuration; written out, because it is made for every job
+        first, second, third = keys
+        return lambda x: (first(x), second(x), third(x), fallback(x))
     return lambda x: (*[k(x) for k in keys], fallback(x))
 
 

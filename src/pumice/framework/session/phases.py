@@ -9,6 +9,8 @@ from pumice.model.job import Job
 from pumice.model.status import JobPhase, TaskStatus
 
 S = TaskStatus
+_BOUND, _FAILED, _RELEASING = int(S.BOUND), int(S.FAILED), int(S.RELEASING)
+_RUNNING, _SUCCEEDED = int(S.RUNNING), int(S.SUCCEEDED)
 
 
 def status_of(job: Job, unschedulable: bool, nominated: Container[str] = ()) -> dict[str, Any]:
@@ -16,14 +18,15 @@ def status_of(job: Job, unschedulable: bool, nominated: Container[str] = ()) -> 
 
     *nominated*: tasks for which room was freed. Their jobs are let in, or nobody could take that room when it is there.
     """
-    of = job.with_status
-    running, failed, succeeded = len(of(S.RUNNING)), len(of(S.FAILED)), len(of(S.SUCCEEDED))
+    counts = job.counts
+    running, failed, succeeded = counts[_RUNNING], counts[_FAILED], counts[_SUCCEEDED]
     if running and unschedulable:
         phase: str = JobPhase.UNKNOWN
     else:
-        scheduled = running + len(of(S.BOUND)) + failed + succeeded
-        for task in of(S.RELEASING).values():
-            scheduled += bool(task.pod.spec.node_name) or task.node is not None
+        scheduled = running + counts[_BOUND] + failed + succeeded
+        if counts[_RELEASING]:
+            for task in job.with_status(S.RELEASING).values():
+                scheduled += bool(task.pod.spec.node_name) or task.node is not None
         if scheduled >= job.min_available:
             phase = JobPhase.COMPLETED if scheduled == failed + succeeded else JobPhase.RUNNING
         elif job.phase == JobPhase.INQUEUE or (nominated and any(uid in nominated for uid in job.tasks)):
