@@ -68,7 +68,9 @@ def _next(ssn: Session, queue: Queue, visit: Visit, held: Reservation | None) ->
                 ssn.outcome.refusals.add(job, held.refusal)
                 continue
             error = (
-                ssn.search.chooser.hopeless(task) if (task := first_waiting(job)) is not None and visit.shared else None
+                ssn.search.chooser.why_not.hopeless(task)
+                if (task := first_waiting(job)) is not None and visit.shared
+                else None
             )
             if error is not None and not that_give_way(ssn, queue, job):
                 refusal = Refusal(Stage.NODES, error=error)

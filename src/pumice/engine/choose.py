@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import heapq
 import random
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pumice.engine.by_kind import ByKind
 from pumice.engine.evaluate import Evaluator
-from pumice.engine.fit_count import first_shortage, fit_count
-from pumice.engine.incremental import plan_along
+from pumice.engine.fit_error import FitError
+from pumice.engine.plan import plan_rows
+from pumice.engine.plan_along import plan_along
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
-from pumice.engine.views import SEVERITY, Bools, ClassView, Floats, Index, Scorer
+from pumice.engine.views import SEVERITY, Bools, ClassView, Floats, Index
+from pumice.engine.why_not import WhyNot
 from pumice.model.node import Node
-from pumice.model.reason import Reason, Unfit, reason_of
+from pumice.model.reason import Reason, Unfit
 from pumice.model.task import Task
 
 BestNode = Callable[[Task, dict[str, float]], Node | None]
 Reduce = Callable[[Task, NodeRows, Floats], Floats]
-ReasonCounts = Mapping[int, int] | Mapping[Reason, int]
-"""How many nodes a reason, or its number, stands for."""
-_FEW: Final = 16
-"""For so many tasks as many of the best rows are looked at first, and what becomes of rows is kept."""
 
 
 @dataclass(slots=True)
@@ -36,79 +31,6 @@ class NodeChoice:
 
     node: Node
     idle: bool
-
-
-class FitError:
-    """Why a task fits nowhere: how many nodes each reason stands for. Counted when first asked for."""
-
-    __slots__ = ("_count", "_counted_at", "_counts", "_nodes", "_now", "_told", "at", "never", "room", "text")
-
-    def __init__(
-        self,
-        counts: ReasonCounts | None = None,
-        nodes: int = 0,
-        text: str = "",
-        count: Callable[[], tuple[ReasonCounts, int]] | None = None,
-        now: Callable[[], int] | None = None,
-        room: Callable[[], int] | None = None,
-    ) -> None:
-        """*now*: where the log of touched rows stands; it is counted again when that has moved on.
-
-        *room*: for how many equal tasks there is room when somebody asks.
-        """
-        self._counts: ReasonCounts = counts or {}
-        self._nodes, self.text = nodes, text
-        self._count, self._now, self._counted_at = count, now, -1
-        self.room = room
-        self._told: tuple[ReasonCounts, str] | None = None
-        """The words that were last made, and of which counts."""
-        self.at = -1
-        """Where the log of touched rows stood when the task did not fit."""
-        self.never: Bools | None = None
-        """Rows that objected for good, where that is remembered."""
-
-    def settle(self) -> None:
-        """Count now, while the state is still the one in which the task did not fit."""
-        self._follow()
-        self._count = None
-
-    def _follow(self) -> None:
-        if self._count is None:
-            return
-        if self._now is None:
-            count, self._count = self._count, None
-            self._counts, self._nodes = count()
-        elif (now := self._now()) != self._counted_at:
-            self._counts, self._nodes = self._count()
-            self._counted_at = now
-
-    @property
-    def counts(self) -> ReasonCounts:
-        """Reason, or its number -> nodes."""
-        self._follow()
-        return self._counts
-
-    @property
-    def nodes(self) -> int:
-        """How many nodes were looked at."""
-        self._follow()
-        return self._nodes
-
-    def reasons(self) -> list[tuple[Reason, int]]:
-        """(reason, nodes), most frequent first."""
-        pairs = [(reason_of(code), n) for code, n in self.counts.items()]
-        return sorted(pairs, key=lambda p: (-p[1], p[0].text))
-
-    def __str__(self) -> str:
-        if self.text:
-            return self.text
-        counts = self.counts
-        if self._told is None or self._told[0] is not counts:  # many jobs are told of the same error
-            parts = sorted(f"{n} {reason_of(code).text}" for code, n in counts.items())
-            reasons = f": {', '.join(parts)}" if parts else ""
-            told = f"0/{self.nodes if parts else 0} nodes are unavailable{reasons}."
-            self._told = counts, told
-        return self._told[1]
 
 
 class Chooser:
@@ -125,11 +47,11 @@ class Chooser:
         pre_order: Callable[[Task, NodeRows], None] | None = None,
     ) -> None:
         self.evaluator = evaluator
+        self.why_not = WhyNot(evaluator)
         self._by_kind = ByKind(evaluator)
         self._best_node, self._reduce, self._rng = best_node, reduce, rng
         self._score_single = score_single
         self._pre_order = pre_order
-        self._hopeless: dict[Hashable, tuple[int, int, FitError]] = {}
 
     # -- filtering ------------------------------------------------------------------------------------------------
     def feasible(self, view: ClassView, task: Task, mask: Bools, severity: int = 0) -> Index:
@@ -208,7 +130,7 @@ class Chooser:
                     return FitError({Reason("score", no.text, no.code): 1}, len(index), no.text)
                 if node is not None:
                     return NodeChoice(node, not future)
-        return self.why(task, view, within)
+        return self.why_not.error(task, view, within)
 
     def choose_despite(self, task: Task, within: Bools | None, soft: Bools | None) -> Node | None:
         """As `choose`, objections aside that evictions may heal; None where no node will do even then."""
@@ -313,98 +235,6 @@ class Chooser:
         ties = np.flatnonzero(masked == best)
         return first if len(ties) == 1 else int(ties[table.ranks()[ties].argmin()])
 
-    def why(self, task: Task, view: ClassView, within: Bools | None = None) -> FitError:
-        """The reasons for which a task fits nowhere, counted over all nodes when somebody asks."""
-        return FitError(count=lambda: self._count(task, view, within))
-
-    def hopeless(self, task: Task) -> FitError | None:
-        """Why no task of this class can be placed now, where that is certain without asking about the one task."""
-        evaluator = self.evaluator
-        if not evaluator.fits_by_class:
-            return None
-        key, view = evaluator.key_of(task), evaluator.view(task)
-        now = view.masked.max(initial=-np.inf) > -np.inf
-        if now or (evaluator.table.in_flux and ((view.code == 0) & evaluator.future_ok(view)).any()):
-            evaluator.cache.nowhere.forget(key)
-            return None
-        evaluator.cache.nowhere.note(key, task.klass, evaluator.table)
-        return self._error_of(key, task)
-
-    def known_hopeless(self, task: Task) -> FitError | None:
-        """What `hopeless` says of a class that it was said of before, in this session or an earlier one."""
-        evaluator = self.evaluator
-        if not evaluator.fits_by_class:
-            return None
-        key = evaluator.key_of(task)
-        return self._error_of(key, task) if evaluator.cache.nowhere.stands(key, evaluator.table) else None
-
-    def _error_of(self, key: Hashable, task: Task) -> FitError:
-        """Why a class fits nowhere, counted when somebody asks; one for all its tasks while no row changes."""
-        table = self.evaluator.table
-        known = self._hopeless.get(key)
-        if known is not None and known[:2] == (table.touched.position, table.changed.position):
-            return known[2]
-        now = table.touched.get_position
-        error = FitError(count=lambda: self._count(task, self.evaluator.view(task), None), now=now)
-        self._hopeless[key] = (table.touched.position, table.changed.position, error)
-        return error
-
-    def short_of(self, task: Task, wanted: int) -> tuple[int, FitError] | None:
-        """How many of *wanted* tasks of this class there is room for at most, and why not more; None if for all."""
-        if not self.evaluator.fits_by_class or self.evaluator.table.in_flux:
-            return None
-        room = self.evaluator.room(task)
-        if room >= wanted:
-            return None
-        now = self.evaluator.table.touched.get_position
-
-        def count() -> tuple[dict[int, int], int]:
-            return self._count(task, self.evaluator.view(task), None, full=True)
-
-        return room, FitError(count=count, now=now, room=lambda: self._room_unopposed(task))
-
-    def _room_unopposed(self, task: Task) -> int:
-        """For how many such tasks there is room where nobody objects to the first of them."""
-        view = self.evaluator.view(task)
-        rows = np.flatnonzero(self.evaluator.table.valid[: view.size] & (view.code == 0))
-        return fit_count(task.klass, self.evaluator.table, self._unopposed(task, view, rows)[0])
-
-    def _unopposed(self, task: Task, view: ClassView, rows: Index) -> tuple[Index, npt.NDArray[np.int32]]:
-        """The rows to which no filter that is asked anew for every task objects, and the first objection by row."""
-        codes = np.zeros(len(rows), dtype=np.int32)
-        left = np.arange(len(rows))
-        for f in view.session_filters:
-            if not len(left):
-                break
-            own = self.evaluator.ask_filter(f, task, NodeRows(self.evaluator.table, rows[left]))
-            codes[left] = own
-            left = left[own == 0]
-        return rows[left], codes
-
-    def forget(self) -> None:
-        """Let go of the errors that lead back here."""
-        self._hopeless = {}
-
-    def _count(
-        self, task: Task, view: ClassView, within: Bools | None, *, full: bool = False
-    ) -> tuple[dict[int, int], int]:
-        evaluator = self.evaluator
-        valid = evaluator.table.valid[: view.size]
-        scope_rows = np.flatnonzero(valid if within is None else valid & within[: view.size])
-        codes = view.code[scope_rows].copy()
-        short = np.flatnonzero(~evaluator.future_ok(view)[scope_rows])
-        codes[short] = first_shortage(view.task.klass, evaluator.table, scope_rows[short], full=full)
-        open_rows = np.flatnonzero(codes == 0)
-        codes[open_rows] = self._unopposed(task, view, scope_rows[open_rows])[1]
-        if full:  # what is still open was filled by the tasks before
-            filled = np.flatnonzero(codes == 0)
-            codes[filled] = first_shortage(view.task.klass, evaluator.table, scope_rows[filled], full=True)
-        nodes = np.bincount(codes)
-        nodes[:1] = 0
-        numbers = np.flatnonzero(nodes)
-        return dict(zip(numbers.tolist(), nodes[numbers].tolist(), strict=True)), len(scope_rows)
-
-    # -- many at once ---------------------------------------------------------------------------------------------
     def can_plan(self, view: ClassView) -> bool:
         """Can equal tasks be placed in bulk: does every answer depend on the class and the one row alone?"""
         return not view.session_filters and not self.needs_table(view)
@@ -418,117 +248,7 @@ class Chooser:
         if not self.can_plan(view):
             along = self._plain() and not (view.scalar_filters or view.scalar_scorers or self._varies(view))
             return plan_along(self, view, task, wanted, within) if along else []
-        inside = None if within is None else np.flatnonzero(within[: view.size])
-        for most in (min(_FEW, wanted), wanted):
-            rows = self._plan_within(view, inside, wanted, most)
-            if rows is not None:
-                return rows
-        return []
-
-    def _plan_within(self, view: ClassView, inside: Index | None, wanted: int, most: int) -> list[int] | None:
-        """The plan if the *most* best rows suffice to make it; None when more rows must be looked at."""
-        table = self.evaluator.table
-        top, outside = self._top(view.masked, most, inside)
-        if not len(top):
-            return []
-        ranks = table.ranks()[top].tolist()
-        first = view.masked[top].tolist()
-        later = self.later(view, top, wanted)
-        heap = [(-s, ranks[i], i, 0) for i, s in enumerate(first)]
-        heapq.heapify(heap)
-        rows: list[int] = []
-        top_rows = top.tolist()
-        scalars = bool(view.scalar_filters or view.scalar_scorers)
-        while heap and len(rows) < wanted:
-            cost, rank, i, used = heap[0]
-            if outside is not None and outside < (cost, rank):
-                return None
-            rows.append(top_rows[i])
-            used += 1
-            if used <= len(later[i]):
-                score_next = later[i][used - 1]
-                if scalars and score_next > -np.inf:
-                    score_next = self.evaluator.imagine_scalars(view, top_rows[i], used, score_next)
-                if score_next > -np.inf:
-                    heapq.heapreplace(heap, (-score_next, rank, i, used))
-                    continue
-            heapq.heappop(heap)
-        if len(rows) < wanted and outside is not None:
-            return None
-        return rows
-
-    def even_scores(self, view: ClassView, task: Task) -> list[tuple[Scorer, float]]:
-        """What normalised scores that do not tell nodes apart give every candidate."""
-        found = []
-        index = np.flatnonzero(view.masked > -np.inf)
-        for n, s in enumerate(view.normalized):
-            raw = view.raws[n]
-            if raw is not None and len(index):
-                all_of_them = np.ones(len(index), dtype=np.bool_)
-                found.append((s, self.evaluator.guard.normalized(s, task, raw[index], all_of_them).item(0)))
-        return found
-
-    def later(self, view: ClassView, top: Index, wanted: int) -> list[list[float]]:
-        """Per row the scores after one more task, two more and so on, as far as there may be room for yet another.
-
-        Minus infinity where a filter objects. For few tasks it is kept by what rows hold, where it follows from that.
-        """
-        known = self.evaluator.futures(view) if wanted <= _FEW else None
-        if known is None:
-            return self._imagined(view, top, wanted)
-        keys = [(wanted, self.evaluator.table.amounts_of(row)) for row in top.tolist()]
-        new = {key: at for at, key in enumerate(keys) if key not in known}
-        if new:
-            fresh = self._imagined(view, top[list(new.values())], wanted)
-            known.update(zip(new, fresh, strict=True))
-        return [known[key] for key in keys]
-
-    def _imagined(self, view: ClassView, top: Index, wanted: int) -> list[list[float]]:
-        table, klass = self.evaluator.table, view.task.klass
-        room = np.full(len(top), wanted, dtype=np.int64)
-        for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-            if v > 0:
-                room = np.minimum(room, table.idle[d, top] // v)
-                if table.in_flux:
-                    future = table.idle[d, top] + table.releasing[d, top] - table.pipelined[d, top]
-                    room = np.minimum(room, future // v)
-        more = np.maximum(room, 1) - 1
-        ends = np.cumsum(more)
-        total = int(ends[-1])
-        if not total:
-            return [[]] * len(top)
-        owner = np.repeat(np.arange(len(top)), more)
-        extra = np.arange(total) - (ends - more)[owner] + 1
-        fits, score = self.evaluator.imagine(view, top[owner], extra)
-        later = np.where(fits, score, -np.inf).tolist()
-        return [later[end - n : end] for end, n in zip(ends.tolist(), more.tolist(), strict=True)]
-
-    def _top(self, masked: Floats, most: int, inside: Index | None = None) -> tuple[Index, tuple[float, int] | None]:
-        """The *most* best rows (ties by name) and the key of the next one, if there is any; of those *inside* only."""
-        table = self.evaluator.table
-        ranks = table.ranks()
-        if inside is not None:
-            top, following = self._top_of(masked[inside], most, ranks[inside])
-            return inside[top], following
-        return self._top_of(masked, most, ranks)
-
-    def _top_of(
-        self, masked: Floats, most: int, ranks: npt.NDArray[np.int64]
-    ) -> tuple[Index, tuple[float, int] | None]:
-        table = self.evaluator.table
-        if most + 1 >= len(masked):
-            index = np.flatnonzero(masked > -np.inf)
-            return index, None
-        threshold = float(np.partition(masked, len(masked) - most - 1)[len(masked) - most - 1])
-        if threshold == -np.inf:
-            return np.flatnonzero(masked > -np.inf), None
-        above = np.flatnonzero(masked > threshold)
-        equal = np.flatnonzero(masked == threshold)
-        if not table.rows_by_name:
-            equal = equal[np.argsort(ranks[equal])]
-        take = most - len(above)
-        next_row = int(equal[take])
-        return np.concatenate((above, equal[:take])), (-threshold, int(ranks[next_row]))
+        return plan_rows(self.evaluator, view, wanted, within)
 
 
 def _and(left: Bools | None, right: Bools) -> Bools:

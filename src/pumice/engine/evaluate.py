@@ -19,25 +19,20 @@ import numpy.typing as npt
 from pumice.engine.fit_count import FitCount
 from pumice.engine.guard import RowGuard
 from pumice.engine.imagine import ImaginedNode
-from pumice.engine.observed_reads import traced, values
 from pumice.engine.rows import NodeRows, asked_lines
 from pumice.engine.scope import Scope
+from pumice.engine.static_answers import StaticAnswers
 from pumice.engine.views import (
-    SEVERITY,
     Answer,
     Bools,
     ClassView,
     Filter,
     Floats,
-    Group,
     Index,
     KnownRow,
-    Reasons,
     Scorer,
     ViewCache,
-    same_class,
 )
-from pumice.model.node import Node
 from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task, TaskClass
 from pumice.state.table import NodeTable
@@ -52,7 +47,7 @@ MANY_ROWS: Final = 32
 """Beyond so many rows, what depends on amounts alone is worked out once per kind of row."""
 
 
-class Evaluator:
+class Evaluator(StaticAnswers):
     """Answers questions about all nodes for one session."""
 
     def __init__(
@@ -67,41 +62,12 @@ class Evaluator:
         unscored: float = 0.0,
     ) -> None:
         """*unopposed*, *unscored*: the objection and the score of every node where nobody has any."""
-        self.table, self.filters, self.scorers, self.cache = table, filters, scorers, cache
-        self.guard = guard
-        self._unopposed, self.unscored = unopposed, unscored
-        asked: list[Filter | Scorer] = [*filters, *scorers]
-        self._keys = [c.key for c in asked if c.scope is not Scope.SESSION]
-        self._traces = any(k is None for k in self._keys)
-        self.fits_by_class = all(f.key is same_class for f in filters if f.scope is not Scope.SESSION)
-        """Do tasks of one class fit the same nodes, whatever their job? (Filters of scope SESSION aside.)"""
-        asked.sort(key=lambda c: c.scope is Scope.SESSION)
-        extra = {c.key: c for c in reversed(asked) if c.key is not None and c.key is not same_class}
-        self._extra_keys = list(reversed(extra.values()))
-        self._noted_keys = [c for c in self._extra_keys if not getattr(c.key, "of_labels", False)]
+        super().__init__(table, filters, scorers, cache, guard, unopposed=unopposed, unscored=unscored)
         self._number = next(_NUMBERS)
         self._no_rows = NodeRows(table, np.zeros(0, dtype=np.intp))
         self._kinds = cache.kinds_of(table)
 
     # -- views ----------------------------------------------------------------------------------------------------
-    def key_of(self, task: Task) -> Hashable:
-        """Tasks of equal keys get equal kept answers."""
-        key: Hashable = task.klass.id
-        if self._traces or self._extra_keys:
-            read = values(task, self.cache.reads) if self._traces else ()
-            key = (key, read, *(self.guard.key(c, task) for c in self._extra_keys))
-        return key
-
-    def alike(self, one: Task, other: Task) -> bool:
-        """Do two tasks of a job get equal answers, as far as these are kept?"""
-        if one.klass is not other.klass or one.labels != other.labels:
-            return False
-        if one.annotations is other.annotations or not (self._traces or self._noted_keys):
-            return True
-        if self._traces:
-            return self.key_of(one) == self.key_of(other)
-        return all(self.guard.key(c, one) == self.guard.key(c, other) for c in self._noted_keys)
-
     def view(self, task: Task) -> ClassView:
         """The view of a task's class, up to date."""
         key = self.key_of(task)
@@ -118,42 +84,6 @@ class Evaluator:
         view.task = task
         self._refresh(view, task)
         return view
-
-    def split(self, view: ClassView, task: Task) -> None:
-        """Sort this session's callbacks by how they are asked for this class."""
-        groups: dict[int, Group] = {}
-        session: list[Filter] = []
-        for f in self.filters:
-            if f.applies is not None and not self.guard.applies(f, task):
-                continue
-            if f.scope is Scope.SESSION:
-                session.append(f)
-            else:
-                group = groups.setdefault(f.group, Group([], [], f.merge))
-                (group.static if f.scope is Scope.STATIC else group.node).append(f)
-        view.groups = [groups[g] for g in sorted(groups)]
-        view.session_filters = session
-        view.static_scorers, view.node_scorers, view.session_scorers, view.normalized = [], [], [], []
-        for s in self.scorers:
-            if s.applies is not None and not self.guard.applies(s, task):
-                continue
-            if s.normalize is not None:
-                view.normalized.append(s)
-            elif s.scope is Scope.SESSION:
-                view.session_scorers.append(s)
-            else:
-                (view.static_scorers if s.scope is Scope.STATIC else view.node_scorers).append(s)
-        view.node_scorers.sort(key=lambda s: not s.batch)
-        view.scalar_scorers = [s for s in view.node_scorers if not s.batch]
-        view.scalar_filters = [f for group in view.groups for f in group.node if not f.batch]
-        follows: list[Filter | Scorer] = [f for group in view.groups for f in group.node]
-        follows += [*view.node_scorers, *(s for s in view.normalized if s.scope is Scope.NODE)]
-        view.by_amounts = all(c.amounts_only for c in follows)
-        view.known, view.futures = {}, {}
-        if len(view.raws) != len(view.normalized):
-            view.raws = [None] * len(view.normalized)
-            view.flat = [False] * len(view.normalized)
-            view.size = -1
 
     def _refresh(self, view: ClassView, task: Task) -> None:
         table = self.table
@@ -228,12 +158,6 @@ class Evaluator:
         """Are there so many rows that it pays to know which of them are equal?"""
         return self.table.size > MANY_ROWS
 
-    def indifferent(self, view: ClassView, task: Task) -> bool:
-        """Does no static filter of a split view object to any node, and no static score tell nodes apart?"""
-        view.size, view.static_score = self.table.size, np.zeros(0)
-        self._evaluate_static_all(view, task)
-        return all(view.clear) and all(view.flat)
-
     def room(self, task: Task) -> int:
         """How many tasks of this class there is room for now, at most."""
         view = self.cache.views.get(self.key_of(task))
@@ -267,79 +191,6 @@ class Evaluator:
             self._evaluate_rows(view, task, None)
         else:
             self._evaluate_kinds(view, task, kinds.of_rows, kinds.a_row_of_each())
-
-    def _rows(self, index: Index | None) -> tuple[NodeRows, slice | Index]:
-        if len(self.table.by_name) < self.table.size:  # some rows are free
-            valid = self.table.valid[: self.table.size]
-            index = np.flatnonzero(valid) if index is None else index[valid[index]]
-        return NodeRows(self.table, index), (slice(None) if index is None else index)
-
-    def _evaluate_static_all(self, view: ClassView, task: Task) -> None:
-        """Static answers for all rows; those with a key of their own are shared between classes."""
-        size, at = self.table.size, self.table.changed.position
-        view.static_code, view.static_severity, view.clear = [], [], []
-        for group in view.groups:
-            keyed = group.static and all(f.static_key is not None for f in group.static)
-            key: Hashable = None
-            if keyed:
-                key = tuple((f.plugin, _name(f), self.guard.static_key(f, task)) for f in group.static)
-                known = self.cache.static.get(key)
-                if known is not None and known[0] == at and len(known[1]) == size:
-                    view.static_code.append(known[1])
-                    view.static_severity.append(known[2])
-                    view.clear.append(known[3])
-                    continue
-            code = np.zeros(size, dtype=np.int32)
-            severity = np.zeros(size, dtype=np.int8)
-            if group.static:
-                rows, where = self._rows(None)
-                code[where], severity[where] = self._ask_filters(group.static, task, rows)
-            view.static_code.append(code)
-            view.static_severity.append(severity)
-            view.clear.append(not np.count_nonzero(code))
-            if keyed:
-                self.cache.static[key] = (at, code, severity, view.clear[-1])
-        self._evaluate_static_scores(view, task, None)
-
-    def _evaluate_static(self, view: ClassView, task: Task, index: Index) -> None:
-        rows, at = self._rows(index)
-        for g, group in enumerate(view.groups):
-            if group.static:  # shared with other classes, perhaps: never changed in place
-                code, severity = view.static_code[g].copy(), view.static_severity[g].copy()
-                code[at], severity[at] = self._ask_filters(group.static, task, rows)
-                view.static_code[g], view.static_severity[g] = code, severity
-                view.clear[g] = not np.count_nonzero(code)
-        self._evaluate_static_scores(view, task, index)
-
-    def _evaluate_static_scores(self, view: ClassView, task: Task, index: Index | None) -> None:
-        static = [n for n, s in enumerate(view.normalized) if s.scope is Scope.STATIC]
-        if not view.static_scorers and not static:
-            return
-        rows, at = self._rows(index)
-        if view.static_scorers:
-            view.static_score[at] = self.unscored + self._ask_scorers(view.static_scorers, task, rows)
-        for n in static:
-            view.raws[n], view.flat[n] = self._static_raw(view, view.normalized[n], task, n, rows, at, index)
-
-    def _static_raw(
-        self, view: ClassView, s: Scorer, task: Task, n: int, rows: NodeRows, at: slice | Index, index: Index | None
-    ) -> tuple[Floats, bool]:
-        """Raw values of a static score for all rows, and whether they are all equal; shared where it has a key."""
-        key: Hashable = None
-        now, size = self.table.changed.position, self.table.size
-        if s.static_key is not None:
-            key = (s.plugin, _name(s), self.guard.static_key(s, task))
-            known = self.cache.raws.get(key)
-            if known is not None and known[0] == now and len(known[1]) == size:
-                return known[1], known[2]
-        old = view.raws[n] if index is not None else None
-        raw = np.zeros(size) if old is None else old.copy()
-        raw[at] = self.ask_scorer(s, task, rows)
-        valid = raw[self.table.valid[:size]]
-        flat = bool(len(valid) == 0 or (valid == valid[0]).all())
-        if key is not None:
-            self.cache.raws[key] = (now, raw, flat)
-        return raw, flat
 
     def _evaluate_rows(self, view: ClassView, task: Task, index: Index | None) -> None:
         """What follows the ledgers, for some rows or all."""
@@ -454,82 +305,6 @@ class Evaluator:
         """Per plugin, what its filters that follow the ledgers say; None where it has none."""
         return [self._ask_filters(group.node, task, rows) if group.node else None for group in view.groups]
 
-    def _combine(self, view: ClassView, at: slice | Index, answers: Sequence[Answer | None], size: int) -> Answer:
-        """First objection and its plugin's severity, plugin by plugin."""
-        code: Reasons | None = None
-        severity: npt.NDArray[np.int8] | None = None
-        for g, answer in enumerate(answers):
-            merge = view.groups[g].merge
-            if view.clear[g] and answer is not None:
-                own, level = answer
-            else:
-                own, level = view.static_code[g][at], view.static_severity[g][at]
-                if answer is not None:
-                    level = np.maximum(level, answer[1])
-                    own = merge(own, answer[0])
-            if code is None or severity is None:
-                code, severity = own, level
-            else:
-                severity = np.where(code == 0, level, severity)
-                code = merge(code, own)
-        if code is None or severity is None:
-            return self._nobody_objects(size)
-        return code, severity
-
-    def _nobody_objects(self, size: int) -> Answer:
-        code = np.full(size, self._unopposed, dtype=np.int32)
-        return code, SEVERITY.of(code) if self._unopposed else np.zeros(size, dtype=np.int8)
-
-    # -- asking ---------------------------------------------------------------------------------------------------
-    def _ask_filters(self, filters: Sequence[Filter], task: Task, rows: NodeRows) -> Answer:
-        code: Reasons | None = None
-        severity: npt.NDArray[np.int8] | None = None
-        for f in filters:
-            own = self.ask_filter(f, task, rows)
-            level = SEVERITY.of(own) if np.count_nonzero(own) else np.zeros(len(own), dtype=np.int8)
-            if code is None or severity is None:
-                code, severity = own, level
-            else:
-                code, severity = f.merge(code, own), np.maximum(severity, level)
-        if code is None or severity is None:
-            return self._nobody_objects(len(rows))
-        return code, severity
-
-    def first_objection(self, task: Task, rows: NodeRows) -> Reasons:
-        """What all filters together say about some rows, those that look at the whole session too."""
-        code: Reasons | None = None
-        for f in self.filters:
-            if self.guard.applies(f, task):
-                own = self.ask_filter(f, task, rows)
-                code = own if code is None else f.merge(code, own)
-        return code if code is not None else np.full(len(rows), self._unopposed, dtype=np.int32)
-
-    def ask_filter(self, f: Filter, task: Task, rows: NodeRows) -> Reasons:
-        """One filter about some rows: a reason number per row, 0 where it has no objection."""
-        task = self._shown(f, task)
-        return self.guard.objections(f, task, rows, () if f.batch else _nodes(rows, task))
-
-    def _ask_scorers(self, scorers: Sequence[Scorer], task: Task, rows: NodeRows) -> Floats:
-        total = self._ask(scorers[0], task, rows)
-        for s in scorers[1:]:
-            total = s.merge(total, self._ask(s, task, rows))
-        if not math.isfinite(np.add.reduce(total)) and not np.isfinite(total).all():
-            total = self.ask_scorer(scorers[0], task, rows)
-            for s in scorers[1:]:
-                total = s.merge(total, self.ask_scorer(s, task, rows))
-        return total
-
-    def ask_scorer(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
-        """One score about some rows; what is no number is a failure, and is told.
-
-        :raises Unfit: a batch score refuses to let the task be placed at all.
-        """
-        return self.guard.finite(s, task, self._ask(s, task, rows))
-
-    def _ask(self, s: Scorer, task: Task, rows: NodeRows) -> Floats:
-        task = self._shown(s, task)
-        return self.guard.scores(s, task, rows, () if s.batch else _nodes(rows, task))
-
     # -- on demand ------------------------------------------------------------------------------------------------
     def future_ok(self, view: ClassView) -> Bools:
         """Per node: would the request fit once everything that is being released is gone?"""
@@ -594,18 +369,3 @@ class Evaluator:
                 own = self.guard.finite(s, task, scores).item(0)
             total = own if total is None else s.merge(total, own)
         return score if total is None else float(view.scalar_scorers[0].merge(score, total))
-
-    def _shown(self, c: Filter | Scorer, task: Task) -> Task:
-        """The task as a callback sees it: what it reads is noted where it does not say by what its answers are kept."""
-        return traced(task, self.cache.reads) if c.key is None and c.scope is not Scope.SESSION else task
-
-
-def _nodes(rows: NodeRows, task: Task) -> Sequence[Node]:
-    if rows.extra is None:
-        return rows.nodes
-    return [ImaginedNode(n, task, k) for n, k in zip(rows.nodes, rows.extra.tolist(), strict=True)]
-
-
-def _name(c: Filter | Scorer) -> str:
-    """What tells the callbacks of one plugin apart, as long as their answers are kept."""
-    return getattr(c.call, "__qualname__", repr(c.call))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pumice.engine.choose import FitError
+from pumice.engine.fit_error import FitError
 from pumice.framework.session.refusals import Stage
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import StatusUpdate

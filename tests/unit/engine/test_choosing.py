@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
-from pumice.engine.choose import FitError, NodeChoice
+from pumice.engine.choose import NodeChoice
+from pumice.engine.fit_error import FitError
 from pumice.framework.session.runtime import Runtime
 from pumice.model.events import Gone, Seen
 from pumice.model.reason import Code, reason_id

@@ -11,8 +11,9 @@ import pytest
 from pumice import NodeRows, Scope, Session, Task, Unfit, same_class
 from pumice.engine import evaluate, grid
 from pumice.engine.ahead import AT_ONCE
-from pumice.engine.choose import FitError, NodeChoice
+from pumice.engine.choose import NodeChoice
 from pumice.engine.evaluate import GONE, Evaluator
+from pumice.engine.fit_error import FitError
 from pumice.engine.views import SEVERITY
 from pumice.model.events import Gone, Seen
 from pumice.model.reason import Code, reason_id
@@ -216,10 +217,10 @@ def test_how_many_tasks_there_is_room_for_follows_what_is_placed() -> None:
     statement = ssn.statement()
     statement.allocate(task_of(ssn, "new-1"), ssn.nodes["node-0"])
     assert evaluator.room(task) == 7
-    short = ssn.search.chooser.short_of(task, 9)
+    short = ssn.search.chooser.why_not.short_of(task, 9)
     assert short is not None
     assert (short[0], str(short[1])) == (7, "0/3 nodes are unavailable: 1 shut, 2 Insufficient cpu.")
-    assert ssn.search.chooser.short_of(task, 7) is None
+    assert ssn.search.chooser.why_not.short_of(task, 7) is None
     statement.discard()
     assert evaluator.room(task) == 8
 
@@ -227,14 +228,14 @@ def test_how_many_tasks_there_is_room_for_follows_what_is_placed() -> None:
 def test_a_class_that_fits_nowhere_has_one_error_for_all_its_tasks_while_nothing_changes() -> None:
     ssn = session(cluster("2x4cpu"), job("big", tasks=2, cpu=8), job("small", cpu=1))
     chooser = ssn.search.chooser
-    assert chooser.known_hopeless(task_of(ssn, "big-0")) is None
-    error = chooser.hopeless(task_of(ssn, "big-0"))
+    assert chooser.why_not.known_hopeless(task_of(ssn, "big-0")) is None
+    error = chooser.why_not.hopeless(task_of(ssn, "big-0"))
     assert isinstance(error, FitError)
-    assert chooser.known_hopeless(task_of(ssn, "big-1")) is error
-    assert chooser.hopeless(task_of(ssn, "small-0")) is None
+    assert chooser.why_not.known_hopeless(task_of(ssn, "big-1")) is error
+    assert chooser.why_not.hopeless(task_of(ssn, "small-0")) is None
     ssn.state.apply(Seen(node("larger", cpu=16)))
-    assert chooser.known_hopeless(task_of(ssn, "big-1")) is None
-    assert chooser.hopeless(task_of(ssn, "big-1")) is None
+    assert chooser.why_not.known_hopeless(task_of(ssn, "big-1")) is None
+    assert chooser.why_not.hopeless(task_of(ssn, "big-1")) is None
 
 
 def test_the_search_can_be_kept_within_some_rows_or_prefer_them() -> None:

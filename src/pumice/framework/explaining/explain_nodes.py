@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pumice.engine.choose import FitError
 from pumice.engine.fit_count import first_shortage
+from pumice.engine.fit_error import FitError
 from pumice.engine.rows import NodeRows
 from pumice.engine.views import Bools
 from pumice.framework.session.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pumice.engine.choose import FitError
+from pumice.engine.fit_error import FitError
 from pumice.framework.explaining.explain_nodes import FitsEmpty, never_fits
 from pumice.framework.session.eviction_refusals import refusal_for
 from pumice.framework.session.problems import queue_problem

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pumice.engine.choose import FitError
+from pumice.engine.fit_error import FitError
 from pumice.engine.scope import Scope
 from pumice.framework.points import table as points
 from pumice.framework.session.backlog import Backlog, Visit
@@ -123,7 +123,7 @@ class Remembered:
 
     def _still_short(self, ssn: Session, place: Place) -> bool:
         why = self.queues[place[0]][place[1]].why
-        short = ssn.search.chooser.short_of(why.task, why.needed)
+        short = ssn.search.chooser.why_not.short_of(why.task, why.needed)
         return short is not None and short[0] == why.refusal.placed
 
     def visit(self, backlog: Backlog, queue: str) -> Visit | None:

@@ -33,14 +33,14 @@ def before_trying(ssn: Session, queue: Queue, job: Job, task: Task, *, denied: b
 
     *denied*: might the queue refuse it? Else it is not asked about one task: trying the job begins with that.
     """
-    error = ssn.search.chooser.known_hopeless(task)
+    error = ssn.search.chooser.why_not.known_hopeless(task)
     if error is not None:
         return InVain(Refusal(Stage.NODES, error=error), Ground.NODES, task)
     needed = ssn.needed_to_keep(job)
     if needed < 2:
         refusal = _denied(ssn, queue, job, task) if denied else None
     else:
-        short = ssn.search.chooser.short_of(task, needed)
+        short = ssn.search.chooser.why_not.short_of(task, needed)
         if short is not None:
             room, error = short
             text = f"{room} of {needed} required tasks have a place"
@@ -100,5 +100,5 @@ def after_trying(ssn: Session, queue: Queue, job: Job) -> InVain | None:
         if not verdict:
             refusal = Refusal.of(Stage.QUEUE, verdict, otherwise=f"queue {queue.name} may not take it")
             return InVain(refusal, Ground.QUEUE, task)
-    error = ssn.search.chooser.hopeless(task)
+    error = ssn.search.chooser.why_not.hopeless(task)
     return InVain(Refusal(Stage.NODES, error=error), Ground.NODES, task) if error is not None else None

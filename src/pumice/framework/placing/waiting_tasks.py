@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.choose import FitError, NodeChoice
+from pumice.engine.choose import NodeChoice
+from pumice.engine.fit_error import FitError
 from pumice.framework.placing.node_search import NodeSearch, rows_of
 from pumice.framework.points import table as t
 from pumice.framework.session.refusals import Refusal, Stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-from pumice.engine.choose import FitError
+from pumice.engine.fit_error import FitError
 
 
 class FitErrors(MutableMapping[str, dict[str, FitError]]):

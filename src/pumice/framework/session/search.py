@@ -46,14 +46,14 @@ class Search:
     def rest(self) -> None:
         """The session is over: let go of what was found out in it alone."""
         if self._chooser is not None:
-            self._chooser.forget()
+            self._chooser.why_not.forget()
         if self._ssn.runtime.random_ties:
             self._chooser = None  # each cycle has its own generator
 
     def forget(self) -> None:
         """Somebody registered, or the session is over: have it made anew."""
         if self._chooser is not None:
-            self._chooser.forget()
+            self._chooser.why_not.forget()
         self._evaluator = self._chooser = None
 
     @property

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from pumice.engine.choose import FitError
+from pumice.engine.fit_error import FitError
 from pumice.framework.points import table as t
 from pumice.framework.points.rows import PluginRows
 from pumice.framework.session.refusals import Stage

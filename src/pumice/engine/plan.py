@@ -1,0 +1,144 @@
+"""The best places for many equal tasks at once: the best rows, each after so many more of them, and a heap."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.engine.evaluate import Evaluator
+from pumice.engine.views import Bools, ClassView, Floats, Index, Scorer
+from pumice.model.task import Task
+from pumice.state.table import NodeTable
+
+_FEW: Final = 16
+"""For so many tasks as many of the best rows are looked at first, and what becomes of rows is kept."""
+
+
+def plan_rows(evaluator: Evaluator, view: ClassView, wanted: int, within: Bools | None = None) -> Sequence[int]:
+    """Rows for up to *wanted* tasks of a class, in order, as choosing one by one would give on idle room.
+
+    For where every answer depends on the class and the one row alone. *within* limits the search.
+    """
+    inside = None if within is None else np.flatnonzero(within[: view.size])
+    for most in (min(_FEW, wanted), wanted):
+        rows = _plan_within(evaluator, view, inside, wanted, most)
+        if rows is not None:
+            return rows
+    return []
+
+
+def _plan_within(
+    evaluator: Evaluator, view: ClassView, inside: Index | None, wanted: int, most: int
+) -> list[int] | None:
+    """The plan if the *most* best rows suffice to make it; None when more rows must be looked at."""
+    table = evaluator.table
+    top, outside = _top(evaluator.table, view.masked, most, inside)
+    if not len(top):
+        return []
+    ranks = table.ranks()[top].tolist()
+    first = view.masked[top].tolist()
+    ahead = later(evaluator, view, top, wanted)
+    heap = [(-s, ranks[i], i, 0) for i, s in enumerate(first)]
+    heapq.heapify(heap)
+    rows: list[int] = []
+    top_rows = top.tolist()
+    scalars = bool(view.scalar_filters or view.scalar_scorers)
+    while heap and len(rows) < wanted:
+        cost, rank, i, used = heap[0]
+        if outside is not None and outside < (cost, rank):
+            return None
+        rows.append(top_rows[i])
+        used += 1
+        if used <= len(ahead[i]):
+            score_next = ahead[i][used - 1]
+            if scalars and score_next > -np.inf:
+                score_next = evaluator.imagine_scalars(view, top_rows[i], used, score_next)
+            if score_next > -np.inf:
+                heapq.heapreplace(heap, (-score_next, rank, i, used))
+                continue
+        heapq.heappop(heap)
+    if len(rows) < wanted and outside is not None:
+        return None
+    return rows
+
+
+def even_scores(evaluator: Evaluator, view: ClassView, task: Task) -> list[tuple[Scorer, float]]:
+    """What normalised scores that do not tell nodes apart give every candidate."""
+    found = []
+    index = np.flatnonzero(view.masked > -np.inf)
+    for n, s in enumerate(view.normalized):
+        raw = view.raws[n]
+        if raw is not None and len(index):
+            all_of_them = np.ones(len(index), dtype=np.bool_)
+            found.append((s, evaluator.guard.normalized(s, task, raw[index], all_of_them).item(0)))
+    return found
+
+
+def later(evaluator: Evaluator, view: ClassView, top: Index, wanted: int) -> list[list[float]]:
+    """Per row the scores after one more task, two more and so on, as far as there may be room for yet another.
+
+    Minus infinity where a filter objects. For few tasks it is kept by what rows hold, where it follows from that.
+    """
+    known = evaluator.futures(view) if wanted <= _FEW else None
+    if known is None:
+        return _imagined(evaluator, view, top, wanted)
+    keys = [(wanted, evaluator.table.amounts_of(row)) for row in top.tolist()]
+    new = {key: at for at, key in enumerate(keys) if key not in known}
+    if new:
+        fresh = _imagined(evaluator, view, top[list(new.values())], wanted)
+        known.update(zip(new, fresh, strict=True))
+    return [known[key] for key in keys]
+
+
+def _imagined(evaluator: Evaluator, view: ClassView, top: Index, wanted: int) -> list[list[float]]:
+    table, klass = evaluator.table, view.task.klass
+    room = np.full(len(top), wanted, dtype=np.int64)
+    for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+        if v > 0:
+            room = np.minimum(room, table.idle[d, top] // v)
+            if table.in_flux:
+                future = table.idle[d, top] + table.releasing[d, top] - table.pipelined[d, top]
+                room = np.minimum(room, future // v)
+    more = np.maximum(room, 1) - 1
+    ends = np.cumsum(more)
+    total = int(ends[-1])
+    if not total:
+        return [[]] * len(top)
+    owner = np.repeat(np.arange(len(top)), more)
+    extra = np.arange(total) - (ends - more)[owner] + 1
+    fits, score = evaluator.imagine(view, top[owner], extra)
+    scores = np.where(fits, score, -np.inf).tolist()
+    return [scores[end - n : end] for end, n in zip(ends.tolist(), more.tolist(), strict=True)]
+
+
+def _top(
+    table: NodeTable, masked: Floats, most: int, inside: Index | None = None
+) -> tuple[Index, tuple[float, int] | None]:
+    """The *most* best rows (ties by name) and the key of the next one, if there is any; of those *inside* only."""
+    ranks = table.ranks()
+    if inside is not None:
+        top, following = _top_of(table, masked[inside], most, ranks[inside])
+        return inside[top], following
+    return _top_of(table, masked, most, ranks)
+
+
+def _top_of(
+    table: NodeTable, masked: Floats, most: int, ranks: npt.NDArray[np.int64]
+) -> tuple[Index, tuple[float, int] | None]:
+    if most + 1 >= len(masked):
+        index = np.flatnonzero(masked > -np.inf)
+        return index, None
+    threshold = float(np.partition(masked, len(masked) - most - 1)[len(masked) - most - 1])
+    if threshold == -np.inf:
+        return np.flatnonzero(masked > -np.inf), None
+    above = np.flatnonzero(masked > threshold)
+    equal = np.flatnonzero(masked == threshold)
+    if not table.rows_by_name:
+        equal = equal[np.argsort(ranks[equal])]
+    take = most - len(above)
+    next_row = int(equal[take])
+    return np.concatenate((above, equal[:take])), (-threshold, int(ranks[next_row]))
