@@ -36,8 +36,12 @@ class Access:
 
         :raises NoCredentials: a certificate or key is none.
         """
+        encrypted = any(address.startswith("https:") for address in (self.host, self.proxy))
         try:
-            context = ssl.create_default_context(cadata=self.ca.decode("ascii") if self.ca else None)
+            if self.ca or encrypted:
+                context = ssl.create_default_context(cadata=self.ca.decode("ascii") if self.ca else None)
+            else:  # nobody is trusted: it takes long to read the system's authorities
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         except (ssl.SSLError, ValueError) as exc:
             raise NoCredentials(f"{self.host}: the certificate authority is no certificate: {exc}") from exc
         # Python 3.13 asks more of an authority than Go does; those of clusters are made for Go
