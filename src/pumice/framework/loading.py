@@ -157,7 +157,8 @@ def import_file(path: Path, stem: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise PluginLoadError(f"{path}: not a Python module")
     module = importlib.util.module_from_spec(spec)
-    before = {n: m for n, m in sys.modules.items() if n == name or n.startswith(f"{name}.")}
+    parts = f"{name}."
+    before = {n: m for n, m in sys.modules.items() if n == name or n.startswith(parts)}
     for known in before:  # parts of a package are read again too
         del sys.modules[known]
     sys.modules[name] = module

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
@@ -242,6 +243,7 @@ def _kube_verbs(verbs: Mapping[str, str]) -> dict[str, str]:
     return {_KUBE[verb]: path for verb, path in verbs.items()}
 
 
+@cache
 def _named(kind: type[Any]) -> list[tuple[str, Reads, Any]]:
     """The fields of a kind of settings that an argument fills, and what they are without it."""
     hints = get_type_hints(kind, include_extras=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cache, partial
 from types import CodeType
 from typing import Any, Final, TypeVar
 
@@ -62,8 +62,13 @@ class Callback:
 
     def parts(self) -> list[tuple[str, Callable[..., Any]]]:
         """Everything callable that the plugin handed over, by name: its function and its hints."""
-        named = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return [(name, part) for name, part in named if callable(part)]
+        return [(name, part) for name in _names(type(self)) if callable(part := getattr(self, name))]
+
+
+@cache
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    """The names of the fields of a kind of callback."""
+    return tuple(f.name for f in fields(kind))
 
 
 def _required(fn: Callable[..., Any]) -> int | None:
