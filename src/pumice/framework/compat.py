@@ -26,6 +26,8 @@ class Compat:
     """Only the plugins that share between queues look whether a queue is open, and backfill asks none of them."""
     blind_capability: bool = False
     """Only proportion and capacity keep queues within their capability."""
+    guarantee_first: bool = False
+    """A queue deserves its guarantee under proportion also where its capability is less."""
     leaving_pods: bool = False
     """Pods that are being evicted do not count for their queue, which so holds more than its capability for a while."""
     begun_jobs: bool = False

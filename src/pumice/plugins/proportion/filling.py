@@ -59,7 +59,9 @@ def pour_in_rounds(total: Matrix, weight: Matrix, request: Matrix, limit: Matrix
 class Filling:
     """The inputs of `pour` and its result, kept across sessions."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, guarantee_first: bool = False) -> None:
+        """*guarantee_first*: a guarantee counts also where the capability is less."""
+        self._guarantee_first = guarantee_first
         self._signature: object = None
         self._total: dict[int, Number] = {}
         self._versions: list[int] = []
@@ -118,7 +120,7 @@ class Filling:
             for d, v in limit.items():
                 self._limit[row, d] = v
             for d, v in queue.guarantee.items():
-                self._guarantee[row, d] = min(v, limit.get(d, v))  # a guarantee does not raise the capability
+                self._guarantee[row, d] = v if self._guarantee_first else min(v, limit.get(d, v))
         for queue in queues.values():
             problem = guarantee_problem(queue)
             if problem:

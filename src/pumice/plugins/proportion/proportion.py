@@ -49,7 +49,7 @@ class Proportion(Plugin):
         memory = ssn.memory
         filling: Filling | None = memory.get("_filling")
         if filling is None:
-            filling = memory["_filling"] = Filling()
+            filling = memory["_filling"] = Filling(guarantee_first=ssn.compat.guarantee_first)
         self._filling = filling
         before = filling.problems
         filling.refresh(ssn.queues, ssn.state.queue_version, ssn.state.total)
