@@ -170,13 +170,14 @@ class Questions(Asking):
     def needed_to_keep(self, job: Job) -> int:
         """How many more tasks must be placed, at least, before anything of the job is kept; 1 when nobody can say.
 
-        A plugin that lets jobs wait with less than they need (sla does) is asked, so nobody can say.
+        Tasks that wait for promised room count: a job that has enough of them is kept. A plugin that lets jobs wait
+        with less than they need (sla does) is asked, so nobody can say.
         """
         ready, waits = self.chain(t.JOB_READY.name), self.chain(t.JOB_PIPELINED.name)
         if self._keeps is None or self._keeps[0] is not ready or self._keeps[1] is not waits:
             known = {c.plugin for c in self.callbacks(t.JOB_READY) if c.needs}
             self._keeps = ready, waits, all(c.plugin in known for c in self.callbacks(t.JOB_PIPELINED))
-        return int(self.more_needed(job)) if self._keeps[2] else 1
+        return int(self.more_needed(job)) - job.waiting_count if self._keeps[2] else 1
 
     enqueue_key = PointAttribute(t.ENQUEUE_KEY)
 
