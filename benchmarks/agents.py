@@ -25,6 +25,7 @@ from pumice.mcp.tools import Tools
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.recording import NextCycle
 from pumice.state.cluster import ClusterState
 from pumice.testing import job, node, queue
 from pumice.testing.world import flat
@@ -59,9 +60,9 @@ def cluster() -> Desk:
         objects.append(job(f"waits-{n}", namespace=f"team-{n % 40}", queue=QUEUES[n % 3], cpu=32, gpu=4 + n % 4))
     state.apply_all(Seen(obj) for obj in flat(objects))
     conf = load(DEFAULT_CONF, catalogue_of(registry), "<default>").conf
-    desk = Desk(state, assemble(conf, registry), Runtime(), source="cycle")
+    desk = Desk(NextCycle(state, assemble(conf, registry), Runtime()), source="cycle")
     for _ in range(3):
-        run_cycle(state, desk.assembly, desk.runtime)
+        run_cycle(state, desk.cycle.assembly, desk.cycle.runtime)
     gc.freeze()  # as `pumice mcp` does
     return desk
 

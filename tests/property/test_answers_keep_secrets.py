@@ -19,6 +19,7 @@ from pumice.answers.sight import EVERYTHING, Sight, seen
 from pumice.framework.session.runtime import Runtime
 from pumice.model import api
 from pumice.model.events import Seen
+from pumice.scheduler.recording import NextCycle
 from pumice.state.cluster import ClusterState
 
 pytestmark = pytest.mark.law
@@ -49,7 +50,7 @@ def test_nothing_of_other_namespaces_nodes_or_queues_is_told(world: WorldDraw, p
     state.now = 100.0
     for obj in tenants(world, policy.tree):
         state.apply(Seen(obj))
-    desk = Desk(state, assembly_of(policy, None), Runtime())
+    desk = Desk(NextCycle(state, assembly_of(policy, None), Runtime()))
     names = desk.names()
     for uid, job in sorted(state.jobs.items()):
         why = desk.why(uid)

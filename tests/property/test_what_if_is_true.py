@@ -16,7 +16,7 @@ from pumice.answers.what_if.applying import suppose
 from pumice.answers.what_if.sides import Side, play
 from pumice.answers.what_if.supposition import MoreNodes, QueueChange, WhatIf
 from pumice.model.intents import Bind, Evict
-from pumice.scheduler.recording import record, restored
+from pumice.scheduler.recording import NextCycle, record, restored
 from pumice.scheduler.report import CycleReport
 
 pytestmark = pytest.mark.law
@@ -70,7 +70,7 @@ def test_a_what_if_says_what_the_next_cycle_decides_once_it_is_so(
     if not state.queues:
         return
     asked = supposed(kind, story, number, other)
-    desk = Desk(state, story.assembly, story.runtime)
+    desk = Desk(NextCycle(state, story.assembly, story.runtime))
     saved, before = record(state, story.assembly.conf, story.runtime), fingerprint(state)
     question = desk.what_if(asked)
     sides = play(question.instant, question.objects, asked, registry)

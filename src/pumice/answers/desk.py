@@ -31,14 +31,11 @@ from pumice.errors import InvalidInput
 from pumice.extender.asking.calls import EXCHANGES
 from pumice.extender.plugin import CALLERS
 from pumice.framework.explaining.explain import Explanation, Stage, explain
-from pumice.framework.session.runtime import Runtime
-from pumice.framework.session.session import Session, Shard
+from pumice.framework.session.session import Session
 from pumice.model.api import AnyObject, PodGroup
 from pumice.model.intents import Bind, Evict
 from pumice.model.job import Job
 from pumice.saved.cycle import held_objects
-from pumice.scheduler.assembly import Assembly
-from pumice.scheduler.dry import dry_cycle
 from pumice.scheduler.loop import Loop
 from pumice.scheduler.recording import NextCycle, record
 from pumice.scheduler.report import CycleReport
@@ -53,11 +50,8 @@ MOST_ROWS: Final = 1000
 class Desk:
     """Answers questions about one instant of a cluster. Each costs a dry cycle; nothing is changed by any."""
 
-    state: ClusterState
-    assembly: Assembly
-    runtime: Runtime
-    shard: Shard | None = None
-    environment: Mapping[str, Any] | None = None
+    cycle: NextCycle
+    """What would be decided next. It is only ever run dry."""
     watchdog: Watchdog | None = None
     source: Source = "scheduler"
     learned: Learned | None = None
@@ -68,13 +62,13 @@ class Desk:
     @classmethod
     def of_loop(cls, loop: Loop, learned: Learned | None = None, forecasts: Forecasts | None = None) -> Desk:
         """A desk over what a running scheduler knows."""
-        known = loop.state, loop.assembly, loop.runtime, loop.shard, loop.environment, loop.watchdog
-        return cls(*known, learned=learned, forecasts=forecasts)
+        begun = NextCycle(loop.state, loop.assembly, loop.runtime, loop.shard, loop.environment or {})
+        return cls(begun, loop.watchdog, learned=learned, forecasts=forecasts)
 
-    @classmethod
-    def of_cycle(cls, begun: NextCycle, source: Source = "cycle") -> Desk:
-        """A desk over a cycle that has not run."""
-        return cls(begun.state, begun.assembly, begun.runtime, begun.shard, begun.environment, source=source)
+    @property
+    def state(self) -> ClusterState:
+        """What is known of the cluster."""
+        return self.cycle.state
 
     # -- questions --------------------------------------------------------------------------------------------------
     def why(self, name: str, namespace: str = "") -> WhyAnswer:
@@ -146,7 +140,7 @@ class Desk:
         return fairness_of(
             [standing_of(snapshot, gauges) for snapshot in taken],
             {queue: dict(found.most_common()) for queue, found in reasons.items()},
-            self.assembly.conf.actions,
+            self.cycle.assembly.conf.actions,
             self.state.now,
             self.source,
         )
@@ -271,16 +265,16 @@ class Desk:
                 raise NoSuchThing(wrong)
         if asked.job:
             asked = msgspec.structs.replace(asked, job=find_job(state, asked.job).uid)
-        conf = self.assembly.conf
+        cycle, conf = self.cycle, self.cycle.assembly.conf
         instant = record(
-            state, conf, self.runtime, shard=self.shard, environment=self._told_of_cluster(), objects=False
+            state, conf, cycle.runtime, shard=cycle.shard, environment=self._told_of_cluster(), objects=False
         )
         objects = [obj for listed in held_objects(state).values() for obj in listed]
-        return WhatIfQuestion(asked, instant, objects, self.assembly.registry, self.learned, self.source)
+        return WhatIfQuestion(asked, instant, objects, cycle.assembly.registry, self.learned, self.source)
 
     def _told_of_cluster(self) -> dict[str, Any]:
         """What plugins know beside the cluster's objects, without those who answer for extenders."""
-        return {name: value for name, value in (self.environment or {}).items() if name not in (CALLERS, EXCHANGES)}
+        return {name: value for name, value in self.cycle.environment.items() if name not in (CALLERS, EXCHANGES)}
 
     def look(self, inspect: Callable[[Session], None]) -> CycleReport:
         """What the next cycle would decide; *inspect* is shown its session, and must only read."""
@@ -294,16 +288,7 @@ class Desk:
 
     def _dry(self, added: Sequence[AnyObject] = (), inspect: Callable[[Session], None] | None = None) -> CycleReport:
         with self.watchdog.cycle() if self.watchdog is not None else nullcontext():
-            return dry_cycle(
-                self.state,
-                self.assembly,
-                self.runtime,
-                added=added,
-                shard=self.shard,
-                environment=self.environment,
-                tells=False,
-                inspect=inspect,
-            )
+            return self.cycle.dry_run(inspect, added)
 
 
 def _tried(ssn: Session, key: str) -> TriedJob:

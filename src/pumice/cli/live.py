@@ -126,7 +126,7 @@ class AnswersPlace(SchedulerPlace):
 
         registry = registry_with(self.plugins_dir)
         source: Source = "cycle" if self.saved else "manifests"
-        desk = Desk.of_cycle(self.cycle(registry), source)
+        desk = Desk(self.cycle(registry), source=source)
         if self.history is not None:
             from pumice.answers.when.learned import learn
 

@@ -20,6 +20,7 @@ from pumice.framework.session.runtime import Runtime
 from pumice.kube.watching import Watching
 from pumice.model.events import ClusterEvent
 from pumice.scheduler.assembly import Assembly
+from pumice.scheduler.recording import NextCycle
 from pumice.sim.run import Simulation
 from pumice.sim.scenario import SimScenario
 from pumice.state.cluster import ClusterState
@@ -112,7 +113,7 @@ class StillHolder(StateHolder):
 
     def run(self) -> None:
         """Answer."""
-        self.chronicle.look(self._desk.state, self._desk.assembly.conf.digest)
+        self.chronicle.look(self._desk.state, self._desk.cycle.assembly.conf.digest)
         while not self.stopping.is_set():
             self.ask.answer(self._desk)
             self.ask.wait(0.5)
@@ -157,7 +158,7 @@ class ClusterHolder(StateHolder):
 
     def __init__(self, watching: Watching, state: ClusterState, assembly: Assembly) -> None:
         super().__init__()
-        self._watching, self._desk = watching, Desk(state, assembly, Runtime(), forecasts=Forecasts())
+        self._watching, self._desk = watching, Desk(NextCycle(state, assembly, Runtime()), forecasts=Forecasts())
 
     def run(self) -> None:
         """Watch, and answer."""
@@ -181,7 +182,7 @@ class ClusterHolder(StateHolder):
                     gc.freeze()
                     gc.enable()
                     first = False
-                self.chronicle.look(desk.state, desk.assembly.conf.digest)
+                self.chronicle.look(desk.state, desk.cycle.assembly.conf.digest)
                 self.ask.answer(desk)
                 self.ask.wait(1.0)
         finally:

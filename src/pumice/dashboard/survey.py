@@ -75,8 +75,8 @@ def take_survey(desk: Desk) -> Survey:
         nodes.extend(_node(name, node) for name, node in sorted(ssn.state.nodes.items()))
 
     gauges = desk.look(inspect).gauges
-    state, conf = desk.state, desk.assembly.conf
-    health = desk.runtime.health
+    state, conf = desk.state, desk.cycle.assembly.conf
+    health = desk.cycle.runtime.health
     return Survey(
         now=state.now,
         source=desk.source,

@@ -125,7 +125,7 @@ class DeskKnowledge:
 
     def conf(self) -> dict[str, Any]:
         """The configuration of the cycle."""
-        return self._desk.assembly.conf.to_data()
+        return self._desk.cycle.assembly.conf.to_data()
 
     async def _ask(self, question: Callable[[Desk], T]) -> T:
         """The answer, made beside the loop. Who stops waiting for it does not let the next one in before it is done."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,10 +63,19 @@ class NextCycle:
         report = run_cycle(*parts, shard=self.shard, environment=self.environment, details=True, inspect=inspect)
         return Replay(self.state, self.assembly.conf, report, decisions_of(report.intents))
 
-    def dry_run(self, inspect: Callable[[Session], None]) -> CycleReport:
-        """What it would decide; nothing of it is left behind, and no job is told. *inspect*: see `run_cycle`."""
-        parts = self.state, self.assembly, self.runtime
-        return dry_cycle(*parts, shard=self.shard, environment=self.environment, tells=False, inspect=inspect)
+    def dry_run(self, inspect: Callable[[Session], None] | None = None, added: Sequence[AnyObject] = ()) -> CycleReport:
+        """What it would decide, also with *added* objects (see `dry_cycle`); nothing of it is left behind, and no job
+        is told. *inspect*: see `run_cycle`."""
+        return dry_cycle(
+            self.state,
+            self.assembly,
+            self.runtime,
+            added=added,
+            shard=self.shard,
+            environment=self.environment,
+            tells=False,
+            inspect=inspect,
+        )
 
 
 def record(

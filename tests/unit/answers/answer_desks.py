@@ -10,6 +10,7 @@ from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.recording import NextCycle
 from pumice.state.cluster import ClusterState
 from pumice.testing.world import flat, with_default_queue
 
@@ -27,4 +28,4 @@ def desk(*objects: Any, actions: str = "enqueue, allocate, backfill", now: float
     state = ClusterState(scheduler_names=("pumice", "default-scheduler", ""))
     state.now = now
     state.apply_all(Seen(obj) for obj in with_default_queue(flat(objects)))
-    return Desk(state, assemble(conf, registry), Runtime())
+    return Desk(NextCycle(state, assemble(conf, registry), Runtime()))

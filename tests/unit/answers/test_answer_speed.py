@@ -17,6 +17,7 @@ from pumice.framework.session.runtime import Runtime
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
+from pumice.scheduler.recording import NextCycle
 from pumice.state.cluster import ClusterState
 from pumice.testing import job
 from pumice.testing.world import flat
@@ -69,15 +70,16 @@ def test_a_dry_run_takes_less_than_200_ms_at_5000_nodes_and_50000_pods(text: str
         for obj in shapes.steady(5000, 10, 1).objects:
             state.apply(Seen(obj))
         state.now = 1.8e9
-        desk = Desk(state, assemble(conf, registry), Runtime())
-        run_cycle(state, desk.assembly, desk.runtime)
+        desk = Desk(NextCycle(state, assemble(conf, registry), Runtime()))
+        run_cycle(state, desk.cycle.assembly, desk.cycle.runtime)
         for obj in flat([job(f"hopeless-{n}", cpu=hopeless) for n in range(WAITING if hopeless else 0)]):
             state.apply(Seen(obj))
     finally:
         gc.freeze()  # as the scheduler does with what it begins with
         gc.enable()
     assert (len(state.nodes), len(state.tasks)) == (5000, 50_000 + (WAITING if hopeless else 0))
-    run_cycle(state, desk.assembly, desk.runtime)  # as a scheduler does before it answers: they were let in and refused
+    # as a scheduler does before it answers: they were let in and refused
+    run_cycle(state, desk.cycle.assembly, desk.cycle.runtime)
     new = flat([job("new", tasks=100, cpu=1)])
     spent = []
     for _ in range(7):

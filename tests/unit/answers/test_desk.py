@@ -58,29 +58,29 @@ def test_asking_changes_nothing() -> None:
     assert {uid: j.phase for uid, j in at.state.jobs.items()} == phases
     assert sorted(at.state.jobs) == ["default/a", "default/b"]
     assert at.state.assumed == {}
-    assert at.runtime.cycle == 0
+    assert at.cycle.runtime.cycle == 0
 
 
 def test_a_question_is_answered_where_nobody_waits_and_nobody_reads_figures() -> None:
     at = desk(node("n1", cpu=4), job("runs", cpu=1, on="n1"))
-    at.runtime.metered = False  # as in a simulation
+    at.cycle.runtime.metered = False  # as in a simulation
     for _ in range(3):
-        run_cycle(at.state, at.assembly, at.runtime)
+        run_cycle(at.state, at.cycle.assembly, at.cycle.runtime)
     assert at.why("runs").explanation.stage is Stage.SERVED
     (standing,) = at.standings()
     assert standing.shares[0].deserved == 1
-    assert at.runtime.metered is False
+    assert at.cycle.runtime.metered is False
 
 
 def test_a_question_does_not_have_waiting_jobs_ordered_anew() -> None:
     at = desk(node("n1", cpu=4), job("runs", tasks=4, cpu=1, on="n1"), *(job(f"w{n}", cpu=1) for n in range(5)))
     for _ in range(2):
-        run_cycle(at.state, at.assembly, at.runtime)
-    before = at.runtime.backlog.generation
+        run_cycle(at.state, at.cycle.assembly, at.cycle.runtime)
+    before = at.cycle.runtime.backlog.generation
     at.why("w3")
     at.attempt(flat([job("new", tasks=1, cpu=1)]))
-    run_cycle(at.state, at.assembly, at.runtime)
-    assert at.runtime.backlog.generation == before
+    run_cycle(at.state, at.cycle.assembly, at.cycle.runtime)
+    assert at.cycle.runtime.backlog.generation == before
 
 
 def test_a_row_says_what_why_says() -> None:
@@ -117,7 +117,7 @@ def test_a_job_that_fits_would_start_where_the_next_cycle_puts_it() -> None:
     assert effect.by_them["cpu"] == 3
     assert {s.resource: s.allocated for s in effect.after.shares}["cpu"] == 5
     at.state.apply_all(Seen(obj) for obj in candidates(at.state, objects))
-    assert run_cycle(at.state, at.assembly, at.runtime).binds == new.placed
+    assert run_cycle(at.state, at.cycle.assembly, at.cycle.runtime).binds == new.placed
 
 
 def test_a_job_that_does_not_fit_is_told_why_in_the_same_words_as_one_that_waits() -> None:
@@ -195,9 +195,9 @@ def test_answers_can_be_written_and_read_again() -> None:
 def test_questions_are_answered_where_nothing_changes_from_cycle_to_cycle() -> None:
     asked = desk(node("n1", cpu=2), job("big", tasks=4, cpu=1))
     for _ in range(3):
-        run_cycle(asked.state, asked.assembly, asked.runtime)
-    assert asked.runtime.standing is not None, "the next cycle would not be run"
+        run_cycle(asked.state, asked.cycle.assembly, asked.cycle.runtime)
+    assert asked.cycle.runtime.standing is not None, "the next cycle would not be run"
     assert asked.why("big").explanation.stage is not Stage.SERVED
     assert [standing.queue for standing in asked.standings()]
     assert asked.attempt(flat([job("new", tasks=1, cpu=1)])).jobs[0].starts
-    assert asked.runtime.standing is not None
+    assert asked.cycle.runtime.standing is not None

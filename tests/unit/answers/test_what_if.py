@@ -20,7 +20,6 @@ from pumice.answers.what_if.supposition import MoreNodes, QueueChange, WhatIf, r
 from pumice.answers.what_if.wording import fares, summary
 from pumice.errors import InvalidInput, PumiceError
 from pumice.framework.registry import default_registry
-from pumice.scheduler.recording import record
 from pumice.testing import job, node, pod, queue
 
 PLAIN = 'actions: "allocate"\ntiers: [{plugins: [{name: predicates}]}]'
@@ -96,7 +95,7 @@ def test_a_weight_moves_what_queues_deserve() -> None:
 def test_what_is_as_it_was_changes_nothing() -> None:
     for same in (
         WhatIf(queues={"a": QueueChange(weight=1, capability={"cpu": 4})}),
-        WhatIf(conf=msgspec.json.encode(cluster().assembly.conf.to_data()).decode()),
+        WhatIf(conf=msgspec.json.encode(cluster().cycle.assembly.conf.to_data()).decode()),
     ):
         answer = cluster().what_if(same).answer(apart=False)
         assert (answer.jobs, answer.queues, answer.sooner, answer.later) == ([], [], 0, 0)
@@ -141,7 +140,7 @@ def test_who_would_be_evicted_and_who_would_be_spared_is_named() -> None:
         job("low", tasks=4, cpu=1, on="n1", queue="a", min_available=1, preemptible=True),
         job("claims", tasks=2, cpu=1, queue="b"),
     )
-    conf = {**at.assembly.conf.to_data(), "actions": "enqueue, allocate, reclaim, backfill"}
+    conf = {**at.cycle.assembly.conf.to_data(), "actions": "enqueue, allocate, reclaim, backfill"}
     answer = asked(at, conf=msgspec.json.encode(conf).decode())
     assert (answer.evicted.before, answer.evicted.after) == (0, 2)
     assert {(e.job, e.action, e.beneficiary) for e in answer.evictions} == {
@@ -187,11 +186,11 @@ def test_what_cannot_be_read_is_told(data: object, said: str) -> None:
 )
 def test_what_cannot_be_is_told_and_nothing_happens(supposed: WhatIf, kind: type[Exception], said: str) -> None:
     at = cluster()
-    before = record(at.state, at.assembly.conf, at.runtime)
+    before = at.cycle.record()
     with pytest.raises(kind) as no:
         at.what_if(supposed).answer(apart=False)
     assert said in str(no.value)
-    assert record(at.state, at.assembly.conf, at.runtime) == before
+    assert at.cycle.record() == before
 
 
 def test_extenders_are_not_asked_whoever_names_them() -> None:
@@ -239,7 +238,7 @@ def test_it_knows_the_plugins_of_our_directories_and_is_told_of_no_credentials(
     registry = default_registry().copy()
     registry.load_directory(tmp_path)
     at = cluster()
-    at.assembly.registry = registry
+    at.cycle.assembly.registry = registry
     conf = 'actions: "allocate"\ntiers: [{plugins: [{name: predicates}, {name: nosy}]}]'
     assert fates(at.what_if(WhatIf(conf=conf)).answer()) == {"default/wide": ("waits", "starts")}
 

@@ -361,7 +361,7 @@ def test_asking_when_changes_nothing() -> None:
     phases = {uid: j.phase for uid, j in at.state.jobs.items()}
     assert at.when("b").answer() == at.when("b").answer()
     assert {uid: j.phase for uid, j in at.state.jobs.items()} == phases
-    assert at.runtime.cycle == 0
+    assert at.cycle.runtime.cycle == 0
 
 
 DAY = """\
@@ -431,7 +431,7 @@ def test_what_a_scheduler_sees_is_learned_beside_what_is_written(tmp_path: Path)
                 at.state.apply(gone)
                 historian.saw(gone)
         historian.deciding("c", lambda: {"tiers": [{"plugins": [{"name": "proportion"}]}]})
-        historian.decided(run_cycle(at.state, at.assembly, at.runtime).intents)
+        historian.decided(run_cycle(at.state, at.cycle.assembly, at.cycle.runtime).intents)
     paper.close()
     assert learned.past.times.learned == 29
     read = learn(tmp_path / "past")

@@ -23,6 +23,7 @@ from pumice.kube.reviews import Reviews
 from pumice.kube.serving import serve
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.recording import NextCycle
 from pumice.sockets import tcp_listener
 from pumice.state.cluster import ClusterState
 from pumice.testing.world import flat, with_default_queue
@@ -44,7 +45,7 @@ def desk_over(*objects: Any, now: float = NOON, conf_data: dict[str, Any] = CONF
     state = ClusterState(scheduler_names=("pumice", "default-scheduler", ""))
     state.now = now
     state.apply_all(Seen(obj) for obj in with_default_queue(flat(objects)))
-    return Desk(state, assemble(conf, registry), Runtime(), source="cycle")
+    return Desk(NextCycle(state, assemble(conf, registry), Runtime()), source="cycle")
 
 
 class Word:

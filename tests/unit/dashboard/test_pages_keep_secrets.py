@@ -132,8 +132,9 @@ def test_the_text_of_the_conf_is_for_who_sees_everything_and_its_secrets_for_nob
 
 def test_how_plugins_do_is_told_to_everybody_and_what_they_said_to_who_sees_everything() -> None:
     desk = desk_over(queue("default"), node("n", cpu=8), job("waits", namespace="mine", tasks=9))
-    desk.runtime.health["drf"] = Health(failures=3, failing_cycles=1, last="KeyError: secret/plan-x")
-    desk.runtime.health["nodeorder"] = Health(failures=9, failing_cycles=5, quarantined=True, last="on hidden-node")
+    health = desk.cycle.runtime.health
+    health["drf"] = Health(failures=3, failing_cycles=1, last="KeyError: secret/plan-x")
+    health["nodeorder"] = Health(failures=9, failing_cycles=5, quarantined=True, last="on hidden-node")
     with served(desk, None, WORD) as where:
         for user, reads in (("admin", True), ("alice", False), ("nobody", False)):
             browser = Browser(where)

@@ -35,6 +35,7 @@ from pumice.kube.service import NoCycle
 from pumice.kube.serving import listening, serve
 from pumice.model.events import Seen
 from pumice.scheduler.assembly import assemble, catalogue_of
+from pumice.scheduler.recording import NextCycle
 from pumice.state.cluster import ClusterState
 from pumice.testing import job, node, queue
 from pumice.testing.world import flat
@@ -88,7 +89,7 @@ def desk() -> Desk:
     mine = job("mine", namespace="team-a", tasks=2, cpu=2)
     for obj in flat([queue("default"), node("node-7", cpu=4), others, mine]):
         state.apply(Seen(obj))
-    return Desk(state, assemble(conf, registry), Runtime())
+    return Desk(NextCycle(state, assemble(conf, registry), Runtime()))
 
 
 class Asks:

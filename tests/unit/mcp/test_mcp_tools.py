@@ -25,7 +25,6 @@ from pumice.mcp import bounds, tools
 from pumice.mcp.knowledge import DeskKnowledge
 from pumice.mcp.tools import TOOLS, Answered, Tools
 from pumice.saved.cycle import SavedCycle
-from pumice.scheduler.recording import record
 from pumice.testing import job, node, queue
 
 REGISTRY = default_registry()
@@ -67,7 +66,7 @@ def cluster() -> Desk:
 
 def everything(known: Desk) -> SavedCycle:
     """All that the next cycle depends on."""
-    return record(known.state, known.assembly.conf, known.runtime)
+    return known.cycle.record()
 
 
 def texts(data: Any) -> Iterator[str]:
