@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pumice.framework.evicting import eviction
 from pumice.framework.evicting.eviction import RoomMaker
-from pumice.framework.session.session import Session
 from pumice.model.api import PodSpec
 from pumice.model.status import TaskStatus
 from pumice.testing.builders import node, queue
@@ -110,7 +110,7 @@ def test_asking_when_all_victims_are_gone_decides_as_asking_after_each(monkeypat
         for at_once in (True, False):
             with monkeypatch.context() as patch:
                 if not at_once:
-                    patch.setattr(Session, "no_to_less_is_no_to_more", lambda _: False)
+                    patch.setattr(eviction, "refusals_last", lambda _: False)
                 draw = random.Random(seed)
                 deserved = [{"cpu": draw.randint(0, 6)} for _ in range(3)]
                 scenario = Scenario(*(queue(f"q{n}", deserved=share) for n, share in enumerate(deserved)))

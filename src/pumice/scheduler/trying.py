@@ -19,6 +19,7 @@ from pumice.framework.names import unknown
 from pumice.framework.points.callback import Callback, check_runs, takes, where
 from pumice.framework.points.events import HANDLERS
 from pumice.framework.points.guard import OURS, author_line, let_pass
+from pumice.framework.points.point import HINTS
 from pumice.framework.session.opened import PluginEntry
 from pumice.framework.session.session import Session
 from pumice.model.api import (
@@ -39,9 +40,11 @@ from pumice.model.events import Seen
 from pumice.model.task import GROUP_ANNOTATION
 from pumice.state.cluster import ClusterState
 
-_DATA: Final = frozenset({"plugin", "point", "fn", "scope", "lasting", "sort_key", "amounts_only"})
-_DECLARED: Final = tuple(f.name for f in fields(Callback) if f.name not in _DATA)
+_HELD: Final = frozenset(f.name for f in fields(Callback))
+_FUNCTIONS: Final = tuple(name for name, (kind, _) in HINTS.items() if name in _HELD and kind.startswith("Fn"))
 """What a callback declares as a function."""
+_SWITCHES: Final = tuple(name for name, (kind, _) in HINTS.items() if name in _HELD and kind.startswith("bool"))
+"""What it declares with True or False."""
 
 
 @dataclass(slots=True)
@@ -118,11 +121,12 @@ class Trial(Session):
             wanted = ", ".join(f"Scope.{s.name}" for s in Scope)
             text = f"{callback.point}: scope must be one of {wanted}, got {shown(scope)}"
             self._wrong(callback.plugin, text, at)
-        for name in _DECLARED:
-            declared = getattr(callback, name)
-            if declared is not None and not callable(declared):
-                text = f"{callback.point}: {name} must be a function, got {shown(declared)}"
-                self._wrong(callback.plugin, text, at)
+        declared = {name: getattr(callback, name) for name in (*_FUNCTIONS, *_SWITCHES)}
+        wrong = [(n, "a function") for n in _FUNCTIONS if declared[n] is not None and not callable(declared[n])]
+        wrong += [(n, "True or False") for n in _SWITCHES if not isinstance(declared[n], bool)]
+        for name, rule in wrong:
+            text = f"{callback.point}: {name} must be {rule}, got {shown(declared[name])}"
+            self._wrong(callback.plugin, text, at)
         for name, part in callback.parts():
             self._runs(callback.plugin, f"{callback.point}: {name}", part, yields=name == "fn")
 

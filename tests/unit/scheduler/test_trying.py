@@ -12,6 +12,8 @@ import pytest
 from pumice import Plugin, Session
 from pumice.config import DEFAULT_CONF, InvalidConf, load
 from pumice.errors import PumiceError
+from pumice.framework.points import POINTS
+from pumice.framework.points.point import HINTS
 from pumice.framework.registry import Registry, default_registry
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.trying import try_plugins
@@ -150,6 +152,18 @@ MISTAKES = {
         "mine.py:1: class myPlugin: must be a subclass of pumice.Plugin, or be what New(arguments) returns; nobody",
     ),
 }
+
+
+DECLARATIONS = [(p.name, hint) for p in POINTS.values() for hint in p.hints if hint not in ("scope", "also")]
+
+
+@pytest.mark.parametrize(("point", "hint"), DECLARATIONS)
+def test_whatever_is_declared_beside_an_answer_must_be_of_its_kind(tmp_path: Path, point: str, hint: str) -> None:
+    rule = "a function" if HINTS[hint][0].startswith("Fn") else "True or False"
+    callback = f"lambda {', '.join('abcd'[: POINTS[point].arity[0]])}: None"
+    with pytest.raises(PumiceError) as caught:
+        tried(tmp_path, opening(f"ssn.add_{point}_fn(self.name, {callback}, {hint}='yes')"))
+    assert f"mine.py:8: plugin 'mine': {point}: {hint} must be {rule}, got 'yes'" in str(caught.value)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.rows import NodeRows
-from pumice.engine.views import ClassView
+from pumice.engine.views import ClassView, same_class
 from pumice.framework.evicting.eviction_plan import ASKS as PLAN_ASKS
 from pumice.framework.evicting.eviction_plan import commit_plan, spare_more, spares
 from pumice.framework.evicting.fitting import enough, most_first, roomy, shortage, worth_of
@@ -59,7 +59,7 @@ class RoomMaker:
         self._refused: dict[tuple[str, str], Bools] | None = {} if remember and keeps_failures(ssn) else None
         self._spares = spares(ssn)
         self._settles = point is RECLAIMABLE and not ssn.compat.reclaim_in_turns
-        self._at_once = self._settles and ssn.no_to_less_is_no_to_more()
+        self._at_once = self._settles and ssn.of_registrations(refusals_last)
         """Is it asked whether victims could come back when all are evicted, instead of one after the other?"""
         self.possible = PossibleVictims(ssn, point)
         self._filters = ssn.anybody(VICTIM_FILTER)
@@ -400,6 +400,12 @@ class RoomMaker:
         if self._spares:
             spare_more(self._ssn, statement)
         return commit_plan(self._ssn, self._action, statement, job, task)
+
+
+def refusals_last(ssn: Session) -> bool:
+    """Would a queue that may not reclaim for a task not do so, either, for any task of its class while it held more?"""
+    asked = ssn.callbacks(points.PREEMPTIVE)
+    return bool(asked) and all(c.key is same_class and c.monotone for c in asked)
 
 
 def _limits(ssn: Session) -> list[Bools | None]:

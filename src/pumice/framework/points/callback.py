@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from types import CodeType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pumice.engine.scope import Scope
 from pumice.errors import PluginLoadError, shown
@@ -16,15 +16,6 @@ from pumice.framework.points.point import Point
 
 _WRAPPINGS: Final = 20
 """So many layers around a function are taken off."""
-
-_NO_TO_MORE: Final = "no_to_less_is_no_to_more"
-Answering = TypeVar("Answering", bound=Callable[..., Any])
-
-
-def no_to_less_is_no_to_more(answer: Answering) -> Answering:
-    """Marks an answer at `preemptive` that refuses a queue, whatever more it held, where it refuses it as it is."""
-    answer.__dict__[_NO_TO_MORE] = True
-    return answer
 
 
 @dataclass(slots=True)
@@ -47,6 +38,8 @@ class Callback:
     """overused, allocatable: what the answers about a queue follow from, beside the class of a task."""
     lasting: bool = False
     """job_enqueueable: the key depends on nothing but the job, so it holds until the job changes."""
+    monotone: bool = False
+    """preemptive: a queue that is refused would be refused, too, if it held more."""
     sort_key: bool = False
     amounts_only: bool = False
     """batch, scope NODE: reads nothing of a row but its amounts."""
@@ -169,8 +162,3 @@ def takes(fn: Callable[..., Any], count: int) -> bool:
     except TypeError:
         return False
     return True
-
-
-def says_no_to_more(callback: Callback) -> bool:
-    """Is it marked so?"""
-    return bool(getattr(callback.fn, _NO_TO_MORE, False))

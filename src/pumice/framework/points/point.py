@@ -22,6 +22,7 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
     "scope": ("Scope = Scope.SESSION", "*scope*: what the answer depends on, and so when it is asked again."),
     "key": ("Fn | None = None", "*key(item)*: what has equal keys gets equal answers until something changes."),
     "lasting": ("bool = False", "*lasting*: the key depends on the item alone, so it holds until that changes."),
+    "monotone": ("bool = False", "*monotone*: a queue that it refuses it would refuse, too, if the queue held more."),
     "applies": ("Fn | None = None", "*applies(task)*: is there anything to ask for this task?"),
     "also": ("bool = False", "*also*: beside an earlier one of the same plugin, not instead of it."),
     "normalize": ("Fn | None = None", "*normalize(scores)*: how the scores of all candidates are made comparable."),

@@ -243,9 +243,13 @@ class Registration:
     def add_unified_evictable_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("unified_evictable", name, fn)
 
-    def add_preemptive_fn(self, name: str | Fn, fn: Fn | None = None, *, key: Fn | None = None) -> None:
-        """*key(item)*: what has equal keys gets equal answers until something changes."""
-        self.add("preemptive", name, fn, key=key)
+    def add_preemptive_fn(
+        self, name: str | Fn, fn: Fn | None = None, *, key: Fn | None = None, monotone: bool = False
+    ) -> None:
+        """*key(item)*: what has equal keys gets equal answers until something changes.
+        *monotone*: a queue that it refuses it would refuse, too, if the queue held more.
+        """
+        self.add("preemptive", name, fn, key=key, monotone=monotone)
 
     def add_victim_tasks_fn(self, name: str | Fn, fn: Fn | None = None) -> None:
         self.add("victim_tasks", name, fn)

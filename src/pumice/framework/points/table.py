@@ -489,7 +489,7 @@ PREEMPTIVE = Point(
     go="PreemptiveFn",
     signature="(queue, [task]) -> bool",
     flag="enablePreemptive",
-    hints=("key",),
+    hints=("key", "monotone"),
     contract="May the queue reclaim for these tasks?",
 )
 VICTIM_TASKS: Point[[Sequence[Task]], Sequence[Task], Sequence[Task]] = Point(

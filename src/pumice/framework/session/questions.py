@@ -9,9 +9,7 @@ import numpy as np
 
 from pumice.engine.hypernodes import HyperNodeTree
 from pumice.engine.rows import NodeRows
-from pumice.engine.views import same_class
 from pumice.framework.points import table as t
-from pumice.framework.points.callback import says_no_to_more
 from pumice.framework.points.guard import guarded
 from pumice.framework.points.point import Point
 from pumice.framework.session.asking import Asking, PointAttribute
@@ -213,10 +211,6 @@ class Questions(Asking):
             answer = self._preemptive[known] = self.ask(t.PREEMPTIVE, queue, tasks)
         return answer
 
-    def no_to_less_is_no_to_more(self) -> bool:
-        """Would a queue that is refused at `preemptive` be so, too, if it held more, for all tasks of a class?"""
-        return self.of_registrations(_no_to_less_is_no_to_more)
-
     # -- victims ----------------------------------------------------------------------------------------------------
     def preemptable(self, preemptor: Task, candidates: Sequence[Task]) -> list[Task] | None:
         """Who may be preempted for the task, as far as disruption budgets last; None when nobody decided."""
@@ -263,11 +257,6 @@ class Questions(Asking):
 
 def _allocatable_by_class(ssn: Questions) -> bool:
     return all(c.room is not None for c in ssn.callbacks(t.ALLOCATABLE))
-
-
-def _no_to_less_is_no_to_more(ssn: Questions) -> bool:
-    asked = ssn.callbacks(t.PREEMPTIVE)
-    return bool(asked) and all(c.key is same_class and says_no_to_more(c) for c in asked)
 
 
 def _enqueue_keys_last(ssn: Questions) -> bool:

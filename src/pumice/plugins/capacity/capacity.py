@@ -10,7 +10,6 @@ from pumice.framework import quota
 from pumice.framework.admission import Admission
 from pumice.framework.arguments import Arguments
 from pumice.framework.plugin import Plugin
-from pumice.framework.points.callback import no_to_less_is_no_to_more
 from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
@@ -86,7 +85,7 @@ class Capacity(Plugin):
             ssn.add_queue_order_key_fn(self.name, self._order)
         alone = not self._hierarchy and self._claims is None
         ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room, stamp=_held if alone else None)
-        ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class)
+        ssn.add_preemptive_fn(self.name, self._preemptive, key=same_class, monotone=True)
         ssn.add_reclaimable_fn(self.name, self._reclaimable)
         ssn.add_unified_evictable_fn(self.name, self._evictable)
         lasting = self._claims is None
@@ -236,7 +235,6 @@ class Capacity(Plugin):
         items = task.klass.items
         return min(quota.room(b.limit, b.used(), items) for b in self._tree.branches[queue.name].path())
 
-    @no_to_less_is_no_to_more
     def _preemptive(self, queue: Queue, tasks: Sequence[Task]) -> Verdict:
         """May it reclaim: below its limit with the tasks, and in one resource at least within what it deserves?"""
         if not quota.is_open(queue) or self._stuck:
