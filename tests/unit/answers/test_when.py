@@ -8,6 +8,7 @@ import math
 import random
 from dataclasses import replace as replace_scene
 from pathlib import Path
+from typing import Any
 
 import pytest
 from answer_desks import EVICTS, desk
@@ -41,6 +42,21 @@ def times(*seconds: float, kind: Kind = ONE, submitted: float = 0.0) -> RunTimes
     for length in seconds * 20:
         known.ended(known.began(kind, submitted, 0.0), length)
     return known
+
+
+# -- nodes that take nothing -----------------------------------------------------------------------------------------
+CORDONED = [node(f"n{n}", cpu=4, unschedulable=True) for n in range(2)]
+
+
+@pytest.mark.parametrize("nodes", [[], CORDONED[:1], CORDONED, [*CORDONED, *job("runs", on="n0")]])
+@pytest.mark.parametrize("queues", [[], [queue("default", capability={"cpu": 2})], [queue("default"), queue("other")]])
+def test_where_no_node_takes_pods_every_answer_is_that_it_never_starts(nodes: list[Any], queues: list[Any]) -> None:
+    at = desk(*queues, *nodes, job("waits"), job("beside", tasks=2))
+    for name in ("waits", "beside"):
+        assert at.when(name).answer().verdict == "never"
+        assert at.when(name).why_and_when().when is not None
+    (new,) = at.attempt_and_wait(flat([job("new")])).answer().jobs
+    assert new.when is not None and new.when.verdict == "never"
 
 
 # -- run times --------------------------------------------------------------------------------------------------------

@@ -237,8 +237,9 @@ class Playback:
         """All the room, by the parts of those queues that hold or ask for anything."""
         parts = [queue.deserved for queue in queues if queue.deserved is not None]
         if parts:
-            room = amounts_sum([*self.scene.free.values(), *self._held])
             whole = amounts_sum(parts)
+            nothing = tuple(0 for _ in whole)  # no node takes pods, and none has any
+            room = amounts_sum([nothing, *self.scene.free.values(), *self._held])
             for queue in queues:
                 if queue.deserved is not None:
                     shares = zip(queue.deserved, room, whole, strict=True)
