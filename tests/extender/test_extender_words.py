@@ -17,6 +17,7 @@ from pumice.scheduler.cycle import run_cycle
 WORDS = "the GPU database is down"
 DOWN = Reply(f'{{"errorMessage": "{WORDS}"}}'.encode(), 500)
 STAGES = {
+    "onSessionOpen": ("valid", "ExtenderUnavailable"),
     "jobEnqueueable": ("enqueue", "NotLetIn"),
     "jobValid": ("valid", "NotValid"),
     "queueOverused": ("queue", "QueueRefused"),

@@ -62,11 +62,14 @@ class Extender(Plugin):
                 f"extender {self.name}: {settings.transport.url} is plain HTTP to another machine; use https"
             )
         if extender.has(ON_SESSION_OPEN) and not ssn.describes:
-            opened = self._opened(ssn, extender)
-            if opened is not VerbOutcome.YES:
-                if opened is VerbOutcome.NO:
-                    self._hold(ssn, extender)
-                return
+            try:
+                extender.ask_body(ON_SESSION_OPEN, writer.snapshot(ssn.state))
+            except CallFailed as failure:
+                outcome = extender.outcome(ON_SESSION_OPEN)
+                if outcome is VerbOutcome.NO:
+                    self._hold(ssn, extender, f"extender {self.name} could not be told of the session: {failure.text}")
+                if outcome is not VerbOutcome.YES:
+                    return
         register(ssn, extender)
         if extender.has(BIND):
             binder = self._binder(extender, caller)
@@ -117,17 +120,8 @@ class Extender(Plugin):
             )
         return binder
 
-    def _opened(self, ssn: Session, extender: ExtenderSession) -> VerbOutcome:
-        """Send the cluster; YES if the session goes on, NO if its jobs must wait, NEUTRAL if the extender is off."""
-        try:
-            extender.ask_body(ON_SESSION_OPEN, extender.writer.snapshot(ssn.state))
-        except CallFailed:
-            return extender.outcome(ON_SESSION_OPEN)
-        return VerbOutcome.YES
-
-    def _hold(self, ssn: Session, extender: ExtenderSession) -> None:
-        """No job that the extender manages is scheduled in this cycle."""
-        said = f"extender {self.name} could not be told of the session"
+    def _hold(self, ssn: Session, extender: ExtenderSession, said: str) -> None:
+        """No job that the extender manages is scheduled in this cycle; *said*: why not."""
 
         def job_valid(job: Job) -> Verdict:
             return reject(said, ReasonCode.EXTENDER_UNAVAILABLE) if extender.tasks.holds(job) else PASS
