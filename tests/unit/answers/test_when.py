@@ -7,6 +7,7 @@ import json
 import math
 import random
 from dataclasses import replace as replace_scene
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from pumice.answers.when.past import Past, PastJob, StartForecast, size_of
 from pumice.answers.when.ranges import UNKNOWN, when_all
 from pumice.answers.when.room import MOST_SHAPES, Amounts, NodeRoom, Place, PodShape, amounts_sum, few
 from pumice.answers.when.run_times import GUESS, REMEMBERED, Kind, RunTimes
+from pumice.answers.when.scene import GRACE
 from pumice.answers.when.spans import span, start_in_words
 from pumice.cli.app import app
 from pumice.history.files import Folder
@@ -57,6 +59,28 @@ def test_where_no_node_takes_pods_every_answer_is_that_it_never_starts(nodes: li
         assert at.when(name).why_and_when().when is not None
     (new,) = at.attempt_and_wait(flat([job("new")])).answer().jobs
     assert new.when is not None and new.when.verdict == "never"
+
+
+# -- pods that are being removed -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("left", [-900, 0, 30, 600])
+def test_a_job_starts_when_the_pods_are_gone_that_are_being_removed_from_its_nodes(left: int) -> None:
+    at = desk(node("n1", cpu=2), job("old", tasks=2, on="n1"), job("new", tasks=2))
+    for task in list(at.state.jobs["default/old"].tasks.values()):
+        gone = datetime.fromtimestamp(at.state.now + left, UTC)
+        at.state.apply(Seen(replace(task.pod, metadata=replace(task.pod.metadata, deletion_timestamp=gone))))
+    answer = at.when("new").answer()
+    assert (answer.verdict, answer.likely) == ("range", max(left, 1))
+    assert "room is being made for it on n1" in answer.why
+
+
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt", "reclaim", "gangreclaim"])
+def test_a_job_for_which_others_are_evicted_waits_as_long_as_they_take_to_end(action: str) -> None:
+    theirs = "a" if "preempt" in action else "b"
+    running = [job(f"low{n}", on="n1", queue=theirs, priority=1) for n in range(4)]
+    high = job("high", tasks=2, queue="a", priority=10)
+    at = desk(queue("a"), queue("b"), node("n1", cpu=4), *running, high, actions=f"enqueue, allocate, {action}")
+    answer = at.when("high").answer()
+    assert (answer.verdict, answer.likely) == ("range", GRACE)
 
 
 # -- run times --------------------------------------------------------------------------------------------------------

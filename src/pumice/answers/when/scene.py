@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pumice.answers.standing import Gauges
 from pumice.answers.when.forward import Holder, Lane, Scene, Waiter
@@ -24,7 +24,9 @@ from pumice.model.task import GPU_RESOURCES, Task
 from pumice.state.cluster import ClusterState
 
 NO_LIMIT = 2**62
-RUNNING = TaskStatus.RUNNING
+RUNNING, RELEASING = TaskStatus.RUNNING, TaskStatus.RELEASING
+GRACE = 30.0
+"""So many seconds a pod takes to end that is evicted only now: what Kubernetes gives it unless it says otherwise."""
 _GPU_DIMS = [dim(name) for name in GPU_RESOURCES]
 
 
@@ -48,6 +50,7 @@ def scene_of(ssn: Session) -> Scene:
                 since = next((at for at in map(started_at, job.with_status(RUNNING).values()) if at), state.now)
                 kind = Kind(job.queue, size_of(amounts_sum(each for _, each in places)))
                 holders.append(Holder(kind, places, since, declared_run_time(job), job.creation or since, job.uid))
+        holders.extend(_leaving(job, shapes, state.now))
         if waits(job) and not job.is_ready and (not job.tasks or len(job.tasks) >= job.min_available):
             waiting.append(job)
     queue = []
@@ -56,6 +59,15 @@ def scene_of(ssn: Session) -> Scene:
         kind = Kind(job.queue, size_of(asks))
         queue.append(Waiter(job.uid, kind, pods, declared_run_time(job), job.creation or state.now))
     return Scene(state.now, free, holders, queue)
+
+
+def _leaving(job: Job, shapes: _Shapes, now: float) -> Iterator[Holder]:
+    """Its pods that are being removed: each holds its room until it is gone."""
+    for task in job.with_status(RELEASING).values():
+        if task.node is not None:
+            each, gone = shapes.each(task), task.pod.metadata.deletion_timestamp
+            left = GRACE if gone is None else max(gone.timestamp() - now, 1.0)  # a second at least, be it overdue
+            yield Holder(Kind(job.queue, size_of(each)), [(task.node.name, each)], now, left, now, task.uid)
 
 
 def _free(state: ClusterState) -> dict[str, Amounts]:
