@@ -46,7 +46,7 @@ def place(why: Explanation) -> str:
     if why.position:
         inside = "" if why.let_in else ", and not let in yet"
         return f"{why.position} of {counted(why.waiting, 'job')} waiting in queue {why.queue}{inside}"
-    return "none: its queue does not exist" if why.stage is Stage.ABSENT else "none: nothing of it waits"
+    return "none: nobody looks at it" if why.stage is Stage.ABSENT else "none: nothing of it waits"
 
 
 def _eviction(reason: NodeReason) -> str:

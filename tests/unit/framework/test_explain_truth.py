@@ -45,6 +45,46 @@ def why(scenario: Scenario, job: str, *plugins: Named, actions: str = "enqueue, 
     return found[0]
 
 
+# -- room that is made ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("sharing", [(), ("proportion",), ("capacity",)], ids=lambda names: "".join(names) or "none")
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt", "reclaim", "gangreclaim"])
+def test_a_job_for_which_others_were_evicted_is_told_that_it_waits_for_them(
+    action: str, sharing: tuple[str, ...]
+) -> None:
+    """Whoever refused it did so before, its queue or the nodes: they are not in its way any more."""
+    theirs = "a" if action in ("preempt", "gangpreempt") else "b"
+    deserved = {"cpu": 4 if theirs == "a" else 2}
+    scenario = Scenario(queue("a", deserved=deserved), queue("b", deserved={"cpu": 2})).node("n1", cpu=4)
+    for n in range(4):
+        scenario.job(f"low{n}", on="n1", queue=theirs, priority=1)
+    scenario.job("high", tasks=2, queue="a", priority=10)
+    found = why(scenario, "high", "priority", "gang", "predicates", *sharing, actions=f"enqueue, allocate, {action}")
+    assert found.tasks == {"Pipelined": 2}
+    assert (found.stage, found.code) == (Stage.READY, "GangNotReady")
+    assert found.text == "room is being made for it on n1"
+    assert (found.limits, found.reasons, found.nearest) == ([], [], None)
+    assert found.unblock == ["the pods that are being removed from its nodes are gone"]
+
+
+# -- nobody placed or refused it -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("tasks", [1, 3])
+@pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "enqueue, allocate", "enqueue, easybackfill"])
+def test_a_job_whose_pods_break_a_rule_is_told_which(scenario: Scenario, actions: str, tasks: int) -> None:
+    scenario.node("n1", cpu=8).job("a", tasks=tasks, cpu=-1)
+    found = why(scenario, "a", actions=actions)
+    others = f", and {tasks - 1} other pods" if tasks > 1 else ""
+    assert found.text == f"pod a-0 cannot be used: request cpu: must not be negative, got -1000{others}"
+    assert (found.code, found.unblock) == ("Invalid", ["mend its pods"])
+
+
+def test_gates_are_named_with_who_can_open_them(scenario: Scenario) -> None:
+    gates = ({"name": "quota"}, {"name": "images"})
+    scenario.node("n1").job("a", spec=msgspec.convert({"schedulingGates": gates, "containers": []}, PodSpec))
+    found = why(scenario, "a")
+    assert found.text == "its pods have scheduling gates: images, quota"
+    assert found.unblock == ["whoever set the gates takes them away"]
+
+
 # -- nodes ----------------------------------------------------------------------------------------------------------
 def test_tasks_that_have_a_node_are_told_apart_from_the_one_that_has_none(scenario: Scenario) -> None:
     scenario.node("n1", cpu=4).node("n2", cpu=4).node("n3", cpu=3).job("a", tasks=3, cpu=4)
@@ -59,6 +99,14 @@ def test_room_for_one_task_is_not_said_to_be_enough_for_two(scenario: Scenario) 
     found = why(scenario, "a")
     assert found.room_for == 1
     assert found.unblock == ["1 more cpu on n2, for the next of 2 tasks that have no node yet"]
+
+
+@pytest.mark.parametrize(("tasks", "whom"), [(1, ""), (2, ", for the first of the 2 tasks that it needs")])
+def test_what_one_task_lacks_is_not_said_to_be_all_that_the_job_lacks(tasks: int, whom: str) -> None:
+    scenario = Scenario(queue("default")).node("n1", cpu=2).job("runs", tasks=2, on="n1").job("a", tasks=tasks)
+    assert why(scenario, "a", actions="enqueue, allocate, preempt").unblock == [
+        f"1 more cpu free on one node{whom}; n1 comes nearest"
+    ]
 
 
 def test_a_gang_of_which_nothing_fits_is_told_that_it_fits_no_node(scenario: Scenario) -> None:

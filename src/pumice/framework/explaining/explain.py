@@ -157,7 +157,8 @@ def _unblock_nodes(ssn: Session, why: Explanation, without: int) -> Iterable[str
             whom = f"the next of {without} tasks that have" if without > 1 else "the task that has"
             yield f"{lacks} on {near.node}, for {whom} no node yet"
         else:
-            yield f"{lacks} free on one node; {near.node} comes nearest"
+            whom = f", for the first of the {without} tasks that it needs" if without > 1 else ""
+            yield f"{lacks} free on one node{whom}; {near.node} comes nearest"
     for sole in why.but_for:
         others = f" and {counted(sole.nodes - 1, 'other')}" if sole.nodes > 1 else ""
         yield f"{sole.example}{others} would do; only this is in the way: {sole.text}"

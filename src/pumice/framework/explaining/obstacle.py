@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pumice.engine.fit_error import FitError
 from pumice.framework.explaining.explain_nodes import FitsEmpty, never_fits
@@ -18,6 +18,8 @@ from pumice.model.task import Task
 from pumice.words import counted
 
 S = TaskStatus
+_NAMED: Final = 3
+"""So many nodes on which room is made are named."""
 
 
 class FailedTask(NamedTuple):
@@ -59,9 +61,11 @@ def obstacle_of(ssn: Session, job: Job, fits: FitsEmpty | None = None) -> Obstac
     if stage is Stage.ABSENT:
         text, code, hint = absent(ssn, job)
     elif stage is Stage.UNSEEN:
-        text = _unseen(ssn, job)
+        text, code, hint = _unseen(ssn, job)
     elif stage is Stage.NODES and failed is not None:
         text = _no_node(ssn, job, failed)
+    elif _promised(job):
+        text, hint = _made(job), "the pods that are being removed from its nodes are gone"
     elif refusal is not None:
         told, text, plugin, code, hint = refusal, refusal.text, refusal.plugin, refusal.code, refusal.advice
         if not hint and stage is Stage.READY and job.with_status(S.PIPELINED):
@@ -117,6 +121,8 @@ def _stage(job: Job, refusal: Refusal | None, failed: FailedTask | None) -> Stag
     left, have = job.count(S.PENDING, S.ALLOCATED), _placed(job)
     if have >= job.min_available and (have or not left) and (refusal is None or not left):
         return Stage.SERVED
+    if _promised(job):
+        return Stage.READY  # whoever refused it did so before room was made for it
     if refusal is not None and refusal.stage not in (Stage.READY, Stage.NODES):
         return refusal.stage
     if failed is not None:
@@ -127,6 +133,11 @@ def _stage(job: Job, refusal: Refusal | None, failed: FailedTask | None) -> Stag
 def _placed(job: Job) -> int:
     """Tasks that have a place for good: one that is only allocated by now was not committed."""
     return job.ready_count - job.count(S.ALLOCATED)
+
+
+def _promised(job: Job) -> bool:
+    """Has all of it that must start together a place, or room that is being released?"""
+    return job.waiting_count > 0 and not job.is_starving
 
 
 def waits(job: Job) -> bool:
@@ -146,6 +157,14 @@ def _served(job: Job) -> str:
     return f"{text}; {left} more could be placed" if left else text
 
 
+def _made(job: Job) -> str:
+    nodes = sorted({task.node_name for task in job.with_status(S.PIPELINED).values()})
+    where = ", ".join(nodes[:_NAMED])
+    if len(nodes) > _NAMED:
+        where += f" and {counted(len(nodes) - _NAMED, 'other node')}"
+    return f"room is being made for it on {where}"
+
+
 def absent(ssn: Session, job: Job) -> tuple[str, str, str]:
     """What it lacks to be looked at: in words, as a code, and what would help."""
     if job.group is None:
@@ -157,16 +176,23 @@ def absent(ssn: Session, job: Job) -> tuple[str, str, str]:
     return text, ReasonCode.UNKNOWN_QUEUE, hint if job.queue not in ssn.queues else f"mend queue {job.queue!r}"
 
 
-def _unseen(ssn: Session, job: Job) -> str:
-    waiting = list(job.with_status(S.PENDING).values())
+def _unseen(ssn: Session, job: Job) -> tuple[str, str, str]:
+    """Why nobody placed or refused it: in words, as a code, and what would help."""
+    waiting = sorted(job.with_status(S.PENDING).values(), key=lambda t: t.name)
+    code = Stage.UNSEEN.code
     if not waits(job):
         leaving = len(job.with_status(S.RELEASING))
-        return "nothing of it waits" + (f"; being removed: {counted(leaving, 'pod')}" if leaving else "")
+        return "nothing of it waits" + (f"; being removed: {counted(leaving, 'pod')}" if leaving else ""), code, ""
+    if wrong := [t for t in waiting if t.invalid]:
+        others = f", and {counted(len(wrong) - 1, 'other pod')}" if len(wrong) > 1 else ""
+        return f"pod {wrong[0].name} cannot be used: {wrong[0].invalid}{others}", ReasonCode.INVALID, "mend its pods"
     if waiting and all(t.gates for t in waiting):
-        return "its pods have scheduling gates"
+        gates = ", ".join(sorted({gate for t in waiting for gate in t.gates}))
+        return f"its pods have scheduling gates: {gates}", code, "whoever set the gates takes them away"
     if waiting and all(t.best_effort for t in waiting) and "backfill" not in ssn.actions:
-        return "its pods ask for nothing, and the action that places such (backfill) is not in the conf"
-    return "nothing in this cycle placed or refused it"
+        text = "its pods ask for nothing, and the action that places such (backfill) is not in the conf"
+        return text, code, "backfill among the actions of the conf"
+    return "nothing in this cycle placed or refused it", code, ""
 
 
 def _no_node(ssn: Session, job: Job, failed: FailedTask) -> str:
