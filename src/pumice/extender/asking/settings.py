@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
@@ -243,7 +242,6 @@ def _kube_verbs(verbs: Mapping[str, str]) -> dict[str, str]:
     return {_KUBE[verb]: path for verb, path in verbs.items()}
 
 
-@cache
 def _named(kind: type[Any]) -> list[tuple[str, Reads, Any]]:
     """The fields of a kind of settings that an argument fills, and what they are without it."""
     hints = get_type_hints(kind, include_extras=True)
@@ -251,10 +249,15 @@ def _named(kind: type[Any]) -> list[tuple[str, Reads, Any]]:
     return [(one.name, reads, one.default) for one, reads in found]
 
 
+_NAMED: Final[dict[type[Any], list[tuple[str, Reads, Any]]]] = {
+    kind: _named(kind) for kind in (Transport, ExtenderSettings)
+}
+
+
 def _read(kind: type[T], arguments: Arguments, **known: Any) -> T:
     """The settings of a kind, from the arguments that its fields name."""
     return kind(
-        **known, **{name: reads.read(arguments, PREFIX + reads.name, default) for name, reads, default in _named(kind)}
+        **known, **{name: reads.read(arguments, PREFIX + reads.name, default) for name, reads, default in _NAMED[kind]}
     )
 
 
@@ -274,7 +277,7 @@ def read_settings(arguments: Arguments) -> ExtenderSettings:
 ARGUMENTS: Final = tuple(
     sorted(
         (
-            *(PREFIX + reads.name for kind in (Transport, ExtenderSettings) for _, reads, _ in _named(kind)),
+            *(PREFIX + reads.name for named in _NAMED.values() for _, reads, _ in named),
             *(f"{PREFIX}{verb}Verb" for verb in ASKED),
         )
     )

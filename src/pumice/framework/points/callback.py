@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import cache, partial
+from functools import partial
 from types import CodeType
 from typing import Any, Final
 
@@ -55,13 +55,11 @@ class Callback:
 
     def parts(self) -> list[tuple[str, Callable[..., Any]]]:
         """Everything callable that the plugin handed over, by name: its function and its hints."""
-        return [(name, part) for name in _names(type(self)) if callable(part := getattr(self, name))]
+        return [(name, part) for name in _PARTS if callable(part := getattr(self, name))]
 
 
-@cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    """The names of the fields of a kind of callback."""
-    return tuple(f.name for f in fields(kind))
+_PARTS: Final = tuple(f.name for f in fields(Callback))
+"""Every field of a callback."""
 
 
 def _required(fn: Callable[..., Any]) -> int | None:
