@@ -26,6 +26,7 @@ SWITCHES = [field.name for field in fields(Compat)]
 ELSEWHERE = {
     "kai_any_excess",
     "kai_claimed_gpus",
+    "kai_flat_gangs",
     "kai_forgotten_promises",
     "kai_free_spread",
     "kai_gpu_counts",
@@ -36,6 +37,7 @@ ELSEWHERE = {
     "kai_raw_affinity",
     "kai_sharing_score",
     "kai_unset_limits",
+    "kai_waiting_gpus",
     "extender_answers",
     "raising_handlers",
     "unmeasured_nodes",

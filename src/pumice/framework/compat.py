@@ -124,6 +124,10 @@ class Compat:
     """Whole GPUs are given out on a node whose GPUs are had by claims only, without a device."""
     kai_movable_only: bool = False
     """Work is moved together only for jobs that may themselves be evicted."""
+    kai_flat_gangs: bool = False
+    """Every sub-group counts where it is asked whether a gang runs; a plan for one that needs fewer is not done."""
+    kai_waiting_gpus: bool = False
+    """A shared GPU is chosen by its score alone, so that a task waits for one where another has room at once."""
 
 
 PUMICE: Final = Compat()

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from kai_cases import cluster, conf_with, decided, job, node, queue
+from kai_cases import cluster, conf_with, decided, job, node, queue, seen
 from kai_plans import fraction_evicted_beside_promises, twice_evicted, undone_move
 
 LEVELS = {"metadata": {"name": "net"}, "spec": {"levels": [{"nodeLabel": "zone"}, {"nodeLabel": "host"}]}}
@@ -121,3 +121,45 @@ def test_company_is_worth_less_than_the_node_that_a_pod_is_nominated_to(compat: 
         actions="allocate",
     )
     assert decided(case, compat)["new-0"] == f"Binding {lands}"
+
+
+ONE_OF_TWO = {"minSubGroup": 1, "subGroups": [{"name": name, "minMember": 1} for name in ("a", "b")]}
+IN_BOTH = {n: {"kai.scheduler/subgroup-name": name} for n, name in enumerate(("a", "b"))}
+
+
+@pytest.mark.parametrize(("compat", "evicted"), [(None, ["default/low-0"]), ("kai", [])])
+def test_who_needs_one_sub_group_of_two_is_helped_in_earnest(compat: str | None, evicted: list[str]) -> None:
+    """In KAI the plan is neither done nor undone: it stands until the cycle ends."""
+    case = cluster(
+        *(node("n1", gpu=1), queue("q", quota=1), job("low", "q", on=("n1",), priority="low")),
+        job("high", "q", pods=2, minute=1, spec=ONE_OF_TWO, labels=IN_BOTH),
+        actions="allocate, preempt",
+    )
+    assert decided(case, compat) == {"low-0": "Releasing n1", "high-0": "Pipelined n1", "high-1": "Pending"}
+    assert seen(case, compat).calls["evict"] == evicted
+
+
+@pytest.mark.parametrize(("compat", "does"), [(None, "Running n1"), ("kai", "Releasing n1")])
+def test_what_runs_without_a_sub_group_that_it_does_not_need_is_not_stale(compat: str | None, does: str) -> None:
+    case = cluster(
+        *(node("n1", gpu=1), queue("q", quota=1)),
+        job("half", "q", on=("n1",), pods=2, spec=ONE_OF_TWO, labels=IN_BOTH),
+        actions="stalegangeviction",
+    )
+    assert decided(case, compat)["half-0"] == does
+
+
+@pytest.mark.parametrize(("compat", "does"), [(None, "Binding n1"), ("kai", "Pipelined n1")])
+def test_a_gpu_with_room_goes_before_one_that_is_being_released(compat: str | None, does: str) -> None:
+    """One GPU is shared and has room, the other is left by somebody; whole ones have the better score."""
+    old = job("old", "q", on=("n1",), fraction="0.25")
+    old["pods"][0]["metadata"]["labels"] = {"runai-gpu-group": "g0"}
+    going = job("going", "q", on=("n1",))
+    going["pods"][0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    spread = {"tiers": [{"plugins": [{"name": name} for name in ("predicates", "proportion", "gpuspread")]}]}
+    case = cluster(
+        *(node("n1", gpu=2), queue("q", quota=4), old, going, job("new", "q", minute=1, fraction="0.25")),
+        actions="allocate",
+        conf=spread,
+    )
+    assert decided(case, compat)["new-0"] == does

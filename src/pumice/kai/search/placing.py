@@ -54,6 +54,7 @@ class Placer:
         self._filters, self._scorers = ssn.search.filters(), ssn.search.scorers()
         self._pre = cast(Callable[[TaskView], Verdict], ssn.pre_predicate)
         self._capacity = cast(Callable[[TaskView, Node], Verdict], ssn.task_within_capacity)
+        self._by_score_alone = ssn.compat.kai_waiting_gpus
         self._full: dict[int, bool] = {}
         self._lacks: dict[int, tuple[Bools, dict[Reason, int], Counter[str]]] = {}
         self._stuck: _Stuck | None = None
@@ -274,30 +275,29 @@ class Placer:
         return True
 
     def _pick_gpus(self, task: TaskView, node: Node, promises: bool) -> tuple[tuple[str, ...] | None, bool]:
-        """The GPUs that a task shares on a node, best first, and whether it has to wait for one of them."""
+        """The GPUs that a task shares on a node, best first, and whether it has to wait for one of them.
+
+        Those with room at once go before the others, where it could start at once.
+        """
         ledger, request = self._world.nodes, task.request.shared
         assert request is not None
-        order = self._ssn.gpu_order
-        scored = []
+        order, idle = self._ssn.gpu_order, ledger.idle_gpus(node.row)
+        scored: list[tuple[bool, float, int, str, bool]] = []
         for position, name in enumerate(ledger.fitting_gpus(node.row, request)):
             score = order(as_task(task), node, name)
-            if score is not None:
-                scored.append((-score, position, name))
-        picked: list[str] = []
-        waits = False
-        idle = ledger.idle_gpus(node.row)
-        for _, _, name in sorted(scored):
-            if len(picked) == request.devices:
-                break
+            if score is None:
+                continue
             if name == WHOLE_GPU:
-                if promises or idle < 1:
-                    waits = True
-                idle -= 1
-                picked.append(ledger.mint(node))
+                later, idle = promises or idle < 1, idle - 1
             else:
-                waits = waits or not ledger.takes_at_once(node.row, name, request)
-                picked.append(name)
-        return (tuple(picked), waits) if len(picked) == request.devices else (None, False)
+                later = not ledger.takes_at_once(node.row, name, request)
+            last = later and not promises and not self._by_score_alone
+            scored.append((last, -score, position, name, later))
+        chosen = sorted(scored)[: request.devices]
+        if len(chosen) < request.devices:
+            return None, False
+        names = tuple(ledger.mint(node) if name == WHOLE_GPU else name for *_, name, _ in chosen)
+        return names, any(later for *_, later in chosen)
 
     # -- asking -----------------------------------------------------------------------------------------------------
     def scores(self, task: TaskView, rows: WorldRows) -> Floats:

@@ -90,6 +90,9 @@ class Solver:
             if plan is not None:
                 if job.gang_satisfied and job.active_count > before:
                     return Solved.YES, plan
+                if world.flat_gangs:
+                    self._learn(_touched(plan))
+                    return Solved.NO, None
                 plan.discard()
             if self.budget.over:
                 return Solved.OVER, None
@@ -98,8 +101,12 @@ class Solver:
 
     def commit(self, plan: ChangePlan) -> None:
         """Make a plan true, and know who has changed by it."""
-        touched = {id(op.task.job): op.task.job for op in plan.operations}.values()
+        touched = _touched(plan)
         plan.commit()
+        self._learn(touched)
+
+    def _learn(self, touched: Sequence[JobView]) -> None:
+        """These jobs are not what they were: they have new places in order."""
         self._waiting.learn(touched)
         self._giving.learn(touched)
 
@@ -188,6 +195,11 @@ class Solver:
         if any(x.request.cpu_only for x in job.tasks.values()):
             return ledger.there.copy()
         return ledger.has_free_gpus() & ledger.there
+
+
+def _touched(plan: ChangePlan) -> list[JobView]:
+    """The jobs of which a plan changes something."""
+    return list({id(op.task.job): op.task.job for op in plan.operations}.values())
 
 
 class _Search:

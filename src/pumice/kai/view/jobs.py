@@ -28,12 +28,26 @@ class JobView:
     """
 
     __slots__ = (
-        *("changes", "creation", "grace", "job", "last_eviction", "last_start", "likeness", "memo", "preemptible"),
+        *(
+            "changes",
+            "creation",
+            "flat",
+            "grace",
+            "job",
+            "last_eviction",
+            "last_start",
+            "likeness",
+            "memo",
+            "preemptible",
+        ),
         *("preemption_delay", "priority", "queue", "root", "stale_since", "tasks", "uid", "unknown", "whole"),
     )
 
-    def __init__(self, job: Job, queue: QueueView, priority: int, tasks: Iterable[TaskView]) -> None:
-        self.job = job
+    def __init__(
+        self, job: Job, queue: QueueView, priority: int, tasks: Iterable[TaskView], *, flat: bool = False
+    ) -> None:
+        """*flat*: it is taken for running only if every sub-group does, however few it needs."""
+        self.job, self.flat = job, flat
         group = job.group
         self.uid = (group.metadata.uid if group is not None else "") or job.name
         self.queue = queue
@@ -108,8 +122,8 @@ class JobView:
 
     @property
     def gang_satisfied(self) -> bool:
-        """Has every pod set its minimum on nodes?"""
-        return all(p.gang_satisfied for p in self.pod_sets())
+        """Has it what it needs on nodes?"""
+        return all(p.gang_satisfied for p in self.pod_sets()) if self.flat else self.root.gang_satisfied
 
     @property
     def elastic(self) -> bool:

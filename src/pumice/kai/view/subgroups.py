@@ -99,6 +99,11 @@ class GroupSet:
         """Could enough members have what they need?"""
         return sum(1 for m in self.members if m.ready) >= self.need
 
+    @property
+    def gang_satisfied(self) -> bool:
+        """Have enough members what they need on nodes, those on their way out included?"""
+        return sum(1 for m in self.members if m.gang_satisfied) >= self.need
+
     def pod_sets(self) -> Iterator[PodSet]:
         """Every leaf below."""
         for member in self.members:

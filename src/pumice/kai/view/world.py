@@ -109,6 +109,8 @@ class KaiWorld:
         """Job -> when it last started, as far as this scheduler saw it; its PodGroup may say more."""
         self._evicted: dict[str, float] = memory.setdefault("evicted", {})
         self._noted: dict[tuple[str, str], str | None] = {}
+        self.flat_gangs = ssn.compat.kai_flat_gangs
+        """Does a gang run only if every sub-group does? One that needs fewer has its plan neither done nor undone."""
         self.tasks: dict[str, TaskView] = {}
         self.jobs: dict[str, JobView] = {}
         self.queueless: list[Job] = []
@@ -135,7 +137,7 @@ class KaiWorld:
             named = classes.get(job.group.spec.priority_class_name)
             priority = cast(PriorityClass, named).value if named is not None else default
             tasks = [self._see(t) for t in job.tasks.values()]
-            view = self.jobs[job.uid] = JobView(job, queue, priority, tasks)
+            view = self.jobs[job.uid] = JobView(job, queue, priority, tasks, flat=self.flat_gangs)
             view.last_start = _latest(view.last_start, self._started.get(job.uid))
             view.last_eviction = _latest(view.last_eviction, self._evicted.get(job.uid))
         for kept in (self._started, self._evicted):
