@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
 import volcano_amounts as amounts
+from volcano_gang_actions import gang_action
+from volcano_placing import not_never, passing, room_and_filters, starving_jobs, valid, waiting
 from volcano_plugins import PLUGINS
 from volcano_session import Heap, Session, Statement
 from volcano_world import ALLOCATED, OWN_GATE, Job, Node, NotModelled, Task, World
@@ -23,11 +26,11 @@ def decide(case: Mapping[str, Any], seed: int) -> dict[str, Any]:
     for job in world.jobs.values():
         _close(ssn, job)
     statuses = ("Pending", "Allocated", "Pipelined", "Binding", "Releasing", "Running")
-    waiting = {j.uid: sorted({t.node for t in j.of("Pipelined")}) for j in world.jobs.values() if j.of("Pipelined")}
+    promised = {j.uid: sorted({t.node for t in j.of("Pipelined")}) for j in world.jobs.values() if j.of("Pipelined")}
     return {
         "binds": ssn.bound,
         "evictions": sorted(ssn.evicted),
-        "pipelined": waiting,
+        "pipelined": promised,
         "podGroupPhases": {j.uid: j.phase for j in world.jobs.values()},
         "taskStatusCounts": {j.uid: {s: j.count(s) for s in statuses} for j in world.jobs.values()},
     }
@@ -68,10 +71,6 @@ def enqueue(ssn: Session) -> None:
         queues.push(queue)
 
 
-def _valid(ssn: Session, job: Job) -> bool:
-    return ssn.all_say("job_valid", job)
-
-
 def allocate(ssn: Session) -> None:
     world = ssn.world
     left: dict[str, Heap[Task]] = {}
@@ -81,7 +80,7 @@ def allocate(ssn: Session) -> None:
             if "enqueue" in ssn.actions:
                 continue
             job.phase = "Inqueue"
-        if not _valid(ssn, job):
+        if not valid(ssn, job):
             continue
         tasks = [t for t in job.of("Pending") if t.gates in ([], [OWN_GATE]) and not t.best_effort]
         if tasks:
@@ -115,9 +114,9 @@ def _place(ssn: Session, job: Job, tasks: Heap[Task]) -> Statement | None:
         named = (task.pod.get("status") or {}).get("nominatedNodeName")
         found: list[Node] = []
         if named in world.nodes and amounts.fits(task.request, world.future(world.nodes[named])):
-            found = _passing(ssn, task, [world.nodes[named]], refused, remembers, _room_and_filters)
+            found = passing(ssn, task, [world.nodes[named]], refused, remembers, room_and_filters)
         if not found:
-            found = _passing(ssn, task, [*world.nodes.values()], refused, remembers, _room_and_filters)
+            found = passing(ssn, task, [*world.nodes.values()], refused, remembers, room_and_filters)
         if not found:
             task.failed = True
             if _go_on(job):
@@ -132,41 +131,6 @@ def _place(ssn: Session, job: Job, tasks: Heap[Task]) -> Statement | None:
         return statement
     statement.discard()
     return None
-
-
-def _room_and_filters(ssn: Session, task: Task, node: Node) -> str:
-    if not amounts.fits(task.request, ssn.world.future(node)):
-        return "no"
-    return ssn.predicate(task, node)
-
-
-def _not_never(ssn: Session, task: Task, node: Node) -> str:
-    said = ssn.predicate(task, node)
-    return said if said == "never" else ""
-
-
-def _passing(
-    ssn: Session,
-    task: Task,
-    nodes: list[Node],
-    refused: dict[str, dict[str, str]],
-    remembers: bool,
-    ask: Callable[[Session, Task, Node], str],
-) -> list[Node]:
-    """The nodes that do not object; what they say is remembered for the role."""
-    known = refused.get(f"{task.job}/{task.role}", {}) if remembers and task.role else {}
-    before, out = dict(known), []
-    for node in ssn.world.shuffled(nodes):
-        said = before.get(node.name) or ask(ssn, task, node)
-        if said:
-            refused.setdefault(f"{task.job}/{task.role}", {})[node.name] = said
-            if said == "never":
-                task.unresolvable.add(node.name)
-        else:
-            out.append(node)
-    if out and ask is _room_and_filters:
-        task.unresolvable.clear()  # it is found no fault with a task that has a place
-    return out
 
 
 def _go_on(job: Job) -> bool:
@@ -190,7 +154,7 @@ def backfill(ssn: Session) -> None:
     order: list[Task] = []
     while queues:
         queue = queues.pop()
-        jobs = [j for j in world.queue_total[queue.name] if j.phase != "Pending" and _valid(ssn, j)]
+        jobs = [j for j in world.queue_total[queue.name] if j.phase != "Pending" and valid(ssn, j)]
         for task in [t for j in jobs for t in j.of("Pipelined") if t.best_effort]:
             ssn.take_off(task)
         heap = Heap(ssn.job_less, world.shuffled(jobs))
@@ -213,29 +177,14 @@ def backfill(ssn: Session) -> None:
                 ssn.bound[other.key] = other.node
 
 
-def _starving(ssn: Session) -> dict[str, list[Job]]:
-    world = ssn.world
-    out: dict[str, list[Job]] = {}
-    for job in world.shuffled(world.jobs.values()):
-        if job.phase != "Pending" and _valid(ssn, job):
-            mine = out.setdefault(job.queue, [])
-            if ssn.starving(job):
-                mine.append(job)
-    return out
-
-
-def _waiting(ssn: Session, job: Job) -> Heap[Task]:
-    return Heap(ssn.task_less, ssn.world.shuffled(t for t in job.of("Pending") if not t.gates))
-
-
 def preempt(ssn: Session) -> None:
     world = ssn.world
     if ssn.argument("preempt", "enableTopologyAwarePreemption", False):
         raise NotModelled("dry runs")
     remembers = ssn.argument("preempt", "predicateErrorCacheEnable", True)
     refused: dict[str, dict[str, str]] = {}
-    starving = _starving(ssn)
-    tasks = {j.uid: _waiting(ssn, j) for jobs in starving.values() for j in jobs}
+    starving = starving_jobs(ssn)
+    tasks = {j.uid: waiting(ssn, j) for jobs in starving.values() for j in jobs}
     queues = Heap(ssn.queue_less, world.shuffled(world.queues[name] for name in starving))
     order = []
     while queues:
@@ -248,7 +197,7 @@ def preempt(ssn: Session) -> None:
                 _make_room(ssn, tasks[job.uid].pop(), statement, refused, remembers, same_job=False)
             (statement.commit if ssn.vote("job_pipelined", job) else statement.discard)()
         for job in starving[queue.name]:
-            again = _waiting(ssn, job)
+            again = waiting(ssn, job)
             while again:
                 statement = Statement(ssn)
                 if not _make_room(ssn, again.pop(), statement, refused, remembers, same_job=True):
@@ -272,7 +221,7 @@ def _make_room(
     if (task.pod.get("status") or {}).get("nominatedNodeName"):
         raise NotModelled("nominations")
     nodes = [n for n in world.nodes.values() if n.name not in task.unresolvable]
-    found = _passing(ssn, task, nodes, refused, remembers, _not_never)
+    found = passing(ssn, task, nodes, refused, remembers, not_never)
     scores = ssn.scores(task, found)
     for node in sorted(world.shuffled(found), key=lambda n: -round(scores[n.name], 9)):
         candidates = []
@@ -313,8 +262,8 @@ def world_queue(ssn: Session, task: Task) -> Any:
 
 def reclaim(ssn: Session) -> None:
     world = ssn.world
-    starving = _starving(ssn)
-    tasks = {j.uid: _waiting(ssn, j) for jobs in starving.values() for j in jobs}
+    starving = starving_jobs(ssn)
+    tasks = {j.uid: waiting(ssn, j) for jobs in starving.values() for j in jobs}
     queues = Heap(ssn.queue_less, world.shuffled(world.queues[name] for name in starving))
     jobs = {name: Heap(ssn.job_less, mine) for name, mine in starving.items()}
     while queues:
@@ -334,7 +283,7 @@ def reclaim(ssn: Session) -> None:
 def _reclaim_for(ssn: Session, task: Task, statement: Statement) -> None:
     world, queue = ssn.world, world_queue(ssn, task)
     nodes = [n for n in world.nodes.values() if n.name not in task.unresolvable]
-    for node in _passing(ssn, task, nodes, {}, False, _not_never):
+    for node in passing(ssn, task, nodes, {}, False, not_never):
         candidates = []
         for uid, status in node.tasks.items():
             other = world.tasks[uid]
@@ -360,10 +309,12 @@ def _reclaim_for(ssn: Session, task: Task, statement: Statement) -> None:
         trial.discard()
 
 
-ACTIONS = {
+ACTIONS: Mapping[str, Callable[[Session], None]] = {
     "enqueue": enqueue,
     "allocate": allocate,
     "backfill": backfill,
     "preempt": preempt,
     "reclaim": reclaim,
+    "gangpreempt": partial(gang_action, "gangpreempt"),
+    "gangreclaim": partial(gang_action, "gangreclaim"),
 }

@@ -187,6 +187,20 @@ class Capacity:
             out.append(task)
         return out
 
+    def evictable(self, name: str, _: Job, candidates: list[Task]) -> list[Task]:
+        if name == "gangpreempt":
+            return candidates
+        jobs, out, left = self.ssn.world.jobs, list[Task](), dict[str, Amounts]()
+        for task in candidates if self.ready else ():
+            queue = jobs[task.job].queue
+            held = left.get(queue, self.held(queue))
+            after = amounts.added(held, task.request, -1)
+            over = not self._deserves(queue, task) or self._over(queue, held, task)
+            if amounts.fits(self.guarantee[queue], after) and over:
+                left[queue] = after
+                out.append(task)
+        return out
+
     def _parents(self, queue: str) -> list[str]:
         return [n for n in self._line(queue)[1 : self.level + 1] if n != "root"] if self.tree else []
 

@@ -26,6 +26,9 @@ CONFS: tuple[tuple[str, list[list[str]]], ...] = (
     ("enqueue, allocate, reclaim", [["gang", "conformance", "capacity+"], ["priority", "predicates", "nodeorder"]]),
     ("enqueue, allocate, reclaim, preempt", [["gang", "proportion"], ["priority", "pdb", "predicates", "binpack"]]),
     ("reclaim", [["priority", "conformance", "proportion"], ["drf", "predicates"]]),
+    ("gangpreempt", [_SYSTEM, ["predicates", "proportion", "nodeorder"]]),
+    ("allocate, gangreclaim", [_SYSTEM, ["predicates", "capacity", "nodeorder"]]),
+    ("enqueue, allocate, gangpreempt, gangreclaim", [_SYSTEM, ["predicates", "capacity+", "nodeorder"]]),
 )
 """Actions and tiers; a plugin with a plus has its hierarchy on."""
 

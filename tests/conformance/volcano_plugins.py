@@ -39,11 +39,18 @@ class Priority(Plugin):
             if (t.priority < evictor.priority if t.job == evictor.job else jobs[t.job].priority < own.priority)
         ]
 
+    def evictable(self, name: str, job: Job, candidates: list[Task]) -> list[Task]:
+        jobs = self.ssn.world.jobs
+        return [t for t in candidates if name == "gangreclaim" or jobs[t.job].priority < job.priority]
+
     def job_starving(self, job: Job) -> bool:
         return job.ready + job.count("Pipelined") < len(job.tasks)
 
 
 class Gang(Plugin):
+    def evictable(self, _: str, __: Job, candidates: list[Task]) -> list[Task]:
+        return candidates
+
     def job_valid(self, job: Job) -> bool:
         valid = job.count(*ALLOCATED, "Succeeded", "Pipelined", "Pending")
         return job.roles_hold("Pipelined", "Pending", effortless=False) and valid >= job.least
@@ -84,6 +91,9 @@ class Conformance(Plugin):
         ]
 
     reclaimable = preemptable
+
+    def evictable(self, _: str, __: Job, candidates: list[Task]) -> list[Task]:
+        return self.preemptable(candidates[0], candidates) if candidates else []
 
 
 class Drf(Plugin):
