@@ -35,6 +35,41 @@ def simulate(directory: Path, scenario: str, **files: str) -> tuple[int, str, li
     return result.exit_code, result.stdout, result.stderr.splitlines()
 
 
+LARGE = 99_999_999_999
+COUNTS = [
+    (GENERATOR.replace("count: 2", f"count: {LARGE}"), "cluster.nodes[0].count", "whole number of at most 100000"),
+    (GENERATOR.replace("cpu: 8", f"cpu: 8, gpu: {LARGE}"), "cluster.nodes[0].gpu", "whole number of at most 1024"),
+    (GENERATOR.replace("cpu: 8", f"cpu: 8, pods: {LARGE}"), "cluster.nodes[0].pods", "whole number of at most 1000000"),
+    *(
+        (GENERATOR.replace("cpu: 1,", f"cpu: 1, {key}: {LARGE},"), f"workload.generators[0].{key}", rule)
+        for key, rule in {
+            "pods": "number of at most 1e+06",
+            "gpu": "number of at most 1024",
+            "minAvailable": "whole number of at most 1000000",
+            "users": "whole number of at most 1000000",
+            "priority": f"whole number of at most {2**31 - 1}",
+        }.items()
+    ),
+    *(
+        (GENERATOR.replace("count: 4", f"count: 4, {key}: {LARGE}").replace("count: 4, count: ", "count: "), path, rule)
+        for key, path, rule in (
+            ("count", "workload.generators[0].arrivals.count", "whole number of at most 1000000"),
+            ("batch", "workload.generators[0].arrivals.batch", "whole number of at most 1000000"),
+        )
+    ),
+    (GENERATOR + f"seed: {2**63}\n", "seed", f"whole number of at most {2**63 - 1}"),
+]
+
+
+@pytest.mark.parametrize(("scenario", "path", "rule"), COUNTS, ids=[path for _, path, _ in COUNTS])
+def test_no_number_of_a_scenario_is_so_large_that_it_is_never_made(
+    tmp_path: Path, scenario: str, path: str, rule: str
+) -> None:
+    code, out, errors = simulate(tmp_path, scenario)
+    assert (code, out, len(errors)) == (1, "", 1)
+    assert f" {path}: must be a {rule}, got the number " in errors[0]
+
+
 @pytest.mark.parametrize(
     ("scenario", "message"),
     [

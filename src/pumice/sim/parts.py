@@ -13,13 +13,16 @@ from pumice.model import keys
 from pumice.model.api import Metadata, NodeObject, NodeSpec, NodeStatus, QueueObject, QueueSpec, QueueStatus, Taint
 from pumice.sim.draws import Constant, Draw, Exponential, Lognormal, Uniform, WeightedChoice
 from pumice.sim.faults import FaultKind, Faults, PlannedFault
-from pumice.sim.reading import Section, Value
+from pumice.sim.reading import MOST, Section, Value
 from pumice.sim.recorder import MODEL_LABEL
 from pumice.sim.shaking import Shake
 from pumice.sim.traces import FORMATS, OpenbOptions, PhillyOptions, SwfOptions, read, read_nodes, recognise
 from pumice.sim.workload import GPU, Arrivals, Generator, TracePart
 
 _PODS = 110
+MOST_NODES = 100_000
+_MOST_GPUS = 1024
+"""Of a node, and of a pod."""
 _OPTIONS: dict[str, type[Any]] = {"openb": OpenbOptions, "philly": PhillyOptions, "swf": SwfOptions}
 
 
@@ -42,12 +45,12 @@ def _node_group(value: Value, number: int) -> list[NodeObject]:
     with value.section() as section:
         name, count = section.text("name", f"node{number}" if number else "node"), section.get("count")
         cpu, memory = section.text("cpu", "0"), section.text("memory", "0")
-        gpus, pods = section.integer("gpu", 0), section.integer("pods", _PODS, 1)
+        gpus, pods = section.integer("gpu", 0, most=_MOST_GPUS), section.integer("pods", _PODS, 1)
         labels, model = section.text_map("labels"), section.text("model")
         taints = [_taint(item) for item in taints_.items()] if (taints_ := section.get("taints")) else []
         for key in ("cpu", "memory"):
             section.milli(key)
-    many = 1 if count is None else count.integer(1)
+    many = 1 if count is None else count.integer(1, MOST_NODES)
     width = len(str(many - 1))
     names = [name] if count is None else [f"{name}-{n:0{width}d}" for n in range(many)]
     return [node(n, cpu, memory, gpus, pods=pods, labels=labels, taints=taints, model=model) for n in names]
@@ -119,9 +122,9 @@ def read_generator(value: Value) -> Generator:
             name=name,
             arrivals=_arrivals(s.need("arrivals")),
             duration=_draw(s.need("duration"), lambda v: v.duration(above=True)),
-            pods=Constant(1) if pods is None else _draw(pods, lambda v: v.number(1)),
+            pods=Constant(1) if pods is None else _draw(pods, lambda v: v.number(1, most=MOST)),
             min_available=None if least is None else least.integer(1),
-            gpu=Constant(0) if gpu is None else _draw(gpu, lambda v: v.number()),
+            gpu=Constant(0) if gpu is None else _draw(gpu, lambda v: v.number(most=_MOST_GPUS)),
             gpu_fraction=fraction,
             cpu_milli=s.milli("cpu"),
             memory_bytes=s.units("memory"),
@@ -130,7 +133,7 @@ def read_generator(value: Value) -> Generator:
             gpu_models=tuple(s.texts("gpuModels")),
             queue=s.text("queue", "default"),
             users=s.integer("users", 0),
-            priority=s.integer("priority", 0, -(2**31)),
+            priority=s.integer("priority", 0, -(2**31), 2**31 - 1),
             declared=s.number("declared", 0.0),
             origin=f"{value.source}:{value.line}",
         )

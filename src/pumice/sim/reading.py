@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from types import TracebackType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pumice.config.durations import SECOND, parse_duration
 from pumice.config.problems import nearest
@@ -24,6 +25,10 @@ class ScenarioError(InvalidInput):
     def __init__(self, source: str, position: Position | None, path: str, rule: str) -> None:
         place = f"{source}:{position}" if position is not None else source
         super().__init__(f"{place}: {path}: {rule}" if path else f"{place}: {rule}")
+
+
+MOST: Final = 1_000_000
+"""So large a whole number may be where nothing else is said: of pods, of jobs that come, of users."""
 
 
 class Value:
@@ -63,20 +68,24 @@ class Value:
             raise self.wrong("text")
         return self.tree.text
 
-    def number(self, least: float = 0.0, *, above: bool = False) -> float:
-        """A number of at least *least*, or above it."""
+    def number(self, least: float = 0.0, *, above: bool = False, most: float = math.inf) -> float:
+        """A number of at least *least*, or above it, and at most *most*."""
         value = self.tree.value if isinstance(self.tree, Scalar) else None
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self.wrong("a number")
         if not value >= least or (above and value == least):
             raise self.wrong(f"a number {'above' if above else 'of at least'} {least:g}")
+        if value > most:
+            raise self.wrong(f"a number of at most {most:g}")
         return float(value)
 
-    def integer(self, least: int = 0) -> int:
-        """A whole number of at least *least*."""
+    def integer(self, least: int = 0, most: int = MOST) -> int:
+        """A whole number of at least *least*, and at most *most*."""
         value = self.tree.value if isinstance(self.tree, Scalar) else None
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise self.wrong(f"a whole number of at least {least}")
+        if value > most:
+            raise self.wrong(f"a whole number of at most {most}")
         return value
 
     def boolean(self) -> bool:
@@ -213,9 +222,9 @@ class Section:
         found = self.get(key)
         return default if found is None else found.number(least)
 
-    def integer(self, key: str, default: int, least: int = 0) -> int:
+    def integer(self, key: str, default: int, least: int = 0, most: int = MOST) -> int:
         found = self.get(key)
-        return default if found is None else found.integer(least)
+        return default if found is None else found.integer(least, most)
 
     def boolean(self, key: str, default: bool) -> bool:
         found = self.get(key)

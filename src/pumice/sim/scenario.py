@@ -158,7 +158,7 @@ def read_scenario(path: Path, catalogue: Catalogue, data: Path | None = None) ->
     draft = Draft()
     with _open(path) as top:
         name = top.text("name", path.stem)
-        seed, horizon = top.integer("seed", 0), top.duration("horizon", math.inf)
+        seed, horizon = top.integer("seed", 0, most=2**63 - 1), top.duration("horizon", math.inf)
         top.get("pluginsDir")
         checkpoint = top.duration("checkpoint", 0.0)
         _cluster(top.need("cluster"), path.parent, data, draft)
