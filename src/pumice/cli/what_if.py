@@ -66,6 +66,7 @@ def what_if(
     from msgspec.structs import replace
 
     from pumice.answers.what_if.supposition import read_what_if
+    from pumice.errors import InvalidInput
 
     data = _from_file(file) if file is not None else {}
     _queues(data, queue or [])
@@ -77,7 +78,10 @@ def what_if(
         data["job"] = job
     if not (queue or more or drain or new_conf or file):
         raise WrongUsage("nothing is supposed: give --queue, --more, --drain, --new-conf or -f")
-    asked = read_what_if(data)
+    try:
+        asked = read_what_if(data)
+    except InvalidInput as exc:
+        raise exc if file is not None else WrongUsage(str(exc)) from exc
     if place.paths:
         answer = place.desk().what_if(asked).answer(apart=False)
     else:

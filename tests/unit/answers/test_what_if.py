@@ -170,6 +170,12 @@ def test_what_cannot_be_read_is_told(data: object, said: str) -> None:
     assert said in str(no.value)
 
 
+@pytest.mark.parametrize("field", [*QueueChange.__struct_fields__, "weigth"])
+def test_a_queue_that_breaks_a_rule_is_named_with_its_field_and_its_value(field: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^what is supposed: queue 'b': {field} -9.5: [EO]"):
+        read_what_if({"queues": {"a": {"weight": 2}, "b": {"reclaimable": True, field: -9.5}}})
+
+
 @pytest.mark.parametrize(
     ("supposed", "kind", "said"),
     [

@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, shown
 
 Quantities: TypeAlias = Annotated[
     dict[str, str | float | None], Meta(max_length=64, description="resource -> amount; null: no longer named")
@@ -67,6 +67,18 @@ def read_what_if(data: object) -> WhatIf:
     try:
         asked = msgspec.convert(data, WhatIf)
     except msgspec.ValidationError as exc:
-        raise InvalidInput(f"what is supposed: {exc}") from exc
+        raise InvalidInput(f"what is supposed: {_blamed(data, exc)}") from exc
     asked.check()
     return asked
+
+
+def _blamed(data: object, exc: msgspec.ValidationError) -> str:
+    """What breaks a rule: whose it is, its value, and the rule."""
+    queues = data.get("queues") if isinstance(data, dict) else None
+    for name, change in queues.items() if isinstance(queues, dict) else ():
+        for field, value in change.items() if isinstance(change, dict) else ():
+            try:
+                msgspec.convert({field: value}, QueueChange)
+            except msgspec.ValidationError as wrong:
+                return f"queue {name!r}: {field} {shown(value)}: {str(wrong).partition(' - at ')[0]}"
+    return str(exc)
