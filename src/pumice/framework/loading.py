@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import inspect
 import logging
@@ -21,6 +22,8 @@ from pumice.framework.points.guard import FAILS, let_pass
 from pumice.framework.points.table import POINTS
 
 HOOKS: Final = ("on_session_open", "on_session_close")
+_NEARLY: Final = 0.85
+"""How alike a method's name and that of a point are, at least, to be taken for a slip."""
 
 
 def modules_in(directory: Path) -> tuple[list[tuple[Path, str]], list[str]]:
@@ -86,7 +89,7 @@ def check_class(cls: type) -> None:
         at = where(written) if callable(written) else line_of(cls)
         told = "a method" if callable(name) else f"a {type(name).__name__}"
         raise PluginLoadError(f'class {cls.__name__}: name must be text, such as name = "my-plugin", not {told}', at=at)
-    wrong = go_hooks(cls)
+    wrong = go_hooks(cls) + misspelt(cls)
     if wrong:
         raise PluginLoadError(f"class {cls.__name__}: {''.join(wrong).removeprefix('; ')}", at=line_of(cls))
     check_builder(cls, f"class {cls.__name__}")
@@ -125,6 +128,21 @@ def go_hooks(cls: type) -> list[str]:
             found.append(f"; nobody calls {name}: here it is {ours!r}")
         elif silent and (point := hint(name, POINTS)):
             found.append(f"; nobody calls {name}{point.replace('; ', ': ')}")
+    return found
+
+
+def misspelt(cls: type) -> list[str]:
+    """A hint for each method that nobody calls, because it is nearly named as a point or a hook."""
+    if getattr(cls, "on_session_open", Plugin.on_session_open) is not Plugin.on_session_open:
+        return []
+    own = {name: fn for name, fn in vars(cls).items() if inspect.isfunction(fn)}
+    called = {used for fn in own.values() for used in fn.__code__.co_names}
+    lacking = [name for name in (*POINTS, *HOOKS) if name not in own]
+    found = []
+    for name in own:
+        if name[:1].islower() and name not in POINTS and name not in HOOKS and name not in called:
+            for near in difflib.get_close_matches(name, lacking, n=1, cutoff=_NEARLY):
+                found.append(f"; nobody calls {name}; did you mean {near!r}?")
     return found
 
 

@@ -154,6 +154,24 @@ MISTAKES = {
 }
 
 
+SLIPS = [(p.name, slip) for p in POINTS.values() for slip in (p.name[:-1], p.name[:2] + p.name[1:])]
+
+
+@pytest.mark.parametrize(("point", "slip"), [s for s in SLIPS if s[1] not in POINTS])
+def test_a_method_that_is_nearly_named_as_a_point_is_told_of(tmp_path: Path, point: str, slip: str) -> None:
+    with pytest.raises(PumiceError) as caught:
+        tried(tmp_path, f"{BEGIN}    def {slip}(self, *things): ...\n")
+    assert f"mine.py:4: class Mine: nobody calls {slip}; did you mean '{point}'?" in str(caught.value)
+
+
+def test_a_helper_that_is_nearly_named_as_a_point_may_be_called_so(tmp_path: Path) -> None:
+    tried(
+        tmp_path,
+        f"{BEGIN}    def job_orders(self): return 0\n\n    def job_order(self, a, b): return self.job_orders()\n\n"
+        "    def node_orders(self): return 0.0\n\n    def batch_node_order(self, t, r): return self.node_orders()\n",
+    )
+
+
 DECLARATIONS = [(p.name, hint) for p in POINTS.values() for hint in p.hints if hint not in ("scope", "also")]
 
 
