@@ -93,6 +93,18 @@ def promised_jobs(jobs: int) -> Shape:
     return idle("promised jobs", made.objects, made.cycles[0][0], actions=made.actions, flags=made.flags)
 
 
+def promised_beside(jobs: int) -> Shape:
+    """The same beside a job for which there is no room anywhere: so every job has to be looked at."""
+    made = shapes.preempt(4 * jobs, jobs)
+    wants = requests(640_000, GIB)
+    too_big = [
+        group("big", 1, order=99_999, minimum=total(wants, 1), phase="Inqueue"),
+        pod("big", 0, wants, order=99_999),
+    ]
+    arriving = [*made.cycles[0][0], *too_big]
+    return idle("promised beside", made.objects, arriving, actions=made.actions, flags=made.flags)
+
+
 def waiting_queues(queues: int) -> Shape:
     """A waiting job in each of many queues, all of one class that fits nowhere."""
     objects = _full(200, 0, queues)
@@ -109,6 +121,7 @@ CASES: dict[str, tuple[Callable[[int], Shape], int]] = {
     "refused-classes": (refused_classes, 3250),
     "waiting-jobs": (waiting_jobs, 10_000),
     "promised-jobs": (promised_jobs, 250),
+    "promised-beside": (promised_beside, 250),
     "waiting-queues": (waiting_queues, 1000),
 }
 

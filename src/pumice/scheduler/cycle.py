@@ -151,7 +151,8 @@ def _run(
         runtime.promised = all_promised_after(session, assembly, report)
     if (left := session.leave()) is not None:
         runtime.opened = state, assembly, left
-        runtime.standing = standstill_after(session, assembly, report, began)
+        until = promised.until if promised is not None else None  # nobody is evicted for who has a promised place
+        runtime.standing = standstill_after(session, assembly, report, began, until)
     else:
         runtime.let_promises_go()
     session.retire()

@@ -59,8 +59,13 @@ class Standstill:
         )
 
 
-def standstill_after(session: Session, assembly: Assembly, report: CycleReport, began: int) -> Standstill | None:
-    """What stands after a cycle, if it left everything as it was; *began*: the moment at which it did."""
+def standstill_after(
+    session: Session, assembly: Assembly, report: CycleReport, began: int, until: float | None = None
+) -> Standstill | None:
+    """What stands after a cycle, if it left everything as it was; *began*: the moment at which it did.
+
+    *until*: the time up to which it can stand, where that is known.
+    """
     state, runtime = session.state, session.runtime
     if state.moment != began or state.refused or runtime.random_ties or report.errors or session.environment:
         return None
@@ -68,7 +73,8 @@ def standstill_after(session: Session, assembly: Assembly, report: CycleReport, 
         return None
     if not all(isinstance(intent, StatusUpdate | Note) for intent in report.intents):
         return None
-    until = min(_free_room(runtime), free_again(runtime.turns, state.now))
+    if until is None:
+        until = min(_free_room(runtime), free_again(runtime.turns, state.now))
     return Standstill(state, assembly, session.shard, began, until, report)
 
 

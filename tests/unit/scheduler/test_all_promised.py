@@ -275,9 +275,13 @@ def quiet_cycles(seed: int) -> int:
                 world.tell(queue("default", capability={"cpu": rng.choice([4, 12, 100])}))
             case 3:
                 world.tell(*job(f"small{step}", on="aside", cpu="50m", queue=rng.choice(["default", "other"])))
+            case 4:
+                world.state.now += 50
             case _:
                 pass
         quiet += not acted(world.stirred())
+        for _ in range(rng.randint(0, 2)):
+            world.cycle()
     return quiet
 
 
