@@ -274,6 +274,7 @@ class WorkOrder:
         if top.stale and len(heap) > 1:
             self._take_off(heap)
             self._push(heap, top)
+            top.stale = False
         return leaf
 
     def _before(self, left: _Branch, right: _Branch) -> bool:

@@ -35,8 +35,8 @@ class ClaimOrder:
     def __init__(self, world: KaiWorld, offered: Amounts) -> None:
         self._world, self._offered = world, offered
         self._of_all = world.ssn.compat.kai_over_share
-        self._known: dict[str, tuple[Amounts, Amounts, Amounts, _Standing]] = {}
-        """Queue -> what it holds, what its job asks for and what would go, as of last time, and what follows."""
+        self._known: dict[str, tuple[Amounts, JobView | None, int, Amounts, _Standing]] = {}
+        """Queue -> what it holds, its job, how often that changed, what would go, as of last time, and what follows."""
 
     def compare(self, left: QueueClaim, right: QueueClaim) -> int:
         """Below 0: the left one goes first."""
@@ -54,8 +54,8 @@ class ClaimOrder:
             return -1 if one.then < two.then else 1
         if one.now != two.now:
             return -1 if one.now < two.now else 1
-        one_share, two_share = _as_limits(a.allocatable), _as_limits(b.allocatable)
-        if one_share != two_share:
+        if a.allocatable != b.allocatable:
+            one_share, two_share = _as_limits(a.allocatable), _as_limits(b.allocatable)
             if within(one_share, two_share):
                 return -1
             if within(two_share, one_share):
@@ -63,11 +63,12 @@ class ClaimOrder:
         return 0
 
     def _standing(self, claim: QueueClaim) -> _Standing:
-        queue, request, gone = claim.queue, self._request(claim.job), claim.released
+        queue, job, gone = claim.queue, claim.job, claim.released
+        changes = job.whole.changes if job is not None else 0
         known = self._known.get(queue.name)
-        if known is not None and known[0] is queue.allocated and known[1] is request and known[2] == gone:
-            return known[3]
-        more = plus(queue.allocated, request)
+        if known is not None and known[0] is queue.allocated and known[1] is job and known[2:4] == (changes, gone):
+            return known[4]
+        more = plus(queue.allocated, self._world.next_request(job) if job is not None else NOTHING)
         found = _Standing(
             over=self._over_share(queue),
             in_quota=within(more, queue.quota),
@@ -75,13 +76,8 @@ class ClaimOrder:
             then=self._dominant(queue, minus(more, gone)),
             now=self._dominant(queue, queue.allocated),
         )
-        self._known[queue.name] = (queue.allocated, request, gone, found)
+        self._known[queue.name] = (queue.allocated, job, changes, gone, found)
         return found
-
-    def _request(self, job: JobView | None) -> Amounts:
-        if job is None:
-            return NOTHING
-        return self._world.next_request(job)
 
     def _over_share(self, queue: QueueView) -> bool:
         """Does it hold more than its share of something (in KAI: of everything)?"""
