@@ -24,7 +24,11 @@ from pumice.framework.registry import Registry, default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject, NodeObject, Pod, PodGroup
 from pumice.model.events import ClusterEvent
+from pumice.model.gpu import GpuRequest
+from pumice.model.job import Job
 from pumice.model.keys import GPU_FRACTION
+from pumice.model.queue import Queue
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
@@ -182,6 +186,22 @@ def tasks_by_kind(patch: pytest.MonkeyPatch) -> list[tuple[int, Task]]:
     return found
 
 
+def gpus_bound_alone(patch: pytest.MonkeyPatch) -> set[GpuRequest | None]:
+    """What the tasks asked of GPUs that were bound alone, without a statement."""
+    found: set[GpuRequest | None] = set()
+    real = Alone.bind
+
+    def noted(self: Alone, queue: Queue, job: Job) -> bool:
+        waiting = list(job.with_status(TaskStatus.PENDING).values())
+        done = real(self, queue, job)
+        if done:
+            found.update(task.klass.gpu for task in waiting)
+        return done
+
+    patch.setattr(Alone, "bind", noted)
+    return found
+
+
 AMOUNTS = ("pods", "cpu", "company")
 by_amounts = st.builds(
     Policy,
@@ -292,6 +312,8 @@ def alike(patch: pytest.MonkeyPatch, arrivals: st.SearchStrategy[Arrival], cards
                 side.tell(side.world.carry_out(reports[-1].intents))
             assert reports[0].intents == reports[1].intents
             assert reports[0].pipelined == reports[1].pipelined
+            devices = [{uid: task.devices for uid, task in side.state.tasks.items()} for side in sides]
+            assert devices[0] == devices[1]
 
     decide_the_same()
 
@@ -305,9 +327,11 @@ def test_the_usual_plugins_decide_by_kinds_of_rows_as_by_looking_at_every_row(mo
 
 def test_gangs_and_gpus_are_placed_by_kinds_of_rows_as_by_looking_at_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
     found, times = tasks_by_kind(monkeypatch), examples(300)
+    alone = gpus_bound_alone(monkeypatch)
     gpus, tasks = st.sampled_from(["1", "1", "0", "2", "half"]), st.sampled_from([1, 2, 2, 3])
     alike(monkeypatch, st.builds(Arrival, sizes, st.booleans(), gpus, tasks), (4, 4, 2), times)
     assert 4 * sum(row >= 0 and task.requires_gpu for row, task in found) > times
+    assert {gpu.whole for gpu in alone if gpu is not None} == {True, False}
 
 
 def test_tasks_that_all_differ_are_asked_about_together_and_placed_as_by_looking_at_every_row(

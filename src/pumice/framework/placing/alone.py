@@ -49,7 +49,7 @@ class Alone:
         for task in waiting.values():
             if not task.best_effort:
                 break
-        if task.klass.requires_gpu or ssn.outcome.fit_errors.get(job.uid):
+        if ssn.outcome.fit_errors.get(job.uid):
             return False
         self.pays = False
         if not ssn.allocatable(queue, task):
@@ -58,7 +58,8 @@ class Alone:
         if not isinstance(found, NodeChoice) or not found.idle:
             return False
         node = found.node
-        state.move(task, S.ALLOCATED, node)
+        gpus = task.klass.requires_gpu
+        state.move(task, S.ALLOCATED, node, devices=ssn.search.pick_devices(task, node) if gpus else ())
         if not ssn.job_ready(job):
             state.move(task, S.PENDING, None)
             return False
