@@ -143,8 +143,9 @@ class SimCluster:
         self.witness: Callable[[Sequence[ClusterEvent]], None] | None = None
         """Is shown what happened as it is handed over."""
         self._watcher = watcher
-        self._quotas = QuotaController()
-        self._budgets = DisruptionController()
+        self._quotas: QuotaController | None = None
+        self._budgets: DisruptionController | None = None
+        """Those who follow the pods; nobody before there is a quota or a budget."""
         self._events: list[ClusterEvent] = []
         self._made = 0
         self._running_since = -1.0
@@ -157,9 +158,9 @@ class SimCluster:
     # -- the two ports ----------------------------------------------------------------------------------------------
     def drain(self) -> Iterable[ClusterEvent]:
         """Everything that happened since the last call, in order."""
-        if self._quotas:
+        if self._quotas is not None:
             self._events.extend(Seen(quota) for quota in self._quotas.changes())
-        if self._budgets:
+        if self._budgets is not None:
             self._events.extend(Seen(budget) for budget in self._budgets.changes())
         events, self._events = self._events, []
         if self.witness is not None:
@@ -187,8 +188,10 @@ class SimCluster:
         if isinstance(obj, PodGroup):
             self.groups[obj.key] = obj
         elif isinstance(obj, ResourceQuota):
+            self._quotas = self._quotas or QuotaController()
             self._quotas.put(obj)
         elif isinstance(obj, PodDisruptionBudget):
+            self._budgets = self._budgets or DisruptionController()
             self._budgets.put(obj, self.pods.values())
         self._seen(obj)
 
@@ -196,7 +199,7 @@ class SimCluster:
         """Delete an object that is neither a node nor a pod of a job."""
         if kind in ("PodGroup", native.POD_GROUP):
             self.groups.pop(key, None)
-        elif kind == "PodDisruptionBudget":
+        elif kind == "PodDisruptionBudget" and self._budgets is not None:
             self._budgets.remove(key)
         self._events.append(Gone(kind, key))
         self.wake = True
@@ -275,12 +278,12 @@ class SimCluster:
         )
         pod = SimPod(job, kind, name, obj)
         self.pods[pod.key] = pod
-        if self._quotas:
+        if self._quotas is not None:
             key = job.spec.key
             self._quotas.made(pod.uid, key, job.spec.namespace, kind.spec)
             if key not in self.groups or self.groups[key].status.phase not in ("", "Pending"):
                 self._quotas.let_in(key)
-        if self._budgets:
+        if self._budgets is not None:
             self._budgets.made(pod)
         self._seen(obj)
         return pod
@@ -314,9 +317,9 @@ class SimCluster:
         self._seen(pod.object)
 
     def _is_over(self, pod: SimPod) -> None:
-        if self._quotas:
+        if self._quotas is not None:
             self._quotas.forget(pod.uid, pod.job.spec.key)
-        if self._budgets:
+        if self._budgets is not None:
             self._budgets.over(pod)
 
     def _release(self, pod: SimPod) -> None:
@@ -379,7 +382,7 @@ class SimCluster:
                 )
             free[d] = left
         node.pods[pod.uid] = pod
-        if self._quotas:
+        if self._quotas is not None:
             self._quotas.placed(pod.uid, pod.job.spec.key)
 
     def _bind_failed(self, intent: Bind, why: str) -> None:
@@ -413,7 +416,7 @@ class SimCluster:
         pod.object = Pod(metadata=old.metadata, spec=spec, status=self._running)
         self._events.append(Seen(pod.object))
         pod.started = now
-        if self._budgets:
+        if self._budgets is not None:
             self._budgets.changed(pod)
         if self.owner is not None:
             self.owner.pod_started(pod)
@@ -430,7 +433,7 @@ class SimCluster:
         if self._watcher is not None:
             self._watcher.evicted(pod, intent)
         pod.terminating = True
-        if self._budgets:
+        if self._budgets is not None:
             self._budgets.changed(pod)
         self.decisions += 1
         if not self.delays.eviction:
@@ -459,7 +462,8 @@ class SimCluster:
             conditions = (*(c for c in conditions or () if c.type not in types), *fresh)
         if update.get("phase") == "Inqueue" != old.phase:
             self.decisions += 1
-            self._quotas.let_in(key)
+            if self._quotas is not None:
+                self._quotas.let_in(key)
         status = PodGroupStatus(
             phase=update.get("phase", old.phase),
             conditions=conditions,

@@ -23,7 +23,7 @@ class FollowedPod(Protocol):
 
 
 class DisruptionController:
-    """Follows the pods under budgets. Costs nothing where there are none."""
+    """Follows the pods under budgets."""
 
     def __init__(self) -> None:
         self._budgets: dict[str, PodDisruptionBudget] = {}
@@ -31,9 +31,6 @@ class DisruptionController:
         """Budget -> its pods that are not over."""
         self._of: dict[str, list[str]] = {}
         self._changed: set[str] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self._budgets)
 
     def put(self, budget: PodDisruptionBudget, pods: Iterable[FollowedPod]) -> None:
         """A budget is there, new or changed; *pods*: all that are there, for those that it selects."""

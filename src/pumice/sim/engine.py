@@ -29,13 +29,10 @@ class Timeline:
 
     def __init__(self, clock: ManualClock | None = None) -> None:
         self.clock = clock if clock is not None else ManualClock()
+        self.now = self.clock.now()
+        """The present instant, in seconds."""
         self._heap: list[tuple[float, int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._made = 0
-
-    @property
-    def now(self) -> float:
-        """The present instant, in seconds."""
-        return self.clock.now()
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -47,8 +44,8 @@ class Timeline:
         """
         if time == math.inf:
             return
-        if not time >= self.clock.now():
-            raise InvalidInput(f"timeline: {time:g} s must not be before the present, {self.clock.now():g} s")
+        if not time >= self.now:
+            raise InvalidInput(f"timeline: {time:g} s must not be before the present, {self.now:g} s")
         self._made += 1
         heapq.heappush(self._heap, (time, rank, self._made, call, arguments))
 
@@ -61,6 +58,7 @@ class Timeline:
         heap = self._heap
         time = heap[0][0]
         self.clock.move_to(time)
+        self.now = time
         while heap and heap[0][0] <= time:
             _, _, _, call, arguments = heapq.heappop(heap)
             call(*arguments)

@@ -18,7 +18,7 @@ from pumice.model.resources import PODS, dim_name, unit
 
 
 class QuotaController:
-    """Follows pods of namespaces with quotas. Costs nothing where there are none."""
+    """Follows pods of namespaces with quotas."""
 
     def __init__(self) -> None:
         self._quotas: dict[str, ResourceQuota] = {}
@@ -31,9 +31,6 @@ class QuotaController:
         """Group -> its pods that do not count yet."""
         self._kinds: dict[int, tuple[PodSpec, dict[str, int]]] = {}
         self._changed: set[str] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self._quotas)
 
     def put(self, quota: ResourceQuota) -> None:
         """A quota is there; what is written to be used of it counts beside what pods use from now on."""

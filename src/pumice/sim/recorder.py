@@ -121,12 +121,12 @@ class Recorder:
         )
 
     # -- samples ----------------------------------------------------------------------------------------------------
-    def sample(self, state: ClusterState, every_s: float) -> None:
-        """Measure fragmentation, at most once in *every_s*."""
+    def sample(self, state: ClusterState, span: float) -> None:
+        """Measure fragmentation, about `SAMPLES` times in the *span* of the workload, and at most once a minute."""
         now = self._timeline.now
         if now < self._next_sample or not self._wanted:
             return
-        self._next_sample = now + every_s
+        self._next_sample = now + max(span / SAMPLES, 60.0)
         self.samples.append(Sample(time=now, fragmentation=fragmentation(state, self._wanted)))
 
     # -- results ----------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from pumice.sim.interrupts import Interrupted, noticed
 from pumice.sim.jobs import JobSpec
 from pumice.sim.log import EventLog
 from pumice.sim.measured import SimMeasuring
-from pumice.sim.recorder import SAMPLES, Recorder, queue_record
+from pumice.sim.recorder import Recorder, queue_record
 from pumice.sim.results.records import Origin, RecordedReason, RunRecord
 
 INTERRUPTED = "interrupted"
@@ -219,14 +219,11 @@ class Simulation:
         self.cycles += 1
         if report.errors:
             raise PumiceError(report.errors[0])
-        self.recorder.sample(self.loop.state, self._sample_every())
+        self.recorder.sample(self.loop.state, self._span)
         if self._progress is not None and self.cycles % 64 == 0:
             self._progress(self.progress)
         if self.cycles % CYCLES_BETWEEN_COLLECTIONS == 0:
             gc.collect(0)
-
-    def _sample_every(self) -> float:
-        return max(self._span / SAMPLES, 60.0)
 
     @property
     def progress(self) -> Progress:
