@@ -92,9 +92,12 @@ def nothing_to_do(
         return False
     if runtime.metered or runtime.nominations or state.refused or environment or somebody_waits(state):
         return False
-    changed = (*state.dirty.values(), *state.changed_jobs.values())
-    if len(changed) > _MANY_CHANGES or any(job.in_session for job in changed):
+    if len(state.dirty) + len(state.changed_jobs) > _MANY_CHANGES:
         return False
+    for changed in (state.dirty, state.changed_jobs):
+        for job in changed.values():
+            if job.in_session:
+                return False
     return all(action.for_waiting for action in assembly.actions) and not untold(state, runtime)
 
 

@@ -79,6 +79,7 @@ _SUMS: Final = tuple(
     tuple(tuple(b - a for a, b in zip(COUNTS[x][5:], COUNTS[y][5:], strict=True)) for y in _EVERY) for x in _EVERY
 )
 """[before][after]: what a move does to allocated, held, pending and total."""
+_NOTHING: Final = (0, 0, 0, 0)
 _ALLOWED: Final = tuple(tuple((x, y) in MOVES for y in S) for x in S)
 """[before][after]: may a session do that?"""
 Items = tuple[tuple[int, int], ...]
@@ -256,7 +257,20 @@ def count(group: TaskGroup, task: Task, before: int, after: int) -> None:
 
 def _tally(state: ClusterState, job: Job, task: Task, before: int, after: int, times: int) -> None:
     """Move *times* equal requests of a job from the sums of one status to those of another."""
-    allocated, held, pending, total = _SUMS[before][after]
+    moved = _SUMS[before][after]
+    if moved != _NOTHING:
+        _add_up(state, job, task, moved, times)
+    if task.best_effort:
+        if job.pending_best_effort_count:
+            state.best_effort[job.uid] = job
+        else:
+            state.best_effort.pop(job.uid, None)
+    state.mark(job)
+
+
+def _add_up(state: ClusterState, job: Job, task: Task, moved: tuple[int, ...], times: int) -> None:
+    """Add what a move changes to the sums of job, namespace and queue."""
+    allocated, held, pending, total = moved
     queue: Queue | None = find(state.queues, job.queue) if job.in_session else None
     sums: list[tuple[dict[int, Number], int]] = []
     if allocated:
@@ -274,17 +288,13 @@ def _tally(state: ClusterState, job: Job, task: Task, before: int, after: int, t
             _wait(queue, job)
     if total:
         sums.append((job._total, total))
-    for d, v in task.klass.items:
-        for amounts, sign in sums:
-            amounts[d] = amounts.get(d, 0) + sign * times * v
-    if sums and queue is not None:
+    items = task.klass.items
+    for amounts, sign in sums:
+        by = sign * times
+        for d, v in items:
+            amounts[d] = amounts.get(d, 0) + by * v
+    if queue is not None:
         w.set_queue_version(queue, queue.version + 1)
-    if task.best_effort:
-        if job.pending_best_effort_count:
-            state.best_effort[job.uid] = job
-        else:
-            state.best_effort.pop(job.uid, None)
-    state.mark(job)
 
 
 def _wait(queue: Queue, job: Job) -> None:
