@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from volcano_mutations import CHANGES, Case
+from volcano_mutations import CHANGES, NOW, Case
 
 _TIME = "2024-01-01T00:{:02}:{:02}Z"
 _CLASSES = {"low": 10, "mid": 100, "high": 1000}
@@ -26,6 +26,9 @@ CONFS: tuple[tuple[str, list[list[str]]], ...] = (
     ("enqueue, allocate, reclaim", [["gang", "conformance", "capacity+"], ["priority", "predicates", "nodeorder"]]),
     ("enqueue, allocate, reclaim, preempt", [["gang", "proportion"], ["priority", "pdb", "predicates", "binpack"]]),
     ("reclaim", [["priority", "conformance", "proportion"], ["drf", "predicates"]]),
+    ("allocate, preempt", [["priority", "cdp"], ["gang", "predicates", "nodeorder"]]),
+    ("enqueue, allocate, reclaim", [["gang", "cdp", "capacity"], ["priority", "predicates", "nodeorder"]]),
+    ("enqueue, allocate, backfill", [["priority", "gang"], ["predicates", "proportion", "usage"]]),
     ("gangpreempt", [_SYSTEM, ["predicates", "proportion", "nodeorder"]]),
     ("allocate, gangreclaim", [_SYSTEM, ["predicates", "capacity", "nodeorder"]]),
     ("enqueue, allocate, gangpreempt, gangreclaim", [_SYSTEM, ["predicates", "capacity+", "nodeorder"]]),
@@ -47,9 +50,12 @@ def drawn(random: Random) -> Case:
             "podGroups": [],
             "pods": [],
         },
-        "environment": {"now": "2024-01-01T02:00:00Z"},
+        "environment": {"now": NOW, "nodeUsage": {}},
         "expect": {},
     }
+    for node in case["objects"]["nodes"][1:]:  # the first is not measured
+        used = {"cpu": float(random.choice([10, 40, 70, 85])), "memory": float(random.choice([5, 50, 75]))}
+        case["environment"]["nodeUsage"][node["metadata"]["name"]] = used
     for n in range(random.randint(2, 6)):
         _job(case["objects"], n, random)
     for _ in range(random.randint(0, 6)):

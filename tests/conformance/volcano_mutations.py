@@ -10,6 +10,7 @@ from typing import Any
 from volcano_actions import decide
 
 Case = dict[str, Any]
+NOW = "2024-01-01T02:00:00Z"
 RUNS = 12
 """What the model decides in all of so many runs is what a case states."""
 _FLAGS = ("enablePreemptable", "enableReclaimable", "enableJobOrder", "enabledOverused", "enabledAllocatable")
@@ -156,6 +157,16 @@ def leaves(case: Case, random: Random) -> None:
         pod["metadata"]["deletionTimestamp"] = pod["metadata"].get("creationTimestamp") or "2024-01-01T00:00:00Z"
 
 
+def cooling(case: Case, random: Random) -> None:
+    """A pod was scheduled half an hour ago, and is to be left alone for a shorter or a longer time."""
+    pod = _one(case, "pods", random)
+    if pod is not None and pod["spec"].get("nodeName"):
+        since = {"type": "PodScheduled", "status": "True", "lastTransitionTime": NOW.replace("02:00", "01:30")}
+        pod["status"]["conditions"] = [since]
+        where = pod["metadata"].setdefault(random.choice(["labels", "annotations"]), {})
+        where["volcano.sh/cooldown-time"] = random.choice(["10m", "29m", "31m", "2h"])
+
+
 def nothing(case: Case, random: Random) -> None:
     """A pod asks for nothing."""
     pod = _one(case, "pods", random)
@@ -226,5 +237,19 @@ def gone(case: Case, random: Random) -> None:
 
 CHANGES: tuple[Callable[[Case, Random], None], ...] = (
     *(request, requests, room, slots, gang, role, phase, minimum, priority, task_priority, preemptable, runs, leaves),
-    *(nothing, gated, queue_amount, queue_amount, queue_field, queue_state, other_queue, flag, tier, actions, gone),
+    *(
+        cooling,
+        cooling,
+        nothing,
+        gated,
+        queue_amount,
+        queue_amount,
+        queue_field,
+        queue_state,
+        other_queue,
+        flag,
+        tier,
+        actions,
+        gone,
+    ),
 )
