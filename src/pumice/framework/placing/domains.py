@@ -114,6 +114,14 @@ class Domains:
         self._load, self._load_at = self.total(self._rows), now
         return self._load
 
+    def changed_since(self, position: int) -> tuple[set[int] | None, int]:
+        """The places of hyper-nodes of which a row changed since the log stood there, None for all; and where it is."""
+        now = self._table.touched.position
+        touched = self._table.touched.since(position) if position >= 0 else None
+        if touched is None or len(touched) > _MANY_ROWS:
+            return None, now
+        return {at for row in touched for at in self.above.get(row, ())}, now
+
     def room(self, ssn: Session, task: Task) -> Sequence[int]:
         """At most so many tasks of the class find a slot in each hyper-node, now or once something is released."""
         return self.slots(ssn, task).totals

@@ -15,7 +15,7 @@ from functools import cmp_to_key
 from typing import Any
 
 from pumice.engine.heap import GoHeap
-from pumice.engine.hypernodes import TopologyDomain, places_of
+from pumice.engine.hypernodes import HyperNodeTree, TopologyDomain, places_of
 from pumice.framework.placing.domains import short_of_domains
 from pumice.framework.placing.waiting_tasks import WaitingTasks, place_in_sets
 from pumice.framework.points import table as points
@@ -57,7 +57,7 @@ def place_by_topology(
     drops = bool(job.policies) and drops_sub_groups(ssn)
     if drops and tasks_left.required is None:
         tasks_left.required = required_of(ssn, job)
-    placing = _Placing(ssn, queue, job, remember, tasks_left.required if drops else None)
+    placing = _Placing(ssn, queue, job, remember, tasks_left.required if drops else None, tree)
     done = placing.job(by_sub_job)
     if done is None:
         return None
@@ -77,8 +77,10 @@ def drops_sub_groups(ssn: Session) -> bool:
 class _Placing:
     """One visit of one job."""
 
-    def __init__(self, ssn: Session, queue: Queue, job: Job, remember: bool, required: set[str] | None) -> None:
-        self._ssn, self._queue, self._job, self._remember = ssn, queue, job, remember
+    def __init__(
+        self, ssn: Session, queue: Queue, job: Job, remember: bool, required: set[str] | None, tree: HyperNodeTree
+    ) -> None:
+        self._ssn, self._queue, self._job, self._remember, self._tree = ssn, queue, job, remember, tree
         self._required = required
         """What the job needs, where that is decided once; a sub-job that fails is then left out for the cycle."""
         self._whole = None if job.policies else job.whole()
@@ -88,7 +90,7 @@ class _Placing:
     def job(self, by_sub_job: TasksBySubJob) -> tuple[Statement, TasksBySubJob] | None:
         """Place the job in the best hyper-node of the first group that will do: (statement, what is left)."""
         ssn, job = self._ssn, self._job
-        groups = gradient(ssn, job, ssn.hyper_nodes.top, "Allocate")
+        groups = gradient(ssn, job, self._tree.top, "Allocate")
         promised = nominated_domain(ssn, job, by_sub_job)
         if promised is not None:
             groups = [[promised], *groups]
@@ -179,7 +181,7 @@ class _Placing:
 
     def _tasks(self, sub_job: SubJob, tasks: deque[Task], hyper: TopologyDomain) -> Statement | None:
         ssn = self._ssn
-        domain = ssn.hyper_nodes.rows(hyper, ssn.state.table.size)
+        domain = self._tree.rows(hyper, ssn.state.table.size)
         own = None if self._whole is not None else sub_job
         with within(ssn, hyper):
             return place_in_sets(ssn, self._queue, self._job, own, tasks, self._remember, domain)
@@ -226,9 +228,11 @@ def nominated_domain(ssn: Session, job: Job, by_sub_job: TasksBySubJob) -> Topol
     if not holds(ssn):
         return None
     nodes = {t.nominated_node for tasks in by_sub_job.values() for t in tasks}
+    if not nodes or "" in nodes or any(n not in ssn.nodes for n in nodes):
+        return None
     tree = ssn.hyper_nodes
     limit = tree.job_limit(job)
-    if not nodes or "" in nodes or limit is None or any(n not in ssn.nodes for n in nodes):
+    if limit is None:
         return None
     found = tree.holders(nodes | places_of(job.tasks.values()), limit)
     return min(found, key=lambda h: (h.tier, len(h.nodes), h.name.encode())) if found else None
@@ -236,7 +240,6 @@ def nominated_domain(ssn: Session, job: Job, by_sub_job: TasksBySubJob) -> Topol
 
 def gradient(ssn: Session, subject: Job | SubJob, inside: TopologyDomain, purpose: str) -> list[list[TopologyDomain]]:
     """The hyper-nodes to try, group by group; names that do not exist are left out."""
-    tree = ssn.hyper_nodes
     if isinstance(subject, Job):
         groups = ssn.hyper_node_gradient_for_job(subject, inside, purpose)
     else:
@@ -245,7 +248,11 @@ def gradient(ssn: Session, subject: Job | SubJob, inside: TopologyDomain, purpos
         return [[inside]]
     found = []
     for group in groups:
-        known = [h for item in group if (h := item if type(item) is TopologyDomain else tree.get(item)) is not None]
+        known = [
+            h
+            for item in group
+            if (h := item if type(item) is TopologyDomain else ssn.hyper_nodes.get(item)) is not None
+        ]
         if known:
             found.append(known)
     return found

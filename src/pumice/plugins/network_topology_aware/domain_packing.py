@@ -49,6 +49,37 @@ class Packing:
         return out
 
 
+class KeptScores:
+    """What `Packing.scores` says of one request, as a list that follows what changes in the hyper-nodes."""
+
+    def __init__(self, packing: Packing, domains: Domains, request: Mapping[int, int]) -> None:
+        self._packing, self._domains, self._request = packing, domains, request
+        self._counted = packing.counted(request)
+        self._divisor = sum(w for _, _, w in self._counted)
+        self._at = -1
+        self._scores: list[float] = []
+
+    def now(self) -> list[float]:
+        """Per hyper-node. Cost: the hyper-nodes above the rows that changed."""
+        domains = self._domains
+        changed, at = domains.changed_since(self._at)
+        if at == self._at or self._divisor <= 0 < len(self._scores):
+            return self._scores
+        if changed is None:
+            self._scores = self._packing.scores(domains, self._request).tolist()
+        else:
+            load, offered = domains.load(), domains.offered
+            for place in changed:
+                total, fits = 0.0, True
+                for d, v, w in self._counted:
+                    after, there = load.item(d, place) + v, offered.item(d, place)
+                    fits &= after <= there
+                    total += float(w * after) / float(max(there, 1))
+                self._scores[place] = total / self._divisor if fits else 0.0
+        self._at = at
+        return self._scores
+
+
 class PackedRows:
     """How full the hyper-nodes around a node would be, tier by tier and fading; 1 for a tier in which it is in none.
 

@@ -21,6 +21,7 @@ from pumice.model.reason import Code, reason_id
 from pumice.model.task import Task
 from pumice.plugins.network_topology_aware.domain_packing import (
     PACKING_ARGUMENTS,
+    KeptScores,
     PackedRows,
     Packing,
     request_of,
@@ -34,6 +35,8 @@ Reasons = npt.NDArray[np.int32]
 Gradient = list[list[TopologyDomain]]
 
 _NORMAL_PODS: Final = "hypernode.binpack.normal-pod"
+_MOST_KEPT: Final = 64
+"""Requests for which it is known how full they make the hyper-nodes."""
 _MOST_EVICTED: Final = "hypernode.gradient.evict.max-hypernodes"
 _PACKED, _CLOSE, _CONFINED = 1, 2, 4
 """What is asked about a task: how full hyper-nodes get, what is close to its like, where it may be at all."""
@@ -72,6 +75,7 @@ class NetworkTopologyAware(Plugin):
         self._at_open: tuple[Ints, Ints] | None = None
         tree = self._tree = ssn.hyper_nodes
         self._sums: Domains | None = None
+        self._scores: dict[tuple[tuple[int, int], ...], KeptScores] = {}
         self._tiers: dict[tuple[str, int], list[list[tuple[TopologyDomain, int]]]] = {}
         self._room: tuple[object, list[bool] | None] = (None, None)
         if self._whole and len(tree):
@@ -179,7 +183,7 @@ class NetworkTopologyAware(Plugin):
         """The fullest after the sub-job is in it; of equally full ones, that with most of its tasks."""
         place = self._domains.place
         asked = request_of(sub_job.tasks.values() if self._whole else waits_of(sub_job))
-        scores = self._packing.scores(self._domains, asked).tolist()
+        scores = self._kept_scores(asked).now()
         out: dict[str, float] = {name: scores[place[name]] for name in hypers}
         best = max(out.values(), default=0.0)
         ties = [name for name, score in out.items() if score == best]
@@ -191,6 +195,15 @@ class NetworkTopologyAware(Plugin):
                     out[name] += sum(1 for n in on if n in nodes) / len(sub_job.tasks)
         weight = self._weight
         return {name: score * 100.0 * weight for name, score in out.items()}
+
+    def _kept_scores(self, asked: dict[int, int]) -> KeptScores:
+        key = tuple(asked.items())
+        known = self._scores.get(key)
+        if known is None:
+            if len(self._scores) == _MOST_KEPT:
+                self._scores.clear()
+            known = self._scores[key] = KeptScores(self._packing, self._domains, asked)
+        return known
 
     # -- which node ---------------------------------------------------------------------------------------------------
     @of_labels
