@@ -33,6 +33,7 @@ ELSEWHERE = {
     "kai_movable_only",
     "kai_narrow_topology",
     "kai_over_share",
+    "kai_placed_demand",
     "kai_promise_kept",
     "kai_raw_affinity",
     "kai_sharing_score",

@@ -128,6 +128,8 @@ class Compat:
     """Every sub-group counts where it is asked whether a gang runs; a plan for one that needs fewer is not done."""
     kai_waiting_gpus: bool = False
     """A shared GPU is chosen by its score alone, so that a task waits for one where another has room at once."""
+    kai_placed_demand: bool = False
+    """What runs of a job counts among the GPUs that victims must leave in a domain for it."""
 
 
 PUMICE: Final = Compat()

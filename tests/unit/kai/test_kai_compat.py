@@ -163,3 +163,17 @@ def test_a_gpu_with_room_goes_before_one_that_is_being_released(compat: str | No
         conf=spread,
     )
     assert decided(case, compat)["new-0"] == does
+
+
+@pytest.mark.parametrize(("compat", "does"), [(None, "Pipelined n1"), ("kai", "Pending")])
+def test_a_job_that_runs_in_part_in_a_domain_grows_by_what_victims_leave(compat: str | None, does: str) -> None:
+    """It runs with two GPUs and wants a third; two can be freed."""
+    case = cluster(
+        *(node("n1", gpu=4, zone="a", host="n1"), node("n2", zone="b", host="n2"), LEVELS, queue("q", quota=4)),
+        *(job(f"low{n}", "q", on=("n1",), priority="low", minute=n) for n in range(2)),
+        job("grows", "q", on=("n1", "n1"), pods=3, least=1, minute=2, spec=IN_A_ZONE),
+        actions="allocate, preempt",
+    )
+    got = decided(case, compat)
+    assert got["grows-2"] == does
+    assert Counter(got.values())["Releasing n1"] == (does != "Pending")

@@ -13,6 +13,7 @@ from pumice.kai.search.accumulating import Accumulated
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.amounts import GPU
 from pumice.kai.view.jobs import JobView
+from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.subgroups import GroupSet, Member
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld
@@ -163,10 +164,12 @@ class _Room:
 def _domain_rooms(world: KaiWorld, job: JobView, free: Floats) -> Iterator[_Room]:
     """One for each level that sub-groups of a job require: its domains, and what each sub-group asks for."""
     wanted: dict[tuple[str, str], list[float]] = {}
+    everybody = world.ssn.compat.kai_placed_demand
     for group in _groups(job.root):
         constraint = group.topology
         if constraint is not None and constraint.required_topology_level:
-            asked = sum(_gpus(t) for podset in group.pod_sets() for t in podset.tasks)
+            members = [t for podset in group.pod_sets() for t in podset.tasks]
+            asked = sum(_gpus(t) for t in members if everybody or t.stage not in ACTIVE)
             wanted.setdefault((constraint.topology, constraint.required_topology_level), []).append(asked)
     for (name, level), amounts in wanted.items():
         obj = world.state.kind("Topology").get(name)
