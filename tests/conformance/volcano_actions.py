@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from random import Random
 from typing import Any
 
 import volcano_amounts as amounts
@@ -17,7 +16,7 @@ from volcano_world import ALLOCATED, OWN_GATE, Job, Node, NotModelled, Task, Wor
 
 def decide(case: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """What one cycle decides, with the keys of a case's ``expect``."""
-    world = World(case, Random(seed))
+    world = World(case, seed)
     ssn = Session(world, case["conf"], PLUGINS)
     for name in ssn.actions:
         if name not in ACTIONS:

@@ -203,12 +203,12 @@ class Queue:
 class World:
     """What a session works on."""
 
-    def __init__(self, case: Mapping[str, Any], random: Random) -> None:
+    def __init__(self, case: Mapping[str, Any], seed: int) -> None:
         objects, environment = case["objects"], case.get("environment") or {}
         known = {"nodes", "pods", "podGroups", "queues", "priorityClasses", "resourceQuotas", "podDisruptionBudgets"}
         if any(objects[kind] for kind in objects if kind not in known) or environment.get("shard"):
             raise NotModelled("objects")
-        self.random, self.case = random, case
+        self.seed, self.random, self.case = seed, Random(seed), case
         self.usage = environment.get("nodeUsage") or {}
         self.nodes = {o["metadata"]["name"]: _node(o) for o in objects.get("nodes") or ()}
         self.queues = {o["metadata"]["name"]: Queue(o["metadata"]["name"], o) for o in objects.get("queues") or ()}
