@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
+from pumice.framework.session.nominations import promised
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.queue import Queue
@@ -27,26 +28,29 @@ class Bundle:
     """How much of the need it gives, against what its job loses."""
 
 
-def bundles_of(tasks: Iterable[Task]) -> list[Bundle]:
-    """Candidates split job by job into what its gang can spare and the rest."""
+def bundles_of(ssn: Session, tasks: Iterable[Task]) -> list[Bundle]:
+    """Candidates split job by job into what its gang can spare and the rest.
+
+    Who waits for room that was freed for him counts for his gang: it is not broken, others went to make it whole.
+    """
     by_job: dict[str, list[Task]] = {}
     for task in tasks:
         by_job.setdefault(task.job_key, []).append(task)
     out = []
     for uid in sorted(by_job):
         job = by_job[uid][0].job
-        safe, whole = _split(job, sorted(by_job[uid], key=lambda t: (t.priority, t.uid)))
+        surplus = job.ready_count + promised(ssn, job) - job.min_available
+        safe, whole = _split(job, surplus, sorted(by_job[uid], key=lambda t: (t.priority, t.uid)))
         out += [Bundle(job, part, is_safe) for part, is_safe in ((safe, True), (whole, False)) if part]
     return out
 
 
-def _split(job: Job, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
-    """(what can go without breaking the gang, the rest)."""
+def _split(job: Job, surplus: int, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
+    """(what can go without breaking the gang, the rest); *surplus*: by how many tasks it is above its minimum."""
     if job.together:  # wherever they are
         return [], sorted(
             (t for s in (S.BOUND, S.RUNNING) for t in job.with_status(s).values()), key=lambda t: (t.priority, t.uid)
         )
-    surplus = job.ready_count - job.min_available
     if surplus < 0:
         return list(tasks), []
     roles = _role_surplus(job)

@@ -20,7 +20,7 @@ from pumice.framework.placing.topology import TasksBySubJob, drops_sub_groups, g
 from pumice.framework.placing.waiting_tasks import waiting_tasks_of
 from pumice.framework.points import table as points
 from pumice.framework.points.table import VICTIM_FILTER
-from pumice.framework.session.nominations import held_by_others
+from pumice.framework.session.nominations import held_by_others, promised
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
 from pumice.model.job import Job, SubJob, parse_bool
@@ -152,15 +152,19 @@ class GangEviction:
     def _bundles(self, queue: Queue, job: Job, task: Task, need: Resources, domain: TopologyDomain) -> list[Bundle]:
         """Permitted victims in the domain, budgets aside, in the order in which they are taken."""
         ssn, rules = self._ssn, self._rules
-        split = bundles_of(without_rounds(ssn, job, list(self._candidates(job, domain))))
-        if self._spares:  # a gang that is being bound in this cycle cannot go as a whole: half of it would stay
-            split = [b for b in split if b.safe or not b.job.count(S.ALLOCATED, S.BINDING)]
+        split = bundles_of(ssn, without_rounds(ssn, job, list(self._candidates(job, domain))))
+        if self._spares:
+            split = [b for b in split if b.safe or not self._begins(b.job)]
         ordered = in_order(ssn, split, need, queue, by_queue=rules.by_queue)
         context = EvictionContext(rules.kind, job, task, domain.name)
         asked = [t for b in ordered for t in b.tasks]
         said = ssn.ask(points.UNIFIED_EVICTABLE, context, ssn.budgets.open(asked)) if asked else None
         kept = allowed_only(ordered, said or (), whole=self._whole)
         return in_order(ssn, kept, need, queue, by_queue=rules.by_queue)
+
+    def _begins(self, job: Job) -> bool:
+        """Is a gang being bound in this cycle, so that half of it would stay, or have others just gone for it?"""
+        return bool(job.count(S.ALLOCATED, S.BINDING) or promised(self._ssn, job, now=True))
 
     def _candidates(self, job: Job, domain: TopologyDomain) -> Iterator[Task]:
         filters = self._ssn.anybody(VICTIM_FILTER)

@@ -81,6 +81,14 @@ def end_nomination(ssn: Session, task: Task) -> None:
     ssn.outcome.intents.append(Nominate(task.key, task.uid, ""))
 
 
+def promised(ssn: Session, job: Job, *, now: bool = False) -> int:
+    """For how many waiting tasks of a job others were evicted, and their places are held; *now*: in this session."""
+    if not ssn.runtime.nominations:
+        return 0
+    of = [ssn.runtime.nominations[uid] for uid in job.tasks if uid in ssn.runtime.nominations]
+    return sum(1 for n in of if n.node and (not now or n.until >= ssn.now + HOLD_SECONDS))
+
+
 def _waits(task: Task) -> bool:
     """Does the task still wait for a place, in a job that can be scheduled?"""
     return task.status is TaskStatus.PENDING and task.job is not None and task.job.in_session
