@@ -67,9 +67,10 @@ class Bomb:
 
 
 def busy() -> Scenario:
-    """Gangs and single tasks to place, one that preempts, one that does not fit, GPUs."""
+    """Gangs and single tasks to place, one of which half fits, one that preempts, one that does not fit, GPUs."""
     s = Scenario()
-    s.node("n0", cpu=5, gpu=3).node("n1", cpu=8).node("n2", cpu=1)
+    s.node("n0", cpu=5, gpu=3).node("n1", cpu=8).node("n2", cpu=1, resources={"example.com/link": 1})
+    s.job("half", tasks=2, min_available=1, cpu=0, resources={"example.com/link": 1})
     s.job("runs", tasks=4, cpu=2, on="n1", priority=1, min_available=1, preemptible=True)
     s.job("a", tasks=3, cpu=1)
     s.job("g", tasks=2, cpu=1, gpu=1)

@@ -7,14 +7,14 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from pumice.engine.asking import Asking
+from pumice.engine.row_questions import RowQuestions
 from pumice.engine.rows import NodeRows
 from pumice.engine.scope import Scope
 from pumice.engine.views import ClassView, Filter, Floats, Index, Scorer
 from pumice.model.task import Task
 
 
-class StaticAnswers(Asking):
+class StaticAnswers(RowQuestions):
     """Puts the static answers about rows into views."""
 
     def _rows(self, index: Index | None) -> tuple[NodeRows, slice | Index]:

@@ -8,7 +8,7 @@ import inspect
 import logging
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -21,7 +21,7 @@ from pumice.framework.points.callback import check_runs, takes, where
 from pumice.framework.points.guard import FAILS, let_pass
 from pumice.framework.points.table import POINTS
 
-HOOKS: Final = ("on_session_open", "on_session_close")
+HOOKS: Final = ("on_session_open", "on_session_close", "on_session_reopen")
 _NEARLY: Final = 0.85
 """How alike a method's name and that of a point are, at least, to be taken for a slip."""
 
@@ -136,7 +136,7 @@ def misspelt(cls: type) -> list[str]:
     if getattr(cls, "on_session_open", Plugin.on_session_open) is not Plugin.on_session_open:
         return []
     own = {name: fn for name, fn in vars(cls).items() if inspect.isfunction(fn)}
-    called = {used for fn in own.values() for used in fn.__code__.co_names}
+    called = {used for fn in own.values() for used in _names_in(fn.__code__)}
     lacking = [name for name in (*POINTS, *HOOKS) if name not in own]
     found = []
     for name in own:
@@ -144,6 +144,14 @@ def misspelt(cls: type) -> list[str]:
             for near in difflib.get_close_matches(name, lacking, n=1, cutoff=_NEARLY):
                 found.append(f"; nobody calls {name}; did you mean {near!r}?")
     return found
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """Every name that code uses, also in the functions and comprehensions within it."""
+    yield from code.co_names
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _names_in(part)
 
 
 def line_of(cls: type) -> str:

@@ -168,8 +168,13 @@ def test_a_helper_that_is_nearly_named_as_a_point_may_be_called_so(tmp_path: Pat
     tried(
         tmp_path,
         f"{BEGIN}    def job_orders(self): return 0\n\n    def job_order(self, a, b): return self.job_orders()\n\n"
-        "    def node_orders(self): return 0.0\n\n    def batch_node_order(self, t, r): return self.node_orders()\n",
+        "    def node_orders(self): return 0.0\n\n    def batch_node_order(self, t, r): return [self.node_orders() for _ in r]\n",
     )
+
+
+@pytest.mark.parametrize("hook", ["on_session_open", "on_session_close", "on_session_reopen", "steady"])
+def test_what_a_plugin_may_have_beside_points_is_no_slip(tmp_path: Path, hook: str) -> None:
+    tried(tmp_path, f"{BEGIN}    def {hook}(self, ssn): return None\n\n    def predicate(self, task, node): ...\n")
 
 
 DECLARATIONS = [(p.name, hint) for p in POINTS.values() for hint in p.hints if hint not in ("scope", "also")]

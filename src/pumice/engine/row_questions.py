@@ -32,7 +32,7 @@ from pumice.model.task import Task
 from pumice.state.table import NodeTable
 
 
-class Asking:
+class RowQuestions:
     """The filters and scores of one session, asked through one guard."""
 
     def __init__(
