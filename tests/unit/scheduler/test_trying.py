@@ -168,7 +168,8 @@ def test_a_helper_that_is_nearly_named_as_a_point_may_be_called_so(tmp_path: Pat
     tried(
         tmp_path,
         f"{BEGIN}    def job_orders(self): return 0\n\n    def job_order(self, a, b): return self.job_orders()\n\n"
-        "    def node_orders(self): return 0.0\n\n    def batch_node_order(self, t, r): return [self.node_orders() for _ in r]\n",
+        "    def node_orders(self): return 0.0\n\n"
+        "    def batch_node_order(self, t, r): return [self.node_orders() for _ in r]\n",
     )
 
 
