@@ -114,7 +114,11 @@ class Watchdog:
         top = sys._current_frames().get(watched[0])
         if top is None:
             return
-        found = locate(top)
+        try:
+            found = locate(top)
+        except Exception:  # what is looked at changes meanwhile: a session half made, a table that grows
+            log.debug("could not see what the cycle does; looking again", exc_info=True)
+            found = None
         now = time.monotonic()
         late: Overrun | None = None
         if now - watched[1] >= self._cycle_budget:

@@ -207,3 +207,13 @@ def test_a_cycle_that_does_not_end_is_reported_with_its_line_also_where_no_plugi
     assert str(overrun).startswith("a cycle has not ended for 0.")
     assert "threading.py:" in overrun.sighting.where
     assert watchdog.stuck is None
+
+
+def test_a_session_that_is_half_made_does_not_end_the_watching() -> None:
+    """The thread that runs cycles goes on while it is looked at, so that what is seen may be in any state."""
+    gate = Gate()
+    ours: dict[str, Any] = {"__name__": "pumice.made", "Session": Session, "gate": gate}
+    exec("def begins():\n    ssn = Session.__new__(Session)\n    gate.hold()\n", ours)
+    with watching(gate, cycle_budget=0.05) as watchdog, watchdog.cycle():
+        ours["begins"]()
+    assert [(o.sighting.plugin, o.stuck) for o in gate.reports] == [("", True)]
