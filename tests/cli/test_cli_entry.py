@@ -127,7 +127,7 @@ def test_a_reader_that_stops_reading_is_no_error(words: list[str]) -> None:
         assert process.wait(timeout=60) == 0
 
 
-@pytest.mark.parametrize("signs", ["ascii", "latin-1", "cp1252"])
+@pytest.mark.parametrize("signs", one_in(3, ["ascii", "latin-1", "cp1252"]))
 @pytest.mark.parametrize("words", [["cycle", DEMO, "--conf", DEMO_CONF], ["explain", "vision/sweep", DEMO]])
 def test_a_terminal_with_few_signs_gets_what_it_can_show(words: list[object], signs: str) -> None:
     surroundings = {**os.environ, "PYTHONIOENCODING": signs}
@@ -140,7 +140,7 @@ def test_a_terminal_with_few_signs_gets_what_it_can_show(words: list[object], si
     ("output", "code", "said"),
     [(">&-", 0, ""), ("> /dev/full", 1, "error: what is printed cannot be written: No space left on device\n")],
 )
-@pytest.mark.parametrize("words", [f"cycle {DEMO} --conf {DEMO_CONF}", "plugins", "points -o json"])
+@pytest.mark.parametrize("words", one_in(3, [f"cycle {DEMO} --conf {DEMO_CONF}", "plugins", "points -o json"]))
 def test_output_that_nobody_takes_is_no_traceback(words: str, output: str, code: int, said: str) -> None:
     ran = subprocess.run(f"{PUMICE} {words} {output}", shell=True, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (code, said)
