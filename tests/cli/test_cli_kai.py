@@ -63,3 +63,46 @@ def test_an_incomplete_gang_says_so_and_nobody_is_said_to_wait_to_be_let_in(
     out = pumice("explain", "a/half", objects, "--conf", conf).out
     assert "1 of the 4 pods that it needs together exist" in out
     assert "1 of 1 job waiting in queue team\n" in out
+
+
+WAITS = "\n".join(
+    JOB.format(name=f"big{n}", least=1, notes='team: "x"').replace('cpu: "1"', 'cpu: "1", nvidia.com/gpu: "8"')
+    for n in range(2)
+)
+QUESTIONS = [
+    ["cycle"],
+    ["explain", "a/big1"],
+    ["why", "a/big1"],
+    ["when", "a/big1"],
+    ["what-if", "--more", "1xn1"],
+    ["what-if", "--drain", "n1"],
+    ["queue", "get", "team"],
+]
+
+
+@pytest.mark.parametrize("words", QUESTIONS, ids=" ".join)
+@pytest.mark.parametrize("quota", ["8", "-1"])
+def test_no_question_about_a_job_that_waits_makes_a_plugin_of_kai_fail(
+    pumice: Pumice, tmp_path: Path, conf: Path, caplog: pytest.LogCaptureFixture, words: list[str], quota: str
+) -> None:
+    objects = tmp_path / "cluster.yaml"
+    objects.write_text(CLUSTER.replace("quota: 8", f"quota: {quota}") + WAITS)
+    out = pumice(*words, objects, "--conf", conf)
+    assert out.code == 0, out.out
+    assert [record.getMessage() for record in caplog.records if record.levelname in ("ERROR", "WARNING")] == []
+    if words[0] in ("explain", "why", "when"):
+        assert "1 Insufficient nvidia.com/gpu" in out.out
+
+
+def test_a_quota_without_limit_is_not_said_to_be_nothing_so_that_all_is_borrowed(
+    pumice: Pumice, tmp_path: Path, conf: Path
+) -> None:
+    objects = tmp_path / "cluster.yaml"
+    running = WAITS.replace(
+        "spec: {schedulerName: kai-scheduler,", "spec: {nodeName: n1, schedulerName: kai-scheduler,", 1
+    )
+    objects.write_text(CLUSTER + running.replace("  \n", ""))
+    out = pumice("why", "a/big1", objects, "--conf", conf).out
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.startswith(("cpu", "nvidia.com"))}
+    assert rows["nvidia.com/gpu"][:2] == ["8", "8"]
+    assert rows["cpu"][1:3] == ["-", "-"]

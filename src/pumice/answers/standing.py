@@ -9,6 +9,7 @@ import msgspec
 
 from pumice.framework.explaining.explain import waits
 from pumice.framework.quota import published
+from pumice.model.kai import KaiQueueSpec
 from pumice.model.queue import Queue
 
 Gauges: TypeAlias = Mapping[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -71,6 +72,8 @@ def standing_of(taken: Snapshot, gauges: Gauges) -> Standing:
     queue, allocated, asked = taken.queue, taken.allocated, taken.asked
     deserved = published(gauges, queue.name, "deserved") or queue.deserved.as_written()
     guarantee, capability = queue.guarantee.as_written(), queue.capability.as_written()
+    spec = queue.object.spec
+    unlimited = spec.unlimited if isinstance(spec, KaiQueueSpec) else frozenset[str]()
     told = (allocated, asked, deserved, guarantee, capability)
     names = {n for amounts in told for n, v in amounts.items() if v and n != "pods"}
     return Standing(
@@ -85,7 +88,7 @@ def standing_of(taken: Snapshot, gauges: Gauges) -> Standing:
                 resource=name,
                 allocated=allocated.get(name, 0),
                 asked=asked.get(name, 0),
-                deserved=deserved.get(name, 0) if deserved else None,
+                deserved=deserved.get(name, 0) if deserved and name not in unlimited else None,
                 guarantee=guarantee.get(name),
                 capability=capability.get(name),
             )

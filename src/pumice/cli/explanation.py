@@ -50,6 +50,8 @@ def place(why: Explanation) -> str:
 
 
 def _eviction(reason: NodeReason) -> str:
+    if reason.eviction_helps is None:
+        return "not known"
     if not reason.helps_on:
         return "no use"
     return "could help" if reason.helps_on == reason.nodes else f"could help on {reason.helps_on}"

@@ -90,6 +90,13 @@ class KaiQueueSpec(api.QueueSpec, frozen=True):
         force_setattr(self, "weight", max(int(max(self.weights)), 0))
 
     @property
+    def unlimited(self) -> frozenset[str]:
+        """The resources of which it deserves whatever there is."""
+        given = self.resources or QueueResources()
+        parts = {"cpu": given.cpu, "memory": given.memory, "nvidia.com/gpu": given.gpu}
+        return frozenset(name for name, part in parts.items() if part.quota < 0)
+
+    @property
     def weights(self) -> Iterable[float]:
         given = self.resources or QueueResources()
         return (given.cpu.over_quota_weight, given.memory.over_quota_weight, given.gpu.over_quota_weight)

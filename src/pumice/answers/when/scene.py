@@ -121,7 +121,7 @@ class _Shapes:
 
 def _nodes_for(ssn: Session, task: Task) -> frozenset[str] | None:
     """The nodes that a task may be on, however full they are; None: all."""
-    if not ssn.nodes:
+    if not ssn.nodes or not ssn.search.by_rows:
         return None
     view = ssn.search.evaluator.view(task)
     good: Bools = ssn.state.table.valid[: view.size].copy()

@@ -28,8 +28,8 @@ class NodeReason:
     text: str
     plugin: str
     nodes: int
-    eviction_helps: bool
-    """Could evicting somebody help on at least one of them?"""
+    eviction_helps: bool | None
+    """Could evicting somebody help on at least one of them? None: not known."""
     helps_on: int = 0
     """On how many of them."""
 

@@ -37,6 +37,8 @@ class Search:
         self._ssn = ssn
         self._evaluator: Evaluator | None = None
         self._chooser: Chooser | None = None
+        self.by_rows = True
+        """Are filters and scores about rows of the node table? Not where nodes are looked for in another view."""
 
     def again(self, ssn: Session) -> Search:
         """The same for another session, in which the same callbacks are asked."""

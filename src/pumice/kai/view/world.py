@@ -58,6 +58,7 @@ class KaiWorld:
     """Nodes, queues, jobs and tasks as of the session's opening, and as its statements change them."""
 
     def __init__(self, ssn: Session) -> None:
+        ssn.search.by_rows = False
         self.ssn = ssn
         state: ClusterState = ssn.state
         self.state = state
