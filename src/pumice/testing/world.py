@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pumice.errors import InvalidInput
+from pumice.errors import InvalidInput, shown
 from pumice.model.api import AnyObject, Condition, Metadata, Pod, PodGroup, PodSpec, PodStatus, QueueObject
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind, Evict, Intent, StatusUpdate
@@ -20,10 +20,18 @@ Given = AnyObject | Iterable[AnyObject]
 
 
 def flat(given: Iterable[Given]) -> list[AnyObject]:
-    """Objects and lists of objects as one list."""
+    """Objects and lists of objects as one list.
+
+    :raises InvalidInput: something is neither.
+    """
     out: list[AnyObject] = []
     for one in given:
-        out += [one] if isinstance(one, AnyObject) else list(one)
+        listed = [one] if isinstance(one, AnyObject) else list(one) if isinstance(one, Iterable) else [one]
+        for obj in listed:
+            if not isinstance(obj, AnyObject):
+                rule = "node(), job(), pod() and queue() of pumice.testing make them"
+                raise InvalidInput(f"{shown(one)}: no object of a cluster; {rule}")
+        out += listed
     return out
 
 

@@ -279,3 +279,11 @@ def test_a_class_without_a_name_is_named(scenario: Scenario) -> None:
 
     with pytest.raises(PluginLoadError, match=r"test_scenario\.py:\d+: class Nameless: has no name, such as name ="):
         scenario.run(plugins=[Nameless])
+
+
+@pytest.mark.parametrize("what", ["x", 3, None, {"kind": "Node"}, [node("n1"), "x"], Scenario])
+def test_what_is_no_object_is_named_and_nothing_is_added(what: Any) -> None:
+    s = Scenario()
+    with pytest.raises(InvalidInput, match=r"no object of a cluster; node\(\), job\(\)"):
+        s.add(node("n0"), what)
+    assert not s.state.nodes
