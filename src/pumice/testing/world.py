@@ -26,12 +26,12 @@ def flat(given: Iterable[Given]) -> list[AnyObject]:
     """
     out: list[AnyObject] = []
     for one in given:
-        listed = [one] if isinstance(one, AnyObject) else list(one) if isinstance(one, Iterable) else [one]
-        for obj in listed:
+        many: Any = one
+        for obj in many if isinstance(many, Iterable) else [many]:
             if not isinstance(obj, AnyObject):
                 rule = "node(), job(), pod() and queue() of pumice.testing make them"
                 raise InvalidInput(f"{shown(one)}: no object of a cluster; {rule}")
-        out += listed
+            out.append(obj)
     return out
 
 
