@@ -236,7 +236,8 @@ class Story:
             theirs, own = self.drawn.queue_of[intent.job], self.drawn.queue_of[intent.beneficiary]
             if intent.action in ("preempt", "gangpreempt"):
                 assert theirs == own, f"{intent.pod} of {theirs} was preempted for {own}"
-                assert victim.priority < helped.priority, f"{intent.pod} was preempted for no more priority"
+                if intent.action == "gangpreempt" or any("priority" in tier for tier in self.policy.tiers):
+                    assert victim.priority < helped.priority, f"{intent.pod} was preempted for no more priority"
             else:
                 assert theirs != own, f"{intent.pod} was reclaimed for its own queue"
                 assert self.draw.queues[int(theirs[1:])].reclaimable, f"{theirs} may not be reclaimed from"
