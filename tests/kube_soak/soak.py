@@ -280,7 +280,7 @@ class Soak:
         return [*witness.violations, *wrong]
 
     def _settles(self, witness: SoakWitness) -> list[str]:
-        """Everything ends; then the queues say what they hold."""
+        """Every pod that waits gets a node as others end; then the queues say what they hold."""
         wrong = []
         idle, binds, since = self.options.run[1] + 60.0, -1, 0.0  # room comes when what runs has ended
         while waiting := witness.waiting():

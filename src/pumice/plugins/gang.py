@@ -178,7 +178,7 @@ def _job_key(job: Job) -> bool:
 
 def _claim(job: Job) -> int:
     """A gang that began and lacks a member has first claim; then come those that have not started, then the ready."""
-    if job.ready_count + job.pending_best_effort_count >= job.min_available:
+    if job.is_ready:
         return 2
     return 0 if job.with_status(S.RUNNING) or job.with_status(S.BOUND) else 1
 

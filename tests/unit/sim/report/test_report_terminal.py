@@ -11,6 +11,7 @@ from simulated_runs import fifo, play, shortest_first, workload
 
 from pumice.sim.report import render_comparison, render_summary
 from pumice.sim.results import JobRecord, RunRecord, compare, summarise
+from pumice.sim.results.records import JobOutcome
 
 
 def shown(content: RenderableType) -> str:
@@ -66,7 +67,7 @@ def test_a_run_of_nothing_is_shown_too() -> None:
 
 def test_every_job_is_in_one_of_the_rows_of_jobs() -> None:
     """Also those that run and have no end: they are neither done nor unfinished."""
-    states = {"completed": 3, "running": 4, "pending": 5, "failed": 6}
+    states: dict[JobOutcome, int] = {"completed": 3, "running": 4, "pending": 5, "failed": 6}
     for endless in (0, 7):
         jobs = [
             JobRecord(
@@ -75,7 +76,7 @@ def test_every_job_is_in_one_of_the_rows_of_jobs() -> None:
                 start=None if outcome == "pending" else 0,
                 end=1 if outcome in ("completed", "failed") else None,
                 duration=1,
-                outcome=outcome,  # type: ignore[arg-type]
+                outcome=outcome,
             )
             for outcome, count in states.items()
             for n in range(count)
