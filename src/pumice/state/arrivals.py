@@ -6,7 +6,7 @@ the node table wait, until anything else happens to the state or the events are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pumice.model.job import Job
 from pumice.model.node import Node
@@ -15,10 +15,26 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import Task, TaskClass
 from pumice.state import ledger
 from pumice.state import writing as w
-from pumice.state.writing import put
+from pumice.state.writing import find, put
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
+
+S = TaskStatus
+
+
+class Run(NamedTuple):
+    """Tasks that come one after the other, each alike to those who count it but for its node."""
+
+    job: Job
+    klass: TaskClass
+    status: TaskStatus
+    role: str
+    queue: Queue
+    rows: list[int]
+    """The rows on which tasks of the class came; those of this run at the end."""
+    before: int
+    """How many rows came before this run."""
 
 
 class GatheredTasks:
@@ -30,36 +46,60 @@ class GatheredTasks:
         """Class -> the rows on which tasks of it came."""
         self._queued: dict[tuple[Queue, str, TaskClass], int] = {}
         """(Queue, namespace, class) -> how many came."""
-        self._run: tuple[Job, TaskClass, Queue] | None = None
-        self._came: list[int] = []
-        self._since = 0
+        self._run: Run | None = None
 
-    def add(self, task: Task, status: TaskStatus, node: Node, queue: Queue) -> None:
-        """A task of a job in *queue* that has its place. Not for tasks with GPUs or sub-jobs."""
-        job, klass = task.job, task.klass
+    def take(self, task: Task, status: TaskStatus, node: Node) -> bool:
+        """Take in a task that has its place. False, and nothing happened, where it is not for gathering."""
+        run = self._run
+        if (
+            run is None
+            or run.klass is not task.klass
+            or run.job.uid != task.job_key
+            or run.role != task.role
+            or run.status is not status
+        ):
+            run = self._begin(task, status)
+            if run is None:
+                return False
+        job, uid = run.job, task.uid
+        w.set_job(task, job)
         w.set_status(task, status)
         w.set_node(task, node)
-        put(node.tasks, task.uid, task)
-        ledger.count(job, task, ledger.OUT, status)
-        run = self._run
-        if run is None or run[0] is not job or run[1] is not klass:
-            self._end_run()
-            self._run = job, klass, queue
-            came = self._rows.get(klass)
-            if came is None:
-                came = self._rows[klass] = []
-            self._came, self._since = came, len(came)
-        self._came.append(node.row)
+        put(job._tasks, uid, task)
+        put(job._by_status[status], uid, task)
+        put(node.tasks, uid, task)
+        run.rows.append(node.row)
+        if run.klass.requires_gpu:
+            self._state.devices.follow(task, ledger.OUT, status, None, node, ())
+        return True
+
+    def _begin(self, task: Task, status: TaskStatus) -> Run | None:
+        """Begin a run; None where such tasks are counted in more than is gathered here."""
+        state = self._state
+        job: Job | None = find(state.jobs, task.job_key)
+        if job is None or not job.in_session or job.policies or not (status is S.RUNNING or status is S.BOUND):
+            return None
+        queue: Queue | None = find(state.queues, job.queue)
+        if queue is None:
+            return None
+        self._end_run()
+        state.table.ensure_width()
+        rows = self._rows.get(task.klass)
+        if rows is None:
+            rows = self._rows[task.klass] = []
+        self._run = Run(job, task.klass, status, task.role, queue, rows, len(rows))
+        return self._run
 
     def _end_run(self) -> None:
         """Add up what came of one job and class."""
         run = self._run
         if run is None:
             return
-        job, klass, queue = run
-        times = len(self._came) - self._since
+        job, klass = run.job, run.klass
+        times = len(run.rows) - run.before
+        ledger.count_placed(job, run.role, run.status, times)
         ledger.add_placed((job._total, job._allocated, job._held), klass.items, times)
-        key = queue, job.namespace, klass
+        key = run.queue, job.namespace, klass
         self._queued[key] = self._queued.get(key, 0) + times
         self._state.mark(job)
         self._run = None

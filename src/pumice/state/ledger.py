@@ -386,6 +386,15 @@ def shift_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node]
     _tally(state, job, first, _PENDING, status, k)
 
 
+def count_placed(job: Job, role: str, status: TaskStatus, times: int) -> None:
+    """So many tasks of a role, which are among its own already, came to a job with their place."""
+    counts = job._role_counts.get(role)
+    if counts is None:
+        counts = job._role_counts[role] = [0] * (STATUS_COUNT + 1)
+    counts[status] += times
+    w.set_group_version(job, job.version + 1)
+
+
 def add_placed(sums: Iterable[dict[int, Number]], items: Items, times: int) -> None:
     """So many tasks that have their place count in sums of what is allocated, held or used."""
     for d, v in items:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pumice.errors import InvalidInput
 from pumice.model.api import Metadata, Pod, PodSpec
 from pumice.model.events import EvictFailed
 from pumice.model.job import Job, SubJob, parse_bool, sub_job_of
+from pumice.model.mapping import NOTHING
 from pumice.model.node import Node
-from pumice.model.queue import Queue
 from pumice.model.resources import TooManyNames
 from pumice.model.status import TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task, group_named
@@ -44,35 +44,66 @@ def pod_status(pod: Pod) -> TaskStatus:
             return S.UNKNOWN
 
 
+class Said(NamedTuple):
+    """What the labels and annotations of a pod say, and what they are. Pods of one job mostly say the same."""
+
+    annotations: object
+    labels: object
+    scheduler: str
+    namespace: str
+    job_key: str
+    role: str
+    priority: int | None
+    preemptable: bool
+
+
+def _said(state: ClusterState, pod: Pod) -> Said:
+    meta, spec, last = pod.metadata, pod.spec, state.last_said
+    notes, labels = meta.annotations, meta.labels
+    if (
+        last is not None
+        and last.annotations is notes  # equal ones are one object
+        and last.labels is labels
+        and last.scheduler == spec.scheduler_name
+        and last.namespace == meta.namespace
+        and spec.scheduling_group is None
+    ):
+        return last
+    notes, labels = notes or NOTHING, labels or NOTHING
+    ours = state.scheduler_names is None or spec.scheduler_name in state.scheduler_names
+    group = group_named(notes, spec) if ours else ""
+    override = find(notes, TASK_PRIORITY_ANNOTATION)
+    valid = override is not None and override.lstrip("+-").isdigit() and -(2**31) <= int(override) < 2**31
+    preemptable = find(notes, PREEMPTABLE_KEY, find(labels, PREEMPTABLE_KEY))
+    said = Said(
+        meta.annotations,
+        meta.labels,
+        spec.scheduler_name,
+        meta.namespace,
+        f"{meta.namespace}/{group}" if group else "",
+        find(notes, ROLE_KEY) or find(labels, ROLE_KEY, ""),
+        int(override) if valid else None,
+        True if preemptable is None else parse_bool(preemptable),
+    )
+    state.last_said = said if spec.scheduling_group is None else None
+    return said
+
+
 def _new_task(state: ClusterState, pod: Pod) -> Task:
-    meta = pod.metadata
-    notes = meta.annotations or {}
-    labels = meta.labels or {}
     invalid = ""
     try:
         klass = state.classes.of(pod)
     except InvalidInput as exc:
-        invalid = str(exc)
+        invalid, meta = str(exc), pod.metadata
         klass = state.classes.of(Pod(metadata=Metadata(name=meta.name, namespace=meta.namespace), spec=PodSpec()))
         state.problems["Pod", pod.key] = invalid
         if isinstance(exc, TooManyNames):
             state.unnamed["Pod", pod.key] = pod
-    ours = state.scheduler_names is None or pod.spec.scheduler_name in state.scheduler_names
-    group = group_named(notes, pod.spec) if ours else ""
-    priority = 1 if pod.spec.priority is None else pod.spec.priority
-    override = find(notes, TASK_PRIORITY_ANNOTATION)
-    if override is not None and override.lstrip("+-").isdigit() and -(2**31) <= int(override) < 2**31:
-        priority = int(override)
-    said = find(notes, PREEMPTABLE_KEY, find(labels, PREEMPTABLE_KEY))
-    return Task(
-        pod,
-        klass,
-        f"{meta.namespace}/{group}" if group else "",
-        find(notes, ROLE_KEY) or find(labels, ROLE_KEY, ""),
-        priority,
-        True if said is None else parse_bool(said),
-        invalid,
-    )
+    said = _said(state, pod)
+    priority = said.priority
+    if priority is None:
+        priority = 1 if pod.spec.priority is None else pod.spec.priority
+    return Task(pod, klass, said.job_key, said.role, priority, said.preemptable, invalid)
 
 
 def pod_seen(state: ClusterState, pod: Pod) -> None:
@@ -87,9 +118,9 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
         pod_gone(state, key)
         known = None
     if known is None:
-        if (other := state.tasks.get(uid)) is not None:
+        if (other := find(state.tasks, uid)) is not None:
             raise InvalidInput(f"Pod {key}: its UID {uid} is that of pod {other.key}")
-        _add_task(state, _new_task(state, pod), status, pod.spec.node_name)
+        _add_task(state, _new_task(state, pod), key, status)
         return
     if known.uid in state.assumed:
         under_way = known.status == S.RELEASING or not pod.spec.node_name
@@ -117,7 +148,7 @@ def pod_seen(state: ClusterState, pod: Pod) -> None:
             _orphan(state, known, pod.spec.node_name)
         return
     _drop_task(state, known)
-    _add_task(state, fresh, status, pod.spec.node_name)
+    _add_task(state, fresh, key, status)
 
 
 _SPEC: Final = attrgetter(*(name for name in PodSpec.__struct_fields__ if name != "node_name"))
@@ -142,29 +173,23 @@ def _same_identity(known: Task, fresh: Task) -> bool:
     )
 
 
-def _add_task(state: ClusterState, task: Task, status: TaskStatus, node_name: str) -> None:
-    state.table.ensure_width()
+def _add_task(state: ClusterState, task: Task, key: str, status: TaskStatus) -> None:
     replace(state.tasks, task.uid, task)
-    state.task_by_key[task.key] = task
-    job = _join(state, task) if task.job_key else None
+    state.task_by_key[key] = task
+    node_name = task.pod.spec.node_name
     node: Node | None = find(state.table.by_name, node_name)
-    if state.arrivals is not None and node is not None and (status is S.RUNNING or status is S.BOUND):
-        queue: Queue | None = find(state.queues, job.queue) if job is not None and job.in_session else None
-        if queue is not None and _is_plain(task):
-            state.arrivals.add(task, status, node, queue)
-            return
+    if node is not None and state.arrivals is not None and state.arrivals.take(task, status, node):
+        return
     state.settle()
+    state.table.ensure_width()
+    if task.job_key:
+        _join(state, task)
     ledger.shift(state, task, ledger.OUT, status, node)
     _orphan(state, task, node_name)
 
 
-def _is_plain(task: Task) -> bool:
-    """Has it neither GPUs nor a part of a job to be counted in?"""
-    return task.sub_job is None and not task.klass.requires_gpu
-
-
-def _join(state: ClusterState, task: Task) -> Job:
-    """The job of a task, with the task as one of its own; nothing counts it yet."""
+def _join(state: ClusterState, task: Task) -> None:
+    """Make a task one of its job's own; nothing counts it yet."""
     job: Job | None = find(state.jobs, task.job_key)
     if job is None:
         namespace, _, name = task.job_key.partition("/")
@@ -174,7 +199,6 @@ def _join(state: ClusterState, task: Task) -> Job:
     put(job._tasks, task.uid, task)
     if job.group is not None and job.policies:
         join_sub_job(job, task)
-    return job
 
 
 def join_sub_job(job: Job, task: Task) -> SubJob:

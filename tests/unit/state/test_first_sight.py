@@ -31,6 +31,7 @@ def running(draw: st.DrawFn, number: int) -> Pod:
         group=draw(st.sampled_from(["a", "b", "lost", "unknown", ""])),
         cpu=draw(st.integers(0, 3)),
         gpu=draw(st.sampled_from([0, 0, 1])),
+        annotations=draw(st.sampled_from([None, None, {"gpu-fraction": "0.5"}, {"volcano.sh/preemptable": "false"}])),
         on=draw(st.sampled_from(["n1", "n2", "n2", "n9"])),
         phase=draw(st.sampled_from(["Running", "Pending", "Succeeded"])),
         role=draw(st.sampled_from(["", "worker"])),
@@ -57,6 +58,8 @@ def facts(state: ClusterState) -> dict[str, object]:
         "queues": {q.name: (q.allocated, q.held, q.pending, sorted(q.waiting)) for q in state.queues.values()},
         "namespaces": {n.name: {d: v for d, v in n._allocated.items() if v} for n in state.namespaces.values()},
         "used": {d: v for d, v in state.used_total.items() if v},
+        "devices": {t.key: t.devices for t in state.tasks.values()},
+        "said": {t.key: (t.role, t.priority, t.preemptable, t.job_key) for t in state.tasks.values()},
         "orphans": {n: sorted(t) for n, t in state.orphans.items()},
     }
 
