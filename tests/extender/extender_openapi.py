@@ -36,10 +36,11 @@ class Questions:
                 return self._text(schema, rng)
             case "integer":
                 least, most = schema.get("minimum", -(2**31)), schema.get("maximum", 2**31 - 1)
-                return rng.choice([least, most, 0, 1, rng.randint(least, most)])
+                return _whole(rng.choice([least, most, 0, 1, rng.randint(least, most)]), rng)
             case "number":
                 least, most = schema.get("minimum", -1e9), schema.get("maximum", 1e9)
-                return rng.choice([least, most, 0, 1, 0.5, rng.uniform(least, most)])
+                drawn = rng.choice([least, most, 0, 1, 0.5, rng.uniform(least, most)])
+                return _whole(drawn, rng) if "multipleOf" in schema else drawn
             case "array":
                 return [self.allowed(schema["items"], rng) for _ in range(rng.randint(0, _MOST))]
             case "object":
@@ -56,6 +57,8 @@ class Questions:
         for bound, step in (("minimum", -1), ("maximum", 1)):
             if bound in schema:
                 yield "", schema[bound] + step * max(1, abs(schema[bound]) // 1000)
+        if "multipleOf" in schema:
+            yield "", schema["multipleOf"] / 2
         if "pattern" in schema:
             yield from (("", text) for text in ("a/b", "", "/"))
         least = self.least(schema)
@@ -106,6 +109,11 @@ class Questions:
         pattern = schema.get("pattern", "")
         assert pattern in ("", "^[^/]*$", "^[^/]+$"), f"how to draw for {pattern}?"
         return rng.choice([text for text in _TEXTS if not (pattern and "/" in text) and (text or "+" not in pattern)])
+
+
+def _whole(drawn: float, rng: random.Random) -> float:
+    """A whole number; to JSON 1.0 is one too."""
+    return rng.choice([round(drawn), float(round(drawn))])
 
 
 def _types(schema: Schema) -> list[str]:

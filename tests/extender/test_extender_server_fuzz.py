@@ -97,6 +97,12 @@ def test_the_document_is_served() -> None:
     assert served["components"] == json.loads(json.dumps(DOCUMENT["components"]))
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_a_question_may_lack_its_body_where_the_document_says_so(path: str) -> None:
+    needed = DOCUMENT["paths"][path]["post"]["requestBody"]["required"]
+    assert asyncio.run(_exchange(path))[0] == (400 if needed else 200)
+
+
 def _allowed(path: str, seeds: int) -> None:
     """Questions that the document allows are understood; 409: understood, but about what was not told."""
     schema, valid = _schema(path), _validator(_schema(path))

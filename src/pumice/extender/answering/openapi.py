@@ -119,7 +119,7 @@ def _operation(path: str, verb: Verb[Any]) -> dict[str, Any]:
     return {
         "operationId": path,
         "summary": verb.question,
-        "requestBody": {"required": True, "content": _json(_question(verb))},
+        "requestBody": {"required": bool(verb.parts), "content": _json(_question(verb))},
         "responses": {
             "200": answer,
             **{status: {"description": text, "content": error} for status, text in _ERRORS.items()},

@@ -114,7 +114,7 @@ class JobMessage(msgspec.Struct, dict=True, kw_only=True):
     uid: str | None = None
     namespace: Namespace | None = None
     queue: str | None = None
-    min_available: Annotated[int, Meta(ge=0, le=2**31 - 1)] = field(default=0, name="minAvailable")
+    min_available: Annotated[float, Meta(ge=0, le=2**31 - 1, multiple_of=1)] = field(default=0, name="minAvailable")
     priority: Whole = 0
     annotations: Texts | None = None
     members: list[TaskMessage] | None = None
@@ -154,7 +154,7 @@ class JobMessage(msgspec.Struct, dict=True, kw_only=True):
     @property
     def counts(self) -> tuple[int, int]:
         """Its priority, and how many of its tasks it needs at once."""
-        return (self.Priority, self.MinAvailable) if self._go else (self.priority, self.min_available)
+        return (self.Priority, self.MinAvailable) if self._go else (int(self.priority), int(self.min_available))
 
     @cached_property
     def tasks(self) -> list[TaskMessage]:
@@ -193,7 +193,7 @@ class QueueMessage(msgspec.Struct, dict=True, kw_only=True):
         """
         name, go = self.Name or given(self.name), bool(self.Name)
         queue = self.Queue or api.QueueObject(
-            spec=api.QueueSpec(weight=self.Weight if go else self.weight),
+            spec=api.QueueSpec(weight=self.Weight if go else int(self.weight)),
             status=api.QueueStatus(state="" if go else self.state or ""),
         )
         if queue.metadata.name != name:

@@ -124,7 +124,8 @@ _UNPLACED: Final = frozenset({TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStat
 Texts: TypeAlias = dict[str, str]
 Name: TypeAlias = Annotated[str, Meta(pattern="^[^/]+$")]
 Namespace: TypeAlias = Annotated[str, Meta(pattern="^[^/]*$")]
-Whole: TypeAlias = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Whole: TypeAlias = Annotated[float, Meta(ge=-(2**31), le=2**31 - 1, multiple_of=1)]
+"""To JSON 1.0 is as whole as 1."""
 Phase: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [*_PHASES, ""]})]
 
 
@@ -213,7 +214,7 @@ class TaskMessage(msgspec.Struct, dict=True, kw_only=True):
             meta = replace(meta, name=name, namespace=namespace, uid=uid, annotations=notes)
         priority = self.Priority if go else self.priority
         if priority is not None and spec.priority != priority:
-            spec = replace(spec, priority=priority)
+            spec = replace(spec, priority=int(priority))
         if self.node and status not in _UNPLACED and spec.node_name != self.node:
             spec = replace(spec, node_name=self.node)
         if meta is not pod.metadata or spec is not pod.spec:
