@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+import msgspec
 import pytest
 from extender_samples import NODE, POD, question, recognised
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pumice.errors import PumiceError
+from pumice.errors import InvalidInput, PumiceError
 from pumice.extender import answers as a
 from pumice.extender import protocol as p
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.dialects import DIALECTS, QuestionReader
 from pumice.extender.gojson import WireError
+from pumice.model import api
+from pumice.model.request import pod_request
 from pumice.model.status import TaskStatus
 
 
@@ -284,3 +287,57 @@ def test_a_question_is_read_alike_whatever_was_read_before(before: str) -> None:
         _told(reader, f'{{"task":{_TASK},"node":{_N2}}}')
         _told(reader, before)
         assert _told(reader, body) == _told(QuestionReader(), body)
+
+
+def _requests(**amounts: Any) -> dict[str, Any]:
+    return {"name": "c", "resources": {"requests": amounts}}
+
+
+_SPECS: dict[str, dict[str, Any]] = {
+    "storage": {"containers": [_requests(**{"ephemeral-storage": "1500m"})]},
+    "huge pages": {"containers": [_requests(**{"hugepages-2Mi": "4Mi"})]},
+    "not counted": {"containers": [_requests(cpu="1", foo="3", **{"count/x": "1", "requests.nvidia.com/gpu": "1"})]},
+    "a sidecar": {
+        "containers": [_requests(cpu=1)],
+        "initContainers": [{**_requests(cpu="2"), "restartPolicy": "Always"}],
+    },
+    "overhead": {"containers": [_requests(cpu=0.1)], "overhead": {"cpu": "100m"}},
+    "limits alone": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]},
+    **{
+        f"of the pod: {name}": {
+            "containers": [_requests(**{"cpu": "1", name: "1"})],
+            "resources": {"requests": {name: "4"}},
+        }
+        for name in ("cpu", "memory", "hugepages-2Mi", "ephemeral-storage", "nvidia.com/gpu")
+    },
+    **{
+        f"cpu {text!r}": {"containers": [_requests(cpu=text)]}
+        for text in ("1n", "1u", "0.5m", "1.0000000001", "1e3", "1Ei", "1K", "1_000", "\u0661", "-1", "1e61", "1e999")
+    },
+}
+
+
+@pytest.mark.parametrize("dialect", ["volcano", "kube"])
+@pytest.mark.parametrize("spec", _SPECS.values(), ids=_SPECS)
+def test_a_pod_asks_for_the_same_over_the_wire_as_in_the_cluster(dialect: str, spec: dict[str, Any]) -> None:
+    """There is one reader of quantities and one of pods; what the one refuses the other does not take."""
+    pod = {"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec, "status": {"phase": "Pending"}}
+    node: dict[str, Any] = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "4"}}}
+    told: dict[str, dict[str, Any]] = {
+        "volcano": {
+            "task": {"UID": "u", "Name": "p", "Namespace": "n", "Pod": pod},
+            "nodes": [{"Name": "n1", "Node": node}],
+        },
+        "kube": {"Pod": pod, "Nodes": {"items": [node]}},
+    }
+    try:
+        expected = dict(pod_request(msgspec.convert(spec, api.PodSpec)).requests.items())
+    except InvalidInput as refused:
+        with pytest.raises(PumiceError) as error:
+            ToldState().task(read(p.BATCH_PREDICATE, dialect, **told[dialect])["task"])
+        assert str(refused) in str(error.value)
+    else:
+        assert (
+            dict(ToldState().task(read(p.BATCH_PREDICATE, dialect, **told[dialect])["task"]).requests.items())
+            == expected
+        )
