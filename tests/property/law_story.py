@@ -175,7 +175,10 @@ class Story:
             if self.compat is None:  # what leaves counts until it is gone
                 leaving = [t for t in self.state.tasks.values() if t.status is S.RELEASING and t.job is not None]
                 total += sum(int(t.requests.milli_cpu) for t in leaving if t.job.queue in names and not t.evicted)
-            assert not grows or total <= draw.capability * 1000, f"q{n} holds {total}m of {draw.capability}"
+            most = draw.capability
+            if self.compat and self.policy.shares == "proportion":  # as Volcano a queue has its guarantee first
+                most = max(most, draw.guarantee)
+            assert not grows or total <= most * 1000, f"q{n} holds {total}m of {most}"
 
     def closed_queues_get_nothing(self, report: CycleReport) -> None:
         if self.compat:
