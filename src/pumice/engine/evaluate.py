@@ -8,7 +8,6 @@ normalise over the candidates, are asked when a choice is made (`choose.py`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import count
 from typing import Final
@@ -64,7 +63,6 @@ class Evaluator(StaticAnswers):
         """*unopposed*, *unscored*: the objection and the score of every node where nobody has any."""
         super().__init__(table, filters, scorers, cache, guard, unopposed=unopposed, unscored=unscored)
         self._number = next(_NUMBERS)
-        self._no_rows = NodeRows(table, np.zeros(0, dtype=np.intp))
         self._kinds = cache.kinds_of(table)
 
     # -- views ----------------------------------------------------------------------------------------------------
@@ -355,17 +353,13 @@ class Evaluator(StaticAnswers):
         """Add what scalar callbacks say of one imagined row to its *score*; minus infinity where one objects."""
         task, node = view.task, self.table.nodes[row]
         assert node is not None
-        rows = self._no_rows  # who is asked about nodes sees no rows
         for f in view.scalar_filters:
             shown = self._shown(f, task)
-            if self.guard.objections(f, shown, rows, [ImaginedNode(node, shown, extra)])[0]:
+            if self.guard.objection(f, shown, ImaginedNode(node, shown, extra)):
                 return _NEG_INF
         total: float | None = None
         for s in view.scalar_scorers:
             shown = self._shown(s, task)
-            scores = self.guard.scores(s, shown, rows, [ImaginedNode(node, shown, extra)])
-            own = scores.item(0)
-            if not math.isfinite(own):
-                own = self.guard.finite(s, task, scores).item(0)
+            own = self.guard.score(s, shown, ImaginedNode(node, shown, extra))
             total = own if total is None else s.merge(total, own)
         return score if total is None else float(view.scalar_scorers[0].merge(score, total))

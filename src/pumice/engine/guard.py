@@ -25,6 +25,12 @@ class RowGuard(Protocol):
         :raises Unfit: a batch score refuses to let the task be placed at all.
         """
 
+    def objection(self, f: Filter, task: Task, node: Node) -> int:
+        """What a filter that is asked about single nodes has against one: the number of a reason, or 0."""
+
+    def score(self, s: Scorer, task: Task, node: Node) -> float:
+        """What a scorer that is asked about single nodes says of one; minus infinity drops the node."""
+
     def finite(self, s: Scorer, task: Task, array: Floats) -> Floats:
         """The scores with what is no number taken for a failure, which is told; minus infinity drops the node."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 S = TaskStatus
 
 
-class Run(NamedTuple):
+class _Run(NamedTuple):
     """Tasks that come one after the other, each alike to those who count it but for its node."""
 
     job: Job
@@ -46,7 +46,7 @@ class GatheredTasks:
         """Class -> the rows on which tasks of it came."""
         self._queued: dict[tuple[Queue, str, TaskClass], int] = {}
         """(Queue, namespace, class) -> how many came."""
-        self._run: Run | None = None
+        self._run: _Run | None = None
 
     def take(self, task: Task, status: TaskStatus, node: Node) -> bool:
         """Take in a task that has its place. False, and nothing happened, where it is not for gathering."""
@@ -73,7 +73,7 @@ class GatheredTasks:
             self._state.devices.follow(task, ledger.OUT, status, None, node, ())
         return True
 
-    def _begin(self, task: Task, status: TaskStatus) -> Run | None:
+    def _begin(self, task: Task, status: TaskStatus) -> _Run | None:
         """Begin a run; None where such tasks are counted in more than is gathered here."""
         state = self._state
         job: Job | None = find(state.jobs, task.job_key)
@@ -87,7 +87,7 @@ class GatheredTasks:
         rows = self._rows.get(task.klass)
         if rows is None:
             rows = self._rows[task.klass] = []
-        self._run = Run(job, task.klass, status, task.role, queue, rows, len(rows))
+        self._run = _Run(job, task.klass, status, task.role, queue, rows, len(rows))
         return self._run
 
     def _end_run(self) -> None:

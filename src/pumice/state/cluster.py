@@ -25,7 +25,7 @@ from pumice.state.classes import ClassTable
 from pumice.state.contributions import Contribution, JobSum, contribute, of_queue
 from pumice.state.devices import DeviceTable
 from pumice.state.eviction_refusals import RefusedEviction
-from pumice.state.pods import Said
+from pumice.state.pods import FromLabels
 from pumice.state.table import NodeTable
 
 S = TaskStatus
@@ -98,8 +98,8 @@ class ClusterState:
         self.now = 0.0
         self.arrivals: GatheredTasks | None = None
         """Where pods are gathered that come with their places; None outside of `apply_all`."""
-        self.last_said: Said | None = None
-        """What the pod said that was last taken in."""
+        self.last_labels: FromLabels | None = None
+        """What the labels and annotations of the last pod say."""
         self._names_again = 0.0
 
     # -- events ---------------------------------------------------------------------------------------------------

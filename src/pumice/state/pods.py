@@ -44,7 +44,7 @@ def pod_status(pod: Pod) -> TaskStatus:
             return S.UNKNOWN
 
 
-class Said(NamedTuple):
+class FromLabels(NamedTuple):
     """What the labels and annotations of a pod say, and what they are. Pods of one job mostly say the same."""
 
     annotations: object
@@ -57,8 +57,8 @@ class Said(NamedTuple):
     preemptable: bool
 
 
-def _said(state: ClusterState, pod: Pod) -> Said:
-    meta, spec, last = pod.metadata, pod.spec, state.last_said
+def _from_labels(state: ClusterState, pod: Pod) -> FromLabels:
+    meta, spec, last = pod.metadata, pod.spec, state.last_labels
     notes, labels = meta.annotations, meta.labels
     if (
         last is not None
@@ -75,7 +75,7 @@ def _said(state: ClusterState, pod: Pod) -> Said:
     override = find(notes, TASK_PRIORITY_ANNOTATION)
     valid = override is not None and override.lstrip("+-").isdigit() and -(2**31) <= int(override) < 2**31
     preemptable = find(notes, PREEMPTABLE_KEY, find(labels, PREEMPTABLE_KEY))
-    said = Said(
+    said = FromLabels(
         meta.annotations,
         meta.labels,
         spec.scheduler_name,
@@ -85,7 +85,7 @@ def _said(state: ClusterState, pod: Pod) -> Said:
         int(override) if valid else None,
         True if preemptable is None else parse_bool(preemptable),
     )
-    state.last_said = said if spec.scheduling_group is None else None
+    state.last_labels = said if spec.scheduling_group is None else None
     return said
 
 
@@ -99,7 +99,7 @@ def _new_task(state: ClusterState, pod: Pod) -> Task:
         state.problems["Pod", pod.key] = invalid
         if isinstance(exc, TooManyNames):
             state.unnamed["Pod", pod.key] = pod
-    said = _said(state, pod)
+    said = _from_labels(state, pod)
     priority = said.priority
     if priority is None:
         priority = 1 if pod.spec.priority is None else pod.spec.priority

@@ -92,19 +92,21 @@ class PluginRows:
             return np.full(len(rows), f.failed, dtype=np.int32)
 
     def _one_by_one(self, f: Filter, task: Task, nodes: Sequence[Node]) -> Reasons:
-        out = np.zeros(len(nodes), dtype=np.int32)
-        call = f.call
-        for i, node in enumerate(nodes):
-            try:
-                answer = call(task, node)
-                if answer is not None:
-                    raise TypeError(f"a predicate returns None or raises Unfit, got {shown(answer)}")
-            except Unfit as no:
-                out[i] = reason_id(f.plugin, no.text, no.code)
-            except FAILS as exc:
-                self._contain(f.plugin, PREDICATE.name, exc, task, node, call)
-                out[i] = f.failed
-        return out
+        objection = self.objection
+        return np.array([objection(f, task, node) for node in nodes], dtype=np.int32)
+
+    def objection(self, f: Filter, task: Task, node: Node) -> int:
+        """What a filter that is asked about single nodes has against one: the number of a reason, or 0."""
+        try:
+            answer = f.call(task, node)
+            if answer is not None:
+                raise TypeError(f"a predicate returns None or raises Unfit, got {shown(answer)}")
+        except Unfit as no:
+            return reason_id(f.plugin, no.text, no.code)
+        except FAILS as exc:
+            self._contain(f.plugin, PREDICATE.name, exc, task, node, f.call)
+            return f.failed
+        return 0
 
     def scores(self, s: Scorer, task: Task, rows: NodeRows, nodes: Sequence[Node]) -> Floats:
         """A score per row, not looked at yet for NaN (`finite`).
@@ -113,7 +115,7 @@ class PluginRows:
             other tasks too cannot refuse one of them.
         """
         if not s.batch:
-            return self._scored_one_by_one(s, task, nodes)
+            return np.array([self.score(s, task, node) for node in nodes])
         try:
             return _floats(s.call(task, rows), (len(rows),))
         except FAILS as exc:
@@ -122,19 +124,20 @@ class PluginRows:
             self._contain(s.plugin, BATCH_NODE_ORDER.name, exc, task, fn=s.call)
             return np.full(len(rows), s.failed)
 
-    def _scored_one_by_one(self, s: Scorer, task: Task, nodes: Sequence[Node]) -> Floats:
-        array = np.zeros(len(nodes))
-        call = s.call
-        for i, node in enumerate(nodes):
-            try:
-                value = call(task, node)
-                if value.__class__ is not float and not isinstance(value, (int, float, np.number)):
+    def score(self, s: Scorer, task: Task, node: Node) -> float:
+        """What a scorer that is asked about single nodes says of one; minus infinity drops the node."""
+        try:
+            value = s.call(task, node)
+            if value.__class__ is not float:
+                if not isinstance(value, (int, float, np.number)):
                     raise TypeError(f"a score is a number, got {shown(value)}")
-                array[i] = value
-            except FAILS as exc:
-                self._contain(s.plugin, NODE_ORDER.name, exc, task, node, call)
-                array[i] = s.failed
-        return array
+                value = float(value)
+            if not value < math.inf:  # NaN is not either
+                raise ValueError(f"a score must be a finite number, got {value}")
+            return value
+        except FAILS as exc:
+            self._contain(s.plugin, NODE_ORDER.name, exc, task, node, s.call)
+            return s.failed
 
     def finite(self, s: Scorer, task: Task, array: Floats) -> Floats:
         """The scores with what is no number taken for a failure, which is told; minus infinity drops the node."""
