@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pumice.framework.evicting.eviction import ASKS as EVICTION_ASKS
 from pumice.framework.evicting.eviction import RoomMaker
 from pumice.framework.evicting.eviction_plan import spares
+from pumice.framework.evicting.possible import reclaimed_for
 from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
 from pumice.framework.evicting.starving import StarvingJobs, never_preempts, waiting_tasks
 from pumice.framework.plugin import Action
@@ -40,7 +39,7 @@ class Reclaim(Action):
 
         def worth(job: Job, queue: Queue) -> bool:
             waiting = job.with_status(S.PENDING).values()
-            return maker.possible.could_help(job, queue, _others(ssn, queue)) and any(
+            return maker.possible.could_help(job, queue, reclaimed_for(ssn, queue)) and any(
                 ssn.preemptive(queue, [t]) for t in waiting
             )
 
@@ -59,7 +58,7 @@ class Reclaim(Action):
     def _serve(self, ssn: Session, maker: RoomMaker, queue: Queue, job: Job) -> None:
         """Make room for a job; all of it or nothing."""
         statement = ssn.statement()
-        from_queue = _others(ssn, queue)
+        from_queue = reclaimed_for(ssn, queue)
 
         def permits(victim: Task) -> bool:
             other = victim.job
@@ -75,13 +74,3 @@ class Reclaim(Action):
 
         if maker.plan(job, statement, make):
             maker.settle(statement, job)
-
-
-def _others(ssn: Session, queue: Queue) -> Callable[[str], bool]:
-    """Which queues may be reclaimed for this one?"""
-
-    def may_be_reclaimed(name: str) -> bool:
-        other = ssn.queues.get(name)
-        return other is not None and other is not queue and other.reclaimable
-
-    return may_be_reclaimed

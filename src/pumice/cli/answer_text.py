@@ -37,6 +37,7 @@ def show_why(answer: WhyAnswer) -> None:
     else:
         rows.append(("waits for", f"{why.text}{outcome.by(why.plugin)}" or outcome.stopped(why)))
         rows += [("limit" if n == 0 else "", str(at)) for n, at in enumerate(why.limits)]
+        rows += [("evictions" if n == 0 else "", line) for n, line in enumerate(why.evictions)]
         rows.append(("reason", str(why.code)))
         rows.append(("place", place(why)))
     if answer.when is not None and not served:
@@ -129,8 +130,8 @@ def _tried(job: TriedJob) -> None:
 
 def _reasons(why: Explanation) -> None:
     render.paragraph(f"{why.text}{outcome.by(why.plugin)}", indent=2)
-    for at in why.limits:
-        render.paragraph(str(at), indent=2)
+    for line in (*map(str, why.limits), *why.evictions):
+        render.paragraph(line, indent=2)
     for hint in why.unblock:
         render.paragraph(hint, indent=2, lead="→ ")
 

@@ -22,6 +22,7 @@ def show(why: Explanation) -> None:
         rows.append(("stopped at", f"{why.code}: {outcome.stopped(why)}{outcome.by(why.plugin)}"))
     rows.append(("state" if served else "because", f"served: {why.text}" if served else why.text))
     rows += [("limit", str(at)) for at in why.limits]
+    rows += [("evictions", line) for line in why.evictions]
     if why.task:
         rows.append(("about", f"{why.task}, asks for {_amounts(why.wants)}"))
     if why.nearest is not None:

@@ -177,8 +177,8 @@ def brief(why: Explanation) -> None:
     place = f", {why.position} of {why.waiting} that wait" if why.position else ""
     render.heading(f"  {why.job}", f"{stopped(why)} · queue {why.queue or '-'}{place}")
     render.paragraph(f"{why.text}{by(why.plugin)}", indent=4)
-    for at in why.limits:
-        render.paragraph(str(at), indent=4)
+    for line in (*map(str, why.limits), *why.evictions):
+        render.paragraph(line, indent=4)
     for hint in why.unblock:
         render.paragraph(hint, indent=4, lead="→ ")
 

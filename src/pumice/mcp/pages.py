@@ -108,7 +108,8 @@ RUNBOOKS: Final = {
 1. Call why_pending with the job. `explanation.code` is the reason, `limits` and `reasons` have the numbers.
 2. If the stage is `queue` or `enqueue`, call queue_standing with `explanation.queue`: compare what it holds with
    what it deserves and may have. If it holds less than it deserves, call audit_fairness: somebody may borrow its part.
-3. If the stage is `nodes`, `nearest` and `but_for` say how little is missing, and where.
+3. If the stage is `nodes`, `nearest` and `but_for` say how little is missing, and where; `evictions`
+   says why preempt and reclaim found nobody.
 4. Call when_starts with the job. Give its range and what it assumes; never a single number.
 5. If the user could change something (fewer or smaller pods, another queue), check it with would_fit on a changed
    manifest before you propose it. What an operator could change is checked with what_if.

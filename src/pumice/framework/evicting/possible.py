@@ -47,7 +47,7 @@ class PossibleVictims:
         if self._worth_at != table.touched.position:
             known.clear()
             self._worth_at = table.touched.position
-        profiles = tuple([profile(job) for profile, _ in self._profiles])
+        profiles = tuple([profile(job) for _, profile, _ in self._profiles])
         for task in job.with_status(S.PENDING).values():
             key = (queue.name, profiles, self._ssn.search.evaluator.key_of(task))
             answer = known.get(key)
@@ -108,16 +108,23 @@ class PossibleVictims:
         return self._group(job)
 
     def _group(self, job: Job) -> Group:
-        group = job.queue, tuple([profile(job) for profile, _ in self._profiles]) if self._profiles else ()
+        group = job.queue, tuple([profile(job) for _, profile, _ in self._profiles]) if self._profiles else ()
         return self._known_groups.setdefault(group, group)
 
     def _admitted(self, task: Task, from_queue: FromQueue, groups: Iterable[Group]) -> Iterator[Group]:
         """Those of some groups whose tasks may go for the task."""
-        own = [(profile(task.job), admits) for profile, admits in self._profiles]
+        own = [(profile(task.job), admits) for _, profile, admits in self._profiles]
         for group in groups:
             name, kinds = group
             if from_queue(name) and all(admits(mine, kind) for (mine, admits), kind in zip(own, kinds, strict=True)):
                 yield group
+
+    def kept_by(self, task: Task, job: Job) -> str:
+        """The plugin that lets nobody of a job go for the task, by what it declared; nothing if none does."""
+        for plugin, profile, admits in self._profiles:
+            if not admits(profile(task.job), profile(job)):
+                return plugin
+        return ""
 
     def _anybody(self, task: Task, from_queue: FromQueue) -> bool:
         """May somebody go for the task? Asked while nothing is added up yet: it ends with the first who may."""
@@ -142,3 +149,13 @@ class PossibleVictims:
                     found[group] = None
                     yield group
         self._possible_groups[queue.name] = found
+
+
+def reclaimed_for(ssn: Session, queue: Queue) -> FromQueue:
+    """Which queues may be reclaimed for this one?"""
+
+    def may_be_reclaimed(name: str) -> bool:
+        other = ssn.queues.get(name)
+        return other is not None and other is not queue and other.reclaimable
+
+    return may_be_reclaimed

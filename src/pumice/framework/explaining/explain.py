@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from pumice.framework.explaining.explain_evictions import evictions_in_vain
 from pumice.framework.explaining.explain_nodes import NearMiss, NodeReason, Nodes, SoleObjection, written
 from pumice.framework.explaining.obstacle import FailedTask, obstacle_of, waits
 from pumice.framework.session.refusals import Refusal, Stage
@@ -18,12 +19,15 @@ from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.limit import Limit
 from pumice.model.status import TaskStatus
+from pumice.model.task import Task
 from pumice.words import counted
 
 __all__ = ["Explanation", "NearMiss", "NodeReason", "SoleObjection", "Stage", "explain", "waits"]
 
 S = TaskStatus
 _EVICTING: Final = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
+_ROOM: Final = (Stage.NODES, Stage.QUEUE)
+"""Where it is room that a job lacks, others could make it."""
 
 
 @dataclass(slots=True)
@@ -62,6 +66,8 @@ class Explanation:
     """Nodes on which eviction could help: large enough, and nobody objects to them for good."""
     protected: dict[str, int] = field(default_factory=dict)
     """Disruption budget -> how many pods it protects on those nodes."""
+    evictions: list[str] = field(default_factory=list)
+    """Why preempt and reclaim, where the conf has them, made no room for it: whom they looked at, and who stays why."""
     room_for: int | None = None
     """How many of the tasks that it needs had found a node when the next did not."""
     unblock: list[str] = field(default_factory=list)
@@ -96,7 +102,16 @@ def explain(ssn: Session, job: Job) -> Explanation:
         _by_nodes(ssn, obstacle.failed, obstacle.never, out)
     elif obstacle.refusal is not None:
         out.limits = _limits(job, obstacle.refusal)
+    if obstacle.stage in _ROOM and not obstacle.never and (task := _waiting_task(job, obstacle.failed)) is not None:
+        out.evictions = evictions_in_vain(ssn, task)
     return out
+
+
+def _waiting_task(job: Job, failed: FailedTask | None) -> Task | None:
+    """The task for which room is missing: the one that fits nowhere, or the first that waits."""
+    if failed is not None:
+        return failed.task
+    return min(job.with_status(S.PENDING).values(), key=lambda t: t.name, default=None)
 
 
 def _position(ssn: Session, job: Job) -> tuple[int, int]:

@@ -241,8 +241,8 @@ class Questions(Asking):
 
     def victim_profiles(
         self, point: Point[..., Any, Any]
-    ) -> list[tuple[Callable[[Job], Hashable], Callable[[Hashable, Hashable], bool]]]:
-        """What plugins of the deciding tier declared about whose tasks they never let go: (profile, admits)."""
+    ) -> list[tuple[str, Callable[[Job], Hashable], Callable[[Hashable, Hashable], bool]]]:
+        """What plugins of the deciding tier declared about whose tasks they never let go: (plugin, profile, admits)."""
         tiers = self.chain(point.name)
         if not tiers or self.rule_of(point) is not point.rule:
             return []
@@ -251,7 +251,7 @@ class Questions(Asking):
             if c.profile is not None and c.admits is not None:
                 said = (self.failures, c.plugin, f"{point.name}.profile", c.profile, _known, _unknown)
                 judged = (self.failures, c.plugin, f"{point.name}.admits", c.admits, _admitted, _everybody)
-                found.append((guarded(*said, parameters=1), _mutual(guarded(*judged, parameters=2))))
+                found.append((c.plugin, guarded(*said, parameters=1), _mutual(guarded(*judged, parameters=2))))
         return found
 
 

@@ -1,0 +1,175 @@
+"""Why an evicting action made no room for a job: what becomes of every running pod that it may look at, in numbers.
+
+It goes as the actions go (`framework/evicting`), from cheap to exact, and asks the same questions; nothing is evicted,
+and nobody is told anything. The numbers are those of the end of the cycle: who was evicted in it counts no more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pumice.framework.evicting.possible import FromQueue, PossibleVictims, Victims, reclaimed_for
+from pumice.framework.evicting.starving import never_preempts
+from pumice.framework.evicting.victims import victim_order
+from pumice.framework.points import table as points
+from pumice.framework.points.forms import ABSTAIN
+from pumice.framework.session.rounds import not_back_from
+from pumice.framework.session.session import Session
+from pumice.model.job import Job
+from pumice.model.queue import Queue
+from pumice.model.reason import Verdict
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
+from pumice.words import counted
+
+S = TaskStatus
+PREEMPT: Final = "preempt"
+RECLAIM: Final = "reclaim"
+_ELSEWHERE: Final = "run on nodes that do not take it whoever goes"
+_NOT_ENOUGH: Final = "would not be enough"
+_ONE: Final = {"are": "is", "have": "has", "were": "was", "run": "runs"}
+
+
+def evictions_in_vain(ssn: Session, task: Task) -> list[str]:
+    """What preempt and reclaim found for a task that waits, a line for each of them that the conf has."""
+    job = task.job
+    queue = ssn.queues.get(job.queue)
+    if queue is None or not ssn.search.by_rows:
+        return []
+    return [f"{action} {_found(ssn, action, queue, task)}" for action in ssn.actions if action in (PREEMPT, RECLAIM)]
+
+
+def _found(ssn: Session, action: str, queue: Queue, task: Task) -> str:
+    if passed := _passed_over(ssn, action, queue, task):
+        return f"evicts nobody for it: {passed}"
+    from_queue: FromQueue = queue.name.__eq__ if action == PREEMPT else reclaimed_for(ssn, queue)
+    point = points.PREEMPTABLE if action == PREEMPT else points.RECLAIMABLE
+    where = f"of queue {queue.name}" if action == PREEMPT else "of other queues that may be reclaimed"
+    statuses = (S.RUNNING, S.BOUND) if action == PREEMPT else (S.RUNNING,)
+    kept = _Looking(ssn, point, from_queue, task).kept(_others(ssn, from_queue, task.job), statuses)
+    if not kept:
+        return f"found nobody to evict: no pod of another job {where} runs"
+    return f"found nobody to evict: of {counted(kept.total(), 'running pod')} {where} {_told(kept)}"
+
+
+def _passed_over(ssn: Session, action: str, queue: Queue, task: Task) -> str:
+    """Why the action does not serve the job at all; nothing where it does."""
+    job = task.job
+    if not ssn.anybody(points.JOB_STARVING):
+        return "no plugin of the conf says which jobs starve"
+    if job.has_topology and action == PREEMPT:
+        return "it asks for a network topology (gangpreempt serves such jobs)"
+    if never_preempts(task):
+        return "its pods have the preemptionPolicy Never"
+    if not (starves := ssn.job_starving(job)):
+        return _words(starves, "it has the pods that it needs")
+    if action == RECLAIM and (over := ssn.overused(queue)):
+        return _words(over, f"queue {queue.name} is above its share")
+    if action == RECLAIM and not (may := ssn.preemptive(queue, [task])):
+        return _words(may, f"queue {queue.name} may not reclaim for it")
+    return ""
+
+
+def _words(said: object, otherwise: str) -> str:
+    """What was said, with who said it."""
+    text, plugin = (said.text, said.plugin) if isinstance(said, Verdict) else ("", "")
+    return (text or otherwise) + (f" ({plugin})" if plugin else "")
+
+
+def _others(ssn: Session, from_queue: FromQueue, job: Job) -> Iterator[Job]:
+    """The jobs whose pods the action looks at."""
+    for name, queue in ssn.queues.items():
+        for other in queue.jobs.values() if from_queue(name) else ():
+            if other is not job and other.in_session:
+                yield other
+
+
+class _Looking:
+    """Looks at the possible victims of one action for one task."""
+
+    def __init__(self, ssn: Session, point: Victims, from_queue: FromQueue, task: Task) -> None:
+        self._ssn, self._point, self._task = ssn, point, task
+        self._possible = PossibleVictims(ssn, point)
+        self._could = self._possible.could_fit(task, from_queue).tolist()
+        self._severity = ssn.search.evaluator.view(task).severity.tolist()
+        self._spared = not_back_from(ssn, task.job)
+        self._filters = ssn.anybody(points.VICTIM_FILTER)
+
+    def kept(self, jobs: Iterable[Job], statuses: Iterable[TaskStatus]) -> Counter[str]:
+        """Why pods of these jobs stay, with how many stay for that."""
+        found: Counter[str] = Counter()
+        closer: dict[int, list[Task]] = {}
+        for job in jobs:
+            if not (running := [t for status in statuses for t in job.with_status(status).values()]):
+                continue
+            if why := self._whole(job):
+                found[why] += len(running)
+                continue
+            for victim in running:
+                if why := self._alone(victim):
+                    found[why] += 1
+                else:
+                    closer.setdefault(victim.row, []).append(victim)
+        for victims in closer.values():
+            found.update(self._on_node(victims))
+        return found
+
+    def _whole(self, job: Job) -> str:
+        """Why all of a job stay; nothing where some might go."""
+        if job.together:
+            return "are of jobs that are evicted as a whole"
+        if plugin := self._possible.kept_by(self._task, job):
+            return f"are kept by {plugin}"
+        if self._filters and not (verdict := self._ssn.victim_filter(self._task.job, job)):
+            return f"are kept by {verdict.plugin or 'a plugin'}"
+        return "are of jobs for which it was evicted itself lately" if job.uid in self._spared else ""
+
+    def _alone(self, victim: Task) -> str:
+        """Why a pod stays, where nobody need be asked about the others on its node; nothing where they are."""
+        row = victim.row
+        if not victim.preemptable:
+            return "are not preemptable"
+        if self._ssn.budgets.closed(victim):
+            return _budget(self._ssn, victim)
+        if row < 0 or row >= len(self._severity) or self._severity[row] > 1:
+            return _ELSEWHERE
+        return "" if self._could[row] else _NOT_ENOUGH
+
+    def _on_node(self, victims: list[Task]) -> Iterator[str]:
+        """Why those of one node stay, of whom it takes the plugins' word."""
+        ssn, task = self._ssn, self._task
+        asked = victim_order(ssn, victims, task)
+        free = {t.uid for t in ssn.evictable(self._point, task, asked) or ()}
+        answers = [(p, {t.uid for t in chosen}) for p, (chosen, said) in self._each(asked) if said != ABSTAIN]
+        for victim in asked:
+            if victim.uid in free:
+                yield _NOT_ENOUGH
+            elif plugin := next((p for p, chosen in answers if victim.uid not in chosen), ""):
+                yield f"are kept by {plugin}"
+            else:
+                yield _budget(ssn, victim) if answers else "are let go by no plugin of the conf"
+
+    def _each(self, asked: list[Task]) -> list[tuple[str, tuple[list[Task], int]]]:
+        return self._ssn.each(self._point, self._task, self._ssn.budgets.open(asked))
+
+
+def _budget(ssn: Session, victim: Task) -> str:
+    return (
+        "have a disruption budget that is spent" if ssn.budgets.needed(victim) else "were not evicted when it was tried"
+    )
+
+
+def _told(kept: Counter[str]) -> str:
+    """The reasons in words, most pods first, those that would not be enough last."""
+    reasons = sorted(kept.items(), key=lambda item: (item[0] == _NOT_ENOUGH, -item[1], item[0]))
+    if len(reasons) == 1:
+        (why, n), *_ = reasons
+        return f"all {why}" if n > 1 else f"it {_of_one(why)}"
+    return ", ".join(f"{n} {why if n > 1 else _of_one(why)}" for why, n in reasons)
+
+
+def _of_one(why: str) -> str:
+    first, _, rest = why.partition(" ")
+    return f"{_ONE.get(first, first)} {rest}"
