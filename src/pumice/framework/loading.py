@@ -132,18 +132,44 @@ def go_hooks(cls: type) -> list[str]:
 
 
 def misspelt(cls: type) -> list[str]:
-    """A hint for each method that nobody calls, because it is nearly named as a point or a hook."""
+    """A hint for each method that nobody calls, because it is nearly named as a point or a hook.
+
+    Whoever is named in the code of the class, of those that it derives from or of their modules is called there; who
+    takes nothing could not answer. Of a helper that only others call nothing can be seen here: its name must say so.
+    """
     if getattr(cls, "on_session_open", Plugin.on_session_open) is not Plugin.on_session_open:
         return []
     own = {name: fn for name, fn in vars(cls).items() if inspect.isfunction(fn)}
-    called = {used for fn in own.values() for used in _names_in(fn.__code__)}
     lacking = [name for name in (*POINTS, *HOOKS) if name not in own]
-    found = []
-    for name in own:
-        if name[:1].islower() and name not in POINTS and name not in HOOKS and name not in called:
-            for near in difflib.get_close_matches(name, lacking, n=1, cutoff=_NEARLY):
-                found.append(f"; nobody calls {name}; did you mean {near!r}?")
+    found, called = [], set[str]()
+    for name, fn in own.items():
+        if not name[:1].islower() or name in POINTS or name in HOOKS or not _takes_something(fn):
+            continue
+        for near in difflib.get_close_matches(name, lacking, n=1, cutoff=_NEARLY):
+            called = called or set(_named_around(cls))
+            if name not in called:
+                found.append(f"; nobody calls {name}; did you mean {near!r}? Else name it {f'_{name}'!r}")
     return found
+
+
+def _takes_something(method: Callable[..., Any]) -> bool:
+    """Does a method take more than its object?"""
+    return len(inspect.signature(method).parameters) > 1
+
+
+def _named_around(cls: type) -> Iterator[str]:
+    """Every name that is used in the code of a class, of those that it derives from, and of their modules."""
+    classes = {base: None for base in cls.__mro__ if base not in (object, Plugin)}
+    for module in {base.__module__ for base in classes}:
+        for value in vars(sys.modules[module]).values() if module in sys.modules else ():
+            if isinstance(value, type) and value.__module__ == module:
+                classes[value] = None
+            elif inspect.isfunction(value):
+                yield from _names_in(value.__code__)
+    for one in classes:
+        for part in vars(one).values():
+            if inspect.isfunction(fn := inspect.unwrap(getattr(part, "fget", None) or getattr(part, "__func__", part))):
+                yield from _names_in(fn.__code__)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

@@ -161,16 +161,32 @@ SLIPS = [(p.name, slip) for p in POINTS.values() for slip in (p.name[:-1], p.nam
 def test_a_method_that_is_nearly_named_as_a_point_is_told_of(tmp_path: Path, point: str, slip: str) -> None:
     with pytest.raises(PumiceError) as caught:
         tried(tmp_path, f"{BEGIN}    def {slip}(self, *things): ...\n")
-    assert f"mine.py:4: class Mine: nobody calls {slip}; did you mean '{point}'?" in str(caught.value)
-
-
-def test_a_helper_that_is_nearly_named_as_a_point_may_be_called_so(tmp_path: Path) -> None:
-    tried(
-        tmp_path,
-        f"{BEGIN}    def job_orders(self): return 0\n\n    def job_order(self, a, b): return self.job_orders()\n\n"
-        "    def node_orders(self): return 0.0\n\n"
-        "    def batch_node_order(self, t, r): return [self.node_orders() for _ in r]\n",
+    assert f"mine.py:4: class Mine: nobody calls {slip}; did you mean '{point}'? Else name it '_{slip}'" in str(
+        caught.value
     )
+
+
+HELPERS = {
+    "in a method": "    def job_orders(self, a): return 0\n\n"
+    "    def job_order(self, a, b): return self.job_orders(a)\n",
+    "in a comprehension": "    def node_orders(self, n): return 0.0\n\n"
+    "    def batch_node_order(self, t, r): return [self.node_orders(n) for n in r]\n",
+    "in a property": "    def predicates(self, t, n): ...\n\n"
+    "    @property\n    def first(self): return self.predicates\n",
+    "in a function of its module": "    def predicates(self, t, n): ...\n\n\n"
+    "def check(plugin): plugin.predicates(1, 2)\n",
+    "in a class of its module": "    def predicates(self, t, n): ...\n\n\n"
+    "class Other:\n    def check(self, plugin): plugin.predicates(1, 2)\n",
+    "in the class that it derives from": "    def predicate(self, t, n): return self.predicates(t, n)\n\n\n"
+    "class Derived(Mine):\n    def predicates(self, t, n): ...\n\n\ndef New(arguments): return Derived(arguments)\n",
+    "elsewhere, and it takes nothing": "    def job_orders(self): return 0\n",
+    "elsewhere, as its name says": "    def _predicates(self, t, n): ...\n",
+}
+
+
+@pytest.mark.parametrize("called", HELPERS)
+def test_a_helper_that_is_nearly_named_as_a_point_may_be_called_so(tmp_path: Path, called: str) -> None:
+    tried(tmp_path, f"{BEGIN}{HELPERS[called]}")
 
 
 @pytest.mark.parametrize("hook", ["on_session_open", "on_session_close", "on_session_reopen", "steady"])
