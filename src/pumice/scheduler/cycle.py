@@ -57,7 +57,7 @@ def run_cycle(
     if not details and nothing_to_do(state, assembly, runtime, environment):
         runtime.cycle += 1
         return nothing_done(state, assembly)
-    promised: AllPromised | None = runtime.promised
+    promised: AllPromised | None = runtime.all_promised
     if promised is not None:
         asked = details or inspect is not None or promised.state is not state
         if asked or not promised.undisturbed(assembly, shard, environment):
@@ -100,12 +100,12 @@ def _run(
         tells=tells,
     )
     sent, nominations, turns = sent_of(state), dict(runtime.nominations), copied(runtime.turns)
-    promised: AllPromised | None = runtime.promised
+    promised: AllPromised | None = runtime.all_promised
     try:
         session.open(holds_rooms=promised is None)
         session.timings["cycle", "open"] = time.perf_counter() - started
         if promised is not None and not promised.stands(session):
-            runtime.promised = None
+            runtime.all_promised = None
             session.also_changed(promised.let_go())
             hold_rooms(session)
             promised = None
@@ -148,7 +148,7 @@ def _run(
         known = promised.report
         report = replace(report, refusals=known.refusals, fit_errors=known.fit_errors, pipelined=known.pipelined)
     else:
-        runtime.promised = all_promised_after(session, assembly, report)
+        runtime.all_promised = all_promised_after(session, assembly, report)
     if (left := session.leave()) is not None:
         runtime.opened = state, assembly, left
         until = promised.until if promised is not None else None  # nobody is evicted for who has a promised place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import force_setattr
 
 from pumice.framework.evicting.bundles import allowed_only, bundles_of, in_order, sum_of, value
-from pumice.framework.session.nominations import end_nomination, nominate, promised
+from pumice.framework.session.nominations import end_nomination, nominate, places_held
 from pumice.framework.session.session import Session
 from pumice.model.api import AnyObject, PodGroup
 from pumice.model.resources import Resources
@@ -46,7 +46,7 @@ def test_a_gang_for_which_others_were_evicted_is_not_broken() -> None:
     nominate(ssn, [(waits, ssn.nodes["n0"])], ["default/others"])
     assert split(ssn) == [(False, ["mended-0", "mended-1"])]
     mended = ssn.jobs["default/mended"]
-    assert (promised(ssn, mended), promised(ssn, mended, now=True)) == (1, 1)
+    assert (places_held(ssn, mended), places_held(ssn, mended, now=True)) == (1, 1)
     end_nomination(ssn, waits)
     assert split(ssn) == [(True, ["mended-0", "mended-1"])]
 

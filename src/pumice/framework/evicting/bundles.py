@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
-from pumice.framework.session.nominations import promised
+from pumice.framework.session.nominations import places_held
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.queue import Queue
@@ -39,7 +39,7 @@ def bundles_of(ssn: Session, tasks: Iterable[Task]) -> list[Bundle]:
     out = []
     for uid in sorted(by_job):
         job = by_job[uid][0].job
-        surplus = job.ready_count + promised(ssn, job) - job.min_available
+        surplus = job.ready_count + places_held(ssn, job) - job.min_available
         safe, whole = _split(job, surplus, sorted(by_job[uid], key=lambda t: (t.priority, t.uid)))
         out += [Bundle(job, part, is_safe) for part, is_safe in ((safe, True), (whole, False)) if part]
     return out

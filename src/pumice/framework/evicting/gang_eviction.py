@@ -20,7 +20,7 @@ from pumice.framework.placing.topology import TasksBySubJob, drops_sub_groups, g
 from pumice.framework.placing.waiting_tasks import waiting_tasks_of
 from pumice.framework.points import table as points
 from pumice.framework.points.table import VICTIM_FILTER
-from pumice.framework.session.nominations import held_by_others, promised
+from pumice.framework.session.nominations import held_by_others, places_held
 from pumice.framework.session.session import Session
 from pumice.framework.session.statement import Statement
 from pumice.model.job import Job, SubJob, parse_bool
@@ -164,7 +164,7 @@ class GangEviction:
 
     def _begins(self, job: Job) -> bool:
         """Is a gang being bound in this cycle, so that half of it would stay, or have others just gone for it?"""
-        return bool(job.count(S.ALLOCATED, S.BINDING) or promised(self._ssn, job, now=True))
+        return bool(job.count(S.ALLOCATED, S.BINDING) or places_held(self._ssn, job, now=True))
 
     def _candidates(self, job: Job, domain: TopologyDomain) -> Iterator[Task]:
         filters = self._ssn.anybody(VICTIM_FILTER)

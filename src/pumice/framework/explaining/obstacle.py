@@ -64,7 +64,7 @@ def obstacle_of(ssn: Session, job: Job, fits: FitsEmpty | None = None) -> Obstac
         text, code, hint = _unseen(ssn, job)
     elif stage is Stage.NODES and failed is not None:
         text = _no_node(ssn, job, failed)
-    elif _promised(job):
+    elif _has_room(job):
         text, hint = _made(job), "the pods that are being removed from its nodes are gone"
     elif refusal is not None:
         told, text, plugin, code, hint = refusal, refusal.text, refusal.plugin, refusal.code, refusal.advice
@@ -121,7 +121,7 @@ def _stage(job: Job, refusal: Refusal | None, failed: FailedTask | None) -> Stag
     left, have = job.count(S.PENDING, S.ALLOCATED), _placed(job)
     if have >= job.min_available and (have or not left) and (refusal is None or not left):
         return Stage.SERVED
-    if _promised(job):
+    if _has_room(job):
         return Stage.READY  # whoever refused it did so before room was made for it
     if refusal is not None and refusal.stage not in (Stage.READY, Stage.NODES):
         return refusal.stage
@@ -135,7 +135,7 @@ def _placed(job: Job) -> int:
     return job.ready_count - job.count(S.ALLOCATED)
 
 
-def _promised(job: Job) -> bool:
+def _has_room(job: Job) -> bool:
     """Has all of it that must start together a place, or room that is being released?"""
     return job.waiting_count > 0 and not job.is_starving
 

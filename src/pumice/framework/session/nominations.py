@@ -81,7 +81,7 @@ def end_nomination(ssn: Session, task: Task) -> None:
     ssn.outcome.intents.append(Nominate(task.key, task.uid, ""))
 
 
-def promised(ssn: Session, job: Job, *, now: bool = False) -> int:
+def places_held(ssn: Session, job: Job, *, now: bool = False) -> int:
     """For how many waiting tasks of a job others were evicted, and their places are held; *now*: in this session."""
     if not ssn.runtime.nominations:
         return 0

@@ -65,7 +65,7 @@ class Runtime:
     """Waiting jobs that are known to be in vain (`framework/placing/remembered.py`)."""
     standing: Any = None
     """What the last cycle found out, where it decided nothing (`scheduler/standstill.py`)."""
-    promised: Any = None
+    all_promised: Any = None
     """The promises of the last cycle, where everybody who waits had one (`scheduler/all_promised.py`)."""
 
     def take_opened(self, state: object, assembly: object) -> Opened | None:
@@ -98,6 +98,6 @@ class Runtime:
 
     def let_promises_go(self) -> None:
         """Those who were promised a place are to be looked at again."""
-        if self.promised is not None:
-            self.promised.let_go()
-            self.promised = None
+        if self.all_promised is not None:
+            self.all_promised.let_go()
+            self.all_promised = None
