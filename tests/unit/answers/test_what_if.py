@@ -13,7 +13,7 @@ from answer_desks import EVICTS, desk
 
 from pumice.answers.desk import Desk
 from pumice.answers.finding import NoSuchThing
-from pumice.answers.what_if import apart
+from pumice.answers.what_if import apart, sides
 from pumice.answers.what_if.effects import WhatIfAnswer
 from pumice.answers.what_if.sides import NOT_ASKED
 from pumice.answers.what_if.supposition import MoreNodes, QueueChange, WhatIf, read_what_if
@@ -216,6 +216,23 @@ def test_extenders_are_not_asked_whoever_names_them() -> None:
     assert seen == []
     assert NOT_ASKED in answer.assumes
     assert fates(answer) == {"default/wide": ("waits", "starts")}
+
+
+def test_of_those_who_wait_the_first_are_handed_over_and_the_one_that_is_asked_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many wait, what passes from process to process is bounded; nobody's fate is left out."""
+    at = desk(queue("a"), node("n1", cpu=8), *(job(f"j{n}", tasks=8, cpu=1, queue="a") for n in range(9)))
+    question = at.what_if(WhatIf(queues={"a": QueueChange(weight=2)}, job="j8"))
+    whole = question.answer(apart=False)
+    monkeypatch.setattr(sides, "MOST_PLAYED", 3)
+    both = sides.play(question.instant, question.objects, question.asked, question.registry)
+    for side in (both.before, both.after):
+        assert [waiter.job for waiter in side.scene.waiters] == [f"default/j{n}" for n in (1, 2, 3, 8)]
+        assert sorted(side.fates) == [f"default/j{n}" for n in range(9)]
+    bounded = question.answer(apart=False)
+    assert (bounded.waiting, bounded.starting, bounded.jobs) == (whole.waiting, whole.starting, whole.jobs)
+    assert bounded.job is not None and bounded.job.before.verdict == "range"
 
 
 # -- in a process of its own ----------------------------------------------------------------------------------------

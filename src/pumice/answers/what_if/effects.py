@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -13,15 +12,12 @@ from pumice.answers.standing import Standing
 from pumice.answers.tried import Evicted
 from pumice.answers.what_if.sides import BothSides, Fate, Side
 from pumice.answers.when.answer import Verdict, WhenAnswer
-from pumice.answers.when.forward import Scene
 from pumice.answers.when.learned import Learned
 from pumice.answers.when.ranges import when_all
 from pumice.answers.why import Source
 
 MOST_JOBS: Final = 100
 """Jobs and evictions that an answer names, at most."""
-MOST_PLAYED: Final = 2000
-"""Waiting jobs of which it is said when they start, the first in order."""
 LEAST_SECONDS, LEAST_PART = 60.0, 0.1
 """A start that moves by less is the same."""
 ONE_CYCLE: Final = "the next cycle is decided twice on the same instant; what follows is played forward"
@@ -99,7 +95,7 @@ class WhatIfAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def compared(sides: BothSides, learned: Learned | None, job: str, source: Source) -> WhatIfAnswer:
     """The answer, from both sides; *job*: the one that is told of in any case."""
     before, after = sides.before, sides.after
-    when_before, when_after = _forecasts(before.scene, learned, job), _forecasts(after.scene, learned, job)
+    when_before, when_after = (when_all(s.scene, learned) if s.scene.waiters else {} for s in (before, after))
     effects = [
         JobEffect(
             job=uid,
@@ -107,7 +103,8 @@ def compared(sides: BothSides, learned: Learned | None, job: str, source: Source
             before=_start(before, uid, when_before),
             after=_start(after, uid, when_after),
         )
-        for uid in sorted(before.fates.keys() | after.fates.keys())
+        for uid in sorted({job, *_otherwise(before, after, when_before, when_after)})
+        if uid in before.fates or uid in after.fates
     ]
     moved = {effect.job: move for effect in effects if (move := _moves(effect))}
     affected = sorted(
@@ -140,12 +137,14 @@ def _many(side: Side, *fates: Fate) -> int:
     return sum(1 for fate in side.fates.values() if fate in fates)
 
 
-def _forecasts(scene: Scene, learned: Learned | None, job: str) -> dict[str, WhenAnswer]:
-    """When the waiting jobs start, the first in order and the one that is asked about."""
-    if len(scene.waiters) > MOST_PLAYED:
-        rest = [waiter for waiter in scene.waiters[MOST_PLAYED:] if waiter.job == job]
-        scene = replace(scene, waiters=[*scene.waiters[:MOST_PLAYED], *rest])
-    return when_all(scene, learned) if scene.waiters else {}
+def _otherwise(
+    before: Side, after: Side, when_before: dict[str, WhenAnswer], when_after: dict[str, WhenAnswer]
+) -> Iterator[str]:
+    """The jobs of which the two sides may say different things: most have one fate on both, and no forecast."""
+    first, second = before.fates, after.fates
+    for uid in first.keys() | second.keys():
+        if first.get(uid) != second.get(uid) or uid in when_before or uid in when_after:
+            yield uid
 
 
 def _start(side: Side, job: str, when: dict[str, WhenAnswer]) -> SupposedStart:

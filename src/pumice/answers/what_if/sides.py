@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -12,7 +12,7 @@ from pumice.answers.standing import Snapshot, Standing, snapshot_of, standing_of
 from pumice.answers.tried import Evicted
 from pumice.answers.what_if.applying import suppose
 from pumice.answers.what_if.supposition import WhatIf
-from pumice.answers.when.forward import Scene
+from pumice.answers.when.forward import Scene, Waiter
 from pumice.answers.when.scene import lanes_of, scene_of
 from pumice.config import SchedulerConf, Tier, load
 from pumice.errors import InvalidInput
@@ -29,6 +29,8 @@ from pumice.scheduler.recording import NextCycle, conf_of, restored, runtime_of
 Fate = Literal["runs", "starts", "grows", "promised", "waits", "evicted"]
 """What the next cycle does to a job: nothing, for it has its places; gives it the places that it needs to start; more
 pods; room that is being released; lets it wait; takes pods from it."""
+MOST_PLAYED: Final = 2000
+"""Waiting jobs of which it is said when they start, the first in order."""
 NOT_ASKED = "extenders are not asked: both sides are decided without them"
 
 
@@ -40,7 +42,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     evicted: list[Evicted]
     standings: list[Standing]
     scene: Scene
-    """The cluster after it, to be played forward."""
+    """The cluster after it, to be played forward, with those who wait of whom it is said when they start."""
 
 
 class BothSides(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,11 +70,11 @@ def play(saved: SavedCycle, objects: Iterable[AnyObject], asked: WhatIf, registr
         said.append("another conf" if other.digest != own.digest else "another conf, which says the same")
     plain_own, plain_other = without_extenders(own, registry), without_extenders(other, registry)
     begun = restored(saved, registry, conf=None if plain_own is own else plain_own, objects=objects)
-    before = _decided(begun)
+    before = _decided(begun, asked.job)
     said += suppose(begun.state, asked)
     if plain_other is not plain_own:
         begun.assembly, begun.runtime = assemble(plain_other, registry), runtime_of(saved, health=False)
-    after = _decided(begun)
+    after = _decided(begun, asked.job)
     return BothSides(
         before=before,
         after=after,
@@ -102,7 +104,7 @@ def without_extenders(conf: SchedulerConf, registry: Registry) -> SchedulerConf:
     return SchedulerConf.of(*parts, dialect=conf.dialect)
 
 
-def _decided(begun: NextCycle) -> Side:
+def _decided(begun: NextCycle, asked: str) -> Side:
     state = begun.state
     ready = {uid for uid, job in state.jobs.items() if job.is_ready}
     fates: dict[str, Fate] = {}
@@ -135,5 +137,11 @@ def _decided(begun: NextCycle) -> Side:
         fates=fates,
         evicted=evicted,
         standings=[standing_of(snapshot, report.gauges) for snapshot in taken],
-        scene=replace(scene, lanes=lanes_of(state.queues, report.gauges)),
+        scene=replace(scene, lanes=lanes_of(state.queues, report.gauges), waiters=_played(scene, asked)),
     )
+
+
+def _played(scene: Scene, asked: str) -> list[Waiter]:
+    """The first who wait, in order, and the one that is asked about: no more are handed from process to process."""
+    rest = (waiter for waiter in scene.waiters[MOST_PLAYED:] if waiter.job == asked)
+    return [*scene.waiters[:MOST_PLAYED], *rest]
