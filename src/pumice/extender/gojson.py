@@ -12,6 +12,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Annotated, Any, Final, NoReturn, TypeVar, cast, get_args, get_origin
 
@@ -113,7 +114,7 @@ def _begin(body: bytes) -> str:
 
 
 _INT64: Final = range(-(2**63), 2**63)
-_FLOATS: Final = frozenset({float})
+_NUMBERS: Final = frozenset({int, float})
 _RULES: Final[dict[Any, str]] = {
     str: "text",
     int: "a whole number of 64 bits",  # 1.0 is none, as in Go
@@ -172,8 +173,9 @@ class Fields:
         inner = get_args(kind)[-1]
         if outer is list:
             return [self._typed(inner, one, f"{place}[{at}]") for at, one in enumerate(value)]
-        if inner is float and _FLOATS.issuperset(map(type, value.values())):
-            return value  # nearly always: nothing to name
+        if inner is float and _NUMBERS.issuperset(map(type, value.values())):
+            with suppress(OverflowError):  # which one it is is found below
+                return dict(zip(value, map(float, value.values()), strict=True))
         return {key: self._typed(inner, one, f"{place}[{key!r}]") for key, one in value.items()}
 
     def _refuse(self, place: str, rule: str, value: Any) -> NoReturn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, cast
 
@@ -16,12 +16,14 @@ from pumice.extender.asking.caller import CallFailed
 from pumice.extender.dialects import DIALECTS
 from pumice.extender.dialects.dialect import HOLE, Part
 from pumice.extender.dialects.kube import Kube
+from pumice.extender.dialects.task_message import Ledger
 from pumice.extender.protocol import BIND, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.api import Pod
 from pumice.model.intents import Bind
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
+from pumice.model.resources import Number
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
@@ -55,6 +57,7 @@ class QuestionWriter:
         self._imagined: dict[tuple[int, int, int], bytes] = {}
         self._together: dict[frozenset[Task], msgspec.Raw] = {}
         """The tasks on imagined nodes."""
+        self._held: dict[tuple[object, tuple[tuple[int, Number], ...]], msgspec.Raw] = {}
         self._names: dict[str, bytes] = {}
         self._listed: dict[bytes, list[str]] = {}
         self._blocks: list[tuple[list[bytes], bytes]] = []
@@ -64,6 +67,7 @@ class QuestionWriter:
 
     def begin(self) -> None:
         """A session begins: pods may have changed that stand on nodes which did not."""
+        self._held.clear()
         self._asked, self._looked = ((), []), False
 
     # -- questions ------------------------------------------------------------------------------------------------
@@ -192,26 +196,34 @@ class QuestionWriter:
                 self._together[tasks] = known
         return known
 
+    def held(self, form: Callable[[Ledger], object], amounts: Ledger) -> msgspec.Raw:
+        """Amounts in JSON: on many nodes they are the same."""
+        key = (form, tuple(amounts.items()))
+        known = self._held.get(key)
+        if known is None:
+            known = self._held[key] = msgspec.Raw(gojson.encode(form(amounts)))
+        return known
+
     def _rows(self, task: Task, rows: NodeRows) -> list[bytes]:
         """The nodes' JSON; imagined ones are always told in full, because nobody can look them up."""
         if rows.extra is not None:
             return self._imagined_rows(task, rows, rows.extra.tolist())
         if self._names_only:
             return [self._name(name) for name in self.names(rows)]
-        known = self._nodes
-        for node in rows.nodes if len(known) < len(rows.table.by_name) else ():
-            if node.row not in known:
-                known[node.row] = self._write_node(node)
+        index, known = rows.index.tolist(), self._nodes
+        for row in set(index) - known.keys() if len(known) < len(rows.table.by_name) else ():
+            if (node := rows.table.nodes[row]) is not None:
+                known[row] = self._write_node(node)
                 if self._lists_tasks and node.tasks:
-                    self._pods[node.row] = [task.pod for task in node.tasks.values()]
-        return [known[row] for row in rows.index.tolist()]
+                    self._pods[row] = [task.pod for task in node.tasks.values()]
+        return [known[row] for row in index]
 
     def _write_node(self, node: Node) -> bytes:
         known = self._forms.get(node.row)
         if known is None or known[0] is not node.object:
             known = self._forms[node.row] = (node.object, gojson.encode(self._talks.node_form(node)).split(bytes(HOLE)))
         now = self._talks.node(node, node.idle.amounts, node.used.amounts, self)
-        return b"".join(chain.from_iterable(zip(known[1], (*map(gojson.encode, now.values()), b""), strict=True)))
+        return b"".join(chain.from_iterable(zip(known[1], (*map(bytes, now.values()), b""), strict=True)))
 
     def _imagined_rows(self, task: Task, rows: NodeRows, extra: list[int]) -> list[bytes]:
         """Imagined nodes; the same ones are usually asked about twice, by filter and by score."""
@@ -241,6 +253,7 @@ class QuestionWriter:
             return
         self._imagined.clear()
         self._together.clear()
+        self._held.clear()
         touched = table.touched.since(self._at[0]) if table is self._table else None
         changed = table.changed.since(self._at[1]) if table is self._table else None
         if touched is None or changed is None or changed:

@@ -34,6 +34,9 @@ class Written(Protocol):
     def on(self, node: Node) -> msgspec.Raw:
         """The tasks on a node, by their keys."""
 
+    def held(self, form: Callable[[Ledger], object], amounts: Ledger) -> msgspec.Raw:
+        """Amounts in a form that depends on them alone."""
+
 
 Encoded = msgspec.Raw | bytes
 """A part of a message, JSON still."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar, Final
 
 from pumice.extender.answers import Json
@@ -59,7 +60,7 @@ class Documented(Dialect):
         }
 
     def node(self, node: Node, idle: Ledger, used: Ledger, written: Written) -> Json:
-        return {"idle": amounts(idle), "used": amounts(used, zeros=False)}
+        return {"idle": written.held(amounts, idle), "used": written.held(_taken, used)}
 
     def named_node(self, name: str) -> Json:
         return {"name": name}
@@ -111,3 +112,6 @@ def amounts(held: Ledger, *, zeros: bool = True, pods: bool = True) -> dict[str,
             whole, rest = divmod(value, per)
             found[dim_name(d)] = int(whole) if rest == 0 else value / per
     return numbers(found)
+
+
+_taken: Final = partial(amounts, zeros=False)

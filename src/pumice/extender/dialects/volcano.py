@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cache, partial
 from typing import ClassVar, Final
 
 import msgspec
@@ -96,10 +97,10 @@ class Volcano(Dialect):
 
     def node(self, node: Node, idle: Ledger, used: Ledger, written: Written) -> Json:
         return {
-            "Releasing": resource(node.releasing.amounts, zeros=False),
-            "Pipelined": resource(node.pipelined.amounts, zeros=False),
-            "Idle": resource(idle, int(node.allocatable.get(PODS))),
-            "Used": resource(used, zeros=False),
+            "Releasing": written.held(_taken, node.releasing.amounts),
+            "Pipelined": written.held(_taken, node.pipelined.amounts),
+            "Idle": written.held(_room(int(node.allocatable.get(PODS))), idle),
+            "Used": written.held(_taken, used),
             "Tasks": written.on(node),
         }
 
@@ -203,6 +204,14 @@ def resource(held: Ledger, most: int = 0, *, zeros: bool = True) -> Json:
         "ScalarResources": numbers(scalars) or None,
         "MaxTaskNum": most,
     }
+
+
+_taken: Final = partial(resource, zeros=False)
+
+
+@cache
+def _room(most: int) -> Callable[[Ledger], Json]:
+    return partial(resource, most=most)
 
 
 def pod_of(task: Task) -> api.Pod:
