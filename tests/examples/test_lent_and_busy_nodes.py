@@ -1,4 +1,4 @@
-"""The examples of nodes that are lent by night and of nodes that are busy, as the simulator plays them."""
+"""The examples of nodes that are lent by night, of nodes that are busy, and of pods that are left alone at first."""
 
 from __future__ import annotations
 
@@ -35,3 +35,8 @@ def test_one_server_leaves_the_busy_node_and_all_is_quiet_afterwards(tmp_path: P
     [gone] = [line for line in lines if line[1] == "evict"]
     assert 300 <= float(gone[0]) < 400
     assert [line[3] for line in lines if line[1] == "bind" and float(line[0]) > float(gone[0])] == ["node-1"]
+
+
+def test_a_pod_is_left_alone_until_its_cooldown_is_over(tmp_path: Path) -> None:
+    lines = [line for line in played("cooldown", tmp_path) if line[1] == "evict"]
+    assert [(float(line[0]), line[2]) for line in lines] == [(60, "default/cold-pod-0"), (600, "default/warm-pod-0")]

@@ -73,3 +73,15 @@ def test_a_group_stays_of_its_kind(tmp_path: Path, version: str, spec: str, cls:
     (tmp_path / "a.yaml").write_text(f"{text}---\n{pod}")
     [job] = read_manifests(tmp_path / "a.yaml").jobs
     assert type(group_of(job, 5.0)) is cls
+
+
+def test_a_job_is_in_the_queue_that_its_workload_names(tmp_path: Path) -> None:
+    """As the scheduler has it: the report counted it in the default one."""
+    version = "apiVersion: scheduling.k8s.io/v1alpha2"
+    above = f"{version}\nkind: Workload\nmetadata: {{name: w, annotations: {{scheduling.volcano.sh/queue-name: q}}}}\n"
+    ref = "podGroupTemplateRef: {workload: {workloadName: w, podGroupTemplateName: t}}"
+    text = f"{version}\nkind: PodGroup\nmetadata: {{name: g}}\nspec: {{{ref}, schedulingPolicy: {{basic: {{}}}}}}\n"
+    pod = f"kind: Pod\nmetadata: {{name: p}}\nspec: {{schedulingGroup: {{podGroupName: g}}, {POD}}}\n"
+    (tmp_path / "a.yaml").write_text("---\n".join((above, text, pod)))
+    [job] = read_manifests(tmp_path / "a.yaml").jobs
+    assert job.queue == "q"

@@ -412,7 +412,9 @@ class SimCluster:
         now = self.timeline.now
         if now != self._running_since:
             self._running_since = now
-            self._running = PodStatus(phase="Running", start_time=datetime.fromtimestamp(now, UTC))
+            started, bound = (datetime.fromtimestamp(at, UTC) for at in (now, now - self.delays.start))
+            scheduled = Condition(type="PodScheduled", status="True", last_transition_time=bound)
+            self._running = PodStatus(phase="Running", start_time=started, conditions=(scheduled,))
         pod.object = Pod(metadata=old.metadata, spec=spec, status=self._running)
         self._events.append(Seen(pod.object))
         pod.started = now

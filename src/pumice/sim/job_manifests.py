@@ -18,7 +18,7 @@ from pumice.errors import InvalidInput
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model import api, keys
 from pumice.model.gpu import gpu_request
-from pumice.model.native import NativePodGroup
+from pumice.model.native import NativePodGroup, Workload, said_of
 from pumice.model.request import pod_request
 from pumice.model.resources import Resources
 from pumice.model.task import GPU_ANNOTATIONS, GROUP_ANNOTATION, ROLE_KEY, group_named
@@ -71,6 +71,7 @@ def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None
     found = JobManifests(unread=there.unread)
     groups: dict[str, api.PodGroup] = {}
     pods: dict[str, list[tuple[api.Pod, str]]] = {}
+    above: dict[str, api.AnyObject] = {}
     for obj, place in there.objects:
         match obj:
             case NativePodGroup():
@@ -82,12 +83,16 @@ def read_manifests(path: Path, submit_s: float = 0.0, run_s: float | None = None
                     pods.setdefault(_group_key(obj), []).append((obj, place))
             case _:
                 found.objects.append(obj)
+                if isinstance(obj, Workload):
+                    above[obj.key] = obj
     running = jobs_of(pod for members in pods.values() for pod, _ in members)
     jobs = [read_job(document.data, document.place, submit_s, run_s) for document in there.jobs]
     found.jobs = [job for job in jobs if job.key not in running]
     for key, members in pods.items():
         try:
-            found.jobs.append(_pods(groups.get(key), key, members, submit_s, run_s))
+            group = groups.get(key)
+            workload = above.get(group.workload_key) if isinstance(group, NativePodGroup) else None
+            found.jobs.append(_pods(group, workload, key, members, submit_s, run_s))
         except InvalidInput as exc:
             raise InvalidInput(f"{members[0][1]}: pods of {key}: {exc}") from exc
     return found
@@ -180,9 +185,14 @@ def _batch_job(document: Mapping[str, Any], origin: str, submit_s: float, run_s:
 
 
 def _pods(
-    group: api.PodGroup | None, key: str, members: list[tuple[api.Pod, str]], submit_s: float, run_s: float | None
+    group: api.PodGroup | None,
+    workload: api.AnyObject | None,
+    key: str,
+    members: list[tuple[api.Pod, str]],
+    submit_s: float,
+    run_s: float | None,
 ) -> JobSpec:
-    """Pods that share a PodGroup, or one pod by itself, as a job."""
+    """Pods that share a PodGroup, which a Workload may speak for, or one pod by itself, as a job."""
     namespace, _, name = key.partition("/")
     first, origin = members[0]
     notes = first.metadata.annotations or {}
@@ -203,7 +213,7 @@ def _pods(
         origin,
         submit_s,
         min_available=spec.min_member if spec is not None else 1,
-        queue=_queue_of(group, notes) or "default",
+        queue=_queue_of(group, workload, notes) or "default",
         priority_class=spec.priority_class_name if spec is not None else first.spec.priority_class_name,
         roles=spec.min_task_member if spec is not None else None,
         reactions={},
@@ -213,11 +223,11 @@ def _pods(
     )
 
 
-def _queue_of(group: api.PodGroup | None, pod: Mapping[str, str]) -> str:
-    """Named by the group; one of Kubernetes' own cannot in its spec, and pods may where there is none."""
+def _queue_of(group: api.PodGroup | None, workload: api.AnyObject | None, pod: Mapping[str, str]) -> str:
+    """Named by the group; one of Kubernetes' own, or its Workload, does so in a note, and pods where there is none."""
     if group is not None and not isinstance(group, NativePodGroup):
         return group.spec.queue
-    return pod_queue(group.metadata.annotations if group is not None else None, pod)
+    return pod_queue(said_of(workload, group)[1] if group is not None else None, pod)
 
 
 def _asking(topology: api.NetworkTopology | None) -> api.PodGroup | None:

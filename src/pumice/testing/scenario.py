@@ -167,7 +167,7 @@ class Scenario:
         report = run_cycle(self.state, assembly, self.runtime, details=True)
         self._watch.after(self.state, assembly, report)
         self.cycles.append(Cycle(report))
-        self._tell(self._world.carry_out(report.intents))
+        self._tell(self._world.carry_out(report.intents, self.state.now))
 
     def _configure(
         self,

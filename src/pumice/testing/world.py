@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pumice.errors import InvalidInput, shown
-from pumice.model.api import AnyObject, Condition, Metadata, Pod, PodGroup, PodSpec, PodStatus, QueueObject
+from pumice.model.api import AnyObject, Condition, Metadata, Pod, PodGroup, PodStatus, QueueObject
 from pumice.model.events import ClusterEvent, Gone, Seen
 from pumice.model.intents import Bind, Evict, Intent, StatusUpdate
 from pumice.model.native import NativePodGroup
@@ -83,12 +83,10 @@ class World:
         del self._objects[cls.kind_name, key]
         return [Gone(cls.kind_name, key)]
 
-    def pod_changed(self, key: str, *, phase: str | None = None, node: str | None = None) -> list[ClusterEvent]:
-        """A pod got another phase or a node."""
+    def pod_changed(self, key: str, *, phase: str) -> list[ClusterEvent]:
+        """A pod got another phase."""
         pod = self.get(Pod, key)
-        spec: PodSpec = pod.spec if node is None else _changed(pod.spec, node_name=node)
-        status: PodStatus = pod.status if phase is None else _changed(pod.status, phase=phase)
-        return self.put(_changed(pod, spec=spec, status=status))
+        return self.put(_changed(pod, status=_changed(pod.status, phase=phase)))
 
     def pod_deleted(self, key: str, cycles: int = 1) -> list[ClusterEvent]:
         """A pod is terminating; so many cycles will see it so before it leaves."""
@@ -120,15 +118,18 @@ class World:
         again: Pod = _changed(pod, metadata=meta, spec=_changed(pod.spec, node_name=""), status=status)
         return again
 
-    def carry_out(self, intents: Iterable[Intent]) -> list[ClusterEvent]:
-        """Do what a cycle decided: bound pods run at once, evicted ones terminate, PodGroups show their status."""
+    def carry_out(self, intents: Iterable[Intent], now: float = 0.0) -> list[ClusterEvent]:
+        """Do what a cycle decided *now*: bound pods run at once, evicted ones terminate, PodGroups show their state."""
         events: list[ClusterEvent] = []
+        scheduled = Condition("PodScheduled", "True", last_transition_time=datetime.fromtimestamp(now, UTC))
         for intent in intents:
             match intent:
                 case Bind(pod=key, node=node, annotations=notes):
                     if notes:
                         self._note(key, notes)
-                    events += self.pod_changed(key, phase="Running", node=node)
+                    pod = self.get(Pod, key)
+                    status = _changed(pod.status, phase="Running", conditions=(scheduled,))
+                    events += self.put(_changed(pod, spec=_changed(pod.spec, node_name=node), status=status))
                 case Evict(pod=key):
                     events += self.pod_deleted(key, cycles=0)
                 case StatusUpdate(kind=PodGroup.kind_name, key=key, status=status, annotations=marks):
