@@ -109,7 +109,7 @@ def test_conf_explain_without_a_file_explains_the_default(pumice: Pumice) -> Non
 
 
 def test_conf_lint_names_a_trap(pumice: Pumice, conf: Path) -> None:
-    conf.write_text(GOOD + "    enableNodeOrder: false\n")
+    conf.write_text(GOOD + "    enableNodeOrder: false\n  - name: predicates\n")
     [finding] = pumice("conf", "lint", conf, "--json").data
     assert (finding["rule"], finding["position"]["line"]) == ("flag-without-effect", 5)
     assert f"{conf}:5:5: info: tiers[0].plugins[0].enableNodeOrder" in pumice("conf", "lint", conf).out

@@ -18,6 +18,8 @@ RULES: Final = (
     LintRule("permit-hides-votes", chains.permit_hides_votes),
     LintRule("action-evicts-nobody", chains.action_evicts_nobody),
     LintRule("left-out-of-gang-eviction", chains.left_out_of_gang_eviction),
+    LintRule("cooldown-not-kept", chains.cooldown_not_kept),
+    LintRule("gangs-not-kept", chains.gangs_not_kept),
     LintRule("gang-ignores-never", chains.gang_ignores_never),
     LintRule("topology-never-preempts", chains.topology_never_preempts),
     LintRule("topology-not-served", chains.topology_not_served),

@@ -67,6 +67,7 @@ PLUGINS: dict[str, ArgumentsInfo | None] = {
     "usage": reads("usage.weight", "cpu.weight", "memory.weight", "thresholds", "estimator"),
     "rescheduling": reads("interval", "metricsPeriod", "strategies"),
     "pdb": reads(),
+    "cdp": reads(),
     "deviceshare": reads(prefixes=("deviceshare.",)),
     "task-topology": reads("task-topology.weight"),
     "numa-aware": reads("weight"),
@@ -137,12 +138,14 @@ HOOKS = (
         "job_enqueueable", "enableJobEnqueued", Stop.TIER, "overcommit proportion capacity resourcequota sla", "enqueue"
     ),
     hook("job_starving", "enableJobStarving", Stop.FIRST_TIER, "priority gang tdm", EVICTING),
-    hook("preemptable", "enablePreemptable", Stop.TIER, "priority gang conformance drf tdm pdb extender", "preempt"),
+    hook(
+        "preemptable", "enablePreemptable", Stop.TIER, "priority gang conformance drf tdm pdb cdp extender", "preempt"
+    ),
     hook(
         "reclaimable",
         "enableReclaimable",
         Stop.TIER,
-        "gang conformance drf proportion capacity pdb extender",
+        "gang conformance drf proportion capacity pdb cdp extender",
         "reclaim",
         {"drf": "enableHierarchy"},
     ),

@@ -64,17 +64,19 @@ def test_the_built_in_confs_step_into_no_trap(text: str, catalogue: Catalogue) -
 
 
 def test_findings_come_in_the_order_of_the_file(catalogue: Catalogue) -> None:
-    text = conf("allocate", "{name: priority}, {name: usage}", "{name: binpack, arguments: {binpack.cpu: '2'}}")
+    text = conf(
+        "allocate", "{name: gang}, {name: usage}", "{name: predicates}, {name: binpack, arguments: {binpack.cpu: '2'}}"
+    )
     found = lint(load(text, catalogue).conf, catalogue)
     assert [finding.rule for finding in found] == ["usage-without-metrics", "number-as-text"]
     assert str(found[1]) == (
-        "4:41: info: tiers[1].plugins[0].arguments.binpack.cpu: a number in quotes; Volcano takes only a plain number "
+        "4:61: info: tiers[1].plugins[1].arguments.binpack.cpu: a number in quotes; Volcano takes only a plain number "
         "here and would keep its default [number-as-text] Remove the quotes if Volcano is to read this conf too."
     )
 
 
 def test_a_conf_from_data_is_linted_without_positions(catalogue: Catalogue) -> None:
-    data = {"actions": "allocate", "tiers": [{"plugins": [{"name": "priority"}, {"name": "usage"}]}]}
+    data = {"actions": "allocate", "tiers": [{"plugins": [{"name": name} for name in ("gang", "predicates", "usage")]}]}
     found = lint(from_data(data, catalogue).conf, catalogue)
     assert [(finding.rule, finding.position) for finding in found] == [("usage-without-metrics", None)]
 
@@ -350,3 +352,31 @@ def test_a_finding_points_at_the_argument(catalogue: Catalogue) -> None:
     text = EXAMPLES["dra-switch-not-read"]
     found = findings(text, catalogue, "dra-switch-not-read")
     assert [finding.position for finding in found] == [Position(7, 7)]
+
+
+def test_a_cooldown_is_kept_where_cdp_is_asked_in_the_first_tier_that_answers(catalogue: Catalogue) -> None:
+    late = conf("allocate, preempt, reclaim", "{name: gang}", "{name: predicates}, {name: cdp}")
+    found = findings(late, catalogue, "cooldown-not-kept")
+    assert [(f.severity, f.message.partition(":")[0]) for f in found] == [
+        (Severity.WARNING, "Preemptable"), (Severity.WARNING, "Reclaimable"),
+    ]  # fmt: skip
+    assert {f.advice for f in found} == {"Move cdp to tier 1."}
+    assert findings(conf("allocate, preempt", "{name: gang}, {name: cdp}"), catalogue, "cooldown-not-kept") == []
+    assert findings(conf("allocate", "{name: gang}", "{name: cdp}"), catalogue, "cooldown-not-kept") == []
+    moved = conf("allocate, shuffle", "{name: gang}, {name: cdp}")
+    assert [f.severity for f in findings(moved, catalogue, "cooldown-not-kept")] == [Severity.INFO]
+
+
+def test_gangs_are_kept_by_gang_and_their_domains_by_predicates(catalogue: Catalogue) -> None:
+    def found(*plugins: str) -> list[tuple[Severity, str]]:
+        text = conf("allocate", ", ".join(plugins))
+        return [(f.severity, f.advice.split(",")[0]) for f in findings(text, catalogue, "gangs-not-kept")]
+
+    no_gang, no_domains = (Severity.WARNING, "Add gang."), (Severity.INFO, "Add predicates")
+    assert found("{name: priority}") == [no_gang, no_domains]
+    assert found("{name: gang}") == [no_domains]
+    assert found("{name: predicates}") == [no_gang]
+    assert found("{name: gang, enableJobReady: false}", "{name: predicates, enablePredicate: false}") == [
+        no_gang, no_domains,
+    ]  # fmt: skip
+    assert found("{name: gang}", "{name: predicates}") == []

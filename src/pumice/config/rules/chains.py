@@ -16,6 +16,7 @@ EVICTING: Final = frozenset(("preempt", "reclaim", "gangpreempt", "gangreclaim")
 GANG_ACTIONS: Final = {"gangpreempt": "Preemptable", "gangreclaim": "Reclaimable"}
 """The gang actions, and the hook that their counterpart of single tasks asks."""
 TOPOLOGY_PLUGIN: Final = "network-topology-aware"
+FILTER_FLAG: Final = "enablePredicate"
 GRADIENT_FLAG: Final = "enabledHyperNodeGradient"
 NEEDS: Final = {
     "preempt": ("JobStarving", "Preemptable"),
@@ -166,6 +167,51 @@ def left_out_of_gang_eviction(conf: SchedulerConf, catalogue: Catalogue) -> Iter
                     f"but not {unified.name}",
                     f"Do not rely on {listed.plugin.name!r} to protect tasks from {action}.",
                 )
+
+
+def cooldown_not_kept(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """cdp stands where it is not asked about victims: in a later tier than others that answer, or beside shuffle."""
+    for name in VICTIM_HOOKS:
+        hook = catalogue.hook(name)
+        entries = taking_part(conf, hook) if hook is not None and asked(conf, hook) else []
+        for listed in entries:
+            if listed.plugin.name == "cdp" and listed.tier > entries[0].tier:
+                yield Hit(
+                    Severity.WARNING,
+                    listed.path,
+                    f"{name}: {entries[0].plugin.name!r} in tier {entries[0].tier + 1} answers before, and the first "
+                    "tier that does decides who may go: pods are evicted in their cooldown",
+                    f"Move cdp to tier {entries[0].tier + 1}.",
+                )
+    for listed in conf.listed():
+        if listed.plugin.name == "cdp" and "shuffle" in conf.actions:
+            yield Hit(
+                Severity.INFO,
+                listed.path,
+                "shuffle does not ask cdp: who should leave, leaves in his cooldown too, here as in Volcano",
+                "Give pods that must not be moved the annotation volcano.sh/preemptable: 'false'.",
+            )
+
+
+def gangs_not_kept(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
+    """Nobody asks whether a gang is whole, or in one domain of a label, as Kubernetes' own PodGroups can wish."""
+    ready = catalogue.hook("JobReady")
+    if ready is None:
+        return
+    if asked(conf, ready) and not taking_part(conf, ready):
+        yield Hit(
+            Severity.WARNING,
+            "tiers",
+            "no plugin of this conf says when a gang is whole: jobs start in part, whatever minMember or minCount says",
+            "Add gang.",
+        )
+    if not any(listed.plugin.name == "predicates" and listed.plugin.enabled(FILTER_FLAG) for listed in conf.listed()):
+        yield Hit(
+            Severity.INFO,
+            "tiers",
+            "predicates keeps PodGroups of scheduling.k8s.io in one domain: those that ask for one wait without it",
+            "Add predicates, if there are such PodGroups.",
+        )
 
 
 def gang_ignores_never(conf: SchedulerConf, catalogue: Catalogue) -> Iterator[Hit]:
