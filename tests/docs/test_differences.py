@@ -41,6 +41,7 @@ ELSEWHERE = {
     "kai_waiting_gpus",
     "extender_answers",
     "raising_handlers",
+    "moves_in_vain",
     "unmeasured_nodes",
     "unscored_single_candidate",
     "unknown_geometries",

@@ -56,6 +56,8 @@ class Compat:
     """nodegroup takes preferences, also those against a group, for allowances, and allows nothing else (32)."""
     unmeasured_nodes: bool = False
     """usage gives a node without fresh measurements the lowest score (33)."""
+    moves_in_vain: bool = False
+    """rescheduling adds the room of idle nodes up: a pod leaves also where each of them would be busy with it."""
     unscored_vgpu_spread: bool = False
     """deviceshare with the policy spread scores no node: a card counts as used before it is looked at (35)."""
     unknown_geometries: bool = False

@@ -19,6 +19,8 @@ STRATEGY: Final = "lowNodeUtilization"
 FRESH: Final = 300.0
 """Seconds for which a measurement counts."""
 _MEASURES: Final = {"cpu": CPU, "memory": MEMORY}
+_LEAST: Final = 1.0
+"""Room, in thousandths of a CPU or bytes, that a node must have to be told to take a pod that asks for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +80,19 @@ class Rescheduling(Plugin):
         busy = [name for name in measured if strategy.is_busy(measured[name])]
         if not idle or not busy:
             return []
-        room = {
-            name: sum(_amount(node, name, strategy.targets[name] - measured[node.name][name]) for node in idle)
-            for name in _MEASURES
-        }
+        rooms = [
+            {name: _amount(node, name, strategy.targets[name] - measured[node.name][name]) for name in _MEASURES}
+            for node in idle
+        ]
+        if self._ssn.compat.moves_in_vain:
+            rooms = [{name: sum(room[name] for room in rooms) for name in _MEASURES}]
         on: dict[str, list[Task]] = {}
         for task in tasks:
             if task.preemptable:
                 on.setdefault(task.node_name, []).append(task)
         victims: list[Task] = []
         for name in sorted(busy, key=lambda n: (-max(measured[n].values()), n)):
-            victims += self._from_node(strategy, nodes[name], measured[name], on.get(name, []), room)
+            victims += self._from_node(strategy, nodes[name], measured[name], on.get(name, []), rooms)
         return victims
 
     def _from_node(
@@ -97,17 +101,18 @@ class Rescheduling(Plugin):
         node: Node,
         percent: Mapping[str, float],
         tasks: Sequence[Task],
-        room: dict[str, float],
+        rooms: Sequence[dict[str, float]],
     ) -> list[Task]:
-        """Pods of a node until it is no longer busy, or the idle ones have no room left."""
+        """Pods of a node until it is no longer busy, as long as an idle one takes each and stays below the targets."""
         used = {name: _amount(node, name, percent[name]) for name in _MEASURES}
         most = {name: _amount(node, name, strategy.targets[name]) for name in _MEASURES}
         victims: list[Task] = []
         for task in sorted(tasks, key=_importance):
-            if all(used[name] <= most[name] for name in _MEASURES) or any(left <= 0 for left in room.values()):
+            if all(used[name] <= most[name] for name in _MEASURES):
                 break
             asks = {name: float(task.requests.get(d)) for name, d in _MEASURES.items()}
-            if any(asks[name] > room[name] for name in _MEASURES):
+            room = next((r for r in rooms if all(max(asks[name], _LEAST) <= r[name] for name in _MEASURES)), None)
+            if room is None:
                 continue  # would only make another one busy
             for name in _MEASURES:
                 used[name] -= asks[name]

@@ -30,12 +30,13 @@ def leave(
     params: Mapping[str, Any] = LOW,
     after: float = 300,
     measured: float = 0,
+    compat: str | None = None,
 ) -> list[str]:
     """Who is evicted *after* seconds from the first cycle, *measured* seconds after the measurement."""
     strategies = [{"name": "lowNodeUtilization", "params": params}]
     plugins = [{"name": "rescheduling", "arguments": {"strategies": strategies}}]
     conf = from_data({"actions": "shuffle", "tiers": [{"plugins": plugins}]}, catalogue_of(REGISTRY)).conf
-    assembly, runtime = assemble(conf, REGISTRY), Runtime()
+    assembly, runtime = assemble(conf, REGISTRY, compat), Runtime()
     told = {name: {"cpu": cpu, "memory": memory} for name, (cpu, memory) in usage.items()}
     gone: list[str] = []
     for now in (scenario.state.now, scenario.state.now + after):
@@ -71,6 +72,14 @@ def test_nobody_leaves_without_a_busy_node_an_idle_one_or_room_there() -> None:
         )
         == []
     )
+
+
+def test_nobody_leaves_who_would_make_every_idle_node_busy() -> None:
+    """Pods were moved round after round: the room of idle nodes was added up."""
+    large = Scenario().node("busy", cpu=10).node("calm", cpu=10).node("quiet", cpu=10).job("p", cpu=6, on="busy")
+    usage = {"busy": (60.0, 10.0), "calm": (5.0, 5.0), "quiet": (5.0, 5.0)}
+    assert leave(large, usage) == []
+    assert leave(large, usage, compat="volcano") == ["default/p-0"]
 
 
 def test_nobody_leaves_before_the_interval_or_on_a_stale_measurement() -> None:
