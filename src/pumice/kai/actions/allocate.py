@@ -40,11 +40,11 @@ class KaiAllocate(Action):
             if not placer.place(plan, world.nodes.there, job, promises=False):
                 plan.discard()
                 continue
-            if _waits_in_part(job):
+            if job.only is None and _waits_in_part(job):
                 plan.convert_to_pipelined(job)
             if not plan.commit():
                 continue
-            if not held and not any(t.stage is TaskStage.PIPELINED for t in job.tasks.values()):
+            if not held and not job.waits_for_room:
                 world.started(job)
             if job.pending:
                 order.push(job)

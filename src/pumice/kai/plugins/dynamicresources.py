@@ -33,6 +33,7 @@ class DynamicResources(Plugin):
         ssn.add_pre_predicate_fn(self.name, self._possible)
         claims = self._world.claims
         if claims is not None:
+            self._world.steady[self._fits] = lambda task: not task.task.klass.spec.resource_claims
             ssn.add_batch_predicate_fn(self.name, self._fits)
             ssn.prepare_binds(claims.choices)
 

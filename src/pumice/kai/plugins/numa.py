@@ -51,6 +51,8 @@ class Numa(Plugin):
         self._devices = frozenset(
             name for z in zones.values() if z.policy != NONE for name in z.reported if not is_native(name)
         )
+        if not zones:
+            self._world.steady[self._aligns] = self._world.steady[self._scores] = lambda task: True
         ssn.add_batch_predicate_fn(self.name, self._aligns)
         ssn.add_batch_node_order_fn(self.name, self._scores)
 

@@ -70,6 +70,7 @@ class KaiPredicates(Plugin):
         self._near = Neighbourhood(self._world)
         self._biggest: dict[int, int] = {}
         self._spreads, self._any_gpus = not ssn.compat.kai_free_spread, ssn.compat.kai_claimed_gpus
+        self._world.steady[self._suits] = lambda task: not self._looks_around(task)
         ssn.add_pre_predicate_fn(self.name, self._possible)
         ssn.add_victim_invariant_pre_predicate_fn(self.name, self._possible)
         ssn.add_batch_predicate_fn(self.name, self._suits)

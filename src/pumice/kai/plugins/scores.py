@@ -41,10 +41,15 @@ class NodePlacement(Plugin):
             if way not in (BINPACK, SPREAD):
                 raise InvalidInput(f"nodeplacement: argument {kind}: must be binpack or spread, got {way!r}")
 
+    def on_session_open(self, ssn: Session) -> None:
+        """Say that a node which is filled stays the best."""
+        world_of(ssn).steady[self.batch_node_order] = lambda task: self._ways[_kind(task)] == BINPACK
+
     def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
         """More for a fuller or an emptier node."""
         ledger, index = rows.ledger, rows.index
-        d, kind = (CPU, "cpu") if task.request.cpu_only else (ledger.gpu, "gpu")
+        kind = _kind(task)
+        d = CPU if kind == "cpu" else ledger.gpu
         free = (ledger.idle[d, index] + ledger.releasing[d, index]).astype(np.float64)
         offered = ledger.allocatable[d, index].astype(np.float64)
         has = offered > 0
@@ -60,10 +65,18 @@ class NodePlacement(Plugin):
         return np.where(has, DENSITY * (1 - (free - least) / (most - least)), 0.0)
 
 
+def _kind(task: TaskView) -> str:
+    return "cpu" if task.request.cpu_only else "gpu"
+
+
 class NodeAvailability(Plugin):
     """Prefers nodes on which the task can start at once."""
 
     name = "nodeavailability"
+
+    def on_session_open(self, ssn: Session) -> None:
+        """Say that it changes nothing as long as there is room."""
+        world_of(ssn).steady[self.batch_node_order] = lambda task: True
 
     def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
         """A fixed amount where there is room now."""
@@ -76,7 +89,8 @@ class ResourceType(Plugin):
     name = "resourcetype"
 
     def on_session_open(self, ssn: Session) -> None:
-        """Say something of such tasks only."""
+        """Say something of such tasks only, and always the same."""
+        world_of(ssn).steady[self._score] = lambda task: True
         ssn.add_batch_node_order_fn(self.name, self._score, applies=lambda task: task.request.cpu_only)
 
     def _score(self, task: TaskView, rows: WorldRows) -> Floats:

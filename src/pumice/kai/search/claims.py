@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pumice.kai.view.amounts import NOTHING, Amounts, plus, total
 from pumice.kai.view.jobs import JobView
@@ -11,8 +11,7 @@ from pumice.kai.view.queues import QueueView
 from pumice.kai.view.stage import ALLOCATED
 
 
-@dataclass(frozen=True, slots=True)
-class QueueClaim:
+class QueueClaim(NamedTuple):
     """A queue with the job that it would place next or, where victims are taken, the jobs that would go."""
 
     queue: QueueView

@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.fit_error import FitError
 from pumice.framework.points import table as t
-from pumice.framework.points.rows import PluginRows
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
-from pumice.kai.search.rows import WorldRows
+from pumice.kai.search.best_node import BestNode
+from pumice.kai.search.why_not import Stuck, WhyNot
+from pumice.kai.view.changes import ChangeKind
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.nodes import WHOLE_GPU
 from pumice.kai.view.standins import as_job, as_part, as_task, as_tasks
 from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.subgroups import GroupSet, Member, PodSet
-from pumice.kai.view.tasks import GPU_NAMES, TaskView
-from pumice.kai.view.wording import JobError, lacks, no_capacity, pod_error, task_error
+from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.wording import pod_error, task_error
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.node import Node
-from pumice.model.reason import Reason, Verdict, reason_of
-from pumice.model.resources import dim_name
+from pumice.model.reason import Reason, Verdict
 
 Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 ASKS: Final = (
     *(t.PRE_JOB_ALLOCATION, t.JOB_WITHIN_CAPACITY, t.TASK_WITHIN_CAPACITY, t.SUBSET_NODES, t.PRE_PREDICATE),
     *(t.PREDICATE, t.BATCH_PREDICATE, t.NODE_ORDER, t.BATCH_NODE_ORDER, t.GPU_ORDER, t.BIND_REQUEST_MUTATE),
 )
-
-
-class _Stuck(NamedTuple):
-    """A task that found no node, among how many, and why."""
-
-    task: TaskView
-    reasons: dict[Reason, int]
-    nodes: int
-    error: JobError
 
 
 class Placer:
@@ -50,20 +39,18 @@ class Placer:
     def __init__(self, ssn: Session) -> None:
         self._ssn = ssn
         self._world: KaiWorld = world_of(ssn)
-        self._guard = PluginRows(ssn.failures)
-        self._filters, self._scorers = ssn.search.filters(), ssn.search.scorers()
         self._pre = cast(Callable[[TaskView], Verdict], ssn.pre_predicate)
         self._capacity = cast(Callable[[TaskView, Node], Verdict], ssn.task_within_capacity)
         self._by_score_alone = ssn.compat.kai_waiting_gpus
-        self._full: dict[int, bool] = {}
-        self._lacks: dict[int, tuple[Bools, dict[Reason, int], Counter[str]]] = {}
-        self._stuck: _Stuck | None = None
+        self._stuck: Stuck | None = None
         """The task that found no node last."""
-        self._full_of = -1
         self._subset = ssn.subset_nodes if ssn.anybody(t.SUBSET_NODES) else None
         self._by_topology = self._world.only_kai(t.SUBSET_NODES)
         """Are nodes divided only where a member of a job wants a topology?"""
-        self._masked: tuple[Bools | None, npt.NDArray[np.intp]] = (None, np.empty(0, dtype=np.intp))
+        self._implied = all(map(self._world.only_kai, (t.JOB_WITHIN_CAPACITY, t.TASK_WITHIN_CAPACITY)))
+        """What a queue may have of a whole piece it may have of each of its tasks; GPU memory depends on the node."""
+        self._best = BestNode(ssn)
+        self._why_not = WhyNot(self._world, self._best, self._capacity)
 
     # -- jobs -------------------------------------------------------------------------------------------------------
     def place(self, plan: ChangePlan, nodes: Bools, job: JobView, *, promises: bool) -> bool:
@@ -71,7 +58,7 @@ class Placer:
         ssn, world = self._ssn, self._world
         ssn.pre_job_allocation(as_job(job))
         chunk = world.chunk(job, real=not promises)
-        if not chunk or (promises and self._fits_nowhere(chunk[0])):
+        if not chunk or (promises and self._why_not.fits_nowhere(chunk[0])):
             return False
         said = ssn.job_within_capacity(as_job(job), as_tasks(chunk))
         if not said:
@@ -106,70 +93,6 @@ class Placer:
         if stuck is not None:
             self._ssn.outcome.unfit(job.job, stuck.task.task, FitError(stuck.reasons, stuck.nodes))
             self._world.refuse(job, Stage.NODES, stuck.error)
-
-    def _why_not(self, task: TaskView, nodes: Bools) -> tuple[dict[Reason, int], Counter[str]]:
-        """Nodes by what is in the way of a task, as reasons and in KAI's words."""
-        found, words = Counter[Reason](), Counter[str]()
-        room = self._world.nodes.fits(task.request, now=False)
-        if not (nodes & room).any():
-            return self._lacking(task, nodes)
-        self._count_lacking(task, np.flatnonzero(nodes & ~room), found, words)
-        rows = WorldRows(self._world.nodes, nodes & room)
-        objections = self._objections(task, rows)
-        for number, count in zip(*np.unique(objections, return_counts=True), strict=True):
-            if number:
-                found[reason_of(int(number))] += int(count)
-                words[reason_of(int(number)).text] += int(count)
-        for node, objected in zip(rows.nodes, objections.tolist(), strict=True):
-            if not objected and not (said := self._capacity(task, node)):
-                found[Reason("", said.text)] += 1
-                words[no_capacity(said.reason, said.text)] += 1
-        return dict(found), words
-
-    def _lacking(self, task: TaskView, nodes: Bools) -> tuple[dict[Reason, int], Counter[str]]:
-        """As `_why_not`, where there is no room anywhere; kept until something changes."""
-        self._forget()
-        known = self._lacks.get(id(task.request))
-        if known is None or known[0] is not nodes:
-            found, words = Counter[Reason](), Counter[str]()
-            self._count_lacking(task, np.flatnonzero(nodes), found, words)
-            known = self._lacks[id(task.request)] = (nodes, dict(found), words)
-        return known[1], known[2]
-
-    def _count_lacking(
-        self, task: TaskView, index: npt.NDArray[np.intp], found: Counter[Reason], words: Counter[str]
-    ) -> None:
-        """Count the resources of which nodes have too little; GPUs, where it is nothing else.
-
-        KAI finds no words for GPUs that are asked for by their memory or by claims.
-        """
-        ledger, request = self._world.nodes, task.request
-        left = np.ones(len(index), dtype=np.bool_)
-        for d, v in (*request.items, *([(ledger.gpu, request.gpus)] if request.gpus else ())):
-            free = ledger.idle[d, index] + ledger.releasing[d, index] if d < len(ledger.idle) else np.zeros(len(index))
-            short = free < v
-            if short.any():
-                words[lacks(dim_name(d))] += int(short.sum())
-                found[Reason("", f"Insufficient {dim_name(d)}")] += int((short & left).sum())
-                left &= ~short
-        if left.any():
-            found[Reason("", f"Insufficient {GPU_NAMES[0]}")] += int(left.sum())
-            if request.shared is not None and not request.shared.memory:
-                words[lacks(GPU_NAMES[0])] += int(left.sum())
-
-    def _fits_nowhere(self, task: TaskView) -> bool:
-        """Is there no node with room for a task, whatever else is asked of it? Kept until something changes."""
-        world, request = self._world, task.request
-        self._forget()
-        known = self._full.get(id(request))
-        if known is None:
-            known = self._full[id(request)] = not world.nodes.fits(request, now=False).any()
-        return known
-
-    def _forget(self) -> None:
-        """What is kept of a world that has changed since is kept no more."""
-        if self._full_of != self._world.version:
-            self._full, self._lacks, self._full_of = {}, {}, self._world.version
 
     def _member(
         self, plan: ChangePlan, nodes: Bools, job: JobView, member: Member, tasks: Sequence[TaskView], promises: bool
@@ -226,35 +149,26 @@ class Placer:
     # -- tasks ------------------------------------------------------------------------------------------------------
     def _task(self, plan: ChangePlan, nodes: Bools, job: JobView, task: TaskView, promises: bool, before: int) -> bool:
         """Place a task; *before*: so many of its set were placed in this attempt."""
-        world = self._world
         said = self._pre(task)
         if not said:
             if not promises:
                 reasons = {Reason(said.plugin, said.text): int(nodes.sum())}
                 error = pod_error(task, said.text, self._set_of(job, task), before)
-                self._stuck = _Stuck(task, reasons, int(nodes.sum()), error)
+                self._stuck = Stuck(task, reasons, int(nodes.sum()), error)
             return False
-        ledger = world.nodes
-        rows = WorldRows(ledger, self._index(nodes))
-        fits = ledger.fits(task.request, now=False)[rows.index]
-        for at in _best_first(self.scores(task, rows), fits) if fits.any() else ():
-            row = int(rows.index[at])
-            node = world.state.table.nodes[row]
-            if node is None or self.objects(task, node) or not self._capacity(task, node):
+        best = self._best
+        known = best.again(task, nodes)
+        for node in best.in_order(task, nodes) if known is None else (known,):
+            if not (self._implied and not _by_memory(task)) and not self._capacity(task, node):
                 continue
             if self._put(plan, task, node, promises):
+                best.took(task, nodes, node, at_once=plan.operations[-1].kind is ChangeKind.ALLOCATE)
                 return True
         if not promises:
-            reasons, words = self._why_not(task, nodes)
+            reasons, words = self._why_not.reasons(task, nodes)
             error = pod_error(task, task_error(words), self._set_of(job, task), before)
-            self._stuck = _Stuck(task, reasons, int(nodes.sum()), error)
+            self._stuck = Stuck(task, reasons, int(nodes.sum()), error)
         return False
-
-    def _index(self, nodes: Bools) -> npt.NDArray[np.intp]:
-        """The rows of some nodes by name, kept as long as the same nodes are asked for."""
-        if self._masked[0] is not nodes:
-            self._masked = (nodes, WorldRows(self._world.nodes, nodes).index)
-        return self._masked[1]
 
     def _put(self, plan: ChangePlan, task: TaskView, node: Node, promises: bool) -> bool:
         ledger = self._world.nodes
@@ -299,45 +213,7 @@ class Placer:
         names = tuple(ledger.mint(node) if name == WHOLE_GPU else name for *_, name, _ in chosen)
         return names, any(later for *_, later in chosen)
 
-    # -- asking -----------------------------------------------------------------------------------------------------
-    def scores(self, task: TaskView, rows: WorldRows) -> Floats:
-        """What all plugins together say of the nodes."""
-        guard, asked = self._guard, as_task(task)
-        given = [
-            (s, guard.scores(s, asked, rows, rows.nodes if not s.batch else ()))
-            for s in self._scorers
-            if s.applies is None or guard.applies(s, asked)
-        ]
-        total: Floats = np.zeros(len(rows))
-        for _, answer in given:
-            total += answer
-        if np.isfinite(total).all():
-            return total
-        total = np.zeros(len(rows))
-        for s, answer in given:
-            total += guard.finite(s, asked, answer)
-        return total
 
-    def objects(self, task: TaskView, node: Node) -> bool:
-        """Has somebody an objection to the node (room aside)?"""
-        one = WorldRows(self._world.nodes, np.array([node.row], dtype=np.intp))
-        return any(bool(self._guard.objections(f, as_task(task), one, [node])[0]) for f in self._filters)
-
-    def _objections(self, task: TaskView, rows: WorldRows) -> npt.NDArray[np.int32]:
-        """The first objection to each node, as a number; 0: there is none."""
-        out = np.zeros(len(rows), dtype=np.int32)
-        for f in self._filters:
-            out = np.where(out, out, self._guard.objections(f, as_task(task), rows, rows.nodes))
-        return out
-
-
-def _best_first(scores: Floats, fits: Bools) -> Iterator[int]:
-    """Positions of those that fit, highest score first, in their order among equals."""
-    found = np.flatnonzero(fits & np.isfinite(scores))
-    if not len(found):
-        return
-    of_them = scores[found]
-    first = int(of_them.argmax())
-    yield int(found[first])
-    of_them[first] = np.inf  # mostly the first is taken, so the others are put in order only when it is not
-    yield from found[np.argsort(-of_them, kind="stable")][1:].tolist()
+def _by_memory(task: TaskView) -> bool:
+    """Does what it counts in its queue depend on the node?"""
+    return task.request.shared is not None and task.request.shared.memory > 0

@@ -41,6 +41,12 @@ _SLACK: Final = 1e-9
 """Sums of fractions of a GPU are not exact."""
 
 
+def with_slack(limits: Amounts) -> Amounts:
+    """Limits to compare sums with: what is at most these is `within`."""
+    cpu, memory, gpu = limits
+    return (finite(cpu) + _SLACK, finite(memory) + _SLACK, finite(gpu) + _SLACK)
+
+
 def within(a: Amounts, limits: Amounts) -> bool:
     """Is it at most the limits in every resource?"""
     x, y, z = limits

@@ -19,6 +19,8 @@ from pumice.model.keys import LAST_EVICTION, LAST_START, STALE_SINCE, SUBGROUP_L
 DEFAULT_SET: Final = "default"
 NON_PREEMPTIBLE_FROM: Final = 100
 DEFAULT_PRIORITY: Final = 50
+_WAITING: Final = frozenset({TaskStage.PENDING})
+_PROMISED: Final = frozenset({TaskStage.PIPELINED})
 
 
 class JobView:
@@ -38,6 +40,7 @@ class JobView:
             "last_start",
             "likeness",
             "memo",
+            "only",
             "preemptible",
         ),
         *("preemption_delay", "priority", "queue", "root", "stale_since", "tasks", "uid", "unknown", "whole"),
@@ -86,6 +89,8 @@ class JobView:
             task.podset = podset
             podset.tasks.append(task)
             self.tasks[task.uid] = task
+        self.only = _only(self.root)
+        """Its one task, where it has one in one pod set and no more: then there is nothing to choose among."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "job"), name)
@@ -103,12 +108,18 @@ class JobView:
     @property
     def pending(self) -> bool:
         """Has it tasks that wait?"""
-        return any(t.stage is TaskStage.PENDING for t in self.tasks.values())
+        return self._has(_WAITING)
 
     @property
     def active(self) -> bool:
         """Has it tasks with a place or a promised one?"""
-        return any(t.stage in ACTIVE for t in self.tasks.values())
+        return self._has(ACTIVE)
+
+    def _has(self, stages: frozenset[TaskStage]) -> bool:
+        for task in self.tasks.values():  # noqa: SIM110 - asked all the time, mostly of one task
+            if task.stage in stages:
+                return True
+        return False
 
     @property
     def active_count(self) -> int:
@@ -118,7 +129,12 @@ class JobView:
     @property
     def holds(self) -> bool:
         """Has it tasks that hold room now?"""
-        return any(t.stage in ALLOCATED for t in self.tasks.values())
+        return self._has(ALLOCATED)
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Has it tasks with a promised place?"""
+        return self._has(_PROMISED)
 
     @property
     def gang_satisfied(self) -> bool:
@@ -143,15 +159,23 @@ class JobView:
         """The job with these of its tasks only. *least*: it wants no more than there is of it."""
         other = object.__new__(JobView)
         for name in JobView.__slots__:
-            if name not in ("memo", "root", "tasks"):
+            if name not in ("memo", "only", "root", "tasks"):
                 setattr(other, name, getattr(self, name))
         other.memo = {}
         other.root = _part(self.root, uids, least)
         other.tasks = {u: t for u, t in self.tasks.items() if u in uids}
+        other.only = _only(other.root)
         return other
 
     def __repr__(self) -> str:
         return f"<JobView {self.job.uid}>"
+
+
+def _only(root: GroupSet) -> TaskView | None:
+    if len(root.members) != 1:
+        return None
+    member = root.members[0]
+    return member.tasks[0] if isinstance(member, PodSet) and len(member.tasks) == 1 else None
 
 
 def _part(group: GroupSet, uids: set[str], least: bool) -> GroupSet:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, finite
@@ -20,7 +20,17 @@ class QueueView:
     """One queue: quota, limit and weight per resource (cpu, memory, gpu), and its sums over everything below it."""
 
     __slots__ = (
-        *("_fair_share", "allocatable", "allocated", "children", "creation", "limit", "name", "non_preemptible"),
+        *(
+            "_chain",
+            "_fair_share",
+            "allocatable",
+            "allocated",
+            "children",
+            "creation",
+            "limit",
+            "name",
+            "non_preemptible",
+        ),
         *("parent", "priority", "queue", "quota", "request", "uid", "usage", "weight"),
     )
 
@@ -32,6 +42,7 @@ class QueueView:
         self.uid = queue.object.metadata.uid or queue.name
         self.creation = queue.creation
         self.parent: QueueView | None = None
+        self._chain: tuple[QueueView, ...] = ()
         self.children: list[QueueView] = []
         self.priority = spec.priority
         self.quota: Amounts
@@ -77,12 +88,11 @@ class QueueView:
         """Has it no queue below it? Only then it has jobs."""
         return not self.children
 
-    def chain(self) -> Iterator[QueueView]:
+    def chain(self) -> tuple[QueueView, ...]:
         """Itself and every queue above, from the bottom."""
-        queue: QueueView | None = self
-        while queue is not None:
-            yield queue
-            queue = queue.parent
+        if not self._chain:
+            self._chain = (self, *(self.parent.chain() if self.parent is not None else ()))
+        return self._chain
 
     def __repr__(self) -> str:
         return f"<QueueView {self.name}>"

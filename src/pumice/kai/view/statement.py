@@ -2,48 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-from typing import TypeAlias
-
-from pumice.framework.session.statement import Statement
-from pumice.kai.view.amounts import Amounts
-from pumice.kai.view.device_claims import ClaimsBefore
+from pumice.kai.view.changes import Before, ChangeKind, ViewChange
+from pumice.kai.view.committing import make_true
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.standins import as_task
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld
-from pumice.kai.view.zones import ZonePlacement
-from pumice.model.intents import Bind
 from pumice.model.node import Node
-from pumice.model.status import TaskStatus
-
-Before: TypeAlias = tuple[TaskStage, Node | None, tuple[str, ...], bool, Amounts, ZonePlacement | None]
-"""What a task was and had before a change."""
-
-
-class ChangeKind(Enum):
-    """What an operation did."""
-
-    EVICT = "evict"
-    PIPELINE = "pipeline"
-    ALLOCATE = "allocate"
-
-
-@dataclass(slots=True, eq=False)
-class ViewChange:
-    """One change with what it takes to undo it."""
-
-    kind: ChangeKind
-    task: TaskView
-    node: Node
-    before: Before
-    valid: bool = True
-    """False: it was cancelled by a later one."""
-    reason: str = ""
-    for_job: JobView | None = None
-    claims: ClaimsBefore = ()
 
 
 class ChangePlan:
@@ -105,8 +71,9 @@ class ChangePlan:
         op = ViewChange(kind, task, node, _of(task))
         task.stage, task.node, task.groups, task.virtual = stage, node, groups, True
         task.accepted = world.counted(task.request, node)
-        task.zones = world.zones_for(task, node)
-        world.count_zones(task, node, 1)
+        if world.zones:
+            task.zones = world.zones_for(task, node)
+            world.count_zones(task, node, 1)
         if world.claims is not None:
             op.claims = world.claims.take(task.task, node)
         world.nodes.book(task, node, stage, groups, 1)
@@ -230,37 +197,10 @@ class ChangePlan:
 
         False, with everything undone, where a bind cannot be prepared.
         """
-        world, ssn = self._world, self._world.ssn
-        real = Statement(ssn)
         done = [op for op in self.operations if op.valid]
-        for op in done:
-            task = op.task.task
-            if op.kind is ChangeKind.EVICT and task.status in (TaskStatus.RUNNING, TaskStatus.BOUND):
-                helped = next((t.task for t in op.for_job.tasks.values()), None) if op.for_job is not None else None
-                real.evict(task, op.reason, helped)
-            elif op.kind is ChangeKind.ALLOCATE:
-                real.allocate(task, op.node)
-            elif op.kind is ChangeKind.PIPELINE and task.status is TaskStatus.PENDING:
-                real.pipeline(task, op.node, evicted=any(o.kind is ChangeKind.EVICT for o in done))
-        known = len(ssn.outcome.intents)
-        if not real.commit(holds=not ssn.compat.kai_forgotten_promises):
+        if not make_true(self._world, done):
             self.discard()
             return False
-        notes = {op.task.uid: world.notes_of(op.task) for op in done if op.kind is ChangeKind.ALLOCATE}
-        for intent in ssn.outcome.intents[known:]:
-            if isinstance(intent, Bind) and notes.get(intent.uid):
-                intent.annotations.update(notes[intent.uid])
-        for op in done:
-            key = op.task.task.key
-            if op.kind is ChangeKind.ALLOCATE:
-                op.task.stage = TaskStage.BINDING
-                world.calls.bind.append(key)
-            elif op.kind is ChangeKind.EVICT:
-                if op.for_job is not None:  # else nobody is helped by it
-                    world.lost_some(op.task.job.whole)
-                world.calls.evict.append(key)
-            else:
-                world.calls.pipeline.append(key)
         self.operations = []
         return True
 

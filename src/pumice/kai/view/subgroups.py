@@ -55,11 +55,7 @@ class PodSet:
 
     def eligible(self, real: bool) -> list[TaskView]:
         """What may be placed; in a simulation, victims of it too."""
-        return [
-            t
-            for t in self.tasks
-            if t.stage is TaskStage.PENDING or (not real and t.stage is TaskStage.RELEASING and t.virtual)
-        ]
+        return [t for t in self.tasks if is_eligible(t, real)]
 
     def pod_sets(self) -> Iterator[PodSet]:
         """Itself."""
@@ -112,6 +108,12 @@ class GroupSet:
     def active_tasks(self) -> list[TaskView]:
         """Those with a place or a promised one."""
         return [t for m in self.members for t in m.active_tasks()]
+
+
+def is_eligible(task: TaskView, real: bool) -> bool:
+    """May a task be placed? In a simulation, a victim too."""
+    stage = task.stage
+    return stage is TaskStage.PENDING or (not real and stage is TaskStage.RELEASING and task.virtual)
 
 
 # -- what is placed together ----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from pumice.kai.view.nodes import UNSYNCED, NodeLedger
 from pumice.kai.view.queues import QueueView, queue_tree, side_by_side
 from pumice.kai.view.settings import KaiSettings, settings_of
 from pumice.kai.view.stage import ALLOCATED, USED, TaskStage
-from pumice.kai.view.subgroups import Member, chunk, piece_to_evict
+from pumice.kai.view.subgroups import Member, chunk, is_eligible, piece_to_evict
 from pumice.kai.view.tasks import TaskRequest, TaskView, group_notes
 from pumice.kai.view.wording import POD_ERRORS, JobError
 from pumice.kai.view.zones import ZonedNode, ZonePlacement
@@ -84,6 +84,9 @@ class KaiWorld:
         """Is what is tried just now only imagined? Then nobody is told why it fails."""
         self.job_errors: dict[str, list[JobError]] = {}
         """Job -> why it was not served, as KAI words it."""
+        self.steady: dict[Callable[..., object], Callable[[TaskView], bool]] = {}
+        """Filter or score -> does a node that is free of objections, or best, for a task stay so for its likes while
+        these are placed there? Whoever is not named answers for every task anew."""
         self.zones: dict[int, ZonedNode] = {}
         """Row -> the NUMA zones of the node, where a plugin looks at them."""
         self.others: list[TaskView] = []
@@ -288,6 +291,9 @@ class KaiWorld:
 
     def chunk(self, job: JobView, *, real: bool) -> list[TaskView]:
         """The tasks of a job that one attempt places."""
+        only = job.only
+        if only is not None:
+            return [only] if is_eligible(only, real) else []
         stamp, known = job.whole.changes, job.memo.get(real)
         if known is None or known[0] != stamp:
             found = chunk(job.root, real, self.sort_members, self.sort_tasks)
@@ -296,6 +302,9 @@ class KaiWorld:
 
     def next_request(self, job: JobView) -> Amounts:
         """What the next piece of a job asks for, in what quotas count."""
+        only = job.only
+        if only is not None:
+            return self.asked(only.request) if is_eligible(only, False) else NOTHING
         stamp, known = job.whole.changes, job.memo.get("request")
         if known is None or known[0] != stamp:
             asked = total(self.asked(t.request) for t in self.chunk(job, real=False))

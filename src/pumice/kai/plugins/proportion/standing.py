@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from pumice.kai.search.claims import QueueClaim
-from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, exceeds, finite, minus, plus, within
-from pumice.kai.view.jobs import JobView
+from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, finite, minus, plus, with_slack, within
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.world import KaiWorld
 
@@ -29,14 +29,28 @@ class _Standing(NamedTuple):
     """Its dominant share."""
 
 
+class _Bounds(NamedTuple):
+    """What a queue is measured by: it is the same during a session."""
+
+    share: Amounts
+    """Its fair share, with what sums of fractions may be off."""
+    quota: Amounts
+    """Its quota, likewise; infinite where there is none."""
+    most: Amounts
+    """What of each resource is taken for all that it could hold."""
+    barred: bool
+    """May it hold nothing of some resource?"""
+
+
 class ClaimOrder:
     """Compares claims of queues."""
 
     def __init__(self, world: KaiWorld, offered: Amounts) -> None:
         self._world, self._offered = world, offered
         self._of_all = world.ssn.compat.kai_over_share
-        self._known: dict[str, tuple[Amounts, JobView | None, int, Amounts, _Standing]] = {}
-        """Queue -> what it holds, its job, how often that changed, what would go, as of last time, and what follows."""
+        self._bounds: dict[str, _Bounds] = {}
+        self._known: dict[str, tuple[Amounts, Amounts, Amounts, _Standing]] = {}
+        """Queue -> what it holds, what is asked for, what would go, as of last time, and what follows."""
 
     def compare(self, left: QueueClaim, right: QueueClaim) -> int:
         """Below 0: the left one goes first."""
@@ -63,34 +77,47 @@ class ClaimOrder:
         return 0
 
     def _standing(self, claim: QueueClaim) -> _Standing:
-        queue, job, gone = claim.queue, claim.job, claim.released
-        changes = job.whole.changes if job is not None else 0
+        queue, gone = claim.queue, claim.released
+        request = self._world.next_request(claim.job) if claim.job is not None else NOTHING
+        held = queue.allocated
         known = self._known.get(queue.name)
-        if known is not None and known[0] is queue.allocated and known[1] is job and known[2:4] == (changes, gone):
-            return known[4]
-        more = plus(queue.allocated, self._world.next_request(job) if job is not None else NOTHING)
+        if known is not None and known[0] is held and known[1] == request and known[2] == gone:
+            return known[3]
+        share, quota, most, barred = self._bounds.get(queue.name) or self._measure(queue)
+        more = plus(held, request)
         found = _Standing(
-            over=self._over_share(queue),
-            in_quota=within(more, queue.quota),
-            barred=_uses_nothing_allowed(queue, more),
-            then=self._dominant(queue, minus(more, gone)),
-            now=self._dominant(queue, queue.allocated),
+            over=_above(held, share, self._of_all),
+            in_quota=more[0] <= quota[0] and more[1] <= quota[1] and more[2] <= quota[2],
+            barred=barred and _uses_nothing_allowed(queue, more),
+            then=_dominant(minus(more, gone), most),
+            now=_dominant(held, most),
         )
-        self._known[queue.name] = (queue.allocated, job, changes, gone, found)
+        self._known[queue.name] = (held, request, gone, found)
         return found
 
-    def _over_share(self, queue: QueueView) -> bool:
-        """Does it hold more than its share of something (in KAI: of everything)?"""
-        if self._of_all:
-            return all(share < held for share, held in zip(queue.fair_share, queue.allocated, strict=True))
-        return exceeds(queue.allocated, queue.fair_share)
+    def _measure(self, queue: QueueView) -> _Bounds:
+        share, allowed = queue.fair_share, queue.allocatable
+        cpu, memory, gpu = (o if a in (UNLIMITED, math.inf) else a for a, o in zip(allowed, self._offered, strict=True))
+        found = self._bounds[queue.name] = _Bounds(
+            share if self._of_all else with_slack(share), with_slack(queue.quota), (cpu, memory, gpu), 0 in allowed
+        )
+        return found
 
-    def _dominant(self, queue: QueueView, held: Amounts) -> float:
-        largest = 0.0
-        for amount, allowed, offered in zip(held, queue.allocatable, self._offered, strict=True):
-            most = offered if allowed == UNLIMITED or allowed == float("inf") else allowed
-            largest = max(largest, amount / most if most else amount * _NO_SHARE)
-        return largest
+
+def _above(held: Amounts, share: Amounts, all_of: bool) -> bool:
+    """Does a queue hold more than its share of something (in KAI: of everything)?"""
+    cpu, memory, gpu = held[0] > share[0], held[1] > share[1], held[2] > share[2]
+    return (cpu and memory and gpu) if all_of else (cpu or memory or gpu)
+
+
+def _dominant(held: Amounts, most: Amounts) -> float:
+    """The largest part that is held of a resource."""
+    largest = 0.0
+    for n in (0, 1, 2):
+        part = held[n] / most[n] if most[n] else held[n] * _NO_SHARE
+        if part > largest:
+            largest = part
+    return largest
 
 
 def _as_limits(allocatable: Amounts) -> Amounts:

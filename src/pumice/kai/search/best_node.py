@@ -1,0 +1,152 @@
+"""Which node is best for a task: what the plugins say of all that have room, and what need not be asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pumice.framework.points.rows import PluginRows
+from pumice.framework.session.session import Session
+from pumice.kai.search.rows import WorldRows
+from pumice.kai.view.standins import as_task
+from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.world import KaiWorld, world_of
+from pumice.model.node import Node
+from pumice.model.task import TaskClass
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+
+class _Taken(NamedTuple):
+    """Where a task was put as the best of some nodes, and the world just after that."""
+
+    klass: TaskClass
+    nodes: Bools
+    node: Node
+    at_once: bool
+    version: int
+
+
+class BestNode:
+    """Asks filters and scores about nodes.
+
+    A task goes where the last one of its class went, without anybody being asked, as long as nothing else has changed,
+    there is room, and all who object or score are *steady*: the node that was best for a task stays so for its likes
+    while they fill it (`KaiWorld.steady`).
+    """
+
+    def __init__(self, ssn: Session) -> None:
+        self._world: KaiWorld = world_of(ssn)
+        self._guard = PluginRows(ssn.failures)
+        self._filters, self._scorers = ssn.search.filters(), ssn.search.scorers()
+        self._taken: _Taken | None = None
+        self._steady: dict[int, bool] = {}
+        """Class -> are all filters steady for its tasks, and all scores that are?"""
+        self._unsteady = [s for s in self._scorers if s.call not in self._world.steady]
+        """Scores that are asked about every task that they apply to."""
+        self._masked: tuple[Bools | None, npt.NDArray[np.intp]] = (None, np.empty(0, dtype=np.intp))
+
+    # -- choosing ---------------------------------------------------------------------------------------------------
+    def again(self, task: TaskView, nodes: Bools) -> Node | None:
+        """The node that is known to be best because the last task's is; None where it is not known."""
+        last = self._taken
+        if last is None or last.nodes is not nodes or last.klass is not task.task.klass:
+            return None
+        world, node = self._world, last.node
+        if last.version != world.version or world.state.rooms:
+            return None
+        ledger, request = world.nodes, task.request
+        if not ledger.fits_on(node.row, request, now=False):
+            return None
+        if last.at_once and not ledger.fits_on(node.row, request, now=True):
+            return None
+        return None if self._is_asked_about(task) else node
+
+    def took(self, task: TaskView, nodes: Bools, node: Node, *, at_once: bool) -> None:
+        """A task was just put on the best of some nodes; *at_once*: not on what is being given back there."""
+        klass, last = task.task.klass, self._taken
+        known = last is not None and last.node is node and last.nodes is nodes and last.klass is klass
+        if known or (self._is_steady(task) and not self._is_asked_about(task)):
+            self._taken = _Taken(klass, nodes, node, at_once, self._world.version)
+        else:
+            self._taken = None
+
+    def _is_steady(self, task: TaskView) -> bool:
+        known = self._steady.get(task.task.klass.id)
+        if known is None:
+            request, world = task.request, self._world
+            called = [f.call for f in self._filters] + [s.call for s in self._scorers if s not in self._unsteady]
+            known = request.shared is None and not request.claimed
+            known = known and all(fn in world.steady and world.steady[fn](task) for fn in called)
+            self._steady[task.task.klass.id] = known
+        return known
+
+    def _is_asked_about(self, task: TaskView) -> bool:
+        """Has a score that is not steady something to say of the task?"""
+        guard, asked = self._guard, as_task(task)
+        return any(s.applies is None or guard.applies(s, asked) for s in self._unsteady)
+
+    def in_order(self, task: TaskView, nodes: Bools) -> Iterator[Node]:
+        """The nodes with room to which nobody objects, the best first; by name among equals."""
+        ledger = self._world.nodes
+        rows = WorldRows(ledger, self._index(nodes))
+        fits = ledger.fits(task.request, now=False)[rows.index]
+        if not fits.any():
+            return
+        for at in _best_first(self.scores(task, rows), fits):
+            node = self._world.state.table.nodes[int(rows.index[at])]
+            if node is not None and not self.objects(task, node):
+                yield node
+
+    def _index(self, nodes: Bools) -> npt.NDArray[np.intp]:
+        """The rows of some nodes by name, kept as long as the same nodes are asked for."""
+        if self._masked[0] is not nodes:
+            self._masked = (nodes, WorldRows(self._world.nodes, nodes).index)
+        return self._masked[1]
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+    def scores(self, task: TaskView, rows: WorldRows) -> Floats:
+        """What all plugins together say of the nodes."""
+        guard, asked = self._guard, as_task(task)
+        given = [
+            (s, guard.scores(s, asked, rows, rows.nodes if not s.batch else ()))
+            for s in self._scorers
+            if s.applies is None or guard.applies(s, asked)
+        ]
+        total: Floats = np.zeros(len(rows))
+        for _, answer in given:
+            total += answer
+        if np.isfinite(total).all():
+            return total
+        total = np.zeros(len(rows))
+        for s, answer in given:
+            total += guard.finite(s, asked, answer)
+        return total
+
+    def objects(self, task: TaskView, node: Node) -> bool:
+        """Has somebody an objection to the node (room aside)?"""
+        one = WorldRows(self._world.nodes, np.array([node.row], dtype=np.intp))
+        return any(bool(self._guard.objections(f, as_task(task), one, [node])[0]) for f in self._filters)
+
+    def objections(self, task: TaskView, rows: WorldRows) -> npt.NDArray[np.int32]:
+        """The first objection to each node, as a number; 0: there is none."""
+        out = np.zeros(len(rows), dtype=np.int32)
+        for f in self._filters:
+            out = np.where(out, out, self._guard.objections(f, as_task(task), rows, rows.nodes))
+        return out
+
+
+def _best_first(scores: Floats, fits: Bools) -> Iterator[int]:
+    """Positions of those that fit, highest score first, in their order among equals."""
+    found = np.flatnonzero(fits & np.isfinite(scores))
+    if not len(found):
+        return
+    of_them = scores[found]
+    first = int(of_them.argmax())
+    yield int(found[first])
+    of_them[first] = np.inf  # mostly the first is taken, so the others are put in order only when it is not
+    yield from found[np.argsort(-of_them, kind="stable")][1:].tolist()
