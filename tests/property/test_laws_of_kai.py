@@ -28,6 +28,7 @@ from pumice.kai.search.sieves import Sieve
 from pumice.kai.search.why_not import WhyNot
 from pumice.kai.view import committing, jobs
 from pumice.kai.view.amounts import exceeds
+from pumice.kai.view.room import NodeRoom
 from pumice.kai.view.stage import ACTIVE, TaskStage
 from pumice.kai.view.tasks import TaskView, gpu_groups
 from pumice.kai.view.world import KaiWorld, world_of
@@ -198,6 +199,7 @@ LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
     "tasks that fit nowhere are placed": (WhyNot, "fits_nowhere", lambda *_: False),
     "nodes are asked about for every task": (BestNode, "again", lambda *_: None),
     "what a queue may have is asked for every task": (Placer, "_implied", property(lambda _: False, lambda *_: None)),
+    "room is looked for on all nodes": (NodeRoom, "fits", lambda room, request, *, now: room._on_all(request, now)),
     "a task is bound by a statement": (committing, "_nobody_between", lambda _: False),
     "a job of one task is looked at as any other": (jobs, "_only", lambda _: None),
     "jobs that ask for the same are passed one by one": (WorkOrder, "pass_likes", lambda _: None),

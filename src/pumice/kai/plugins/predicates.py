@@ -14,7 +14,7 @@ from pumice.framework.session.session import Session
 from pumice.kai.search.evenly import must_spread, stays_even
 from pumice.kai.search.neighbourhood import Neighbourhood, is_there
 from pumice.kai.search.rows import WorldRows
-from pumice.kai.view.tasks import TaskView
+from pumice.kai.view.tasks import TaskRequest, TaskView
 from pumice.kai.view.wording import beyond_largest
 from pumice.kai.view.world import KaiWorld, is_ready, world_of
 from pumice.model import keys
@@ -69,6 +69,8 @@ class KaiPredicates(Plugin):
             self._usable[node.row] = _usable(node)
         self._near = Neighbourhood(self._world)
         self._biggest: dict[int, int] = {}
+        self._largest: dict[int, TaskRequest] = {}
+        """Requests that the largest node could take."""
         self._spreads, self._any_gpus = not ssn.compat.kai_free_spread, ssn.compat.kai_claimed_gpus
         self._world.steady[self._suits] = lambda task: not self._looks_around(task)
         ssn.add_pre_predicate_fn(self.name, self._possible)
@@ -78,7 +80,7 @@ class KaiPredicates(Plugin):
     # -- anywhere at all ----------------------------------------------------------------------------------------------
     def _possible(self, task: TaskView) -> Verdict:
         task = self._world.task_of(task)
-        if _legacy_mig(task):
+        if task.task.annotations and _legacy_mig(task):
             return reject("MIG instances asked for by annotation are not served")
         if task.task.klass.spec.resource_claims and not self._world.serves_claims:
             return reject("resource claims are served by the plugin dynamicresources, which the conf does not name")
@@ -88,11 +90,20 @@ class KaiPredicates(Plugin):
         missing = self._missing_claim(task)
         if missing:
             return reject(f'persistentvolumeclaim "{missing}" not found')
-        return self._fits_largest(task)
+        known = self._largest.get(id(task.request))
+        if known is not None and known is task.request:
+            return PASS
+        said = self._fits_largest(task)
+        if said is PASS:
+            self._largest[id(task.request)] = task.request
+        return said
 
     def _missing_claim(self, task: TaskView) -> str:
+        volumes = task.task.klass.spec.volumes
+        if not volumes:
+            return ""
         claims = self._world.state.kind("PersistentVolumeClaim")
-        for volume in task.task.klass.spec.volumes or ():
+        for volume in volumes:
             claim = volume.persistent_volume_claim
             if claim is not None and f"{task.task.namespace}/{claim.claim_name}" not in claims:
                 return claim.claim_name

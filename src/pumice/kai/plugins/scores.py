@@ -80,7 +80,7 @@ class NodeAvailability(Plugin):
 
     def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
         """A fixed amount where there is room now."""
-        return np.where(rows.ledger.fits(task.request, now=True)[rows.index], AVAILABILITY, 0.0)
+        return np.where(rows.ledger.room.fits(task.request, now=True)[rows.index], AVAILABILITY, 0.0)
 
 
 class ResourceType(Plugin):

@@ -60,9 +60,9 @@ class BestNode:
         if last.version != world.version or world.state.rooms:
             return None
         ledger, request = world.nodes, task.request
-        if not ledger.fits_on(node.row, request, now=False):
+        if not ledger.room.fits_on(node.row, request, now=False):
             return None
-        if last.at_once and not ledger.fits_on(node.row, request, now=True):
+        if last.at_once and not ledger.room.fits_on(node.row, request, now=True):
             return None
         return None if self._is_asked_about(task) else node
 
@@ -94,7 +94,7 @@ class BestNode:
         """The nodes with room to which nobody objects, the best first; by name among equals."""
         ledger = self._world.nodes
         rows = WorldRows(ledger, self._index(nodes))
-        fits = ledger.fits(task.request, now=False)[rows.index]
+        fits = ledger.room.fits(task.request, now=False)[rows.index]
         if not fits.any():
             return
         for at in _best_first(self.scores(task, rows), fits):

@@ -174,7 +174,7 @@ class Placer:
         ledger = self._world.nodes
         shared = task.request.shared
         if shared is None:
-            if not promises and ledger.fits_on(node.row, task.request, now=True):
+            if not promises and ledger.room.fits_on(node.row, task.request, now=True):
                 plan.allocate(task, node)
             else:
                 plan.pipeline(task, node)
@@ -182,7 +182,7 @@ class Placer:
         picked, waits = self._pick_gpus(task, node, promises)
         if picked is None:
             return False
-        if waits or promises or not ledger.fits_on(node.row, task.request, now=True):
+        if waits or promises or not ledger.room.fits_on(node.row, task.request, now=True):
             plan.pipeline(task, node, picked)
         else:
             plan.allocate(task, node, picked)

@@ -45,7 +45,7 @@ class WhyNot:
         self._forget()
         known = self._full.get(id(task.request))
         if known is None:
-            known = self._full[id(task.request)] = not self._world.nodes.fits(task.request, now=False).any()
+            known = self._full[id(task.request)] = not self._world.nodes.room.fits(task.request, now=False).any()
         return known
 
     def _forget(self) -> None:
@@ -56,7 +56,7 @@ class WhyNot:
     def reasons(self, task: TaskView, nodes: Bools) -> tuple[dict[Reason, int], Counter[str]]:
         """Nodes by what is in the way of a task, as reasons and in KAI's words."""
         found, words = Counter[Reason](), Counter[str]()
-        room = self._world.nodes.fits(task.request, now=False)
+        room = self._world.nodes.room.fits(task.request, now=False)
         if not (nodes & room).any():
             return self._lacking(task, nodes)
         self._count_lacking(task, np.flatnonzero(nodes & ~room), found, words)

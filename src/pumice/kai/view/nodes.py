@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.kai.view.devices import SharedGpu, booking_marks
+from pumice.kai.view.room import NodeRoom
 from pumice.kai.view.stage import TaskStage
-from pumice.kai.view.tasks import GPU_NAMES, TaskRequest, TaskView, mig_slices
+from pumice.kai.view.tasks import GPU_NAMES, TaskView, mig_slices
 from pumice.model import keys
 from pumice.model.gpu import WHOLE, GpuRequest
 from pumice.model.node import Node
@@ -78,6 +79,7 @@ class NodeLedger:
         self.synced: Bools = np.zeros(size, dtype=np.bool_)
         self.there: Bools = np.zeros(size, dtype=np.bool_)
         self.shared: dict[int, dict[str, SharedGpu]] = {}
+        self.room = NodeRoom(self)
         self.minted = 0
         self.tasks: dict[int, dict[str, TaskView]] = {}
         """Row -> who is on the node or promised a place there."""
@@ -123,61 +125,6 @@ class NodeLedger:
                 self.book(task, node, TaskStage.PIPELINED, groups, -1)
 
     # -- asking -----------------------------------------------------------------------------------------------------
-    def fits(self, request: TaskRequest, *, now: bool) -> Bools:
-        """Per row: is there room, at once or when what is leaving has left?"""
-        ok = self.there.copy()
-        for d, v in request.items:
-            ok &= self._free(d, now) >= v if d < len(self.idle) else v <= 0
-        if not request.devices and not request.claimed:
-            return ok
-        gpus_free = self._free(self.gpu, now)
-        if request.claimed:
-            ok &= self._claims_fit(request, gpus_free)
-        elif request.gpus:
-            ok &= gpus_free >= request.gpus
-        elif request.shared is not None:
-            wanted = request.devices
-            whole = gpus_free // WHOLE
-            enough = (whole >= wanted) & (self.shares(request.shared) <= self.memory)
-            for row, gpus in self.shared.items():
-                if ok[row] and not enough[row]:
-                    m = self.share(row, request.shared)
-                    more = sum(1 for g in gpus.values() if g.takes(m, int(self.memory[row])))
-                    enough[row] = m <= self.memory[row] and whole[row] + more >= wanted
-            ok &= enough
-        return ok
-
-    def _free(self, d: int, now: bool) -> Ints:
-        """Per row: what is free of one dimension, at once or when what is leaving has left."""
-        free: Ints = self.idle[d] if now else self.idle[d] + self.releasing[d]
-        return free
-
-    def _claims_fit(self, request: TaskRequest, free: Ints) -> Bools:
-        """Per row: are there GPUs enough for the claims that nobody has there yet?"""
-        needed = np.full(len(free), request.gpus + request.claimed, dtype=np.int64)
-        for row, held in self.claims.items():
-            needed[row] -= sum(n for key, n in request.claims if held.get(key)) * WHOLE
-        return np.asarray(free >= needed)
-
-    def fits_on(self, row: int, request: TaskRequest, *, now: bool) -> bool:
-        """As `fits`, for one row."""
-        idle, releasing, width = self.idle, self.releasing, len(self.idle)
-        for d, v in request.items:
-            free = (int(idle[d, row]) + (0 if now else int(releasing[d, row]))) if d < width else 0
-            if free < v:
-                return False
-        if not request.devices and not request.claimed:
-            return bool(self.there[row])
-        if request.claimed:
-            both = self.idle[self.gpu] if now else self.idle[self.gpu] + self.releasing[self.gpu]
-            return bool(self._claims_fit(request, both)[row])
-        free = int(idle[self.gpu, row]) + (0 if now else int(releasing[self.gpu, row]))
-        if request.shared is None:
-            return free >= request.gpus
-        m, size = self.share(row, request.shared), int(self.memory[row])
-        more = sum(1 for g in self.shared.get(row, {}).values() if g.takes(m, size))
-        return m <= size and free // WHOLE + more >= request.devices
-
     def share(self, row: int, request: GpuRequest) -> int:
         """MiB of one device that a request comes to on a node."""
         return request.memory or request.milli * int(self.memory[row]) // WHOLE
@@ -271,6 +218,7 @@ class NodeLedger:
 
     def claim(self, row: int, task: TaskView, stage: TaskStage, sign: int) -> None:
         """Add (+1) or take away (-1) what a task has by its device claims; pods of one claim have it together."""
+        self.room.touch(row)
         promised, leaving = booking_marks(stage)
         mark = f"{task.uid}/{promised:d}"
         for key, gpus in task.request.claims:
@@ -285,6 +233,7 @@ class NodeLedger:
             self.releasing[self.gpu, row] += (after[1] - before[1]) * gpus * WHOLE
 
     def _amounts(self, row: int, items: tuple[tuple[int, int], ...], idle: int, releasing: int) -> None:
+        self.room.touch(row)
         for d, v in items:
             if self.allocatable[d, row]:
                 if idle:
@@ -295,6 +244,7 @@ class NodeLedger:
     def _share(
         self, row: int, task: TaskView, request: GpuRequest, stage: TaskStage, groups: tuple[str, ...], sign: int
     ) -> None:
+        self.room.touch(row)
         gpus = self.shared.setdefault(row, {})
         m = self.share(row, request)
         promised, leaving = booking_marks(stage)
@@ -320,6 +270,7 @@ class NodeLedger:
 
     def leave_behind(self, task: TaskView, node: Node) -> None:
         """What a task that is leaving has on its shared GPUs stays there, although it will be booked again."""
+        self.room.touch(node.row)
         self.minted += 1
         for name in task.groups:
             gpu = self.shared.get(node.row, {}).get(name)

@@ -73,18 +73,20 @@ class KaiProportion(Plugin):
 
     # -- capacity ---------------------------------------------------------------------------------------------------
     def _job_within_capacity(self, job: JobView, tasks: Sequence[TaskView]) -> Verdict:
-        request = total(self._world.asked_at_least(t.request) for t in tasks)
-        return self._judge(job, request)
+        return self._judge(job, self._at_least(tasks))
 
     def _job_within_quota(self, job: JobView, tasks: Sequence[TaskView]) -> Verdict:
-        request = total(self._world.asked_at_least(t.request) for t in tasks)
-        said = self._over_quota(job, request)
+        said = self._over_quota(job, self._at_least(tasks))
         return PASS if said is None else said
 
     def _task_within_capacity(self, task: TaskView, node: Node) -> Verdict:
         task = self._world.task_of(task)
         request = self._world.counted(task.request, node)
         return self._judge(task.job, request)
+
+    def _at_least(self, tasks: Sequence[TaskView]) -> Amounts:
+        asked = self._world.asked_at_least
+        return asked(tasks[0].request) if len(tasks) == 1 else total(asked(t.request) for t in tasks)
 
     def _judge(self, job: JobView, request: Amounts) -> Verdict:
         said = self._over_limit(job, request)
