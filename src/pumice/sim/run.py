@@ -282,7 +282,7 @@ class Simulation:
         if self.failure or self.timeline.next_time() is not None or any(job.running for job in jobs):
             return []
         said = Counter(
-            f"{reason.text} ({reason.plugin})"
+            f"{reason.text} ({reason.plugin})" if reason.plugin else reason.text
             for job in jobs
             if job.spec.queue in self.loop.state.queues and not self._room.objection(job.spec)
             for reason in self._reasons(job.spec.key)[:1]

@@ -10,6 +10,7 @@ from typing import Any
 
 from pumice import yamls
 from pumice.config import Catalogue, SchedulerConf, from_data
+from pumice.config.kai import resolve
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 
@@ -45,11 +46,12 @@ def grid(base: SchedulerConf, varied: Sequence[Varied], catalogue: Catalogue) ->
     """
     made = {"as it is": base}
     seen = {base.digest}
-    exact = [argument_of(one.plugin, one.argument, catalogue) for one in varied]
+    meant = [resolve(one.plugin, base.dialect, catalogue.plugins) for one in varied]
+    exact = [argument_of(plugin, one.argument, catalogue) for plugin, one in zip(meant, varied, strict=True)]
     for values in product(*(one.values for one in varied)):
         data: dict[str, Any] = copy.deepcopy(base.to_data())
-        for one, argument, value in zip(varied, exact, values, strict=True):
-            plugin_of(data, one.plugin).setdefault("arguments", {})[argument] = value
+        for plugin, argument, value in zip(meant, exact, values, strict=True):
+            plugin_of(data, plugin).setdefault("arguments", {})[argument] = value
         name = " ".join(f"{one.plugin}.{one.argument}={value}" for one, value in zip(varied, values, strict=True))
         loaded = from_data(data, catalogue, name)
         if loaded.conf.digest not in seen:

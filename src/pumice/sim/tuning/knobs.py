@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 
 from pumice import yamls
 from pumice.config import Catalogue, SchedulerConf, from_data
+from pumice.config.kai import resolve
 from pumice.config.problems import nearest
 from pumice.errors import InvalidInput
 from pumice.framework.plugin import Arguments
@@ -86,6 +87,7 @@ def parse_over(text: str, base: SchedulerConf, queues: Mapping[str, int], catalo
         return _of_queues(name, said, queues, text)
     plugin, dot, argument = name.partition(".")
     plugin, at, tier = plugin.partition("@")
+    told, plugin = plugin, resolve(plugin, base.dialect, catalogue.plugins)
     if not dot:
         if {part.strip() for part in said.split(",")} != {"on", "off"}:
             raise InvalidInput(f"{plugin}: a plugin is on,off; an argument is {plugin}.NAME=VALUES, got {text!r}")
@@ -99,7 +101,7 @@ def parse_over(text: str, base: SchedulerConf, queues: Mapping[str, int], catalo
         return [Knob(name, "plugin", plugin, choices=(True, False), tier=place)]
     plugin_of(base.to_data(), plugin)
     exact = argument_of(plugin, argument, catalogue)
-    return [_ranged(Knob(f"{plugin}.{argument}", "argument", plugin, exact), said, text)]
+    return [_ranged(Knob(f"{told}.{argument}", "argument", plugin, exact), said, text)]
 
 
 def _tier(said: str, base: SchedulerConf, text: str) -> int:

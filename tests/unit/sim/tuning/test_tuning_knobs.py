@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pumice.config import HELM_CONF, load
+from pumice.config import HELM_CONF, from_data, load
 from pumice.errors import InvalidInput
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import assemble, catalogue_of
@@ -125,3 +125,11 @@ def test_parts_of_a_trace_are_occasions_that_begin_at_nought(tmp_path: Path) -> 
     assert [job.submit_s for job in worlds[10].traces[0].trace] == [0, 3600, 7200]
     with pytest.raises(InvalidInput, match="at most 24 h"):
         by_time(scenario, 3 * 86_400, 0)
+
+
+def test_in_a_conf_of_kai_a_name_of_both_worlds_means_kais_plugin() -> None:
+    base = from_data({"dialect": "kai", "actions": "allocate"}, CATALOGUE).conf
+    [knob] = parse_over("proportion.kValue=0.5,1", base, QUEUES, CATALOGUE)
+    assert (knob.name, knob.owner) == ("proportion.kValue", "kai/proportion")
+    [switch] = parse_over("gpupack=on,off", base, QUEUES, CATALOGUE)
+    assert switch.owner == "kai/gpupack"
