@@ -32,6 +32,8 @@ class Compat:
     """Pods that are being evicted do not count for their queue, which so holds more than its capability for a while."""
     begun_jobs: bool = False
     """A job that is Pending although tasks of it have a place is voted on like one that has nothing."""
+    half_sub_groups: bool = False
+    """Sub-groups count that have too few pods, and promised places of sub-groups that are not whole."""
     lost_members: bool = False
     """A gang that lost a member after its start waits like one that never started."""
     gang_of_one: bool = False

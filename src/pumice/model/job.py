@@ -306,9 +306,9 @@ class Job(TaskGroup):
         counts = self._role_counts.get(role)
         return _ready(counts) + counts[STATUS_COUNT] if counts else 0
 
-    def sub_jobs_valid(self) -> bool:
-        """Every policy has enough sub-jobs."""
-        return self._policies(lambda _: True)
+    def sub_jobs_valid(self, *, half: bool = False) -> bool:
+        """Every policy has enough sub-jobs with all the pods that they need; *half*: whether they have them or not."""
+        return self._policies(lambda sj: half or sj.valid_count >= sj.min_available)
 
     def sub_jobs_ready(self) -> bool:
         """Every policy has enough ready sub-jobs."""
@@ -317,6 +317,13 @@ class Job(TaskGroup):
     def sub_jobs_pipelined(self) -> bool:
         """Every policy has enough sub-jobs that are ready or wait for promised room."""
         return self._policies(lambda sj: sj.is_pipelined)
+
+    def is_pipelined_whole(self) -> bool:
+        """As `is_pipelined`, but a promised place counts only in a sub-job that has all that it needs."""
+        if not self.policies:
+            return self.is_pipelined
+        coming = sum(sj.waiting_count for sj in self.sub_jobs.values() if sj.is_pipelined)
+        return coming + self.ready_count + self.pending_best_effort_count >= self.min_available
 
     def _policies(self, counts: Callable[[SubJob], bool]) -> bool:
         for policy in self.policies:

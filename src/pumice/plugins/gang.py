@@ -29,10 +29,11 @@ class Gang(Plugin):
         self.on_session_reopen(ssn)
         self._roles_matter = not ssn.compat.role_minimums
         self._smallest = 1 if ssn.compat.gang_of_one else 2
-        ssn.add_job_valid_fn(self.name, _valid)
+        self._halves = ssn.compat.half_sub_groups
+        ssn.add_job_valid_fn(self.name, self._valid)
         ssn.add_job_ready_fn(self.name, self._ready, needs=_needs)
         ssn.add_sub_job_ready_fn(self.name, _sub_job_ready)
-        ssn.add_job_pipelined_fn(self.name, _pipelined)
+        ssn.add_job_pipelined_fn(self.name, self._pipelined)
         ssn.add_sub_job_pipelined_fn(self.name, _sub_job_pipelined)
         ssn.add_job_order_key_fn(self.name, _job_key if ssn.compat.lost_members else _claim)
         ssn.add_sub_job_order_key_fn(self.name, _sub_job_key)
@@ -44,6 +45,22 @@ class Gang(Plugin):
     def on_session_reopen(self, ssn: Session) -> bool:
         self._fit_errors = {} if ssn.compat.best_effort_gangs else ssn.outcome.fit_errors
         return True
+
+    def _valid(self, job: Job) -> Verdict:
+        if not job.roles_valid():
+            text = "Not enough valid pods of each task for gang-scheduling"
+            advice = "the pods that its roles need, or smaller minTaskMember"
+            return reject(text, ReasonCode.NOT_ENOUGH_PODS_OF_TASK, advice=advice)
+        if not job.sub_jobs_valid(half=self._halves):
+            text = "Not enough valid subGroups of each task for gang-scheduling"
+            advice = "the sub-groups that it needs, or smaller minSubGroups"
+            return reject(text, ReasonCode.NOT_ENOUGH_PODS_OF_TASK, advice=advice)
+        missing = job.min_available - job.valid_count
+        if missing > 0:
+            text = f"Not enough valid tasks for gang-scheduling, valid: {job.valid_count}, min: {job.min_available}"
+            advice = f"{missing} more pod{'' if missing == 1 else 's'}, or a smaller minMember"
+            return reject(text, ReasonCode.NOT_ENOUGH_TASKS, advice=advice)
+        return PASS
 
     def _ready(self, job: Job) -> Verdict:
         """Have enough tasks a place? Waiting ones that ask for nothing count, until one is found to fit nowhere."""
@@ -60,6 +77,10 @@ class Gang(Plugin):
         """Waiting tasks that ask for nothing and were found to fit nowhere."""
         failed = self._fit_errors.get(job.uid, {})
         return [t for t in job.with_status(S.PENDING).values() if t.best_effort and t.uid in failed]
+
+    def _pipelined(self, job: Job) -> int:
+        enough = job.is_pipelined if self._halves else job.is_pipelined_whole()
+        return 1 if enough and job.roles_pipelined() and job.sub_jobs_pipelined() else -1
 
     def _spare(self, _: Task, candidates: Sequence[Task]) -> list[Task]:
         """Candidates that their jobs can lose without falling below their minimum.
@@ -139,33 +160,12 @@ def _only_waits_for_release(job: Job) -> bool:
     return releasing > 0 and scheduled + releasing >= job.min_available
 
 
-def _valid(job: Job) -> Verdict:
-    if not job.roles_valid():
-        text = "Not enough valid pods of each task for gang-scheduling"
-        advice = "the pods that its roles need, or smaller minTaskMember"
-        return reject(text, ReasonCode.NOT_ENOUGH_PODS_OF_TASK, advice=advice)
-    if not job.sub_jobs_valid():
-        text = "Not enough valid subGroups of each task for gang-scheduling"
-        advice = "the sub-groups that it needs, or smaller minSubGroups"
-        return reject(text, ReasonCode.NOT_ENOUGH_PODS_OF_TASK, advice=advice)
-    missing = job.min_available - job.valid_count
-    if missing > 0:
-        text = f"Not enough valid tasks for gang-scheduling, valid: {job.valid_count}, min: {job.min_available}"
-        advice = f"{missing} more pod{'' if missing == 1 else 's'}, or a smaller minMember"
-        return reject(text, ReasonCode.NOT_ENOUGH_TASKS, advice=advice)
-    return PASS
-
-
 def _needs(job: Job) -> int:
     return job.min_available - job.ready_count - job.pending_best_effort_count
 
 
 def _sub_job_ready(sub_job: SubJob) -> bool:
     return sub_job.is_ready
-
-
-def _pipelined(job: Job) -> int:
-    return 1 if job.is_pipelined and job.roles_pipelined() and job.sub_jobs_pipelined() else -1
 
 
 def _sub_job_pipelined(sub_job: SubJob) -> int:

@@ -95,6 +95,8 @@ class ClusterState:
         """Room held for pending tasks in this session, by UID."""
         self.held_rooms: dict[str, dict[int, Number]] = {}
         """What is held for pending tasks in this session, by the queue of their jobs."""
+        self.asides: set[str] = set()
+        """Queues whose sums were changed in this session while a question was put, also where that is over."""
         self.now = 0.0
         self.arrivals: GatheredTasks | None = None
         """Where pods are gathered that come with their places; None outside of `apply_all`."""
@@ -300,6 +302,7 @@ class ClusterState:
 
     def count_in_queue(self, queue: Queue, tasks: Iterable[Task], sign: int) -> None:
         """Count (+1) or no longer count (-1) requests as held by a queue; for a moment, while a question is put."""
+        self.asides.add(queue.name)
         for task in tasks:
             ledger.count_in_queue(queue, task.klass.items, sign)
 
@@ -323,6 +326,7 @@ class ClusterState:
         if not amounts:
             yield
             return
+        self.asides.add(queue.name)
         ledger.count_in_queue(queue, amounts, 1)
         try:
             yield
@@ -377,6 +381,7 @@ class ClusterState:
     def end_session(self) -> None:
         """What this session evicted is from now on simply terminating."""
         self.release_rooms()
+        self.asides.clear()
         for task in self.evicted_now:
             if task.evicted:
                 ledger.forget_eviction(self, task)

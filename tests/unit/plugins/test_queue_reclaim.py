@@ -39,3 +39,17 @@ def test_a_queue_that_is_not_reclaimable_keeps_what_it_holds() -> None:
     scenario.run(4, actions=ACTIONS, plugins=[["priority", "conformance"], ["gang", "capacity"]])
     scenario.assert_evicted()
     scenario.assert_pending("y")
+
+
+def test_room_that_is_held_counts_in_the_queues_above_for_everybody_below_them() -> None:
+    """The victims come back, their queue comes first in order, and what it shares with the other above is full."""
+    queues = [
+        *(queue("root"), queue("top", parent="root", capability={"cpu": 4}), queue("middle", parent="top")),
+        *(queue("a", parent="middle", deserved={"cpu": 2}), queue("b", parent="top", deserved={"cpu": 2})),
+    ]
+    scenario = Scenario(*queues, node("n", cpu=8), recreate=True)
+    scenario.add(*(job(f"x{n}", on="n", queue="b") for n in range(4)), job("y", tasks=2, queue="a"))
+    scenario.run(3, actions=ACTIONS, plugins=[["priority", "conformance"], ["gang", TREE]])
+    assert (_held(scenario, "a"), _held(scenario, "b")) == (2, 2)
+    scenario.stays_settled()
+    scenario.assert_invariants()

@@ -14,7 +14,7 @@ waiting one, so evictions end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -96,9 +96,26 @@ def _waits(task: Task) -> bool:
 
 @contextmanager
 def held_by_others(ssn: Session, queue: Queue, job: Job) -> Iterator[None]:
-    """Within the block room that is held for other jobs of the queue counts as the queue's, as it does on its nodes."""
-    with ssn.state.also_held(queue, ssn.state.held_for_others(queue, job)):
+    """Within the block room that is held for other jobs counts in their queues, as it does on its nodes.
+
+    In those that have anything to say about this one: the queue itself, and every queue where some stand below others.
+    """
+    state = ssn.state
+    if not state.held_rooms:
         yield
+        return
+    in_a_tree = ssn.view(_in_a_tree)
+    with ExitStack() as counted:
+        for name in list(state.held_rooms) if in_a_tree else (queue.name,):
+            other = ssn.queues.get(name)
+            if other is not None:
+                counted.enter_context(state.also_held(other, state.held_for_others(other, job)))
+        yield
+
+
+def _in_a_tree(ssn: Session) -> bool:
+    """Does any queue stand below another?"""
+    return any(queue.object.spec.parent for queue in ssn.queues.values())
 
 
 def that_give_way(ssn: Session, queue: Queue, job: Job) -> list[Task]:

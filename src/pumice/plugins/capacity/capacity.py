@@ -121,8 +121,9 @@ class Capacity(Plugin):
 
     def _sync(self) -> None:
         """Let inner branches know what their queues hold now."""
-        if self._dirty:
-            self._tree.sync(self._dirty)
+        asides = self._ssn.state.asides
+        if self._dirty or asides:
+            self._tree.sync(self._dirty | asides if asides else self._dirty)
             self._dirty.clear()
 
     def _refusal(self, queue: Queue) -> Verdict:
