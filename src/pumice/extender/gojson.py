@@ -214,8 +214,8 @@ def number(value: int | float) -> int | msgspec.Raw:
 
     :raises InvalidInput: not a number, infinite or too large; Go cannot write these either.
     """
-    if isinstance(value, int) and -_EXACT <= value <= _EXACT:
-        return value
+    if -_EXACT <= value <= _EXACT and (whole := int(value)) == value and (whole or math.copysign(1, value) > 0):
+        return whole
     try:
         value = float(value)
     except OverflowError:
