@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -11,16 +11,13 @@ from pumice.engine.rows import NodeRows
 from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answering.untold import NotTold, StateView
 from pumice.framework.compat import Compat
-from pumice.framework.points.guard import Call, Failures
+from pumice.framework.points.guard import Failures
 from pumice.framework.points.table import NODE_MAP
 from pumice.framework.session.budgets import Budgets
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
-from pumice.model.job import Job
 from pumice.model.node import Node
-from pumice.model.queue import Queue
 from pumice.model.reason import FITS, Reason, reason_of
-from pumice.model.resources import Resources
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
@@ -39,19 +36,11 @@ class ServedFailures(Failures):
         super().__init__(session.runtime.health, session.runtime.told, session.metrics)
         self._session = session
 
-    def contain(
-        self,
-        plugin: str,
-        point: str,
-        exc: BaseException,
-        task: Task | None = None,
-        node: Node | None = None,
-        fn: Call | None = None,
-    ) -> None:
+    def contain(self, plugin: str, point: str, exc: BaseException, *about: Any, **more: Any) -> None:
         if isinstance(exc, NotTold):
             self._session.untold = exc
         else:
-            super().contain(plugin, point, exc, task, node, fn)
+            super().contain(plugin, point, exc, *about, **more)
 
 
 class ServedSession(Session):
@@ -66,22 +55,10 @@ class ServedSession(Session):
             self.budgets = Budgets(self.state, as_volcano=True)
 
     @property
-    def jobs(self) -> Mapping[str, Job]:
-        return self.state.session_jobs
-
-    @property
     def nodes(self) -> Mapping[str, Node]:
         if not self._told.complete:
             raise NotTold("the cluster's nodes")
         return self._told.state.table.by_name
-
-    @property
-    def queues(self) -> Mapping[str, Queue]:
-        return self.state.queues
-
-    @property
-    def total(self) -> Resources:
-        return self.state.total_resources()
 
     def _make_failures(self) -> Failures:
         return ServedFailures(self)

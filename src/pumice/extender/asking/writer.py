@@ -169,9 +169,7 @@ class QuestionWriter:
         """A task's JSON; its names alone where only these are sent."""
         if not self._names_only or self.dialect == "kube":
             return bytes(self.whole(task))
-        return gojson.encode(
-            self._talks.named_task(task.uid, task.namespace, task.name, task.job_key, task.node_name, task.status.bit)
-        )
+        return gojson.encode(self._talks.named(task))
 
     def whole(self, task: Task) -> msgspec.Raw:
         """A task's JSON, never its names alone."""

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
 from pumice.extender.answers import Answer, Json
-from pumice.extender.dialects.dialect import MESSAGE, Encoded, Written
+from pumice.extender.dialects.dialect import MESSAGE, Encoded
 from pumice.extender.dialects.dialect import Dialect as Dialect
 from pumice.extender.dialects.documented import Documented
 from pumice.extender.dialects.kube import Kube
-from pumice.extender.dialects.task_message import Ledger
 from pumice.extender.dialects.volcano import Volcano
 from pumice.extender.gojson import WireError, check_depth, read
 from pumice.extender.protocol import BATCH_PREDICATE, ON_SESSION_CLOSE, ON_SESSION_OPEN, PREDICATE, PartKind, Verb
-from pumice.model.job import Job
-from pumice.model.node import Node
-from pumice.model.queue import Queue
-from pumice.model.task import Task
-from pumice.state.cluster import ClusterState
 
 _DOCUMENTED: Final = Documented()
 _VOLCANO: Final = Volcano()
@@ -38,34 +32,17 @@ class Both(Dialect):
     name: ClassVar[str] = "both"
     understands: ClassVar[frozenset[str]] = frozenset({"documented", "volcano", "both"})
 
-    def task(self, task: Task) -> Json:
-        return {**_DOCUMENTED.task(task), **_VOLCANO.task(task)}
-
-    def named_task(self, uid: str, namespace: str, name: str, job: str = "", node: str = "", status: int = 1) -> Json:
-        names = (uid, namespace, name, job, node, status)
-        return {**_DOCUMENTED.named_task(*names), **_VOLCANO.named_task(*names)}
-
-    def node_form(self, node: Node) -> Json:
-        return {**_DOCUMENTED.node_form(node), **_VOLCANO.node_form(node)}
-
-    def node(self, node: Node, idle: Ledger, used: Ledger, written: Written) -> Json:
-        return {**_DOCUMENTED.node(node, idle, used, written), **_VOLCANO.node(node, idle, used, written)}
-
-    def named_node(self, name: str) -> Json:
-        return {"name": name, "Name": name}
-
-    def job(self, job: Job, written: Written, *, named: bool = False) -> Json:
-        return {**_DOCUMENTED.job(job, written, named=named), **_VOLCANO.job(job, written, named=named)}
-
-    def queue(self, queue: Queue) -> Json:
-        return {**_DOCUMENTED.queue(queue), **_VOLCANO.queue(queue)}
-
-    def snapshot(self, state: ClusterState, written: Written) -> Json:
-        return {**_DOCUMENTED.snapshot(state, written), **_VOLCANO.snapshot(state, written)}
-
     def _said(self, answer: Answer) -> object:
         return {**answer.said(), **answer.in_go()}
 
+
+def _in_both(name: str) -> Callable[..., Json]:
+    documented, volcano = getattr(_DOCUMENTED, name), getattr(_VOLCANO, name)
+    return lambda _, *about, **more: {**documented(*about, **more), **volcano(*about, **more)}
+
+
+for _name in ("task", "named_task", "node_form", "node", "named_node", "job", "queue", "snapshot"):
+    setattr(Both, _name, _in_both(_name))
 
 DIALECTS: Final[dict[str, Dialect]] = {dialect.name: dialect for dialect in (_DOCUMENTED, _VOLCANO, Kube(), Both())}
 """Every dialect by its name."""

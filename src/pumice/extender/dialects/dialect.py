@@ -87,6 +87,10 @@ class Dialect:
         """A task by its names and its place alone; *status* is Volcano's number."""
         raise NotImplementedError
 
+    def named(self, task: Task) -> Any:
+        """A task as it stands now, by its names and its place alone."""
+        return self.named_task(task.uid, task.namespace, task.name, task.job_key, task.node_name, task.status.bit)
+
     def node_form(self, node: Node) -> Any:
         """A node as it stands as long as its object is the same, every field in its place; a ``HOLE`` for `node`'s."""
         raise NotImplementedError

@@ -75,11 +75,7 @@ class Documented(Dialect):
             "priority": job.priority,
         }
         if named:
-            members = [
-                self.named_task(t.uid, t.namespace, t.name, job.uid, t.node_name, t.status.bit)
-                for t in job.tasks.values()
-            ]
-            return {**said, "members": members}
+            return {**said, "members": [self.named(task) for task in job.tasks.values()]}
         return {**said, "annotations": job.annotations, "members": [written.whole(task) for task in job.tasks.values()]}
 
     def queue(self, queue: Queue) -> Json:

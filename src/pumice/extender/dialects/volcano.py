@@ -151,10 +151,7 @@ class Volcano(Dialect):
             "Queue": job.queue,
             "Priority": job.priority,
             "MinAvailable": job.min_available,
-            "Tasks": {
-                uid: self.named_task(uid, t.namespace, t.name, job.uid, t.node_name, t.status.bit)
-                for uid, t in sorted(job.tasks.items())
-            },
+            "Tasks": {uid: self.named(task) for uid, task in sorted(job.tasks.items())},
         }
 
     def queue(self, queue: Queue) -> Json:
