@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from pumice.engine.hypernodes import TopologyDomain as Domain
 from pumice.framework.plugin import Plugin
+from pumice.framework.points.events import EventHandler
 from pumice.framework.session.session import Session
 from pumice.model.api import (
     ExactMatch,
@@ -181,3 +182,38 @@ def test_the_order_in_which_pods_arrive_does_not_decide_for_which_sub_group_is_e
         assert cycle.evictions
         decided.add(tuple(sorted(map(repr, cycle.intents))))
     assert len(decided) == 1
+
+
+# -- jobs that nobody can help --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("action", ["gangpreempt", "gangreclaim"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"spec": PodSpec(node_selector={"disk": "ssd"})},
+        {"tasks": 2, "cpu": 5},
+        {"cpu": 4, "spec": PodSpec(node_selector={"disk": "hdd"})},
+    ],
+    ids=["no node has its label", "no node is so large", "nobody on its node may go"],
+)
+def test_no_eviction_is_tried_before_somebody_could_have_a_place(action: str, fields: dict[str, Any]) -> None:
+    """Each set of victims was tried, one larger than the last: the square of all running pods, for every such job."""
+    events: list[str] = []
+
+    class Counting(Plugin):
+        name = "counting"
+
+        def on_session_open(self, ssn: Session) -> None:
+            ssn.add_event_handler(EventHandler(deallocate=lambda event: events.append(event.task.name)))
+
+    theirs = "default" if action == "gangpreempt" else "other"
+    scenario = Scenario(queue("default", deserved={"cpu": 40}), queue("other", deserved={"cpu": 1}))
+    for n in range(10):
+        scenario.node(f"n{n}", cpu=4)
+        for k in range(4):
+            scenario.job(f"low{n}-{k}", on=f"n{n}", priority=1, queue=theirs)
+    scenario.node("kept", cpu=4, labels={"disk": "hdd"})
+    scenario.job("kept", cpu=4, on="kept", priority=1, queue=theirs, preemptible=False)
+    scenario.job("high", priority=10, **fields)
+    evict(scenario, action, plugins=[[*PLUGINS[0], Counting], [*PLUGINS[1], "capacity"]])
+    assert scenario.last.evictions == []
+    assert events == []

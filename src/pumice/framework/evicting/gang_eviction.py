@@ -10,6 +10,7 @@ from pumice.engine.hypernodes import TopologyDomain
 from pumice.framework.evicting.bundles import Bundle, allowed_only, bundles_of, in_order, sum_of
 from pumice.framework.evicting.eviction_plan import ASKS as PLAN_ASKS
 from pumice.framework.evicting.eviction_plan import commit_plan, spares
+from pumice.framework.evicting.first_place import FirstPlace
 from pumice.framework.evicting.spending import affordable
 from pumice.framework.evicting.starving import never_preempts
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
@@ -131,8 +132,11 @@ class GangEviction:
     ) -> bool:
         """Evict as few of these as it takes, in their order, and promise the job its places."""
         chosen: list[Bundle] = []
+        first = FirstPlace(self._ssn, (t for tasks in by_sub_job.values() for t in tasks), domain)
         for bundle in bundles:
             chosen.append(bundle)
+            if self._spares and not first.without(bundle.tasks):
+                continue
             given = sum_of(t for b in chosen for t in b.tasks)
             if not need.less_equal(free + given):
                 continue
