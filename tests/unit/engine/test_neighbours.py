@@ -244,3 +244,34 @@ def test_a_line_of_a_selector_narrows_what_is_counted() -> None:
     assert index.tally(selector(anything), "zone").total == 4
     assert index.matches([selector(), selector(not_db)], index.kind_of(task_of(ssn, "web-0")))
     assert not index.matches([selector(), selector(not_db)], index.kind_of(task_of(ssn, "other-0")))
+
+
+def test_a_selector_of_many_parts_is_asked_once_about_a_kind_however_many_labels_are_counted_by() -> None:
+    """One pod with a thousand terms of required affinity cost a million questions for each kind of pod."""
+    asked: list[str] = []
+
+    class Counting(SelectorPart):
+        def matches(self, namespace: str, labels: Any, namespace_labels: Any) -> bool:
+            asked.append(namespace)
+            return super().matches(namespace, labels, namespace_labels)
+
+    ssn = cluster()
+    index = Neighbours(ssn.state)
+    index.sync()
+    parts = tuple(Counting(frozenset(("default",)), None, WEB) for _ in range(40))
+    for n in range(40):
+        tally = index.tally(Selector(parts, leaving_too=True), "zone" if n == 0 else f"key{n}")
+        assert counts(tally, ssn) == ({"1": 2, "2": 1} if n == 0 else {})
+    assert len(asked) == len(parts)  # of the one kind that has the label
+
+
+def test_whether_it_matches_is_asked_anew_when_namespaces_change() -> None:
+    ssn = cluster()
+    index = Neighbours(ssn.state)
+    index.sync()
+    part = SelectorPart(frozenset(), LabelSelector(match_labels={"team": "x"}), WEB)
+    both = Selector((part, part), leaving_too=True)
+    assert index.tally(both, "zone").total == 0
+    ssn.state.apply(Seen(NamespaceObject(metadata=Metadata(name="default", labels={"team": "x"}))))
+    index.sync()
+    assert index.tally(both, "zone").total == 3

@@ -29,6 +29,8 @@ class AlikePods:
     terms: Terms
     rows: dict[int, int] = field(default_factory=dict)
     tallies: list[DomainCounts] = field(default_factory=list)
+    selected: dict[bytes, bool] = field(default_factory=dict)
+    """By the key of a selector of several parts: does it match?"""
     facing: tuple[int, tuple[Term, ...]] = (-1, ())
     """(number of terms known then, the terms that select this kind)"""
 

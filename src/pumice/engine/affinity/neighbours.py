@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _RELEASING: Final = TaskStatus.RELEASING
 _KEEP: Final = 4096
 """So many kinds that nothing lives on any more, or tallies, are kept."""
+_SELECTORS: Final = 64
+"""Of so many selectors a kind remembers whether they match it."""
 
 
 @dataclass(slots=True)
@@ -246,7 +248,15 @@ class Neighbours:
     def _selects(self, selector: Selector, kind: AlikePods) -> bool:
         if kind.leaving and not selector.leaving_too:
             return False
-        return selector.matches(kind.namespace, kind.labels, self._namespace_labels)
+        if len(selector.parts) == 1:
+            return selector.matches(kind.namespace, kind.labels, self._namespace_labels)
+        known = kind.selected.get(selector.key)
+        if known is None:  # a pod's terms of required affinity count the same pods, each by its own label of nodes
+            if len(kind.selected) >= _SELECTORS:
+                kind.selected.clear()
+            known = selector.matches(kind.namespace, kind.labels, self._namespace_labels)
+            kind.selected[selector.key] = known
+        return known
 
     def _namespace_labels(self, name: str) -> Mapping[str, str]:
         found = self._state.kind("Namespace").get(name)

@@ -27,7 +27,8 @@ class Selector:
         self.parts = parts
         self.leaving_too = leaving_too
         """Do terminating pods count?"""
-        self.key: object = (leaving_too, *(p.key for p in parts))
+        self.key = _encode((leaving_too, [p.key for p in parts]))
+        """Equal for selectors that mean the same. In one piece: it is looked up once for each of a pod's terms."""
         self.needs = next((p.needs for p in parts if p.needs is not None), None)
         """A label and value that every selected pod has, if one is known."""
 
