@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pumice.engine.affinity.domain_counts import DomainCounts
 from pumice.engine.affinity.neighbours import Neighbours, own_terms
-from pumice.engine.affinity.spreading import spreads, tally_of
+from pumice.engine.affinity.spreading import SpreadTallies, spreads
 from pumice.engine.affinity.terms import NO_TERMS, Selector, SelectorPart, TermKind
 from pumice.framework.session.session import Session
 from pumice.model.api import (
@@ -22,6 +24,7 @@ from pumice.model.api import (
     WeightedPodAffinityTerm,
 )
 from pumice.model.events import Gone, Seen
+from pumice.state.table import NodeTable
 from pumice.testing import job, node, session, task_of
 
 WEB = LabelSelector(match_labels={"app": "web"})
@@ -196,9 +199,41 @@ def test_a_spread_counts_on_the_nodes_that_take_part() -> None:
     assert spreads(task, "DoNotSchedule") is hard
     index = Neighbours(ssn.state)
     index.sync()
-    zones, racks = (tally_of(index, task.klass, s, hard) for s in hard)
+    zones, racks = map(SpreadTallies(index, task.klass, hard).of, hard)
     assert counts(zones, ssn) == {"1": 1, "2": 1, "3": 0, "4": 0}
     assert counts(racks, ssn) == {"1": 1, "2": 0, "4": 0}
+
+
+def test_which_nodes_have_the_labels_of_all_constraints_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pod with a thousand constraints cost a million looks at all nodes."""
+    rules = tuple(SpreadConstraint(1, f"key{n}", "ScheduleAnyway", WEB) for n in range(40))
+    labels = {f"key{n}": "x" for n in range(40)}
+    ssn = session(
+        node("a", labels=labels),
+        node("b", labels={**labels, "key0": "y"}),
+        node("c", labels={"key0": "z"}),
+        job("web", tasks=3, on=["a", "b", "c"], task_labels={"app": "web"}),
+        job("new", task_labels={"app": "web"}, spec=PodSpec(topology_spread_constraints=rules)),
+    )
+    index, task = Neighbours(ssn.state), task_of(ssn, "new-0")
+    index.sync()
+    wished = spreads(task, "ScheduleAnyway")
+    looks: list[str] = []
+    label = NodeTable.label
+
+    def counted(table: NodeTable, key: str) -> Any:
+        looks.append(key)
+        return label(table, key)
+
+    monkeypatch.setattr(NodeTable, "label", counted)
+    tallies = SpreadTallies(index, task.klass, wished)
+    first, *others = [tallies.of(spread) for spread in wished]
+    assert len(looks) < 10 * len(rules)
+    assert counts(first, ssn) == {"x": 1, "y": 1, "z": 0}
+    assert {tally.total for tally in others} == {2}
+    ssn.state.apply(Seen(node("c", labels=labels)))
+    index.sync()
+    assert {tallies.of(spread).total for spread in wished} == {3}
 
 
 def test_a_constraint_may_look_at_labels_of_the_newcomer_itself() -> None:
@@ -217,7 +252,7 @@ def test_a_constraint_may_look_at_labels_of_the_newcomer_itself() -> None:
     for name, total in (("new-0", 1), ("bare-0", 2)):
         task = task_of(ssn, name)
         [spread] = spreads(task, "DoNotSchedule")
-        assert tally_of(index, task.klass, spread, (spread,)).total == total
+        assert SpreadTallies(index, task.klass, (spread,)).of(spread).total == total
 
 
 def test_a_tally_of_some_rows_is_of_the_same_pods() -> None:

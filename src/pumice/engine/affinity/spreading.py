@@ -13,6 +13,7 @@ from pumice.engine.affinity.neighbours import Neighbours
 from pumice.engine.affinity.terms import Spread, spreads_of
 from pumice.engine.rows import NodeRows
 from pumice.model.task import Task, TaskClass
+from pumice.state.table import NodeTable
 
 Bools = npt.NDArray[np.bool_]
 
@@ -33,23 +34,51 @@ def spreads(task: Task, when: str) -> tuple[Spread, ...]:
     return found
 
 
-def tally_of(index: Neighbours, klass: TaskClass, spread: Spread, together: Sequence[Spread]) -> DomainCounts:
-    """The matching pods by domain, on the nodes that take part: those that have the labels of all constraints and, as
-    the constraint says, match the node affinity of the class and have no taint that it does not tolerate."""
-    by_affinity = spread.affinity_matters and matching.has_node_selection(klass)
-    keys = tuple(s.topology_key for s in together)
-    name = (keys, by_affinity, spread.taints_matter, klass.id if by_affinity or spread.taints_matter else 0)
-    table = index.table
+class SpreadTallies:
+    """The matching pods by domain, for constraints that a task has together."""
 
-    def taking_part() -> Bools:
-        mask = table.valid[: table.size].copy()
-        for key in keys:
-            mask &= table.label(key)[0][: table.size] > 0
-        rows = NodeRows(table, np.flatnonzero(mask))
-        if by_affinity:
-            mask[rows.index] &= matching.selected(klass, rows)
-        if spread.taints_matter:
-            mask[rows.index] &= matching.taints_tolerated(klass, rows)
-        return mask
+    def __init__(self, index: Neighbours, klass: TaskClass, together: Sequence[Spread]) -> None:
+        self._index, self._klass = index, klass
+        self._labelled = _Labelled(index.table, sorted({s.topology_key for s in together}))
 
-    return index.tally(spread.selector, spread.topology_key, taking_part, name)
+    def of(self, spread: Spread) -> DomainCounts:
+        """Those of one of them, on the nodes that take part: those that have the labels of all constraints and, as the
+        constraint says, match the node affinity of the class and have no taint that it does not tolerate."""
+        klass, table, labelled = self._klass, self._index.table, self._labelled
+        by_affinity = spread.affinity_matters and matching.has_node_selection(klass)
+        name = (
+            labelled.name,
+            by_affinity,
+            spread.taints_matter,
+            klass.id if by_affinity or spread.taints_matter else 0,
+        )
+
+        def taking_part() -> Bools:
+            mask = labelled.rows().copy()
+            rows = NodeRows(table, np.flatnonzero(mask))
+            if by_affinity:
+                mask[rows.index] &= matching.selected(klass, rows)
+            if spread.taints_matter:
+                mask[rows.index] &= matching.taints_tolerated(klass, rows)
+            return mask
+
+        return self._index.tally(spread.selector, spread.topology_key, taking_part, name)
+
+
+class _Labelled:
+    """The rows that have all of some labels: looked up once for all constraints of a task, until nodes change."""
+
+    def __init__(self, table: NodeTable, keys: Sequence[str]) -> None:
+        self._table, self._keys = table, keys
+        self.name = "\0".join(keys)
+        self._known: tuple[int, Bools] | None = None
+
+    def rows(self) -> Bools:
+        """As a mask; not to be written."""
+        table = self._table
+        if self._known is None or self._known[0] != table.changed.position:
+            mask = table.valid[: table.size].copy()
+            for key in self._keys:
+                mask &= table.label(key)[0][: table.size] > 0
+            self._known = table.changed.position, mask
+        return self._known[1]

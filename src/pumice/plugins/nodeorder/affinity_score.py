@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.affinity.neighbours import Neighbours, own_terms
-from pumice.engine.affinity.spreading import spreads, tally_of
+from pumice.engine.affinity.spreading import SpreadTallies, spreads
 from pumice.engine.affinity.terms import Term, TermKind
 from pumice.engine.rows import NodeRows
 from pumice.model import keys
@@ -94,12 +94,13 @@ class SoftSpread:
         for spread in constraints:
             has_all &= rows.take(index.table.label(spread.topology_key)[0]) > 0
         total = np.zeros(len(rows))
+        tallies = SpreadTallies(index, task.klass, constraints)
         for spread in constraints:
             if spread.topology_key == _HOSTNAME:
                 tally = index.tally(spread.selector, _HOSTNAME)
                 domains = int(has_all.sum())
             else:
-                tally = tally_of(index, task.klass, spread, constraints)
+                tally = tallies.of(spread)
                 domains = len(np.unique(rows.take(tally.codes)[has_all]))
             counts = tally.counts[rows.take(tally.codes)]
             total += counts * math.log(domains + 2) + (spread.max_skew - 1)

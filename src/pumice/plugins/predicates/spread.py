@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pumice.engine.affinity.domain_counts import DomainCounts
 from pumice.engine.affinity.neighbours import Neighbours
-from pumice.engine.affinity.spreading import spreads, tally_of
+from pumice.engine.affinity.spreading import SpreadTallies, spreads
 from pumice.engine.affinity.terms import Spread
 from pumice.engine.rows import NodeRows
 from pumice.model.reason import Code, reason_id
@@ -58,10 +58,8 @@ class HardSpread:
         index.sync()
         kind = index.kind_of(task)
         constraints = spreads(task, _WHEN)
-        return [
-            SpreadCounts(c, tally_of(index, task.klass, c, constraints), index.matches((c.selector,), kind))
-            for c in constraints
-        ]
+        tallies = SpreadTallies(index, task.klass, constraints)
+        return [SpreadCounts(c, tallies.of(c), index.matches((c.selector,), kind)) for c in constraints]
 
 
 class SpreadCounts:
