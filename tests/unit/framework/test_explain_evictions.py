@@ -51,10 +51,10 @@ def preempt(scenario: Scenario, *plugins: str | type[Plugin]) -> str:
         for status in (TaskStatus.RUNNING, TaskStatus.BOUND)
         if job.queue == "default" and job.name != "high"
     )
-    if " of queue default " in line and "no pod" not in line:
+    if " of queue default " in line and "no other job" not in line:
         whole, _, parts = line.partition(" of queue default ")
-        assert int(re.findall(r"\d+", whole)[-1]) == running
-        if not parts.startswith(("all ", "it ")):
+        assert whole.endswith(f" {running} running pods")
+        if " all " not in whole:
             assert sum(int(n) for n in re.findall(r"(?:^|, )(\d+) ", parts)) == running
     return line.removeprefix("preempt ")
 
@@ -65,7 +65,7 @@ def test_who_is_kept_by_whom_is_counted_pod_by_pod(scenario: Scenario) -> None:
         scenario.job(f"low{n}", on="n1", priority=1 if n else 20)
     scenario.job("gang", tasks=4, on="n2", priority=1).job("high", cpu=4, priority=10)
     found = preempt(scenario)
-    reasons = "4 are kept by gang, 1 is kept by priority, 3 would not be enough"
+    reasons = "4 are kept by gang, 1 is kept by priority, 3 would not make room enough"
     assert found == f"found nobody to evict: of 8 running pods of queue default {reasons}"
 
 
@@ -94,9 +94,9 @@ def void(_: object) -> None:
     """Nothing."""
 
 
-ALL = "found nobody to evict: of 2 running pods of queue default all "
+ALL = "found nobody to evict: all 2 running pods of queue default "
 CASES: dict[str, tuple[Callable[[Scenario], None], str]] = {
-    "nobody": (lambda scenario: None, "found nobody to evict: no pod of another job of queue default runs"),
+    "nobody": (lambda scenario: None, "found nobody to evict: no other job of queue default runs"),
     "priority": (_one("web", priority=10), ALL + "are kept by priority"),
     "not preemptable": (
         _one("web", task_annotations={"volcano.sh/preemptable": "false"}),
@@ -134,7 +134,7 @@ def test_a_users_plugin_is_named_as_who_keeps_pods(scenario: Scenario) -> None:
 
     scenario.node("n1", cpu=2).job("web", tasks=2, min_available=0, on="n1").job("high", cpu=2, priority=10)
     found = preempt(scenario, "priority", "gang", Guardian)
-    reasons = "1 is kept by guardian, 1 would not be enough"
+    reasons = "1 is kept by guardian, 1 would not make room enough"
     assert found == f"found nobody to evict: of 2 running pods of queue default {reasons}"
 
 
@@ -168,10 +168,45 @@ def test_reclaim_looks_at_other_queues_that_may_be_reclaimed() -> None:
     scenario.job("theirs", tasks=4, queue="b", on="n1", cpu=1).job("kept", tasks=4, queue="kept", on="n2", cpu=1)
     scenario.job("own", queue="a", cpu=2)
     found = why(scenario, "own", *POLICY, "capacity", actions="enqueue, allocate, reclaim").evictions
-    whom = "of 4 running pods of other queues that may be reclaimed"
-    assert found == [f"reclaim found nobody to evict: {whom} all are kept by gang"]
+    assert found == [
+        "reclaim found nobody to evict: all 4 running pods of queues that may be reclaimed are kept by gang"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "text"),
+    [
+        (0, "nothing of another queue runs"),
+        (1, "the one running pod of other queues is of such that may not be reclaimed"),
+        (4, "all 4 running pods of other queues are of such that may not be reclaimed"),
+    ],
+)
+def test_queues_that_may_not_be_reclaimed_are_told(tasks: int, text: str) -> None:
+    scenario = Scenario(queue("a", deserved={"cpu": 4}), queue("kept", reclaimable=False)).node("n1", cpu=4)
+    scenario.job("theirs", tasks=tasks, queue="kept", on="n1").job("mine", tasks=4 - tasks, queue="a", on="n1")
+    scenario.job("own", queue="a", cpu=2 if tasks else 1)
+    found = why(scenario, "own", *POLICY, "capacity", actions="enqueue, allocate, reclaim").evictions
+    assert [line for line in found if "evicts nobody" not in line] in ([f"reclaim found nobody to evict: {text}"], [])
 
 
 def test_without_an_action_that_evicts_nothing_is_said(scenario: Scenario) -> None:
     scenario.node("n1", cpu=2).job("web", cpu=2, on="n1").job("high", cpu=2, priority=10)
     assert why(scenario, "high", *POLICY, actions="enqueue, allocate").evictions == []
+
+
+@pytest.mark.parametrize("what", ["cordoned", "affinity", "claim", "closed"])
+def test_where_it_is_not_room_that_is_missing_evictions_are_no_matter(what: str) -> None:
+    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9"}}
+    host = {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}}
+    scenario = Scenario(queue("default")).add(
+        decode("Node", {"metadata": host, "spec": {"unschedulable": what == "cordoned"}, "status": status}),
+        decode("Queue", {"metadata": {"name": "shut"}, "spec": {"weight": 1}, "status": {"state": "Closed"}}),
+    )
+    near = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
+    specs = {
+        "affinity": _spec(affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}),
+        "claim": _spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}]),
+    }
+    scenario.job("web", on="n1", min_available=0)
+    scenario.job("high", priority=10, queue="shut" if what == "closed" else "default", spec=specs.get(what))
+    assert why(scenario, "high", *POLICY, "proportion", actions="enqueue, allocate, preempt").evictions == []

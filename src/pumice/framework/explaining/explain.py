@@ -7,7 +7,7 @@ otherwise; what would help comes from who refused too, and from here only where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -26,8 +26,6 @@ __all__ = ["Explanation", "NearMiss", "NodeReason", "SoleObjection", "Stage", "e
 
 S = TaskStatus
 _EVICTING: Final = ("preempt", "reclaim", "gangpreempt", "gangreclaim")
-_ROOM: Final = (Stage.NODES, Stage.QUEUE)
-"""Where it is room that a job lacks, others could make it."""
 
 
 @dataclass(slots=True)
@@ -102,16 +100,19 @@ def explain(ssn: Session, job: Job) -> Explanation:
         _by_nodes(ssn, obstacle.failed, obstacle.never, out)
     elif obstacle.refusal is not None:
         out.limits = _limits(job, obstacle.refusal)
-    if obstacle.stage in _ROOM and not obstacle.never and (task := _waiting_task(job, obstacle.failed)) is not None:
+    if not obstacle.never and (task := _without_room(job, obstacle.failed, out.limits)) is not None:
         out.evictions = evictions_in_vain(ssn, task)
     return out
 
 
-def _waiting_task(job: Job, failed: FailedTask | None) -> Task | None:
-    """The task for which room is missing: the one that fits nowhere, or the first that waits."""
+def _without_room(job: Job, failed: FailedTask | None, limits: Sequence[Limit]) -> Task | None:
+    """The task for which others could make room: one that fits nowhere for want of it, or that its queue's limit keeps.
+
+    Where it is something else that is in its way, evictions are no matter.
+    """
     if failed is not None:
-        return failed.task
-    return min(job.with_status(S.PENDING).values(), key=lambda t: t.name, default=None)
+        return failed.task if any(reason.evictable for reason, _ in failed.error.reasons()) else None
+    return min(job.with_status(S.PENDING).values(), key=lambda t: t.name, default=None) if limits else None
 
 
 def _position(ssn: Session, job: Job) -> tuple[int, int]:

@@ -7,7 +7,7 @@ and nobody is told anything. The numbers are those of the end of the cycle: who 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pumice.framework.evicting.possible import FromQueue, PossibleVictims, Victims, reclaimed_for
@@ -22,13 +22,12 @@ from pumice.model.queue import Queue
 from pumice.model.reason import Verdict
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
-from pumice.words import counted
 
 S = TaskStatus
 PREEMPT: Final = "preempt"
 RECLAIM: Final = "reclaim"
 _ELSEWHERE: Final = "run on nodes that do not take it whoever goes"
-_NOT_ENOUGH: Final = "would not be enough"
+_NOT_ENOUGH: Final = "would not make room enough"
 _ONE: Final = {"are": "is", "have": "has", "were": "was", "run": "runs"}
 
 
@@ -46,12 +45,16 @@ def _found(ssn: Session, action: str, queue: Queue, task: Task) -> str:
         return f"evicts nobody for it: {passed}"
     from_queue: FromQueue = queue.name.__eq__ if action == PREEMPT else reclaimed_for(ssn, queue)
     point = points.PREEMPTABLE if action == PREEMPT else points.RECLAIMABLE
-    where = f"of queue {queue.name}" if action == PREEMPT else "of other queues that may be reclaimed"
+    where = f"of queue {queue.name}" if action == PREEMPT else "of queues that may be reclaimed"
     statuses = (S.RUNNING, S.BOUND) if action == PREEMPT else (S.RUNNING,)
     kept = _Looking(ssn, point, from_queue, task).kept(_others(ssn, from_queue, task.job), statuses)
     if not kept:
-        return f"found nobody to evict: no pod of another job {where} runs"
-    return f"found nobody to evict: of {counted(kept.total(), 'running pod')} {where} {_told(kept)}"
+        return f"found nobody to evict: {_nobody(ssn, action, queue, statuses)}"
+    many = kept.total()
+    if len(kept) > 1:
+        return f"found nobody to evict: of {many} running pods {where} {_told(kept)}"
+    (why,) = kept
+    return f"found nobody to evict: {_all_of(many)} {where} {why if many > 1 else _of_one(why)}"
 
 
 def _passed_over(ssn: Session, action: str, queue: Queue, task: Task) -> str:
@@ -164,10 +167,22 @@ def _budget(ssn: Session, victim: Task) -> str:
 def _told(kept: Counter[str]) -> str:
     """The reasons in words, most pods first, those that would not be enough last."""
     reasons = sorted(kept.items(), key=lambda item: (item[0] == _NOT_ENOUGH, -item[1], item[0]))
-    if len(reasons) == 1:
-        (why, n), *_ = reasons
-        return f"all {why}" if n > 1 else f"it {_of_one(why)}"
     return ", ".join(f"{n} {why if n > 1 else _of_one(why)}" for why, n in reasons)
+
+
+def _all_of(many: int) -> str:
+    return "the one running pod" if many == 1 else f"all {many} running pods"
+
+
+def _nobody(ssn: Session, action: str, queue: Queue, statuses: Sequence[TaskStatus]) -> str:
+    """Where nobody is to be looked at."""
+    if action == PREEMPT:
+        return f"no other job of queue {queue.name} runs"
+    kept = [q for q in ssn.queues.values() if q is not queue and not q.reclaimable]
+    many = sum(len(job.with_status(status)) for q in kept for job in q.jobs.values() for status in statuses)
+    if not many:
+        return "nothing of another queue runs"
+    return f"{_all_of(many)} of other queues {'is' if many == 1 else 'are'} of such that may not be reclaimed"
 
 
 def _of_one(why: str) -> str:
