@@ -249,6 +249,17 @@ class Story:
                 left = self.state.jobs[intent.job].ready_count
                 needs = min(victim.needs, victim.tasks)
                 assert needs < 2 or left >= needs, f"{intent.job}: {left} tasks are left of a gang of {needs}"
+                self.enough_sub_groups_are_left(intent.job, report)
+
+    def enough_sub_groups_are_left(self, uid: str, report: CycleReport) -> None:
+        """A job whose sub-groups were whole has as many as it needs, also after evictions."""
+        job = self.state.jobs[uid]
+        for policy in job.policies:
+            parts = [sj for sj in job.sub_jobs.values() if sj.group == f"{uid}/{policy.name}"]
+            lost = {sj.uid: sum(t.key in report.evictions for t in sj.tasks.values()) for sj in parts}
+            had = sum(sj.ready_count + lost[sj.uid] >= sj.min_available for sj in parts)
+            has, least = sum(sj.ready_count >= sj.min_available for sj in parts), policy.min_sub_groups or 0
+            assert has >= min(had, least), f"{uid}: {has} sub-groups are left of {had}, needs {least}"
 
     def hard_topologies_are_kept(self, report: CycleReport) -> None:
         """The tasks of a job that asks for it are within one domain, those of its sub-groups within one zone."""

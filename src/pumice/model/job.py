@@ -318,6 +318,11 @@ class Job(TaskGroup):
         """Every policy has enough sub-jobs that are ready or wait for promised room."""
         return self._policies(lambda sj: sj.is_pipelined)
 
+    def spare_sub_jobs(self, group: str) -> int:
+        """How many ready sub-jobs the policy of *group* has beyond those that it needs."""
+        least = next((p.min_sub_groups or 0 for p in self.policies if f"{self.uid}/{p.name}" == group), 0)
+        return sum(1 for sj in self.sub_jobs.values() if sj.group == group and sj.is_ready) - least
+
     def is_pipelined_whole(self) -> bool:
         """As `is_pipelined`, but a promised place counts only in a sub-job that has all that it needs."""
         if not self.policies:

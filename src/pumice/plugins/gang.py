@@ -89,6 +89,8 @@ class Gang(Plugin):
         """
         left: dict[str, int] = {}
         roles: dict[tuple[str, str], int] = {}
+        parts: dict[str, int] = {}
+        spare: dict[str, int] = {}
         victims = []
         for task in candidates:
             job = task.job
@@ -102,6 +104,14 @@ class Gang(Plugin):
                 if of_role <= minimum:
                     continue
                 roles[job.uid, task.role] = of_role - 1
+            part = task.sub_job
+            if not self._halves and part is not None and not part.is_default:
+                there = parts.setdefault(part.uid, part.ready_count)
+                if there == part.min_available:  # without the task it would not be whole
+                    if spare.setdefault(part.group, job.spare_sub_jobs(part.group)) < 1:
+                        continue
+                    spare[part.group] -= 1
+                parts[part.uid] = there - 1
             left[job.uid] = have - 1
             victims.append(task)
         return victims

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from pumice.model.api import AnyObject, PodGroup, SubGroupPolicy
 from pumice.testing import Scenario, job, node, pod, queue
@@ -31,3 +32,12 @@ def test_a_pair_that_is_there_is_enough_beside_one_that_is_not() -> None:
     scenario = Scenario(node("n", cpu=8), *paired("train", "001", needs=2))
     cycle = scenario.run(plugins=["gang", "predicates"])
     assert set(cycle.binds) == {"default/train-0", "default/train-1"}
+
+
+@pytest.mark.parametrize(("compat", "victim"), [(None, "default/train-0"), ("volcano", "default/train-2")])
+def test_a_sub_group_that_a_job_needs_loses_nobody(compat: str | None, victim: str) -> None:
+    group, *pods = paired("train", "100", needs=1)
+    placed = [pod(p.metadata.name, group="train", labels=p.metadata.labels, on="n") for p in pods]
+    scenario = Scenario(node("n", cpu=3), group, *placed, *job("urgent", priority=5))
+    cycle = scenario.run(actions=["allocate", "preempt"], plugins=["priority", "gang"], compat=compat)
+    assert cycle.evictions == [victim]
