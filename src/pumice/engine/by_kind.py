@@ -29,6 +29,10 @@ _MOST: Final = 20_000
 
 
 _MOST_WAYS: Final = 64
+UNTOLD: Final = -1
+"""Where a class goes does not follow from the amounts of rows alone, or a view that is up to date says it."""
+NO_ROOM: Final = -2
+"""No row has room for the class."""
 _Found: TypeAlias = tuple[Floats, Index | None]
 """Scores, and of which kinds they are; None for all."""
 
@@ -63,21 +67,20 @@ class ByKind:
         """The row of the highest score, and of those the one of the smallest name.
 
         *coming*: who is asked about next, perhaps; of classes that come once several are then asked about together.
-        -1 where it does not follow from the amounts of the rows alone, where a view that is up to date says it, and
-        where no row has room.
+        Where there is none it is `UNTOLD` or `NO_ROOM`.
         """
         evaluator = self._evaluator
         table = evaluator.table
         if not self._able or not evaluator.many_rows or table.in_flux or not evaluator.room_by_amounts(task.klass):
-            return -1
+            return UNTOLD
         key = evaluator.key_of(task)
         view = evaluator.cache.views.get(key)
         if view is not None and view.touched_at == table.touched.position:
-            return -1
+            return UNTOLD
         way = self._way(key, task)
         kinds = evaluator.cache.kinds_of(table)
         if not way.able or not kinds.current():
-            return -1
+            return UNTOLD
         again = not evaluator.cache.first_use(key)
         kinds.most_empty = table.size // 2 if again else max(_FEW, kinds.most_empty - _FEW // 4)
         if again:
@@ -87,11 +90,11 @@ class ByKind:
             found = self._in_turn(key, way, task, kinds, coming) or self._met_once(way, task, kinds)
         if found is None:
             way.able = False
-            return -1
+            return UNTOLD
         scores, index = found
         best = np.maximum.reduce(scores, initial=_NEG_INF)
         if best == _NEG_INF:
-            return -1
+            return NO_ROOM
         of_best = (scores == best).nonzero()[0]
         return kinds.first_row(of_best if index is None else index.take(of_best))
 

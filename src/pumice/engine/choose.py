@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pumice.engine.by_kind import ByKind
+from pumice.engine.by_kind import NO_ROOM, UNTOLD, ByKind
 from pumice.engine.evaluate import Evaluator
 from pumice.engine.fit_error import FitError
 from pumice.engine.plan import plan_rows
@@ -103,9 +103,11 @@ class Chooser:
         asked about next, perhaps.
         """
         if within is None and soft is None:
-            node = self.by_amounts(task, coming)
-            if node is not None:
-                return NodeChoice(node, True)
+            row = self._by_amounts(task, coming)
+            if row >= 0:
+                return NodeChoice(self._node(row), True)
+            if row == NO_ROOM:
+                return self.why_not.found_nowhere(task)
         view = self.evaluator.view(task)
         limits = [within] if soft is None else [_and(within, soft), _and(within, ~soft)]
         for future in (False, True):
@@ -166,10 +168,13 @@ class Chooser:
         """Does it follow from the class and a row's amounts alone whether a task may be placed there?"""
         return view.by_amounts and not view.session_filters and not self.needs_table(view)
 
-    def by_amounts(self, task: Task, coming: Iterable[Task] = ()) -> Node | None:
+    def by_amounts(self, task: Task) -> Node | None:
         """The best node, where that follows from the amounts of nodes alone; None where not, or where none has room."""
-        row = self._by_kind.best_row(task, coming) if self._plain() else -1
+        row = self._by_amounts(task, ())
         return self._node(row) if row >= 0 else None
+
+    def _by_amounts(self, task: Task, coming: Iterable[Task]) -> int:
+        return self._by_kind.best_row(task, coming) if self._plain() else UNTOLD
 
     def needs_table(self, view: ClassView) -> bool:
         """Does what a score says of a row depend on the other rows, or on more than the class?"""

@@ -26,12 +26,22 @@ class WhyNot:
         """The reasons for which a task fits nowhere, counted over all nodes when somebody asks."""
         return FitError(count=lambda: self._count(task, view, within))
 
+    def found_nowhere(self, task: Task) -> FitError:
+        """A task was found to fit nowhere by kinds of rows: known of its class from now on, and why it does not."""
+        evaluator = self._evaluator
+        if evaluator.fits_by_class:
+            evaluator.cache.nowhere.note(evaluator.key_of(task), task.klass, evaluator.table)
+        return FitError(count=lambda: self._count(task, evaluator.view(task), None))
+
     def hopeless(self, task: Task) -> FitError | None:
         """Why no task of this class can be placed now, where that is certain without asking about the one task."""
         evaluator = self._evaluator
         if not evaluator.fits_by_class:
             return None
-        key, view = evaluator.key_of(task), evaluator.view(task)
+        key = evaluator.key_of(task)
+        if evaluator.cache.nowhere.stands(key, evaluator.table):
+            return self._error_of(key, task)
+        view = evaluator.view(task)
         now = view.masked.max(initial=-np.inf) > -np.inf
         if now or (evaluator.table.in_flux and ((view.code == 0) & evaluator.future_ok(view)).any()):
             evaluator.cache.nowhere.forget(key)

@@ -238,6 +238,20 @@ def test_a_class_that_fits_nowhere_has_one_error_for_all_its_tasks_while_nothing
     assert chooser.why_not.hopeless(task_of(ssn, "big-1")) is None
 
 
+def test_a_class_that_no_kind_of_row_has_room_for_is_known_from_then_on_and_no_view_is_made_of_it() -> None:
+    ssn = session(cluster("40x4cpu"), job("big", tasks=2, cpu=8), job("small", cpu=4))
+    chooser, evaluator = ssn.search.chooser, ssn.search.evaluator
+    error = chooser.choose(task_of(ssn, "big-0"))
+    assert isinstance(error, FitError)
+    assert not evaluator.cache.views
+    assert chooser.why_not.known_hopeless(task_of(ssn, "big-1")) is not None
+    assert str(error) == "0/40 nodes are unavailable: 40 Insufficient cpu."
+    ssn.state.apply(Seen(node("larger", cpu=16)))
+    assert chooser.why_not.known_hopeless(task_of(ssn, "big-1")) is None
+    found = chooser.choose(task_of(ssn, "big-1"))
+    assert isinstance(found, NodeChoice) and found.node.name == "larger"
+
+
 def test_the_search_can_be_kept_within_some_rows_or_prefer_them() -> None:
     ssn = session(cluster("3x4cpu"), job("new", cpu=2), job("big", cpu=8))
     chooser, task = ssn.search.chooser, task_of(ssn, "new-0")
