@@ -27,6 +27,7 @@ class Allocate(Action):
     name = "allocate"
     steady = True
     for_waiting = True
+    passes_over_vain = True
     arguments_read = ("predicateErrorCacheEnable",)
     asks = (points.JOB_VALID, *TURN_ASKS)
 

@@ -63,6 +63,8 @@ class Action:
     """Does what it does follow from the cluster and the answers of plugins alone? See `Plugin.steady`."""
     for_waiting: ClassVar[bool] = False
     """Does it nothing where nobody waits, for a place or to be let in? Then it is not run there."""
+    passes_over_vain: ClassVar[bool] = False
+    """Does it nothing for jobs that are let in, ask for something and are known to find no room?"""
 
     def execute(self, ssn: Session) -> None:
         """Do the step."""

@@ -56,7 +56,7 @@ def run_cycle(
         return standing.again(state.now)
     if not details and nothing_to_do(state, assembly, runtime, environment):
         runtime.cycle += 1
-        return nothing_done(state, assembly)
+        return nothing_done(state, assembly, runtime)
     promised: AllPromised | None = runtime.all_promised
     if promised is not None:
         asked = details or inspect is not None or promised.state is not state

@@ -11,12 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pumice.framework.session.fit_errors import FitErrors
 from pumice.framework.session.problems import untold
+from pumice.framework.session.refusals import Refusals
 from pumice.framework.session.rounds import free_again
 from pumice.model.intents import Note, StatusUpdate
 from pumice.scheduler.report import CycleReport
 
 if TYPE_CHECKING:
+    from pumice.framework.placing.remembered import Remembered
+    from pumice.framework.session.opened import Opened
     from pumice.framework.session.runtime import Runtime
     from pumice.framework.session.session import Session, Shard
     from pumice.scheduler.assembly import Assembly
@@ -86,11 +90,11 @@ def somebody_waits(state: ClusterState) -> bool:
 def nothing_to_do(
     state: ClusterState, assembly: Assembly, runtime: Runtime, environment: Mapping[str, Any] | None
 ) -> bool:
-    """Is there nobody to serve and nothing to tell? So it is after jobs ended, where nobody waits for their room."""
+    """Is there nobody to serve and nothing to tell? So it is after jobs ended, where nobody who waits finds room."""
     opened = runtime.opened
     if opened is None or opened[0] is not state or opened[1] is not assembly or not opened[2].steady:
         return False
-    if runtime.metered or runtime.nominations or state.refused or environment or somebody_waits(state):
+    if runtime.metered or runtime.nominations or state.refused or environment or state.unadmitted:
         return False
     if len(state.dirty) + len(state.changed_jobs) > _MANY_CHANGES:
         return False
@@ -98,12 +102,29 @@ def nothing_to_do(
         for job in changed.values():
             if job.in_session:
                 return False
-    return all(action.for_waiting for action in assembly.actions) and not untold(state, runtime)
+    if not all(action.for_waiting for action in assembly.actions) or untold(state, runtime):
+        return False
+    return not somebody_waits(state) or _in_vain(state, assembly, runtime, opened[2])
 
 
-def nothing_done(state: ClusterState, assembly: Assembly) -> CycleReport:
-    """The report of a cycle in which there was nothing to do."""
-    return CycleReport(state.now, assembly.conf.digest, [], {}, {}, {}, {}, {}, {})
+def _in_vain(state: ClusterState, assembly: Assembly, runtime: Runtime, opened: Opened) -> bool:
+    """Is everybody who waits known to find no room, and would no action do anything for such jobs?"""
+    memory: Remembered | None = runtime.remembered
+    if memory is None or opened.search.made is None or state.best_effort or state.rooms:
+        return False
+    if not all(action.passes_over_vain for action in assembly.actions):
+        return False
+    return memory.everybody(state, assembly.conf.digest, opened.search.made, runtime.backlog)
+
+
+def nothing_done(state: ClusterState, assembly: Assembly, runtime: Runtime) -> CycleReport:
+    """The report of a cycle in which there was nothing to do: whoever waits does so for what is known."""
+    refusals, errors = Refusals(), FitErrors()
+    memory: Remembered | None = runtime.remembered
+    if memory is not None and somebody_waits(state):
+        refusals.stand(memory.queues)
+        errors.stand(memory.errors)
+    return CycleReport(state.now, assembly.conf.digest, [], refusals, errors, {}, {}, {}, {})
 
 
 def _free_room(runtime: Runtime) -> float:

@@ -295,3 +295,112 @@ def test_an_action_is_left_out_only_where_it_says_that_it_serves_those_who_wait(
     report = it.cycle()
     assert Everywhere.seen == [1000.0]
     assert ("action", "allocate") not in report.timings
+
+
+class InVain(Cluster):
+    """Two nodes in use. For "big" there is too little room, "wide" fits no node, whether or not "short" ends."""
+
+    def __init__(self, *, actions: str = "enqueue, allocate, backfill", metered: bool = False) -> None:
+        super().__init__(assembly(actions=actions))
+        self.runtime.metered = metered
+        for obj in [
+            *job("short", gpu=2, on="node-0"),
+            *job("long", gpu=4, on="node-0"),
+            *job("other", gpu=4, on="node-1"),
+            *job("wide", gpu=5, phase="Inqueue"),
+        ]:
+            self.state.apply(Seen(obj))
+        for _ in range(3):
+            self.cycle()
+
+    def ends(self, *names: str) -> None:
+        for obj in [obj for name in names for obj in job(name)]:
+            self.state.apply(Gone(obj.kind_name, obj.key))
+
+
+def told(report: CycleReport) -> dict[str, tuple[Any, ...]]:
+    """Who waits, and everything that is said about it."""
+    errors = report.fit_errors
+    return {
+        uid: (r.stage, r.code, r.text, r.plugin, r.placed, r.limits, [str(e) for e in errors.get(uid, {}).values()])
+        for uid, r in report.refusals.items()
+    }
+
+
+def test_where_nobody_who_waits_finds_room_no_cycle_is_run_and_all_is_said_as_if_it_were() -> None:
+    it, run = InVain(), InVain(metered=True)
+    for end in ("short", "long"):
+        seen: list[dict[str, tuple[Any, ...]]] = []
+        for one, runs in ((it, end == "long"), (run, True)):
+            one.ends(end)
+            before = one.ran
+            report = one.cycle()
+            assert one.ran == before + runs, (end, runs)
+            assert report.binds == ({"default/wide-0": "node-0"} if end == "long" else {})
+            seen.append(told(report))
+        assert seen[0] == seen[1]
+        assert set(seen[0]) == ({"default/big"} if end == "long" else {"default/big", "default/wide"})
+
+
+def test_a_job_that_waits_no_longer_leaves_the_others_in_vain() -> None:
+    it, run = InVain(), InVain(metered=True)
+    for one in (it, run):
+        one.ends("wide", "short")
+    before = it.ran
+    assert told(it.cycle()) == told(run.cycle())
+    assert it.ran == before
+
+
+def another_gang(it: InVain) -> None:
+    for obj in job("again", tasks=3, gpu=8, phase="Inqueue"):
+        it.state.apply(Seen(obj))
+
+
+def a_node(it: InVain) -> None:
+    it.state.apply(Seen(node("node-2", gpu=4)))
+
+
+def another_queue(it: InVain) -> None:
+    it.state.apply(Seen(queue("default", weight=2)))
+
+
+def a_pod_without_requests(it: InVain) -> None:
+    for obj in job("light", tasks=1, cpu="0", phase="Inqueue"):
+        it.state.apply(Seen(obj))
+
+
+def one_to_be_let_in(it: InVain) -> None:
+    for obj in job("new", gpu=16):
+        it.state.apply(Seen(obj))
+
+
+@pytest.mark.parametrize("happens", [another_gang, a_node, another_queue, a_pod_without_requests, one_to_be_let_in])
+def test_what_may_matter_to_who_waits_in_vain_has_the_cycle_run(happens: Callable[[InVain], None]) -> None:
+    it = InVain()
+    it.ends("short")
+    happens(it)
+    before = it.ran
+    it.cycle()
+    assert it.ran == before + 1
+
+
+@pytest.mark.parametrize("more", ["preempt", "reclaim"])
+def test_who_waits_in_vain_for_free_room_may_still_be_served_by_another_action(more: str) -> None:
+    it = InVain(actions=f"enqueue, allocate, backfill, {more}")
+    it.ends("short")
+    before = it.ran
+    it.cycle()
+    assert it.ran == before + 1
+
+
+def test_what_plugins_say_of_a_queue_is_asked_in_a_session() -> None:
+    it = InVain()
+    it.state.apply(Seen(queue("narrow", capability={"nvidia.com/gpu": "1"})))
+    for obj in job("denied", gpu=2, queue="narrow", phase="Inqueue"):
+        it.state.apply(Seen(obj))
+    it.cycle()
+    it.ends("short")
+    before = it.ran
+    report = it.cycle()
+    assert it.ran == before + 1
+    assert told(report)["default/denied"][0] == "queue"

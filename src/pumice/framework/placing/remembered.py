@@ -25,7 +25,9 @@ from pumice.model.queue import Queue
 from pumice.model.task import Task
 
 if TYPE_CHECKING:
+    from pumice.engine.choose import Chooser
     from pumice.framework.session.session import Session
+    from pumice.state.cluster import ClusterState
 
 
 class Ground(Enum):
@@ -91,16 +93,37 @@ class Remembered:
     # -- what stands ------------------------------------------------------------------------------------------------
     def catch_up(self, ssn: Session, backlog: Backlog) -> None:
         """Forget whatever has changed since the last session."""
-        table, nowhere = ssn.state.table, ssn.search.evaluator.cache.nowhere
-        versions = (id(ssn.state), ssn.signature, ssn.state.queue_version, table.size, table.changed.position)
-        signature = (*versions, backlog.generation, id(nowhere))
+        self._follow(ssn.state, ssn.signature, ssn.search.chooser, backlog)
+        if not self._by_queue:
+            return
+        stamp_of = stamps(ssn)
+        for queue, (stamp, _) in list(self._by_queue.items()):
+            if stamp_of(ssn.queues[queue]) != stamp:
+                self._drop_refused(queue)
+
+    def everybody(self, state: ClusterState, signature: object, chooser: Chooser, backlog: Backlog) -> bool:
+        """Between two sessions: is everybody who waits for room still known to be in vain?
+
+        Plugins cannot be asked then, so it is not known where a refusal follows from what they say of a queue.
+        """
+        if self._by_queue or not backlog.keep_only_waiting(state.backlog_changes.values(), (id(state), signature)):
+            return False
+        state.backlog_changes = {}
+        self._follow(state, signature, chooser, backlog)
+        return all(len(self.queues.get(name, ())) == backlog.groups(name) for name in backlog.queues())
+
+    def _follow(self, state: ClusterState, signature: object, chooser: Chooser, backlog: Backlog) -> None:
+        """Forget the groups of which a job came or went, and those for whom there is room now."""
+        table, nowhere = state.table, chooser.evaluator.cache.nowhere
+        versions = (id(state), signature, state.queue_version, table.size, table.changed.position)
+        holds_for = (*versions, backlog.generation, id(nowhere))
         changed, backlog.changes = backlog.changes, []
         nowhere.catch_up(table)
         fell, nowhere.fell = nowhere.fell, []
         self._own = set()
         self.queues, self.errors = dict(self.queues), dict(self.errors)  # what was handed out stays as it is
-        if signature != self._signature or fell is None:
-            self._signature = signature
+        if holds_for != self._signature or fell is None:
+            self._signature = holds_for
             self._forget()
             return
         for place in changed:
@@ -109,21 +132,17 @@ class Remembered:
             for place in list(self._by_class.get(klass, ())):
                 self._drop(place)
         if self._by_room and table.touched.position != self._touched:
-            for place in [p for p in self._by_room if not self._still_short(ssn, p)]:
+            for place in [p for p in self._by_room if not self._still_short(chooser, p)]:
                 self._drop(place)
         self._touched = table.touched.position
-        stamp_of = stamps(ssn)
-        for queue, (stamp, _) in list(self._by_queue.items()):
-            if stamp_of(ssn.queues[queue]) != stamp:
-                self._drop_refused(queue)
 
     def _drop_refused(self, queue: str) -> None:
         for group in list(self._by_queue[queue][1]):
             self._drop((queue, group))
 
-    def _still_short(self, ssn: Session, place: Place) -> bool:
+    def _still_short(self, chooser: Chooser, place: Place) -> bool:
         why = self.queues[place[0]][place[1]].why
-        short = ssn.search.chooser.why_not.short_of(why.task, why.needed)
+        short = chooser.why_not.short_of(why.task, why.needed)
         return short is not None and short[0] == why.refusal.placed
 
     def visit(self, backlog: Backlog, queue: str) -> Visit | None:

@@ -8,7 +8,7 @@ plugin compares pairs instead, the order is made anew for each session.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
@@ -79,6 +79,17 @@ class Backlog:
         if len(self.changes) > MOST_CHANGES:  # nobody looks
             self.generation += 1
             self.changes = []
+
+    def keep_only_waiting(self, changed: Collection[Job], signature: object) -> bool:
+        """Take out jobs that no longer wait; False, and nothing is done, where one does or the order is another."""
+        if signature != self._signature or any(waits_for_room(job) for job in changed):
+            return False
+        for job in changed:
+            old = self._where.pop(job.uid, None)
+            if old is not None:
+                self._remove(*old)
+                self.changes.append(old[:2])
+        return True
 
     def places(self, signature: object) -> Mapping[str, tuple[str, Hashable, Any]]:
         """Job -> queue, group and sort key, as they were when it was last looked at; nothing of another order."""

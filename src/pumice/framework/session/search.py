@@ -59,6 +59,11 @@ class Search:
         self._evaluator = self._chooser = None
 
     @property
+    def made(self) -> Chooser | None:
+        """What chooses nodes, if it was needed so far; between two sessions too."""
+        return self._chooser
+
+    @property
     def evaluator(self) -> Evaluator:
         """Answers about many nodes at once."""
         self._ssn.may_ask(*ASKED_BY_ROWS)
