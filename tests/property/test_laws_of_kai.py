@@ -166,6 +166,33 @@ def test_decisions_do_not_depend_on_the_order_in_which_objects_arrive(seed: int)
     assert outcome(case) == first
 
 
+def _called(data: Any, names: set[str], before: str) -> Any:
+    """The same with other names, in the same order."""
+    if isinstance(data, dict):
+        return {key: _called(value, names, before) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_called(value, names, before) for value in data]
+    return before + data if isinstance(data, str) and data in names else data
+
+
+@pytest.mark.parametrize("seed", range(0, SEEDS, 5))
+@pytest.mark.parametrize("kind", ["nodes", "queues", "podGroups"])
+def test_decisions_do_not_depend_on_names_but_for_their_order(seed: int, kind: str) -> None:
+    case = random_case(seed, varied=seed % 2 == 0)
+    objects, before = case.data["objects"], "zz-"
+
+    def outcome(of: Case) -> dict[str, str]:
+        found: dict[str, str] = look(
+            of, lambda w: {u: f"{t.stage} {t.node_name.removeprefix(before)}" for u, t in w.tasks.items()}
+        )
+        return found
+
+    names = {obj["metadata"]["name"] for obj in objects[kind]}
+    assert names
+    other = Case(case.id, {**case.data, "objects": _called(objects, names, before)})
+    assert outcome(other) == outcome(case)
+
+
 @pytest.mark.parametrize("seed", range(1, SEEDS, 4))
 def test_a_cycle_that_is_replayed_decides_the_same(seed: int) -> None:
     case = random_case(seed)

@@ -112,7 +112,8 @@ class Placer:
             mark = plan.checkpoint()
             if isinstance(member, GroupSet):
                 done = all(
-                    self._member(plan, within, job, m, mine, promises) for m in self._world.sort_members(member.members)
+                    self._member(plan, within, job, m, mine, promises)
+                    for m in self._world.orders.members(member.members)
                 )
             else:
                 done = all(self._task(plan, within, job, task, promises, n) for n, task in enumerate(mine))

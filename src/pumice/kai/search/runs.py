@@ -49,7 +49,7 @@ class JobRun:
 
 def rank(world: KaiWorld, *, victims: bool) -> Callable[[JobView], Any]:
     """A sort key of jobs; *victims*: the worst first."""
-    key = world.job_key()
+    key = world.orders.job_key()
     return (lambda job: Last(key(job))) if victims else key
 
 
@@ -62,7 +62,7 @@ def sorted_out(
         if job.queue.is_leaf:
             listed.setdefault(job.queue.name, []).append(job)
     for found in listed.values():
-        ordered = world.sort_jobs(found)
+        ordered = world.orders.jobs(found)
         chosen = (ordered[::-1] if victims else ordered)[:depth]
         key = rank(world, victims=victims)
         if chosen:

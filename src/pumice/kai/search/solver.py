@@ -17,13 +17,12 @@ from pumice.kai.search.accumulating import SearchContext
 from pumice.kai.search.budgets import SearchBudget
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
+from pumice.kai.search.probing import PieceSearch
 from pumice.kai.search.runs import RankedJobs
-from pumice.kai.search.scenario import VictimScenario, distinct
-from pumice.kai.search.sieves import Sieve
+from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.search.walks import SharedOrder
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
-from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld, world_of
@@ -58,19 +57,19 @@ class Solver:
         *most*: so many are looked at; -1: all.
         """
         self._ssn, self._reason, self._most = ssn, reason, most
-        self._world: KaiWorld = world_of(ssn)
+        self.world: KaiWorld = world_of(ssn)
         self._placer = Placer(ssn)
         self._reaches, self._admits, self._valid = reaches, admits, valid
-        self._waiting = RankedJobs(self._world, lambda j: j.pending, victims=False)
-        self._giving = RankedJobs(self._world, lambda j: j.preemptible and j.active, victims=True)
-        self.budget = SearchBudget(reason, self._world.settings.budgets)
+        self._waiting = RankedJobs(self.world, lambda j: j.pending, victims=False)
+        self._giving = RankedJobs(self.world, lambda j: j.preemptible and j.active, victims=True)
+        self.budget = SearchBudget(reason, self.world.settings.budgets)
         self.simulated = 0
-        self.foreseen = self._world.only_kai(t.SCENARIO_GENERATOR)
+        self.foreseen = self.world.only_kai(t.SCENARIO_GENERATOR)
         """Is it known of all generators that they begin with the recorded victims, where these are enough by count?"""
 
     def solve(self, job: JobView) -> tuple[Solved, ChangePlan | None]:
         """A plan that places the next piece of the job, not committed yet; None where there is none."""
-        world = self._world
+        world = self.world
         chunk = world.chunk(job, real=False)
         if not chunk:
             return Solved.NOTHING, None
@@ -85,7 +84,7 @@ class Solver:
         taken: dict[str, tuple[list[TaskView], bool]] = {}
         number, known = 0, 1
         while number < known:
-            search = _Search(self, job, chunk, candidates, failed, taken, number)
+            search = PieceSearch(self, job, chunk, candidates, failed, taken, number)
             plan = search.run()
             if plan is not None:
                 if job.gang_satisfied and job.active_count > before:
@@ -123,8 +122,8 @@ class Solver:
         reached = {
             name: runs for name, runs in self._giving.runs().items() if runs and self._reaches(job, runs[0].queue)
         }
-        order = WorkOrder.of_runs(self._world, reached, victims=True, admits=admits)
-        return WorkOrder(self._world, islice(order, self._most), victims=True) if self._most >= 0 else order
+        order = WorkOrder.of_runs(self.world, reached, victims=True, admits=admits)
+        return WorkOrder(self.world, islice(order, self._most), victims=True) if self._most >= 0 else order
 
     def scenarios(self, context: SearchContext) -> list[tuple[str, Iterator[VictimScenario]]]:
         """Every generator's scenarios; nothing of them is made until it is asked for."""
@@ -149,7 +148,7 @@ class Solver:
         if not scenario.victims:
             return None
         self.simulated += 1
-        world = self._world
+        world = self.world
         plan = ChangePlan(world)
         nodes = feasible.copy()
         for task in scenario.victims:
@@ -183,7 +182,7 @@ class Solver:
         mine = scenario.job.job.uid
         taken = {mine, *(v.job.uid for v in victims)}
         return WorkOrder.of_runs(
-            self._world,
+            self.world,
             self._waiting.runs(),
             admits=lambda job: job.job.uid not in taken,
             more=[*victims, scenario.job],
@@ -191,7 +190,7 @@ class Solver:
 
     def feasible(self, job: JobView) -> Bools:
         """The nodes that could take tasks of a job without anybody leaving."""
-        ledger = self._world.nodes
+        ledger = self.world.nodes
         if any(x.request.cpu_only for x in job.tasks.values()):
             return ledger.there.copy()
         return ledger.has_free_gpus() & ledger.there
@@ -200,118 +199,3 @@ class Solver:
 def _touched(plan: ChangePlan) -> list[JobView]:
     """The jobs of which a plan changes something."""
     return list({id(op.task.job): op.task.job for op in plan.operations}.values())
-
-
-class _Search:
-    """One generator's search on behalf of one job."""
-
-    def __init__(
-        self,
-        solver: Solver,
-        job: JobView,
-        chunk: list[TaskView],
-        candidates: SharedOrder,
-        failed: set[object],
-        taken: dict[str, tuple[list[TaskView], bool]],
-        number: int,
-    ) -> None:
-        """*number*: whose scenarios are tried."""
-        self._solver, self._job, self._chunk = solver, job, chunk
-        self._candidates, self._failed, self._taken, self._number = candidates, failed, taken, number
-        self.generators = number + 1
-        """How many generators there are, as far as they have been asked."""
-        self._begun = False
-        self._recorded: list[Sequence[TaskView]] = []
-        self._repeats = False
-        """Would the last scenario that held be the first again, now that its victims are recorded?"""
-        self._again: ChangePlan | None = None
-        """The plan for the whole piece, where it is known before its scenario is played once more."""
-        self._world = solver._world
-        self._feasible = solver.feasible(job)
-
-    def run(self) -> ChangePlan | None:
-        """A plan for the whole piece, found by way of smaller ones."""
-        n = len(self._chunk)
-        reached = self._largest(n)
-        if self._again is not None:
-            plan, self._again = self._again, None
-            if self._solver.budget.spends():
-                return plan
-            plan.discard()
-            return None
-        return self._probe(n) if reached else None
-
-    def _largest(self, n: int) -> int:
-        """The largest part that can be helped, looked for by doubling and halving; its victims are recorded."""
-        good, bad, k = 0, n + 1, 1
-        while True:
-            if self._try(k):
-                good = k
-                if k == n:
-                    return n
-                k = min(2 * k, n)
-            else:
-                bad = k
-                break
-        while bad - good > 1 and good:
-            k = (good + bad) // 2
-            if self._try(k):
-                good = k
-            else:
-                bad = k
-        return good
-
-    def _try(self, k: int) -> bool:
-        plan = self._probe(k)
-        if plan is None:
-            return False
-        if k == len(self._chunk) and self._repeats:
-            self._again = plan
-        else:
-            plan.discard()
-        return True
-
-    def _probe(self, k: int) -> ChangePlan | None:
-        tasks = self._chunk[:k]
-        uids = {x.uid for x in tasks} | {x.uid for x in self._job.tasks.values() if x.stage in ACTIVE}
-        part = self._job.part(uids, least=True)
-        feasible = self._feasible.copy()
-        for task in (x for piece in self._recorded for x in piece):
-            if task.node is not None:
-                feasible[task.node.row] = True
-        sieve = Sieve(self._world, part, tasks, [x for piece in self._recorded for x in piece], feasible)
-        context = SearchContext(
-            world=self._world,
-            job=part,
-            tasks=tasks,
-            recorded=list(self._recorded),
-            feasible=feasible,
-            victims=self._candidates.walk,
-            accepts=sieve.accepts,
-            might=sieve.might,
-            taken=self._taken,
-        )
-        given = self._solver.scenarios(context)
-        self.generators = len(given)
-        if self._number >= len(given):
-            return None
-        plugin, scenarios = given[self._number]
-        budget = self._solver.budget
-        if not self._begun:
-            self._begun = True
-            budget.begin_generator(plugin)
-        for scenario in scenarios:
-            if not budget.left:
-                return None
-            mark = scenario.mark
-            if mark in self._failed:
-                continue
-            budget.spend()
-            plan = self._solver.simulate(scenario, feasible)
-            if plan is not None:
-                self._recorded = scenario.moved()
-                moved = distinct(x for piece in self._recorded for x in piece)
-                self._repeats = self._solver.foreseen and sieve.counts_all and moved == scenario.victims
-                return plan
-            self._failed.add(mark)
-        return None

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cmp_to_key
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from pumice.framework.points import table as t
 from pumice.framework.session.refusals import Stage
 from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, plus, total
 from pumice.kai.view.asked_zones import zoned_request
 from pumice.kai.view.device_claims import ClaimedDevices
 from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
 from pumice.kai.view.nodes import UNSYNCED, NodeLedger
+from pumice.kai.view.orders import WorldOrders
 from pumice.kai.view.queues import QueueView, queue_tree, side_by_side
 from pumice.kai.view.settings import KaiSettings, settings_of
 from pumice.kai.view.stage import ALLOCATED, USED, TaskStage
-from pumice.kai.view.subgroups import Member, chunk, is_eligible, piece_to_evict
+from pumice.kai.view.subgroups import chunk, is_eligible, piece_to_evict
 from pumice.kai.view.tasks import TaskRequest, TaskView, group_notes
 from pumice.kai.view.wording import POD_ERRORS, JobError
 from pumice.kai.view.zones import ZonedNode, ZonePlacement
@@ -40,7 +39,6 @@ from pumice.state.cluster import ClusterState
 if TYPE_CHECKING:
     from pumice.framework.session.session import Session
 
-T = TypeVar("T")
 _OURS: Final = "pumice.kai."
 RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
 
@@ -78,6 +76,7 @@ class KaiWorld:
         self.nodes = NodeLedger(state.table, seen, as_kai=ssn.compat.kai_gpu_counts, claimable=offered)
         self.nodes.minted = self.settings.minted
         self.calls = Calls([], [], [])
+        self.orders = WorldOrders(ssn)
         self.version = 0
         """Grows with every change of a task."""
         self.imagines = False
@@ -245,50 +244,7 @@ class KaiWorld:
                 offered = minus(offered, task.request.quota)
         return offered
 
-    # -- orders -----------------------------------------------------------------------------------------------------
-    def sort_members(self, members: Sequence[Member]) -> list[Member]:
-        """Sub-groups in order, as the plugins say, then by name."""
-        if len(members) < 2:
-            return list(members)
-        order = cast(Callable[[Member, Member], int], self.ssn.sub_group_order)
-
-        def compare(a: Member, b: Member) -> int:
-            return order(a, b) or (a.name > b.name) - (a.name < b.name)
-
-        return sorted(members, key=cmp_to_key(compare))
-
-    def sort_tasks(self, tasks: Sequence[TaskView]) -> list[TaskView]:
-        """Tasks in order, as the plugins say, then the older, then by UID."""
-        return self._in_order(t.TASK_ORDER, self.ssn.task_order, tasks, _age_of_task)
-
-    def sort_jobs(self, jobs: Sequence[JobView]) -> list[JobView]:
-        """Jobs in order, as the plugins say, then the older, then by UID."""
-        return self._in_order(t.JOB_ORDER, self.ssn.job_order, jobs, _age_of_job)
-
-    def job_key(self) -> Callable[[JobView], Any]:
-        """A sort key of the order of jobs."""
-        return self._key(t.JOB_ORDER, self.ssn.job_order, _age_of_job)
-
-    def _in_order(self, point: Any, order: Any, listed: Sequence[T], age: Callable[[T], Any]) -> list[T]:
-        if len(listed) < 2:
-            return list(listed)
-        try:
-            return sorted(listed, key=self._key(point, order, age))
-        except TypeError:  # keys of several kinds: they are compared with their kind from now on
-            self.ssn.mixed_keys(point)
-            return sorted(listed, key=self._key(point, order, age))
-
-    def _key(self, point: Any, order: Any, age: Callable[[T], Any]) -> Callable[[T], Any]:
-        known = self.ssn.sort_key(point, age)
-        if known is not None:
-            return known
-
-        def compare(a: T, b: T) -> int:
-            said: int = order(a, b)
-            return said or (age(a) > age(b)) - (age(a) < age(b))
-
-        return cmp_to_key(compare)
-
+    # -- pieces of jobs ---------------------------------------------------------------------------------------------
     def chunk(self, job: JobView, *, real: bool) -> list[TaskView]:
         """The tasks of a job that one attempt places."""
         only = job.only
@@ -296,7 +252,7 @@ class KaiWorld:
             return [only] if is_eligible(only, real) else []
         stamp, known = job.whole.changes, job.memo.get(real)
         if known is None or known[0] != stamp:
-            found = chunk(job.root, real, self.sort_members, self.sort_tasks)
+            found = chunk(job.root, real, self.orders.members, self.orders.tasks)
             known = job.memo[real] = (stamp, found)
         return list(known[1])
 
@@ -313,7 +269,7 @@ class KaiWorld:
 
     def to_evict(self, job: JobView) -> tuple[list[TaskView], bool]:
         """The tasks of a job that go next, and whether others stay."""
-        tasks = piece_to_evict(job.root, self.sort_members, self.sort_tasks)
+        tasks = piece_to_evict(job.root, self.orders.members, self.orders.tasks)
         return tasks, len(tasks) < job.active_count
 
     def held_against(self, job: JobView) -> list[tuple[TaskView, Node]]:
@@ -407,14 +363,6 @@ class KaiWorld:
 
 def _latest(a: float | None, b: float | None) -> float | None:
     return a if b is None else b if a is None else max(a, b)
-
-
-def _age_of_task(task: TaskView) -> tuple[float, str]:
-    return task.task.creation, task.uid
-
-
-def _age_of_job(job: JobView) -> tuple[float, str]:
-    return job.creation, job.uid
 
 
 def world_of(ssn: Session) -> KaiWorld:

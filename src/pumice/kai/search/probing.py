@@ -1,0 +1,133 @@
+"""How much of a job can be helped: parts of its next piece are tried, larger ones by what smaller ones needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pumice.kai.search.accumulating import SearchContext
+from pumice.kai.search.scenario import distinct
+from pumice.kai.search.sieves import Sieve
+from pumice.kai.search.walks import SharedOrder
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.stage import ACTIVE
+from pumice.kai.view.statement import ChangePlan
+from pumice.kai.view.tasks import TaskView
+
+if TYPE_CHECKING:
+    from pumice.kai.search.solver import Solver
+
+
+class PieceSearch:
+    """One generator's search on behalf of one job: how much of its next piece can be helped, and by whom."""
+
+    def __init__(
+        self,
+        solver: Solver,
+        job: JobView,
+        chunk: list[TaskView],
+        candidates: SharedOrder,
+        failed: set[object],
+        taken: dict[str, tuple[list[TaskView], bool]],
+        number: int,
+    ) -> None:
+        """*number*: whose scenarios are tried."""
+        self._solver, self._job, self._chunk = solver, job, chunk
+        self._candidates, self._failed, self._taken, self._number = candidates, failed, taken, number
+        self.generators = number + 1
+        """How many generators there are, as far as they have been asked."""
+        self._begun = False
+        self._recorded: list[Sequence[TaskView]] = []
+        self._repeats = False
+        """Would the last scenario that held be the first again, now that its victims are recorded?"""
+        self._again: ChangePlan | None = None
+        """The plan for the whole piece, where it is known before its scenario is played once more."""
+        self._world = solver.world
+        self._feasible = solver.feasible(job)
+
+    def run(self) -> ChangePlan | None:
+        """A plan for the whole piece, found by way of smaller ones."""
+        n = len(self._chunk)
+        reached = self._largest(n)
+        if self._again is not None:
+            plan, self._again = self._again, None
+            if self._solver.budget.spends():
+                return plan
+            plan.discard()
+            return None
+        return self._probe(n) if reached else None
+
+    def _largest(self, n: int) -> int:
+        """The largest part that can be helped, looked for by doubling and halving; its victims are recorded."""
+        good, bad, k = 0, n + 1, 1
+        while True:
+            if self._try(k):
+                good = k
+                if k == n:
+                    return n
+                k = min(2 * k, n)
+            else:
+                bad = k
+                break
+        while bad - good > 1 and good:
+            k = (good + bad) // 2
+            if self._try(k):
+                good = k
+            else:
+                bad = k
+        return good
+
+    def _try(self, k: int) -> bool:
+        plan = self._probe(k)
+        if plan is None:
+            return False
+        if k == len(self._chunk) and self._repeats:
+            self._again = plan
+        else:
+            plan.discard()
+        return True
+
+    def _probe(self, k: int) -> ChangePlan | None:
+        tasks = self._chunk[:k]
+        uids = {x.uid for x in tasks} | {x.uid for x in self._job.tasks.values() if x.stage in ACTIVE}
+        part = self._job.part(uids, least=True)
+        feasible = self._feasible.copy()
+        for task in (x for piece in self._recorded for x in piece):
+            if task.node is not None:
+                feasible[task.node.row] = True
+        sieve = Sieve(self._world, part, tasks, [x for piece in self._recorded for x in piece], feasible)
+        context = SearchContext(
+            world=self._world,
+            job=part,
+            tasks=tasks,
+            recorded=list(self._recorded),
+            feasible=feasible,
+            victims=self._candidates.walk,
+            accepts=sieve.accepts,
+            might=sieve.might,
+            taken=self._taken,
+        )
+        given = self._solver.scenarios(context)
+        self.generators = len(given)
+        if self._number >= len(given):
+            return None
+        plugin, scenarios = given[self._number]
+        budget = self._solver.budget
+        if not self._begun:
+            self._begun = True
+            budget.begin_generator(plugin)
+        for scenario in scenarios:
+            if not budget.left:
+                return None
+            mark = scenario.mark
+            if mark in self._failed:
+                continue
+            budget.spend()
+            plan = self._solver.simulate(scenario, feasible)
+            if plan is not None:
+                self._recorded = scenario.moved()
+                moved = distinct(x for piece in self._recorded for x in piece)
+                self._repeats = self._solver.foreseen and sieve.counts_all and moved == scenario.victims
+                return plan
+            self._failed.add(mark)
+        return None

@@ -1,0 +1,75 @@
+"""Sub-groups, tasks and jobs in the order that the plugins say; among equals the older goes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cmp_to_key
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from pumice.framework.points import table as t
+from pumice.kai.view.jobs import JobView
+from pumice.kai.view.subgroups import Member
+from pumice.kai.view.tasks import TaskView
+
+if TYPE_CHECKING:
+    from pumice.framework.session.session import Session
+
+T = TypeVar("T")
+
+
+class WorldOrders:
+    """Puts what a session sees in order."""
+
+    def __init__(self, ssn: Session) -> None:
+        self._ssn = ssn
+
+    def members(self, listed: Sequence[Member]) -> list[Member]:
+        """Sub-groups in order, as the plugins say, then by name."""
+        if len(listed) < 2:
+            return list(listed)
+        order = cast(Callable[[Member, Member], int], self._ssn.sub_group_order)
+
+        def compare(a: Member, b: Member) -> int:
+            return order(a, b) or (a.name > b.name) - (a.name < b.name)
+
+        return sorted(listed, key=cmp_to_key(compare))
+
+    def tasks(self, listed: Sequence[TaskView]) -> list[TaskView]:
+        """Tasks in order, as the plugins say, then the older, then by UID."""
+        return self._in_order(t.TASK_ORDER, self._ssn.task_order, listed, _age_of_task)
+
+    def jobs(self, listed: Sequence[JobView]) -> list[JobView]:
+        """Jobs in order, as the plugins say, then the older, then by UID."""
+        return self._in_order(t.JOB_ORDER, self._ssn.job_order, listed, _age_of_job)
+
+    def job_key(self) -> Callable[[JobView], Any]:
+        """A sort key of the order of jobs."""
+        return self._key(t.JOB_ORDER, self._ssn.job_order, _age_of_job)
+
+    def _in_order(self, point: Any, order: Any, listed: Sequence[T], age: Callable[[T], Any]) -> list[T]:
+        if len(listed) < 2:
+            return list(listed)
+        try:
+            return sorted(listed, key=self._key(point, order, age))
+        except TypeError:  # keys of several kinds: they are compared with their kind from now on
+            self._ssn.mixed_keys(point)
+            return sorted(listed, key=self._key(point, order, age))
+
+    def _key(self, point: Any, order: Any, age: Callable[[T], Any]) -> Callable[[T], Any]:
+        known = self._ssn.sort_key(point, age)
+        if known is not None:
+            return known
+
+        def compare(a: T, b: T) -> int:
+            said: int = order(a, b)
+            return said or (age(a) > age(b)) - (age(a) < age(b))
+
+        return cmp_to_key(compare)
+
+
+def _age_of_task(task: TaskView) -> tuple[float, str]:
+    return task.task.creation, task.uid
+
+
+def _age_of_job(job: JobView) -> tuple[float, str]:
+    return job.creation, job.uid
