@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pumice.errors import InvalidInput
 from pumice.model.api import Container, PodSpec, ResourceRequirements
 from pumice.plugins.numa_aware.asked_cpus import AskedCpus, Refused, _cpus_of, admit
-from pumice.plugins.numa_aware.cpus import CpuTopology, read_cpus, read_topology, write_cpus
+from pumice.plugins.numa_aware.cpus import CpuTopology, read_cpus, read_like, read_topology, write_cpus
 
 DETAIL = {str(c): {"numa": c // 8, "socket": c // 8, "core": c % 8 // 2} for c in range(16)}
 
@@ -135,3 +135,29 @@ def test_sidecars_keep_their_cpus_and_init_containers_do_not() -> None:
         init_containers=(container(4), container(1, restart_policy="Always")), containers=(container(2), container(3))
     )
     assert _cpus_of(spec) == AskedCpus((4,), (1, 2, 3))
+
+
+numbers = st.integers(0, 1)
+specs = st.fixed_dictionaries(
+    {
+        "policies": st.sampled_from(
+            [{"CPUManagerPolicy": "static", "TopologyManagerPolicy": p} for p in ("none", "restricted")]
+        ),
+        "cpuDetail": st.dictionaries(
+            st.sampled_from("0123"),
+            st.fixed_dictionaries({"numa": numbers, "socket": numbers, "core": numbers}),
+            max_size=4,
+        ),
+        "resReserved": st.sampled_from([{}, {"cpu": "1"}]),
+        "numares": st.sampled_from([{}, {"cpu": {"allocatable": "0-3"}}, {"cpu": {"allocatable": "1,3,7"}}]),
+    }
+)
+
+
+@given(specs, specs, st.booleans())
+def test_a_machine_that_is_like_another_is_read_as_by_itself(one: Any, other: Any, same: bool) -> None:
+    if same:
+        other = {**one, "numares": other["numares"]}
+    found = read_like(other, one, read_topology(one))
+    machines = [{key: spec[key] for key in ("policies", "cpuDetail", "resReserved")} for spec in (one, other)]
+    assert found == (read_topology(other) if machines[0] == machines[1] else None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final
 
@@ -76,6 +76,11 @@ class CpuTopology:
         """Does the node look at all where the CPUs of a container are?"""
         return self.cpu_policy == "static" and self.policy not in ("", "none")
 
+    @property
+    def machine(self) -> Hashable:
+        """All but what is offered: nodes that are alike in it give the same of the same free CPUs."""
+        return self.cpu_policy, self.policy, self.zones, self.sockets, self.cores, self.reserved
+
     def spans(self, cpus: int) -> int:
         """In how many NUMA nodes these CPUs are."""
         return sum(1 for zone in self.zones if zone & cpus)
@@ -134,7 +139,6 @@ def read_topology(spec: Mapping[str, Any]) -> CpuTopology:
     :raises InvalidInput: a part of it cannot be read; the message names it.
     """
     policies = _part(spec, "policies")
-    offered = _part(_part(spec, "numares"), "cpu").get("allocatable") or ""
     zones: dict[int, int] = {}
     sockets: dict[int, int] = {}
     cores: dict[tuple[int, int], int] = {}
@@ -151,7 +155,7 @@ def read_topology(spec: Mapping[str, Any]) -> CpuTopology:
     known = CpuTopology(
         str(policies.get("CPUManagerPolicy") or ""),
         str(policies.get("TopologyManagerPolicy") or ""),
-        read_cpus(str(offered)),
+        _offered(spec),
         tuple(zones[n] for n in sorted(zones)),
         tuple(sockets[n] for n in sorted(sockets)),
         tuple(cores[n] for n in sorted(cores)),
@@ -163,6 +167,23 @@ def read_topology(spec: Mapping[str, Any]) -> CpuTopology:
         *(known.cpu_policy, known.policy, known.offered & every, known.zones, known.sockets, known.cores),
         known.take(every, min(kept, every.bit_count())),
     )
+
+
+_OF_MACHINES: Final = ("policies", "cpuDetail", "resReserved")
+
+
+def read_like(spec: Mapping[str, Any], other: Mapping[str, Any], known: CpuTopology) -> CpuTopology | None:
+    """What a spec says that differs from the *other*, which is *known*, in what is offered alone; None: it does not.
+
+    :raises InvalidInput: what it offers cannot be read.
+    """
+    if any(spec.get(part) != other.get(part) for part in _OF_MACHINES):
+        return None
+    return replace(known, offered=_offered(spec) & sum(known.zones))
+
+
+def _offered(spec: Mapping[str, Any]) -> int:
+    return read_cpus(str(_part(_part(spec, "numares"), "cpu").get("allocatable") or ""))
 
 
 def _part(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

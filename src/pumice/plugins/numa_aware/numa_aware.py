@@ -98,11 +98,11 @@ class NumaAware(Plugin):
         for row in index[answer.reasons[index] == _UNKNOWN].tolist():
             node = nodes[row]
             if node is not None:
-                answer.reasons[row], answer.zones[row] = self._look(task, node)
+                answer.reasons[row], answer.zones[row] = self._look(task, node, answer.alike)
         return answer
 
-    def _look(self, task: Task, node: Node) -> tuple[int, int]:
-        """(objection, NUMA nodes) of one node."""
+    def _look(self, task: Task, node: Node, alike: dict[Hashable, tuple[int, int]]) -> tuple[int, int]:
+        """(objection, NUMA nodes) of one node; *alike* keeps what machines say that have the same CPUs free."""
         policy, topology = policy_of(task), self._topologies.of(node.name)
         if policy:
             if topology is None:
@@ -116,8 +116,12 @@ class NumaAware(Plugin):
         free = self._ledger.free(node.name, topology)
         if policy and not free:
             return NO_CPU, 0
-        found = admit(topology, free, cpus_of(task.klass) or AskedCpus((), ()))
-        return (_said(found), 0) if isinstance(found, Refused) else (0, topology.spans(found))
+        machine = topology.machine, free
+        if (known := alike.get(machine)) is None:
+            found = admit(topology, free, cpus_of(task.klass) or AskedCpus((), ()))
+            known = (_said(found), 0) if isinstance(found, Refused) else (0, topology.spans(found))
+            alike[machine] = known
+        return known
 
     # -- placements -------------------------------------------------------------------------------------------------
     def _placed(self, event: Event) -> None:
@@ -133,14 +137,15 @@ class NumaAware(Plugin):
 
 
 class _Answer:
-    """Objection and NUMA nodes per row, and how much of the ledger's log they know."""
+    """Objection and NUMA nodes per row, how much of the ledger's log they know, and what machines alike have said."""
 
-    __slots__ = ("position", "reasons", "zones")
+    __slots__ = ("alike", "position", "reasons", "zones")
 
     def __init__(self, size: int, position: int) -> None:
         self.reasons: Reasons = np.full(size, _UNKNOWN, dtype=np.int32)
         self.zones: Floats = np.zeros(size)
         self.position = position
+        self.alike: dict[Hashable, tuple[int, int]] = {}
 
 
 def _is_scored(task: Task) -> bool:

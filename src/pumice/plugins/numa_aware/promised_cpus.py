@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from pumice.errors import InvalidInput
@@ -10,7 +11,7 @@ from pumice.model.node import Node
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.plugins.numa_aware.asked_cpus import admit, cpus_of
-from pumice.plugins.numa_aware.cpus import CpuTopology, read_cpus, read_topology, write_cpus
+from pumice.plugins.numa_aware.cpus import CpuTopology, read_cpus, read_like, read_topology, write_cpus
 from pumice.state.cluster import ClusterState
 
 S = TaskStatus
@@ -19,11 +20,16 @@ Promise: TypeAlias = tuple[str, str, str]
 _ON_THEIR_WAY: Final = (S.BINDING, S.BOUND)
 
 
+_MACHINES: Final = 4
+"""So many kinds of machines are kept at hand, to read others that are alike faster."""
+
+
 class CpuTopologies:
     """The topologies of the nodes, each read once for as long as its object stays."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self._machines: list[tuple[Mapping[str, Any], CpuTopology]] = []
         self._read: dict[str, tuple[object, CpuTopology | None]] = {}
 
     @classmethod
@@ -46,11 +52,19 @@ class CpuTopologies:
         known = self._read.get(node)
         if known is None or known[0] is not obj:
             try:
-                known = (obj, read_topology(obj.spec))
+                known = (obj, self._read_anew(obj.spec))
             except InvalidInput:
                 known = (obj, None)
             self._read[node] = known
         return known[1]
+
+    def _read_anew(self, spec: Mapping[str, Any]) -> CpuTopology:
+        for other, known in self._machines:
+            if (found := read_like(spec, other, known)) is not None:
+                return found
+        made = read_topology(spec)
+        self._machines = [(spec, made), *self._machines[: _MACHINES - 1]]
+        return made
 
 
 class CpuLedger:
