@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -81,8 +81,8 @@ class Usage(Plugin):
         self._ssn = ssn
         self._guesses = not ssn.compat.unmeasured_nodes
         self._load: _Load | None = None
-        ssn.add_batch_predicate_fn(self.name, self._not_busy)
-        ssn.add_batch_node_order_fn(self.name, self._score)
+        ssn.add_batch_predicate_fn(self.name, self._not_busy, incremental=self._calm)
+        ssn.add_batch_node_order_fn(self.name, self._score, incremental=self._follow)
         ssn.add_event_handler(
             EventHandler(
                 allocate=lambda event: self._count([event.task], 1),
@@ -119,18 +119,60 @@ class Usage(Plugin):
         return reason_id("usage", text, Code.UNRESOLVABLE)
 
     def _score(self, _: Task, rows: NodeRows) -> Floats:
+        load = self.load
+        return self._scored(load.composite(rows.index), load.requested(rows))
+
+    def _scored(self, busy: Floats, asked: Floats) -> Floats:
+        """The scores of nodes of which these parts are in use, NaN where nothing was measured, and asked for."""
         total = float(self._weights.sum())
         if not total:
-            return np.zeros(len(rows))
-        load = self.load
-        at = rows.index
-        busy = load.composite(at)
+            return np.zeros(busy.shape[1])
         if self._guesses:
-            blind = np.isnan(busy)
-            busy = np.where(blind, load.requested(rows) * self._estimator.request_ratio, busy)
+            busy = np.where(np.isnan(busy), asked * self._estimator.request_ratio, busy)
         free = ((1.0 - np.clip(busy, 0.0, 1.0)) * self._weights).sum(axis=0) / total
         scores: Floats = np.nan_to_num(free * 100.0 * self._weight, nan=0.0)
         return scores
+
+    # -- while equal tasks are placed -------------------------------------------------------------------------------
+    def _calm(self, task: Task) -> _Calm:
+        return _Calm(self._not_busy(task, NodeRows(self._ssn.state.table)) == 0)
+
+    def _follow(self, task: Task) -> _Follow:
+        return _Follow(self.load, task, self._scored)
+
+
+class _Calm:
+    """The nodes that are not busy: what is placed is not measured yet."""
+
+    def __init__(self, allowed: npt.NDArray[np.bool_]) -> None:
+        self.allowed = allowed
+
+    def place(self, row: int) -> None:
+        """One more task on a row."""
+
+
+class _Follow:
+    """The scores while equal tasks are placed: those of the rows that take them go on as they do one by one."""
+
+    def __init__(self, load: _Load, task: Task, scored: Callable[[Floats, Floats], Floats]) -> None:
+        self._load, self._task, self._scored = load, task, scored
+        rows = NodeRows(load.table)
+        self._shadow: dict[int, Floats] = {}
+        self._used = [rows.used[d] for d in _DIMS]
+        self._placed: dict[int, int] = {}
+        self.scores: Floats = scored(load.composite(rows.index), load.requested(rows)).copy()
+
+    def place(self, row: int) -> None:
+        """One more task on a row."""
+        load, task = self._load, self._task
+        shadow = self._shadow.get(row)
+        if shadow is None:
+            shadow = load.shadow[:, row].copy()
+        self._shadow[row] = shadow = shadow + load.added(task, row, shadow)
+        count = self._placed[row] = self._placed.get(row, 0) + 1
+        used = [int(self._used[n][row]) + count * task.klass.requests.get(d) for n, d in enumerate(_DIMS)]
+        asked = (np.array(used) / load.capacity[:, row])[:, None]
+        self.scores[row] = self._scored(load.together(row, shadow), asked)[0]
 
 
 class _Load:
@@ -139,7 +181,7 @@ class _Load:
     def __init__(self, ssn: Session, estimator: Estimator, weights: Floats) -> None:
         self._estimator, self._weights = estimator, weights
         table = ssn.state.table
-        self._table = table
+        self.table = table
         size = table.size
         self.measured: Floats = np.full((2, size), np.nan)
         environment = ssn.environment
@@ -148,8 +190,10 @@ class _Load:
                 node = table.by_name.get(name)
                 if node is not None:
                     self.measured[:, node.row] = (percent.get("cpu", 0.0) / 100, percent.get("memory", 0.0) / 100)
-        self._shadow: Floats = np.zeros((2, size))
-        self._known: dict[str, tuple[float, float]] = {}
+        self.shadow: Floats = np.zeros((2, size))
+        self.capacity: Floats = np.maximum(table.capacity[_DIMS, :size], 1).astype(np.float64)
+        self._weighs = max(float(weights.sum()), 1e-9)
+        self._known: dict[str, Floats] = {}
         young = ssn.now - float(environment.get("usage_interval", INTERVAL))
         for job in ssn.jobs.values():
             for status in _UNSEEN:
@@ -163,21 +207,29 @@ class _Load:
             if row < 0:
                 continue
             if sign > 0:
-                at = np.array([row])
-                load = float((np.nan_to_num(self.composite(at)) * self._weights).sum() / max(self._weights.sum(), 1e-9))
-                cpu, memory = self._known[task.uid] = self._estimator.of(task, load)
+                added = self._known[task.uid] = self.added(task, row, self.shadow[:, row])
+                self.shadow[:, row] += added
             else:
-                cpu, memory = self._known.pop(task.uid, (0.0, 0.0))
-            capacity = self._table.capacity[_DIMS, row]
-            self._shadow[:, row] += sign * np.array([cpu, memory]) / np.maximum(capacity, 1)
+                self.shadow[:, row] -= self._known.pop(task.uid, 0.0)
+
+    def added(self, task: Task, row: int, shadow: Floats) -> Floats:
+        """The parts of a node that a task is taken to use, beside those that are estimated already."""
+        parts = np.nan_to_num(self.together(row, shadow))
+        load = float((parts * self._weights).sum()) / self._weighs
+        found: Floats = np.array(self._estimator.of(task, load)) / self.capacity[:, row]
+        return found
+
+    def together(self, row: int, shadow: Floats) -> Floats:
+        """Parts of a row that are in use with these that are estimated; NaN where nothing was measured."""
+        return np.clip(self.measured[:, row, None] + shadow[:, None], 0.0, 1.0)
 
     def composite(self, rows: npt.NDArray[np.intp]) -> Floats:
         """Parts in use on these rows, cpu and memory; NaN where nothing was measured."""
-        return np.clip(self.measured[:, rows] + self._shadow[:, rows], 0.0, 1.0)
+        return np.clip(self.measured[:, rows] + self.shadow[:, rows], 0.0, 1.0)
 
     def requested(self, rows: NodeRows) -> Floats:
         """Parts that are asked for."""
-        parts = [rows.used[d] / np.maximum(rows.take(self._table.capacity[d]), 1) for d in _DIMS]
+        parts = [rows.used[d] / np.maximum(rows.take(self.table.capacity[d]), 1) for d in _DIMS]
         return np.array(parts)
 
 
@@ -187,11 +239,14 @@ def _started(task: Task) -> float:
 
 
 def _limits(task: Task) -> Resources:
-    total = Resources({})
-    for container in task.klass.spec.containers or ():
-        if container.resources is not None and container.resources.limits:
-            total = total + Resources.parse(container.resources.limits)
-    return total
+    known: Resources | None = task.klass.memo.get("usage limits")
+    if known is None:
+        known = Resources({})
+        for container in task.klass.spec.containers or ():
+            if container.resources is not None and container.resources.limits:
+                known = known + Resources.parse(container.resources.limits)
+        task.klass.memo["usage limits"] = known
+    return known
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------
