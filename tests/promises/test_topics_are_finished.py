@@ -226,7 +226,7 @@ TOPICS = (
         "docs/plugins/cdp.md",
         (lambda: played("cooldown"), "33 completed, 2 evicted"),
         ("cooldown-not-kept", "left-out-of-gang-eviction"),
-        (while_all_are_cooling, "of 2 running pods of queue default all are kept by cdp"),
+        (while_all_are_cooling, "all 2 running pods of queue default are kept by cdp"),
     ),
     Topic(
         "Kubernetes' own gangs",
