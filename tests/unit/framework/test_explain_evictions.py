@@ -10,6 +10,7 @@ import pytest
 
 from pumice import Job, Plugin, Session, Task
 from pumice.config import from_data
+from pumice.framework.explaining import explain_evictions
 from pumice.framework.explaining.explain import Explanation, explain
 from pumice.framework.registry import Registry
 from pumice.framework.session.rounds import Turn
@@ -210,3 +211,15 @@ def test_where_it_is_not_room_that_is_missing_evictions_are_no_matter(what: str)
     scenario.job("web", on="n1", min_available=0)
     scenario.job("high", priority=10, queue="shut" if what == "closed" else "default", spec=specs.get(what))
     assert why(scenario, "high", *POLICY, "proportion", actions="enqueue, allocate, preempt").evictions == []
+
+
+def test_in_a_large_cluster_some_nodes_are_looked_at_and_the_line_says_so(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain_evictions, "_NODES", 2)
+    for n in range(5):
+        scenario.node(f"n{n}", cpu=2).job(f"gang{n}", tasks=2, on=f"n{n}")
+    scenario.job("high", cpu=2, priority=10)
+    (line,) = why(scenario, "high", *POLICY, actions="enqueue, allocate, preempt").evictions
+    whom = "all 4 running pods of queue default on 2 of 5 nodes"
+    assert line == f"preempt found nobody to evict: {whom} are kept by gang"

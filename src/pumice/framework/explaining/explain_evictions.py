@@ -18,6 +18,7 @@ from pumice.framework.points.forms import ABSTAIN
 from pumice.framework.session.rounds import not_back_from
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
+from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.reason import Verdict
 from pumice.model.status import TaskStatus
@@ -26,6 +27,8 @@ from pumice.model.task import Task
 S = TaskStatus
 PREEMPT: Final = "preempt"
 RECLAIM: Final = "reclaim"
+_NODES: Final = 200
+"""The pods of so many nodes are looked at: who asks waits for it, and so does the scheduler."""
 _ELSEWHERE: Final = "run on nodes that do not take it whoever goes"
 _NOT_ENOUGH: Final = "would not make room enough"
 _ONE: Final = {"are": "is", "have": "has", "were": "was", "run": "runs"}
@@ -47,7 +50,11 @@ def _found(ssn: Session, action: str, queue: Queue, task: Task) -> str:
     point = points.PREEMPTABLE if action == PREEMPT else points.RECLAIMABLE
     where = f"of queue {queue.name}" if action == PREEMPT else "of queues that may be reclaimed"
     statuses = (S.RUNNING, S.BOUND) if action == PREEMPT else (S.RUNNING,)
-    kept = _Looking(ssn, point, from_queue, task).kept(_others(ssn, from_queue, task.job), statuses)
+    looking = _Looking(ssn, point, from_queue, task)
+    nodes = looking.nodes()
+    if len(nodes) < len(ssn.nodes):
+        where += f" on {len(nodes)} of {len(ssn.nodes)} nodes"
+    kept = looking.kept(nodes, statuses)
     if not kept:
         return f"found nobody to evict: {_nobody(ssn, action, queue, statuses)}"
     many = kept.total()
@@ -81,42 +88,44 @@ def _words(said: object, otherwise: str) -> str:
     return (text or otherwise) + (f" ({plugin})" if plugin else "")
 
 
-def _others(ssn: Session, from_queue: FromQueue, job: Job) -> Iterator[Job]:
-    """The jobs whose pods the action looks at."""
-    for name, queue in ssn.queues.items():
-        for other in queue.jobs.values() if from_queue(name) else ():
-            if other is not job and other.in_session:
-                yield other
-
-
 class _Looking:
     """Looks at the possible victims of one action for one task."""
 
     def __init__(self, ssn: Session, point: Victims, from_queue: FromQueue, task: Task) -> None:
-        self._ssn, self._point, self._task = ssn, point, task
+        self._ssn, self._point, self._from_queue, self._task = ssn, point, from_queue, task
         self._possible = PossibleVictims(ssn, point)
         self._could = self._possible.could_fit(task, from_queue).tolist()
         self._severity = ssn.search.evaluator.view(task).severity.tolist()
         self._spared = not_back_from(ssn, task.job)
         self._filters = ssn.anybody(points.VICTIM_FILTER)
 
-    def kept(self, jobs: Iterable[Job], statuses: Iterable[TaskStatus]) -> Counter[str]:
-        """Why pods of these jobs stay, with how many stay for that."""
+    def nodes(self) -> list[Node]:
+        """The nodes whose pods are looked at: where room could be made before others, by name; not more than some."""
+        ranked = sorted(self._ssn.nodes.values(), key=lambda node: (not self._hoped(node.row), node.name))
+        return ranked[:_NODES]
+
+    def _hoped(self, row: int) -> bool:
+        return row < len(self._severity) and self._severity[row] <= 1 and bool(self._could[row])
+
+    def kept(self, nodes: Iterable[Node], statuses: Iterable[TaskStatus]) -> Counter[str]:
+        """Why pods of other jobs on these nodes stay, with how many stay for that."""
         found: Counter[str] = Counter()
-        closer: dict[int, list[Task]] = {}
-        for job in jobs:
-            if not (running := [t for status in statuses for t in job.with_status(status).values()]):
-                continue
-            if why := self._whole(job):
-                found[why] += len(running)
-                continue
-            for victim in running:
-                if why := self._alone(victim):
+        own, by_job = self._task.job, dict[str, str]()
+        for node in nodes:
+            closer = []
+            for victim in node.tasks.values():
+                job = victim.job
+                if victim.status not in statuses or job is None or job is own or not job.in_session:
+                    continue
+                if not self._from_queue(job.queue):
+                    continue
+                if (why := by_job.get(job.uid)) is None:
+                    why = by_job[job.uid] = self._whole(job)
+                if why := why or self._alone(victim):
                     found[why] += 1
                 else:
-                    closer.setdefault(victim.row, []).append(victim)
-        for victims in closer.values():
-            found.update(self._on_node(victims))
+                    closer.append(victim)
+            found.update(self._on_node(closer) if closer else ())
         return found
 
     def _whole(self, job: Job) -> str:
