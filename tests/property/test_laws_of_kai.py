@@ -20,15 +20,15 @@ from pumice.framework.session.runtime import Runtime
 from pumice.kai.plugins.proportion.plugin import KaiProportion
 from pumice.kai.plugins.proportion.standing import ClaimOrder
 from pumice.kai.search import solver
-from pumice.kai.search.best_node import BestNode
+from pumice.kai.search.choice import KaiChoice
+from pumice.kai.search.hopeless import HopelessTasks
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
 from pumice.kai.search.runs import JobRun, RankedJobs
 from pumice.kai.search.sieves import Sieve
-from pumice.kai.search.why_not import WhyNot
 from pumice.kai.view import committing, jobs
 from pumice.kai.view.amounts import exceeds
-from pumice.kai.view.room import NodeRoom
+from pumice.kai.view.room import KaiRoom
 from pumice.kai.view.stage import ACTIVE, TaskStage
 from pumice.kai.view.tasks import TaskView, gpu_groups
 from pumice.kai.view.world import KaiWorld, world_of
@@ -223,10 +223,10 @@ LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
     "searches that cannot end well are begun": (KaiProportion, "_somebody_may_go", lambda *_: True),
     "victims that leave too few whole GPUs are tried": (Sieve, "might", lambda *_: True),
     "what is known to hold is played again": (Sieve, "counts_all", property(lambda _: False, lambda *_: None)),
-    "tasks that fit nowhere are placed": (WhyNot, "fits_nowhere", lambda *_: False),
-    "nodes are asked about for every task": (BestNode, "again", lambda *_: None),
+    "tasks that fit nowhere are placed": (HopelessTasks, "fits_nowhere", lambda *_: False),
+    "nodes are asked about for every task": (KaiChoice, "again", lambda *_: None),
     "what a queue may have is asked for every task": (Placer, "_implied", property(lambda _: False, lambda *_: None)),
-    "room is looked for on all nodes": (NodeRoom, "fits", lambda room, request, *, now: room._on_all(request, now)),
+    "room is looked for on all nodes": (KaiRoom, "fits", lambda room, request, *, now: room._on_all(request, now)),
     "a task is bound by a statement": (committing, "_nobody_between", lambda _: False),
     "a job of one task is looked at as any other": (jobs, "_only", lambda _: None),
     "jobs that ask for the same are passed one by one": (WorkOrder, "pass_likes", lambda _: None),

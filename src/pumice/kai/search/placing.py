@@ -12,8 +12,8 @@ from pumice.engine.fit_error import FitError
 from pumice.framework.points import table as t
 from pumice.framework.session.refusals import Stage
 from pumice.framework.session.session import Session
-from pumice.kai.search.best_node import BestNode
-from pumice.kai.search.why_not import Stuck, WhyNot
+from pumice.kai.search.choice import KaiChoice
+from pumice.kai.search.hopeless import HopelessTasks, Stuck
 from pumice.kai.view.changes import ChangeKind
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.nodes import WHOLE_GPU
@@ -49,8 +49,8 @@ class Placer:
         """Are nodes divided only where a member of a job wants a topology?"""
         self._implied = all(map(self._world.only_kai, (t.JOB_WITHIN_CAPACITY, t.TASK_WITHIN_CAPACITY)))
         """What a queue may have of a whole piece it may have of each of its tasks; GPU memory depends on the node."""
-        self._best = BestNode(ssn)
-        self._why_not = WhyNot(self._world, self._best, self._capacity)
+        self._best = KaiChoice(ssn)
+        self._why_not = HopelessTasks(self._world, self._best, self._capacity)
 
     # -- jobs -------------------------------------------------------------------------------------------------------
     def place(self, plan: ChangePlan, nodes: Bools, job: JobView, *, promises: bool) -> bool:

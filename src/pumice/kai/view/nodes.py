@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.kai.view.devices import SharedGpu, booking_marks
-from pumice.kai.view.room import NodeRoom
+from pumice.kai.view.room import KaiRoom
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import GPU_NAMES, TaskView, mig_slices
 from pumice.model import keys
@@ -79,7 +79,7 @@ class NodeLedger:
         self.synced: Bools = np.zeros(size, dtype=np.bool_)
         self.there: Bools = np.zeros(size, dtype=np.bool_)
         self.shared: dict[int, dict[str, SharedGpu]] = {}
-        self.room = NodeRoom(self)
+        self.room = KaiRoom(self)
         self.minted = 0
         self.tasks: dict[int, dict[str, TaskView]] = {}
         """Row -> who is on the node or promised a place there."""

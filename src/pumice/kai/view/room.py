@@ -31,7 +31,7 @@ class _Found:
     """How many changes it knows of."""
 
 
-class NodeRoom:
+class KaiRoom:
     """Room on the nodes of a ledger, at once or when what is leaving has left."""
 
     def __init__(self, ledger: NodeLedger) -> None:

@@ -16,7 +16,7 @@ from pumice.kai.view.asked_zones import zoned_request
 from pumice.kai.view.device_claims import ClaimedDevices
 from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
 from pumice.kai.view.nodes import UNSYNCED, NodeLedger
-from pumice.kai.view.orders import WorldOrders
+from pumice.kai.view.point_orders import WorldOrders
 from pumice.kai.view.queues import QueueView, queue_tree, side_by_side
 from pumice.kai.view.settings import KaiSettings, settings_of
 from pumice.kai.view.stage import ALLOCATED, USED, TaskStage

@@ -31,7 +31,7 @@ class _Taken(NamedTuple):
     version: int
 
 
-class BestNode:
+class KaiChoice:
     """Asks filters and scores about nodes.
 
     A task goes where the last one of its class went, without anybody being asked, as long as nothing else has changed,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pumice.kai.search.best_node import BestNode
+from pumice.kai.search.choice import KaiChoice
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.tasks import GPU_NAMES, TaskView
 from pumice.kai.view.wording import JobError, lacks, no_capacity
@@ -30,10 +30,10 @@ class Stuck(NamedTuple):
     error: JobError
 
 
-class WhyNot:
+class HopelessTasks:
     """Finds out what is in the way of tasks. What is known of one is kept for its likes until something changes."""
 
-    def __init__(self, world: KaiWorld, best: BestNode, capacity: Callable[[TaskView, Node], Verdict]) -> None:
+    def __init__(self, world: KaiWorld, best: KaiChoice, capacity: Callable[[TaskView, Node], Verdict]) -> None:
         """*capacity*: may the queue of a task have it on a node?"""
         self._world, self._best, self._capacity = world, best, capacity
         self._full: dict[int, bool] = {}
