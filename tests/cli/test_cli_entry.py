@@ -73,7 +73,7 @@ def test_the_version_is_printed_at_once(words: list[str]) -> None:
     assert quick(VERSION_S, *words)
 
 
-@pytest.mark.parametrize("name", one_in(2, ["", *sorted({name.split()[0] for name in ALL} | set(ALL))]))
+@pytest.mark.parametrize("name", one_in(4, ["", *sorted({name.split()[0] for name in ALL} | set(ALL))]))
 def test_help_of_every_command_is_quick(name: str) -> None:
     assert quick(HELP_S, *name.split(), "--help")
 
@@ -83,7 +83,7 @@ def test_completion_is_quick(words: str, at: str) -> None:
     assert quick(HELP_S, _PUMICE_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=at)
 
 
-@pytest.mark.parametrize("name", one_in(2, ALL))
+@pytest.mark.parametrize("name", one_in(4, ALL))
 def test_help_of_a_command_loads_nothing_that_parsing_does_not_need(name: str) -> None:
     look = (
         "import sys; from pumice.cli.app import app\n"

@@ -169,7 +169,7 @@ def _affirmed(scenario: str, verb: str) -> bool:
     return not scenario.startswith(verb) and not (verb in ("preemptable", "reclaimable") and "decides" not in scenario)
 
 
-@pytest.mark.parametrize("failure", one_in(3, _failures()))
+@pytest.mark.parametrize("failure", one_in(6, _failures()))
 def test_the_client_takes_a_bad_reply_as_volcano_did(failure: dict[str, Any]) -> None:
     scenario = copy.deepcopy(failure["scenario"])
     timeout = failure["failure"] == "timeout"

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from extender_world import Opened, arguments, small
 
+from effort import one_in
 from pumice.extender.answers import Answer
 from pumice.extender.asking.caller import CallFailed
 from pumice.extender.asking.client import Client
@@ -180,7 +181,7 @@ def asked(url: str, verb: Verb[Any], questions: int, seconds: float) -> list[Ans
         client.close()
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", one_in(2, WAYS))
 def test_a_call_ends_in_an_answer_or_in_a_failure_that_has_a_name(way: str, caplog: pytest.LogCaptureFixture) -> None:
     verb = VERBS["predicate"]
     with caplog.at_level(logging.DEBUG), hostile(lambda _: WAYS[way]) as url:

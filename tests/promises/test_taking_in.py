@@ -433,6 +433,7 @@ def ordinary(kind: str, at: tuple[Any, ...], value: Any) -> list[api.AnyObject]:
     return [api.decode(kind, data), *others.get(kind, [])]
 
 
+@pytest.mark.slow
 def test_no_number_of_an_ordinary_object_changes_what_others_get() -> None:
     """One at a time, where there is room for everybody: a weight, a minimum, a priority beyond all measure."""
     tried, kept_waiting = 0, []

@@ -94,6 +94,7 @@ def test_a_node_that_the_filters_refuse_is_not_cleared() -> None:
     assert reclaim(scenario).last.evictions == []
 
 
+@pytest.mark.slow
 def test_asking_when_all_victims_are_gone_decides_as_asking_after_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether a victim could come back: where one could, it is found out for each of them after all."""
     real, asked = RoomMaker._evict, []
