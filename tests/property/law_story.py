@@ -342,7 +342,9 @@ class Story:
             return False
         if "strict FIFO" in refusal.text:
             head = refusal.text.split()[2]
-            return self.drawn.queue_of[head] == self.drawn.queue_of[uid] and not self.state.jobs[head].is_ready
+            first = self.state.jobs[head]
+            started = first.is_ready and first.sub_jobs_ready()
+            return self.drawn.queue_of[head] == self.drawn.queue_of[uid] and not started
         if self.policy.shares != "capacity" or any(q.guarantee > 0 for q in self.draw.queues):
             return True
         return self.above_limit(uid, more)
