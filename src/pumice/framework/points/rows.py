@@ -145,7 +145,7 @@ class PluginRows:
         if not bad.any():
             return array
         exc = ValueError(f"a score must be a finite number, got {array[bad][0]}")
-        self._contain(s.plugin, (BATCH_NODE_ORDER if s.batch else NODE_ORDER).name, exc, task, fn=s.call)
+        self._contain(s.plugin, BATCH_NODE_ORDER.name, exc, task, fn=s.call)  # single nodes' are looked at one by one
         return np.where(bad, s.failed, array)
 
     def normalized(self, s: Scorer, task: Task, raw: Floats, mask: Bools) -> Floats:
