@@ -4,7 +4,8 @@
     python benchmarks/extender.py memory
 
 1. A gang of 100 equal tasks on 5,000 nodes, predicate and prioritize in batch form, scope ``node``: calls, and the time
-   of the cycle less the service's own; then a second gang, when the nodes have been written before.
+   of the cycle less the service's own; then a second gang, when the nodes have been written before. Beside it what a
+   bare client waits that only sends the same bytes: the service's own time begins when it has read its question.
 2. Predicates of Volcano's protocol, one call per node: calls per second, beside a bare aiohttp client that posts the
    same bodies to the same service.
 3. Predicate answers of the server SDK per second of its processor, beside a bare echo under the same protocol and load;
@@ -193,15 +194,15 @@ def _see(state: ClusterState, kind: str, data: dict[str, Any]) -> None:
     state.apply(Seen(api.decode(kind, data)))
 
 
-def one_cycle(state: ClusterState, runtime: Runtime, arguments: dict[str, Any]) -> tuple[float, int]:
-    """Seconds of a cycle with gang and extender, and how many pods it bound."""
+def one_cycle(state: ClusterState, runtime: Runtime, arguments: dict[str, Any]) -> tuple[float, float, int]:
+    """Seconds of a cycle with gang and extender, those of the processor, and how many pods it bound."""
     registry = default_registry()
     plugins = [{"name": "gang"}, {"name": "extender", "arguments": arguments}]
     data = {"actions": "allocate", "tiers": [{"plugins": plugins}]}
     assembly = assemble(from_data(data, catalogue_of(registry)).conf, registry)
-    started = time.perf_counter()
+    started, before = time.perf_counter(), time.process_time()
     report = run_cycle(state, assembly, runtime)
-    return time.perf_counter() - started, len(report.binds)
+    return time.perf_counter() - started, time.process_time() - before, len(report.binds)
 
 
 def _service_time(url: str) -> tuple[float, dict[str, int]]:
@@ -232,15 +233,31 @@ def gang(payload: str, dialect: str) -> None:
             for when in ("first", "later"):
                 if when == "later":
                     add_gang(state, "next", GANG, cpu=3)
-                before = time.process_time()
-                seconds, bound = one_cycle(state, runtime, arguments)
-                own = time.process_time() - before
+                seconds, own, bound = one_cycle(state, runtime, arguments)
                 total, calls = _service_time(url)
                 rest = seconds - (total - spent)
                 spent = total
                 print(f"  {when} gang: {bound} bound, calls so far {calls}, cycle {seconds * 1000:.0f} ms,", end=" ")
                 print(f"less the service's own {rest * 1000:.0f} ms (processor time {own * 1000:.0f} ms)")
             close_clients(runtime.memory)
+            rows = NodeRows(state.table, np.arange(NODES))
+            pieces = QuestionWriter(dialect, names_only=payload == "names").nodes(
+                PRIORITIZE, next(iter(state.tasks.values())), rows
+            )
+            print(f"  a bare client with the same questions: {_bare_wait(url, b''.join(pieces)) * 1000:.0f} ms")
+
+
+def _bare_wait(url: str, body: bytes) -> float:
+    """Seconds that a client waits, the service's own left out, which asks both verbs and does nothing else."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"))
+    before, _ = _service_time(url)
+    started = time.perf_counter()
+    for verb in ("batchPredicate", "prioritize"):
+        connection.request("POST", f"/{verb}", body, {"Content-Type": "application/json"})
+        connection.getresponse().read()
+    seconds = time.perf_counter() - started
+    connection.close()
+    return seconds - (_service_time(url)[0] - before)
 
 
 def per_node() -> None:
@@ -263,7 +280,7 @@ def per_node() -> None:
         one_cycle(cluster(PER_NODE, 1), runtime, arguments)  # connections and caches warm on both sides
         for _ in range(ROUNDS):
             bare = asyncio.run(_bare(f"{url}/predicate", bodies, 64))
-            seconds, _ = one_cycle(cluster(PER_NODE, 1), runtime, arguments)
+            seconds, _, _ = one_cycle(cluster(PER_NODE, 1), runtime, arguments)
             ours = PER_NODE / seconds
             ratios.append(ours / bare)
             print(f"  bare {bare:.0f}/s, whole cycle {ours:.0f}/s: {ours / bare:.0%}")

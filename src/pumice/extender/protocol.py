@@ -74,8 +74,8 @@ class Verb(Generic[A_co]):
     """``failed`` and ``ignored`` under ``compat: volcano``, where they differ."""
     once: bool = False
     """It changes something: not sent again after a lost connection, and asked twice it may be answered otherwise."""
-    often: str = ""
-    """How often a real Volcano asks it; empty: it does not."""
+    volcano: bool = False
+    """Whether a real Volcano asks it."""
     kube: str = ""
     """Its name in kube-scheduler's protocol; empty: not there."""
 
@@ -108,11 +108,9 @@ ON_SESSION_OPEN: Final = Verb(
     ignored=YES,
     as_volcano=(NEUTRAL, YES),
     once=True,
-    often="once a cycle, with the whole cluster",
+    volcano=True,
 )
-PREDICATE: Final = Verb(
-    "predicate", "May the task go to the node?", (TASK, NODE), a.NodeRefusal, _FILTER, often="once per task and node"
-)
+PREDICATE: Final = Verb("predicate", "May the task go to the node?", (TASK, NODE), a.NodeRefusal, _FILTER, volcano=True)
 BATCH_PREDICATE: Final = Verb(
     "batchPredicate", "On which nodes may the task go?", (TASK, NODES), a.NodeRefusals, _FILTER, kube="filter"
 )
@@ -122,7 +120,7 @@ PRIORITIZE: Final = Verb(
     (TASK, NODES),
     a.Scores,
     _SCORE,
-    often="once per task, with its candidate nodes",
+    volcano=True,
     kube="prioritize",
 )
 BEST_NODE: Final = Verb(
@@ -137,7 +135,7 @@ PREEMPTABLE: Final = Verb(
     VICTIMS,
     a.Victims,
     as_volcano=_EMPTY,
-    often="once per preemptor and node",
+    volcano=True,
 )
 RECLAIMABLE: Final = Verb(
     "reclaimable",
@@ -145,7 +143,7 @@ RECLAIMABLE: Final = Verb(
     VICTIMS,
     a.Victims,
     as_volcano=_EMPTY,
-    often="once per reclaimer and node",
+    volcano=True,
 )
 VICTIM_TASKS: Final = Verb(
     "victimTasks", "Which tasks should go though nobody waits for their room?", (TASKS,), a.Victims, failed=NEUTRAL
@@ -159,46 +157,25 @@ PREEMPT: Final = Verb(
     kube="preempt",
 )
 JOB_ENQUEUEABLE: Final = Verb(
-    "jobEnqueueable",
-    "May the job be let into its queue?",
-    (JOB,),
-    a.Vote,
-    as_volcano=_EMPTY,
-    often="once per waiting job, with its tasks four times over",
+    "jobEnqueueable", "May the job be let into its queue?", (JOB,), a.Vote, as_volcano=_EMPTY, volcano=True
 )
 JOB_ENQUEUED: Final = Verb(
-    "jobEnqueued",
-    "The job was let into its queue.",
-    (JOB,),
-    a.Acknowledged,
-    failed=NEUTRAL,
-    once=True,
-    often="once per job that is let in",
+    "jobEnqueued", "The job was let into its queue.", (JOB,), a.Acknowledged, failed=NEUTRAL, once=True, volcano=True
 )
 JOB_PIPELINED: Final = Verb("jobPipelined", "May the job's promised places be kept?", (JOB,), a.Vote)
 JOB_READY: Final = Verb(
-    "jobReady",
-    "May the job's placements be committed?",
-    (JOB,),
-    a.VerdictAnswer,
-    as_volcano=(YES, NO),
-    often="several times per job, with its tasks four times over",
+    "jobReady", "May the job's placements be committed?", (JOB,), a.VerdictAnswer, as_volcano=(YES, NO), volcano=True
 )
 JOB_VALID: Final = Verb("jobValid", "Is the job worth trying?", (JOB,), a.VerdictAnswer)
 QUEUE_OVERUSED: Final = Verb(
-    "queueOverused",
-    "Is the queue above its share?",
-    (QUEUE,),
-    a.Overused,
-    ("overused",),
-    often="several times per queue and action",
+    "queueOverused", "Is the queue above its share?", (QUEUE,), a.Overused, ("overused",), volcano=True
 )
 ALLOCATABLE: Final = Verb("allocatable", "May the queue take the task?", (QUEUE, TASK), a.VerdictAnswer)
 JOB_ORDER: Final = Verb("jobOrder", "In which order do the jobs come?", (JOBS,), a.Ranks, failed=NEUTRAL)
 TASK_ORDER: Final = Verb("taskOrder", "In which order do the tasks come?", (TASKS,), a.Ranks, failed=NEUTRAL)
 QUEUE_ORDER: Final = Verb("queueOrder", "In which order do the queues come?", (QUEUES,), a.Ranks, failed=NEUTRAL)
 ALLOCATE_FUNC: Final = Verb(
-    "allocateFunc", "The task was placed, for now.", (TASK,), a.Error, _EVENTS, once=True, often="once per placement"
+    "allocateFunc", "The task was placed, for now.", (TASK,), a.Error, _EVENTS, once=True, volcano=True
 )
 DEALLOCATE_FUNC: Final = Verb(
     "deallocateFunc",
@@ -207,11 +184,11 @@ DEALLOCATE_FUNC: Final = Verb(
     a.Error,
     _EVENTS,
     once=True,
-    often="once per placement undone or eviction",
+    volcano=True,
 )
 BIND: Final = Verb("bind", "Bind the task to the node.", (TASK, NODE), a.Error, (), once=True, kube="bind")
 ON_SESSION_CLOSE: Final = Verb(
-    "onSessionClose", "The session is over.", (), a.Acknowledged, (), NEUTRAL, once=True, often="once a cycle"
+    "onSessionClose", "The session is over.", (), a.Acknowledged, (), NEUTRAL, once=True, volcano=True
 )
 
 VERBS: Final[dict[str, Verb[Any]]] = {
@@ -220,8 +197,8 @@ VERBS: Final[dict[str, Verb[Any]]] = {
 """Every verb by its name, in the order of a session."""
 ASKED: Final = tuple(sorted(name for name in VERBS if name != PREEMPT.name))
 """Those that have an argument of their own: ``extender.<verb>Verb``. The other is kube-scheduler's."""
-VOLCANO_VERBS: Final = {name: verb.often for name, verb in VERBS.items() if verb.often}
-"""The twelve that a real Volcano asks, and how often."""
+VOLCANO_VERBS: Final = frozenset(name for name, verb in VERBS.items() if verb.volcano)
+"""The twelve that a real Volcano asks."""
 KUBE_PATHS: Final = {verb.kube: verb for verb in VERBS.values() if verb.kube}
 """kube-scheduler's verbs under the names that its documentation gives them."""
 

@@ -111,8 +111,6 @@ class Endpoint:
         try:
             body = await self._intake.body(given, receive)
             caller = _caller(scope, given, prefix)
-            if self._server.at_once(verb, body):
-                return self._server.answer(verb, body, caller)
             return await self._server.asked(verb, body, caller)
         finally:
             self._intake.end(len(body))

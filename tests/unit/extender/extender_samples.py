@@ -171,5 +171,5 @@ ANSWERS: dict[str, a.Answer] = {
 
 def recognised(verb: p.Verb[Any], body: bytes) -> str:
     """The name of a question's dialect."""
-    message: dict[str, Encoded] = gojson.read(verb.name, "request", body, MESSAGE)
-    return dialect_of(verb, message) or "documented"
+    message = gojson.read(verb.name, "request", body, MESSAGE)
+    return dialect_of(verb, dict[str, Encoded](message)) or "documented"

@@ -129,6 +129,7 @@ def _nested(levels: int) -> bytes:
     return b'{"x": ' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
 
 
+@pytest.mark.slow
 def test_an_answer_may_nest_as_deep_as_allowed_and_no_deeper() -> None:
     wide = b'{"y": "[[[[", "z": [' + b"{}," * 500 + b"{}]}"
     assert decode(v.PREDICATE.name, v.PREDICATE.answer, wide) == m.NodeRefusal()

@@ -11,6 +11,7 @@ from extender_samples import NODE, POD, question, recognised
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice.errors import InvalidInput, PumiceError
 from pumice.extender import answers as a
 from pumice.extender import protocol as p
@@ -238,7 +239,7 @@ QUESTIONS = {
 
 @pytest.mark.parametrize("name", sorted(DIALECTS))
 @given(data=st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 def test_a_question_with_one_odd_value_is_read_or_refused(name: str, data: st.DataObject) -> None:
     verb, request = data.draw(st.sampled_from(QUESTIONS[name]))
     place = data.draw(st.sampled_from(_places(request)))
@@ -287,6 +288,73 @@ def test_a_question_is_read_alike_whatever_was_read_before(before: str) -> None:
         _told(reader, f'{{"task":{_TASK},"node":{_N2}}}')
         _told(reader, before)
         assert _told(reader, body) == _told(QuestionReader(), body)
+
+
+def _about(nodes: list[str], task: str = _TASK) -> str:
+    return f'{{"task":{task},"nodes":[{",".join(nodes)}]}}'
+
+
+_MANY = [f'{{"name":"m{n}","labels":{{"a":"x,"}}}}' for n in range(100)]
+_LISTS = [
+    _about(_MANY),
+    _about(_MANY, '{"uid":"v","namespace":"n","name":"other"}'),
+    _about([]),
+    _about(_MANY[:-1]),
+    _about([*_MANY[:40], _N1, *_MANY[41:]]),
+    _about([*_MANY[:40], *_MANY[41:]]),
+    _about([*_MANY[:10], _N1, _N2, *_MANY[70:], *_MANY[:10]]),
+    _about([*_MANY, _N1]),
+    _about(_MANY[::-1]),
+    _about(_MANY)[:-1],
+    _about(_MANY) + "}",
+    _about(_MANY) + " and more",
+    _about([*_MANY, ""]),
+    _about(["", *_MANY]),
+    _about([*_MANY[:40], "", *_MANY[41:]]),
+    _about([*_MANY[:40], '{"name":1}', *_MANY[41:]]),
+    _about([*_MANY[:40], "[[", *_MANY[41:]]),
+    _about([",".join(_MANY[:50]) + _MANY[50], *_MANY[51:]]),
+    _about(_MANY).replace('"task"', '"task":1,"task"'),
+    _about(_MANY).replace('"nodes"', '"nodes":null,"nodes"'),
+    _about(_MANY).replace('"nodes"', '"Pod":{},"nodes"'),
+    _about(_MANY).replace(',"nodes"', ',"more":{"a":1,"nodes"') + "}",
+    _about(_MANY).replace(',"nodes"', ',"more":",\\"nodes\\":[","nodes"'),
+    _about(_MANY).replace(f'"task":{_TASK},', ""),
+    _about(_MANY).replace(f'"task":{_TASK}', ""),
+    _about(_MANY).replace('","nodes"', '\\","nodes"'),
+]
+
+
+def _all_told(reader: QuestionReader, body: str) -> Any:
+    try:
+        asked = reader.read(p.PRIORITIZE, body.encode())
+    except PumiceError as error:
+        return str(error)
+    return asked.dialect.name, asked.parts["task"].pod, [one.node for one in asked.parts["nodes"]]
+
+
+@pytest.mark.parametrize("before", _LISTS)
+def test_a_list_of_nodes_is_read_alike_whatever_was_read_before(before: str) -> None:
+    reader = QuestionReader()
+    for body in _LISTS:
+        _all_told(reader, before)
+        assert _all_told(reader, body) == _all_told(QuestionReader(), body)
+
+
+def test_of_a_list_of_nodes_that_comes_again_only_what_changed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, read_now = QuestionReader(), list[bytes]()
+    before = reader.read(p.PRIORITIZE, _about(_MANY).encode()).parts["nodes"]
+    documented = type(DIALECTS["documented"])
+    whole = documented.read_object
+
+    def read(*about: Any) -> object:
+        read_now.append(about[2])
+        return whole(*about)
+
+    monkeypatch.setattr(documented, "read_object", read)
+    after = reader.read(p.BATCH_PREDICATE, _about([*_MANY[:40], _N1, *_MANY[42:]]).encode()).parts["nodes"]
+    assert read_now == [_N1.encode()]
+    assert all(one is other for one, other in zip(after[:40] + after[41:], before[:40] + before[42:], strict=True))
 
 
 def _requests(**amounts: Any) -> dict[str, Any]:

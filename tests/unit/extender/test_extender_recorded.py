@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from pumice.extender.answering.told_state import ToldState
 from pumice.extender.answers import Acknowledged, NodeRefusal, Scores, Victims, decode
 from pumice.extender.asking.writer import QuestionWriter
 from pumice.extender.dialects import DIALECTS, QuestionReader
-from pumice.extender.dialects.task_message import Ledger
 from pumice.extender.gojson import WireError
 from pumice.extender.protocol import ON_SESSION_CLOSE, ON_SESSION_OPEN, VERBS, PartKind
 from pumice.model.job import Job
@@ -68,9 +66,6 @@ class Plain:
     def on(self, node: Node) -> msgspec.Raw:
         return msgspec.Raw(gojson.encode({task.key: self.whole(task) for task in node.tasks.values()}))
 
-    def held(self, form: Callable[[Ledger], object], amounts: Ledger) -> msgspec.Raw:
-        return msgspec.Raw(gojson.encode(form(amounts)))
-
 
 def _written(thing: Any) -> Any:
     """A task, node, job or queue as we would send it to a service made for Volcano."""
@@ -79,7 +74,7 @@ def _written(thing: Any) -> Any:
         case Task():
             said = volcano.task(thing)
         case Node():
-            said = volcano.whole_node(thing, writer)
+            said = volcano.node(thing, writer)
         case Job():
             said = volcano.job(thing, writer)
         case _:

@@ -79,7 +79,7 @@ _ANSWERS: Final[Mapping[type[Answer], Schema]] = {
 def _answer(answer: type[Answer]) -> Schema:
     if answer in _ANSWERS:
         return _ANSWERS[answer]
-    fields = msgspec.structs.fields(answer)
+    fields = a.fields_of(answer)
     required = tuple(one.encode_name for one in fields if one.type not in (a.Why, a.MaybeNumbers))
     return _object(required, **{one.encode_name: _FIELDS[one.type] for one in fields})
 

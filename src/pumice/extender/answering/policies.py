@@ -134,10 +134,6 @@ class PolicyServer:
             answer = self._respond(question, caller)
         return question.dialect.write_answer(question.verb, answer)
 
-    def at_once(self, verb: Verb[Any], body: bytes) -> bool:
-        """Is a question answered without keeping others waiting? Nearly all are."""
-        return len(body) < _LARGE and self._followed is None and verb is not ON_SESSION_OPEN
-
     async def asked(self, verb: Verb[Any], body: bytes, caller: str = "") -> bytes:
         """As `answer`, without keeping others waiting: what is large is read, and loaded, beside the event loop.
 
@@ -145,10 +141,12 @@ class PolicyServer:
         follows the same cluster and may have seen a moment before us that a pod went; a pod that gets a no may not be
         asked about again for minutes.
         """
-        if len(body) < _LARGE:
-            question = self._reader.read(verb, body)
-        else:
+        if len(body) >= _LARGE:
             question = await asyncio.to_thread(self._reader.read, verb, body)
+        elif self._followed is None and verb is not ON_SESSION_OPEN:  # nearly always
+            return self.answer(verb, body, caller)
+        else:
+            question = self._reader.read(verb, body)
         if question.verb is ON_SESSION_OPEN:
             told = await asyncio.to_thread(self._loaded, question.parts["snapshot"])
             answer: Answer = self._opened(told, caller)
@@ -213,7 +211,7 @@ class PolicyServer:
 
     def not_carried(self, dialect: str) -> list[str]:
         """Points of the policies that callers in *dialect* do not ask: a real Volcano has twelve verbs, no more."""
-        asked = frozenset(VOLCANO_VERBS) if dialect == "volcano" else DIALECTS[dialect].carries
+        asked = VOLCANO_VERBS if dialect == "volcano" else DIALECTS[dialect].carries
         return sorted(point for point in self.points() if not asked & set(carriers(point)))
 
     def needs_one_worker(self) -> list[str]:

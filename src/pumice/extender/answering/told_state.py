@@ -91,9 +91,9 @@ class ToldState:
         :raises NotTold: the call names it, and no snapshot told of it.
         """
         name = told.node.metadata.name
+        if self._last.get(("Node", name)) is told:
+            return self.state.table.by_name[name]
         known = self.state.table.by_name.get(name)
-        if known is not None and self._last.get(("Node", name)) is told:
-            return known
         if told.bare and not self._loading:
             return self._named(known, f"node {name}")
         if isinstance(known, UntoldNode):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -41,25 +41,27 @@ class Observation(NamedTuple):
     outcome: str
 
 
-class Caller(Protocol):
+class Caller:
     """Carries questions to one service. Bodies are ready to be sent; answers are read in any dialect."""
 
-    @property
-    def spent(self) -> float:
-        """Seconds spent waiting for answers, in all."""
+    spent = 0.0
+    """Seconds spent waiting for answers, in all."""
 
     def observed(self) -> list[Observation]:
         """The calls since this was last asked."""
+        return []
 
     @property
     def circuit(self) -> str:
         """``closed`` (calls go out), ``open`` (none does) or ``half-open`` (one may try)."""
+        return "closed"
 
     def call_many(self, verb: Verb[A], bodies: Sequence[Body], deadline: float | None = None) -> list[A | CallFailed]:
         """The answers to many questions, in their order; they are on their way at the same time.
 
         *deadline*: seconds for all of them (``None``: the service's own limit for each).
         """
+        raise NotImplementedError
 
     def close(self) -> None:
         """Close the connections, if there are any."""
@@ -122,22 +124,13 @@ class Recording(Generic[X]):
         return left.pop(0) if self._once or len(left) > 1 else left[0]
 
 
-class ReplayCaller:
+class ReplayCaller(Caller):
     """Answers from the exchanges of a saved cycle."""
-
-    spent = 0.0
-    circuit = "closed"
 
     def __init__(self, exchanges: Iterable[dict[str, Any]]) -> None:
         self._known: Recording[dict[str, Any]] = Recording(loose=True, once=True)
         for one in exchanges:
             self._known.add(one["verb"], msgspec.json.encode(one["request"]), one)
-
-    def observed(self) -> list[Observation]:
-        return []
-
-    def close(self) -> None:
-        """There are none."""
 
     def call_many(self, verb: Verb[A], bodies: Sequence[Body], deadline: float | None = None) -> list[A | CallFailed]:
         return [self._one(verb, whole(body)) for body in bodies]

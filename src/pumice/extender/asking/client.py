@@ -16,8 +16,8 @@ import aiohttp
 import msgspec
 
 from pumice.extender.answers import Answer
-from pumice.extender.asking.caller import Body, CallFailed, Observation, whole
-from pumice.extender.asking.connections import LOOP, Pieces, bound, tls
+from pumice.extender.asking.caller import Body, Caller, CallFailed, Observation, whole
+from pumice.extender.asking.connections import LOOP, bound, pieces, tls
 from pumice.extender.asking.settings import Transport
 from pumice.extender.dialects import Dialect
 from pumice.extender.gojson import MAX_BODY, WireError
@@ -78,7 +78,7 @@ class Breaker:
         self._probing = False
 
 
-class Client:
+class Client(Caller):
     """Calls one service; binds may be asked for from other threads. Keeps its connections until closed or dropped."""
 
     def __init__(
@@ -95,7 +95,6 @@ class Client:
         self.breaker = Breaker(transport.breaker_failures if guarded else 0, transport.breaker_reset, time.monotonic)
         self._observed: list[Observation] = []
         self._held = 0
-        self.spent = 0.0
 
     # -- asking ---------------------------------------------------------------------------------------------------
     def call_many(self, verb: Verb[A], bodies: Sequence[Body], deadline: float | None = None) -> list[A | CallFailed]:
@@ -119,7 +118,6 @@ class Client:
         return self.breaker.state
 
     def observed(self) -> list[Observation]:
-        """The calls since this was last asked."""
         seen, self._observed = self._observed, []
         return seen
 
@@ -140,8 +138,6 @@ class Client:
             session, headers = self._open(), self._headers(verb)
         except CallFailed as failure:
             return [failure] * len(bodies)
-        if len(bodies) == 1:
-            return [await self._one(session, headers, verb, bodies[0], deadline)]
         found: list[A | CallFailed | None] = [None] * len(bodies)
         waiting = iter(enumerate(bodies))
 
@@ -188,8 +184,10 @@ class Client:
     async def _exchange(self, session: aiohttp.ClientSession, headers: dict[str, str], verb: Verb[A], body: Body) -> A:
         if self._transport.compression and len(packed := whole(body)) >= _GZIP_FROM:
             headers = {**headers, "Content-Encoding": "gzip"}
-            body = _gzip(packed)
-        url, data = self._urls[verb.name], body if isinstance(body, bytes) else Pieces(body)
+            body = zlib.compress(packed, 1, wbits=31)
+        url, data = self._urls[verb.name], body if isinstance(body, bytes) else pieces(body)
+        if not isinstance(body, bytes):
+            headers = {**headers, "Content-Length": str(sum(map(len, body)))}
         async with session.post(url, data=data, headers=headers, allow_redirects=False) as response:
             if response.status != 200:
                 said = await self._limited(response, 64 * 1024)
@@ -245,7 +243,7 @@ class Client:
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=aiohttp.ClientTimeout(total=None), cookie_jar=aiohttp.DummyCookieJar()
             )
-            self._finalizer = weakref.finalize(self, _close_later, self._session)
+            self._finalizer = weakref.finalize(self, lambda session: LOOP.start(session.close()), self._session)
         return self._session
 
     def _headers(self, verb: Verb[A]) -> dict[str, str]:
@@ -256,15 +254,6 @@ class Client:
             except OSError as error:
                 raise CallFailed(verb.name, "request", f"token file {file!r}: {error.strerror}") from error
         return headers
-
-
-def _close_later(session: aiohttp.ClientSession) -> None:
-    LOOP.start(session.close())
-
-
-def _gzip(body: bytes) -> bytes:
-    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
-    return packer.compress(body) + packer.flush()
 
 
 def _message(body: bytes) -> str:

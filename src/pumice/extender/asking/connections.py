@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import aiohttp
-from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.streams import EMPTY_PAYLOAD
 
@@ -83,19 +82,10 @@ def tls(transport: Transport) -> ssl.SSLContext | bool:
     return context
 
 
-class Pieces(aiohttp.Payload):
+async def pieces(body: Sequence[bytes]) -> AsyncIterator[bytes]:
     """A body in pieces, sent one after the other: joining a large one costs as much as sending it."""
-
-    def __init__(self, pieces: Sequence[bytes]) -> None:
-        super().__init__(pieces, content_type="application/json")
-        self._size = sum(map(len, pieces))
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        for piece in self._value:
-            await writer.write(piece)
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return b"".join(self._value).decode(encoding, errors)
+    for piece in body:
+        yield piece
 
 
 def bound(connector: aiohttp.TCPConnector) -> None:

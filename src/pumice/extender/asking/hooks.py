@@ -46,7 +46,7 @@ def register(ssn: Session, extender: ExtenderSession) -> None:
             ssn.add(verb.points[0], extender.name, _asks(extender, verb))
     NodeHooks(ssn, extender)
     _tell_events(ssn, extender)
-    OrderHooks(ssn, extender)
+    _order(ssn, extender)
 
 
 # -- what the table says ----------------------------------------------------------------------------------------------
@@ -126,38 +126,35 @@ def _tell_events(ssn: Session, extender: ExtenderSession) -> None:
         ssn.add_event_handler(EventHandler(allocate=placed, deallocate=undone))
 
 
-class OrderHooks:
-    """Registers the extender's orders: it is asked once for all jobs, for all queues, for all tasks of a job."""
+def _order(ssn: Session, extender: ExtenderSession) -> None:
+    """Register the extender's orders: it is asked once for all jobs, for all queues, for all tasks of a job."""
+    ranked: dict[tuple[str, str], Mapping[str, float]] = {}
+    among: dict[Verb[a.Ranks], Callable[[Any], Mapping[str, Any]]] = {
+        p.JOB_ORDER: lambda _: ssn.jobs,
+        p.QUEUE_ORDER: lambda _: ssn.queues,
+        p.TASK_ORDER: lambda task: task.job.tasks if task.job is not None else {task.uid: task},
+    }
 
-    def __init__(self, ssn: Session, extender: ExtenderSession) -> None:
-        self._extender = extender
-        self._ranked: dict[tuple[str, str], Mapping[str, float]] = {}
-        among: dict[Verb[a.Ranks], Callable[[Any], Mapping[str, Any]]] = {
-            p.JOB_ORDER: lambda _: ssn.jobs,
-            p.QUEUE_ORDER: lambda _: ssn.queues,
-            p.TASK_ORDER: lambda task: task.job.tasks if task.job is not None else {task.uid: task},
-        }
-        for verb, things in among.items():
-            if extender.has(verb):
-                ssn.add(verb.points[0], extender.name, self._order(verb, things))
+    def rank(verb: Verb[a.Ranks], one: Any) -> float | None:
+        """The rank of *one* among all that it is ordered with; none after a failure, which leaves it to others."""
+        key = (verb.name, one.job_key if isinstance(one, Task) else "")
+        if key not in ranked:
+            things = among[verb](one)
+            try:
+                ranked[key] = extender.ask(verb, [things[name] for name in sorted(things)]).ranks
+            except CallFailed:
+                ranked[key] = {}
+        return ranked[key].get(one.uid)
 
-    def _order(self, verb: Verb[a.Ranks], among: Callable[[Any], Mapping[str, Any]]) -> Callable[[Any, Any], int]:
+    def comparing(verb: Verb[a.Ranks]) -> Callable[[Any, Any], int]:
         def compare(left: Any, right: Any) -> int:
-            first, second = (self._ranks(verb, among, one).get(one.uid) for one in (left, right))
+            first, second = rank(verb, left), rank(verb, right)
             return 0 if first is None or second is None else (first > second) - (first < second)
 
         return compare
 
-    def _ranks(self, verb: Verb[a.Ranks], among: Callable[[Any], Mapping[str, Any]], one: Any) -> Mapping[str, float]:
-        """The ranks of all who are ordered with *one*; none after a failure, which leaves it to others."""
-        key = (verb.name, one.job_key if isinstance(one, Task) else "")
-        if key not in self._ranked:
-            things = among(one)
-            try:
-                self._ranked[key] = self._extender.ask(verb, [things[name] for name in sorted(things)]).ranks
-            except CallFailed:
-                self._ranked[key] = {}
-        return self._ranked[key]
+    for verb in filter(extender.has, among):
+        ssn.add(verb.points[0], extender.name, comparing(verb))
 
 
 # -- nodes ------------------------------------------------------------------------------------------------------------

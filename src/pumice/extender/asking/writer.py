@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -16,23 +16,30 @@ from pumice.extender.asking.caller import CallFailed
 from pumice.extender.dialects import DIALECTS
 from pumice.extender.dialects.dialect import HOLE, Part
 from pumice.extender.dialects.kube import Kube
-from pumice.extender.dialects.task_message import Ledger
 from pumice.extender.protocol import BIND, ON_SESSION_OPEN, MessagePart, PartKind, Verb
 from pumice.model.api import Pod
 from pumice.model.intents import Bind
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
-from pumice.model.resources import Number
 from pumice.model.task import Task
 from pumice.state.cluster import ClusterState
 from pumice.state.table import NodeTable
 
-_TASKS_KEPT: Final = 20_000
+_KEPT: Final = 20_000
+"""Tasks whose JSON is kept, and kinds of nodes whose amounts are."""
 _LISTS_KEPT: Final = 8
 """Sets of rows whose names are kept."""
 _BLOCK: Final = 128
 """Objects of a long list that are joined, and kept so."""
+
+
+class _Form(NamedTuple):
+    """A node's JSON as long as its object is the same: up to each hole and after the last; and what it has any of."""
+
+    object: object
+    parts: list[bytes]
+    has: frozenset[int]
 
 
 class QuestionWriter:
@@ -45,21 +52,17 @@ class QuestionWriter:
     def __init__(self, dialect: str, *, names_only: bool = False) -> None:
         self.dialect: Final = dialect
         self._talks, self._names_only = DIALECTS[dialect], names_only
-        self._lists_tasks = dialect in ("volcano", "both")
         self._table: NodeTable | None = None
         self._at = (0, 0)
         self._nodes: dict[int, bytes] = {}
-        self._forms: dict[int, tuple[object, list[bytes]]] = {}
-        """What stands in a node's JSON as long as its object is the same, up to each hole and after the last."""
+        self._forms: dict[int, _Form] = {}
         self._pods: dict[int, list[Pod]] = {}
         """The pods that a node's JSON lists, where it lists any."""
+        self._ledgers: dict[Hashable, list[bytes]] = {}
+        """What stands in the holes of nodes that hold the same amounts, but for their tasks."""
         self._tasks: dict[str, tuple[object, int, str, str, bytes]] = {}
-        self._imagined: dict[tuple[int, int, int], bytes] = {}
-        self._together: dict[frozenset[Task], msgspec.Raw] = {}
-        """The tasks on imagined nodes."""
-        self._held: dict[tuple[object, tuple[tuple[int, Number], ...]], msgspec.Raw] = {}
-        self._names: dict[str, bytes] = {}
-        self._listed: dict[bytes, list[str]] = {}
+        self._listed: dict[bytes, tuple[list[str], list[bytes]]] = {}
+        """The names of some rows, and these in JSON."""
         self._blocks: list[tuple[list[bytes], bytes]] = []
         """The last long list: some objects after each other, and these joined."""
         self._asked: tuple[tuple[object, ...], list[bytes]] = ((), [])
@@ -67,7 +70,6 @@ class QuestionWriter:
 
     def begin(self) -> None:
         """A session begins: pods may have changed that stand on nodes which did not."""
-        self._held.clear()
         self._asked, self._looked = ((), []), False
 
     # -- questions ------------------------------------------------------------------------------------------------
@@ -115,13 +117,19 @@ class QuestionWriter:
 
     def names(self, rows: NodeRows) -> list[str]:
         """The names of rows; made once for the same rows of the same table."""
+        return self._named(rows)[0]
+
+    def _named(self, rows: NodeRows) -> tuple[list[str], list[bytes]]:
         self._forget_changed(rows.table)
+        if rows.extra is not None:  # these are told in full, and never again
+            return rows.names, []
         listed = rows.index.tobytes()
         known = self._listed.get(listed)
         if known is None:
             if len(self._listed) >= _LISTS_KEPT:
                 self._listed.clear()
-            known = self._listed[listed] = rows.names
+            names = rows.names
+            known = self._listed[listed] = (names, [self._name(name) for name in names] if self._names_only else [])
         return known
 
     def preempt(self, evictor: Task, evictees: Sequence[Task]) -> bytes:
@@ -153,7 +161,7 @@ class QuestionWriter:
             case PartKind.TASK, Task():
                 return self.task(thing)
             case PartKind.NODE, Node():
-                return self._name(thing.name) if self._names_only else self._write_node(thing)
+                return self._name(thing.name) if self._names_only else gojson.encode(self._talks.node(thing, self))
             case PartKind.JOB, Job():
                 return gojson.encode(self._talks.job(thing, self, named=self._names_only))
             case PartKind.QUEUE, Queue():
@@ -177,81 +185,64 @@ class QuestionWriter:
         known = self._tasks.get(task.uid)
         if known is not None and known[0] is task.pod and known[1:4] == (task.status, task.node_name, queue):
             return msgspec.Raw(known[4])
-        if len(self._tasks) >= _TASKS_KEPT:
+        if len(self._tasks) >= _KEPT:
             self._tasks.clear()
         body = gojson.encode(self._talks.task(task))
         self._tasks[task.uid] = (task.pod, task.status, task.node_name, queue, body)
         return msgspec.Raw(body)
 
-    def on(self, node: Node) -> msgspec.Raw:
-        """The JSON of the tasks on a node, by their keys; imagined ones often differ only in how many more alike."""
-        tasks = frozenset(node.tasks.values())
-        known = self._together.get(tasks)
-        if known is None:
-            written = gojson.encode(gojson.sorted_map({task.key: self.whole(task) for task in tasks}))
-            known = msgspec.Raw(written)
-            if isinstance(node, ImaginedNode):
-                self._together[tasks] = known
-        return known
-
-    def held(self, form: Callable[[Ledger], object], amounts: Ledger) -> msgspec.Raw:
-        """Amounts in JSON: on many nodes they are the same."""
-        key = (form, tuple(amounts.items()))
-        known = self._held.get(key)
-        if known is None:
-            known = self._held[key] = msgspec.Raw(gojson.encode(form(amounts)))
-        return known
+    def on(self, node: Node, *more: Task) -> msgspec.Raw:
+        """The JSON of the tasks on a node, and of some *more*, by their keys."""
+        tasks = {task.key: self.whole(task) for task in (*node.tasks.values(), *more)}
+        return msgspec.Raw(gojson.encode(gojson.sorted_map(tasks)))
 
     def _rows(self, task: Task, rows: NodeRows) -> list[bytes]:
         """The nodes' JSON; imagined ones are always told in full, because nobody can look them up."""
+        table, known, out = rows.table, self._nodes, []
         if rows.extra is not None:
-            return self._imagined_rows(task, rows, rows.extra.tolist())
+            standing: dict[int, bytes] = {}
+            for node, more in zip(rows.nodes, rows.extra.tolist(), strict=True):
+                if self._talks.lists_tasks and node.row not in standing:
+                    standing[node.row] = bytes(self.on(node, task))
+                out.append(self._write_node(table, node, standing.get(node.row, b""), task, more))
+            return out
         if self._names_only:
-            return [self._name(name) for name in self.names(rows)]
-        index, known = rows.index.tolist(), self._nodes
-        for row in set(index) - known.keys() if len(known) < len(rows.table.by_name) else ():
-            if (node := rows.table.nodes[row]) is not None:
-                known[row] = self._write_node(node)
-                if self._lists_tasks and node.tasks:
-                    self._pods[row] = [task.pod for task in node.tasks.values()]
+            return self._named(rows)[1]
+        index = rows.index.tolist()
+        for row in set(index) - known.keys() if len(known) < len(table.by_name) else ():
+            if (one := table.nodes[row]) is not None:
+                known[row] = self._write_node(table, one, bytes(self.on(one)) if self._talks.lists_tasks else b"")
+                if self._talks.lists_tasks and one.tasks:
+                    self._pods[row] = [task.pod for task in one.tasks.values()]
         return [known[row] for row in index]
 
-    def _write_node(self, node: Node) -> bytes:
-        known = self._forms.get(node.row)
-        if known is None or known[0] is not node.object:
-            known = self._forms[node.row] = (node.object, gojson.encode(self._talks.node_form(node)).split(bytes(HOLE)))
-        now = self._talks.node(node, node.idle.amounts, node.used.amounts, self)
-        return b"".join(chain.from_iterable(zip(known[1], (*map(bytes, now.values()), b""), strict=True)))
-
-    def _imagined_rows(self, task: Task, rows: NodeRows, extra: list[int]) -> list[bytes]:
-        """Imagined nodes; the same ones are usually asked about twice, by filter and by score."""
-        out = []
-        for node, more in zip(rows.nodes, extra, strict=True):
-            key = (node.row, more, task.klass.id)
-            body = self._imagined.get(key)
-            if body is None:
-                body = self._imagined[key] = self._write_node(ImaginedNode(node, task, more))
-            out.append(body)
-        return out
+    def _write_node(self, table: NodeTable, node: Node, tasks: bytes, like: Task | None = None, more: int = 0) -> bytes:
+        """A node's JSON, with the *tasks* on it if these are listed; as it would be with *more* tasks *like* one."""
+        form = self._forms.get(node.row)
+        if form is None or form.object is not node.object:
+            parts = gojson.encode(self._talks.node_form(node)).split(bytes(HOLE))
+            form = self._forms[node.row] = _Form(node.object, parts, frozenset(node.capacity.amounts))
+        key = (table.amounts_of(node.row), form.has, like and like.klass, more)
+        held = self._ledgers.get(key)
+        if held is None:
+            if len(self._ledgers) >= _KEPT:
+                self._ledgers.clear()
+            now = self._talks.ledgers(node if like is None else ImaginedNode(node, like, more))
+            held = self._ledgers[key] = [gojson.encode(amounts) for amounts in now.values()]
+        return b"".join(chain.from_iterable(zip(form.parts, (*held, tasks, b""), strict=False)))
 
     def _name(self, name: str) -> bytes:
-        body = self._names.get(name)
-        if body is None:
-            body = self._names[name] = gojson.encode(self._talks.named_node(name))
-        return body
+        return gojson.encode(self._talks.named_node(name))
 
     def _forget_changed(self, table: NodeTable) -> None:
         """Drop what was written of rows that changed since."""
         at = (table.touched.position, table.changed.position)
         if not self._looked:
             self._looked = True
-            if table is self._table and self._lists_tasks:
+            if table is self._table and self._talks.lists_tasks:
                 self._forget_moved(table)
         if table is self._table and at == self._at:
             return
-        self._imagined.clear()
-        self._together.clear()
-        self._held.clear()
         touched = table.touched.since(self._at[0]) if table is self._table else None
         changed = table.changed.since(self._at[1]) if table is self._table else None
         if touched is None or changed is None or changed:
@@ -261,7 +252,6 @@ class QuestionWriter:
             self._blocks.clear()
             self._forms.clear()
             self._pods.clear()
-            self._names.clear()
         else:
             for row in touched | changed:
                 self._forget_node(row)

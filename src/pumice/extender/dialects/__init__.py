@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
+from pumice.extender import protocol as p
 from pumice.extender.answers import Answer, Json
-from pumice.extender.dialects.dialect import MESSAGE, Encoded
+from pumice.extender.dialects.dialect import MESSAGE, Encoded, Message, items
 from pumice.extender.dialects.dialect import Dialect as Dialect
 from pumice.extender.dialects.documented import Documented
 from pumice.extender.dialects.kube import Kube
 from pumice.extender.dialects.volcano import Volcano
 from pumice.extender.gojson import WireError, check_depth, read
-from pumice.extender.protocol import BATCH_PREDICATE, ON_SESSION_CLOSE, ON_SESSION_OPEN, PREDICATE, PartKind, Verb
+from pumice.extender.protocol import NODES, TASK, PartKind, Verb
 
 _DOCUMENTED: Final = Documented()
 _VOLCANO: Final = Volcano()
@@ -30,6 +32,7 @@ class Both(Dialect):
     """
 
     name: ClassVar[str] = "both"
+    lists_tasks: ClassVar[bool] = True
     understands: ClassVar[frozenset[str]] = frozenset({"documented", "volcano", "both"})
 
     def _said(self, answer: Answer) -> object:
@@ -41,7 +44,7 @@ def _in_both(name: str) -> Callable[..., Json]:
     return lambda _, *about, **more: {**documented(*about, **more), **volcano(*about, **more)}
 
 
-for _name in ("task", "named_task", "node_form", "node", "named_node", "job", "queue", "snapshot"):
+for _name in ("task", "named_task", "node_form", "ledgers", "node", "named_node", "job", "queue", "snapshot"):
     setattr(Both, _name, _in_both(_name))
 
 DIALECTS: Final[dict[str, Dialect]] = {dialect.name: dialect for dialect in (_DOCUMENTED, _VOLCANO, Kube(), Both())}
@@ -50,15 +53,13 @@ DIALECTS: Final[dict[str, Dialect]] = {dialect.name: dialect for dialect in (_DO
 _OBJECT: Final[msgspec.json.Decoder[dict[str, msgspec.Raw] | None]] = msgspec.json.Decoder(
     dict[str, msgspec.Raw] | None
 )
-_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_NULL: Final = msgspec.Raw(b"null")
 _KUBE: Final = frozenset({"pod", "podname"})
 _GO: Final = frozenset({"UID", "Name", "Namespace", "Job", "Jobs", "Nodes", "Queues", "NamespaceInfo", "Pod", "Node"})
 _LOWER: Final = frozenset({"uid", "name", "namespace", "snapshot"})
 _PARTS: Final = ("task", "evictor", "job", "queue", "node", "tasks", "jobs", "queues", "nodes")
 
 
-def dialect_of(verb: Verb[Any], message: Mapping[str, Encoded]) -> str:
+def dialect_of(verb: Verb[Any], message: Message) -> str:
     """The name of a message's dialect; nothing where nothing tells, as in an empty message.
 
     Volcano's objects have a ``Name`` or ``UID``, documented ones a ``name`` or ``uid``, an object with both is
@@ -73,11 +74,11 @@ def dialect_of(verb: Verb[Any], message: Mapping[str, Encoded]) -> str:
     return "documented" if names & _LOWER else ""
 
 
-def _names(verb: Verb[Any], part: Encoded) -> list[str]:
+def _names(verb: Verb[Any], part: Any) -> list[str]:
     """The names in an object, or in the first object of a list; none in an empty list or null."""
     try:
-        if bytes(part).startswith(b"["):
-            part = next(iter(_LIST.decode(part)), _NULL)
+        if isinstance(part, list) or bytes(part).startswith(b"["):
+            part = next(iter(items(part)), b"null")
         return list(_OBJECT.decode(part) or ())
     except msgspec.DecodeError as error:
         raise WireError(verb.name, f"request: {error}") from error
@@ -88,6 +89,11 @@ _KEPT: Final = 64 * 2**20
 """Bytes of objects that are kept, in all."""
 _LARGEST: Final = 256 * 1024
 """Bytes of one object that is kept."""
+_LONGEST: Final = 16 * 2**20
+"""Bytes of a question whose nodes are looked for in the next one."""
+_TOGETHER: Final = 32
+"""So many of them are looked for at once."""
+_NODES: Final = b',"%b":[' % NODES.name.encode()
 _EMPTY: Final = frozenset((b"", b"null"))
 
 
@@ -97,7 +103,7 @@ class Question(NamedTuple):
     verb: Verb[Any]
     dialect: Dialect
     parts: dict[str, Any]
-    message: Mapping[str, Encoded]
+    message: Message
 
     def echo(self) -> list[msgspec.Raw] | None:
         """The last part as it came, where the caller wants it back."""
@@ -113,6 +119,8 @@ class QuestionReader:
         self._known: dict[tuple[str, PartKind, bytes], Any] = {}
         self._last: tuple[bytes, Question | None] = (b"", None)
         """The last question, and what stands before its last part: a task is asked about with many nodes in a row."""
+        self._nodes: list[tuple[bytes, list[bytes]]] = []
+        """The nodes of the last question about many as they came, some together: most of them come again."""
         self._size = 0
 
     def read(self, verb: Verb[Any], body: bytes) -> Question:
@@ -128,21 +136,29 @@ class QuestionReader:
             known = self._known.get((last.dialect.name, part.kind, raw))
             if known is not None:  # it is a whole value, so that nothing else can stand here
                 return Question(verb, last.dialect, {**last.parts, part.name: known}, {})
-        if verb is ON_SESSION_CLOSE and body.strip() in _EMPTY:
+        if verb is p.ON_SESSION_CLOSE and body.strip() in _EMPTY:
             body = b"{}"
-        message: dict[str, Encoded]
-        try:
-            message = MESSAGE.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            message = read(verb.name, "request", body, MESSAGE)  # says what is wrong, or finds the first value
+        about_nodes = verb.parts[-1:] == (NODES,)
+        message: Message = (self._split(body) if about_nodes else None) or {}
+        if not message:
+            try:
+                message.update(MESSAGE.decode(body))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                first = read(verb.name, "request", body, MESSAGE)  # says what is wrong, or finds the first value
+                message.update(first)
         found = dialect_of(verb, message)
         dialect = self._only or DIALECTS[found or "documented"]
         if found and found not in dialect.understands:
             raise WireError(verb.name, f"request: in the {found} dialect, and only {dialect.name} is understood here")
-        if dialect.name == "kube" and verb is PREDICATE:
-            verb = BATCH_PREDICATE
-        if verb is ON_SESSION_OPEN:
+        if dialect.name == "kube" and verb is p.PREDICATE:
+            verb = p.BATCH_PREDICATE
+        if verb is p.ON_SESSION_OPEN:
             return Question(verb, dialect, {"snapshot": dialect.read_snapshot(body)}, {})
+        if about_nodes and dialect.name != "kube":
+            with suppress(msgspec.DecodeError):  # what is wrong is said below
+                nodes = message[NODES.name] = [bytes(one) for one in items(message.get(NODES.name))]
+                some = [nodes[at : at + _TOGETHER] for at in range(0, len(nodes), _TOGETHER)]
+                self._nodes = [(b",".join(few), few) for few in some] if len(body) < _LONGEST else []
         question = Question(verb, dialect, dialect.read(verb, message, self.known), message)
         if dialect.name != "kube" and len(verb.parts) > 1 and not verb.parts[-1].many and len(body) < _LARGEST:
             name = verb.parts[-1].name
@@ -150,6 +166,33 @@ class QuestionReader:
             if begun.rstrip().endswith(b'"%b":' % name.encode()):
                 self._last = (begun, question)
         return question
+
+    def _split(self, body: bytes) -> Message | None:
+        """A question whose nodes nearly all stood in the last one, these one by one; None if it is not.
+
+        Those that are known are recognised by their bytes, which are whole objects; what stands between is read.
+        """
+        last, k, nodes = self._nodes, 0, list[Encoded]()
+        begin, end = body.find(_NODES), len(body) - 2
+        if not last or begin < 0 or not body.endswith(b"]}"):
+            return None
+        at = begin + len(_NODES)
+        try:
+            message: Message = dict(MESSAGE.decode(body[:begin] + b"}"))  # so that a member of its own begins here
+            while at < end:
+                if k < len(last) and body.startswith(last[k][0], at):
+                    nodes += last[k][1]
+                    k, stop = k + 1, at + len(last[k][0])
+                else:
+                    found = ((j, body.find(b"," + last[j][0], at)) for j in range(k + 1, len(last)))
+                    k, stop = next((one for one in found if one[1] > 0), (len(last), end))
+                    nodes += items(b"[%b]" % body[at:stop])
+                if stop != end and body[stop : stop + 1] != b",":
+                    return None
+                at = stop + 1
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        return {**message, NODES.name: nodes} if at == end + 1 and message.keys() == {TASK.name} else None
 
     def known(self, dialect: Dialect, kind: PartKind, raw: Encoded) -> Any:
         """What a part tells; the same object for the same bytes.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -34,20 +34,19 @@ class Written(Protocol):
     def on(self, node: Node) -> msgspec.Raw:
         """The tasks on a node, by their keys."""
 
-    def held(self, form: Callable[[Ledger], object], amounts: Ledger) -> msgspec.Raw:
-        """Amounts in a form that depends on them alone."""
-
 
 Encoded = msgspec.Raw | bytes
 """A part of a message, JSON still."""
 Part = bytes | Sequence[bytes]
 """A part of a question in JSON; of a list what stands between its brackets, in pieces."""
+Message = dict[str, Any]
+"""A question by the names of its parts, which are JSON still (`Encoded`); of a list the items may be (`items`)."""
 Known = Callable[["Dialect", PartKind, Encoded], Any]
 """What was read of a part before, byte for byte, or is read now."""
 
 HOLE: Final = msgspec.Raw(b"\0")
 """Stands where something is written later; no JSON has this byte."""
-MESSAGE: Final = cast("msgspec.json.Decoder[dict[str, Encoded]]", msgspec.json.Decoder(dict[str, msgspec.Raw]))
+MESSAGE: Final[msgspec.json.Decoder[dict[str, msgspec.Raw]]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST: Final[msgspec.json.Decoder[list[msgspec.Raw] | None]] = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _NULL: Final = msgspec.Raw(b"null")
 _SCORES: Final[msgspec.json.Decoder[dict[str, float] | None]] = msgspec.json.Decoder(dict[str, float] | None)
@@ -69,6 +68,8 @@ class Dialect:
     """The verbs that can be said in it."""
     understands: ClassVar[frozenset[str]]
     """The dialects whose questions a service for this one can read."""
+    lists_tasks: ClassVar[bool] = False
+    """Whether a node is told with the tasks on it; they stand in its last hole."""
     no_items: ClassVar[bytes] = b"[]"
     """An empty list of objects."""
     shapes: ClassVar[dict[PartKind, Any]] = SHAPES
@@ -92,16 +93,17 @@ class Dialect:
         return self.named_task(task.uid, task.namespace, task.name, task.job_key, task.node_name, task.status.bit)
 
     def node_form(self, node: Node) -> Any:
-        """A node as it stands as long as its object is the same, every field in its place; a ``HOLE`` for `node`'s."""
+        """A node as it stands as long as its object is the same, with a ``HOLE`` for each of `ledgers` and tasks."""
         raise NotImplementedError
 
-    def node(self, node: Node, idle: Ledger, used: Ledger, written: Written) -> dict[str, Any]:
-        """What stands in the holes now; of an imagined node what would stand there."""
+    def ledgers(self, node: Node) -> dict[str, Any]:
+        """What stands in the holes, but for tasks; nodes that hold the same amounts say the same."""
         return {}
 
-    def whole_node(self, node: Node, written: Written) -> dict[str, Any]:
+    def node(self, node: Node, written: Written) -> Any:
         """A node as it stands now."""
-        return {**self.node_form(node), **self.node(node, node.idle.amounts, node.used.amounts, written)}
+        said = {**self.node_form(node), **self.ledgers(node)}
+        return {**said, "Tasks": written.on(node)} if self.lists_tasks else said
 
     def named_node(self, name: str) -> Any:
         """A node by its name alone."""
@@ -136,7 +138,7 @@ class Dialect:
             task = gojson.encode(self.named_task(intent.uid, namespace, name))
         return b"".join(self.question(verb, [task, gojson.encode(self.named_node(intent.node))]))
 
-    def read(self, verb: Verb[Any], message: Mapping[str, Encoded], known: Known) -> dict[str, Any]:
+    def read(self, verb: Verb[Any], message: Message, known: Known) -> dict[str, Any]:
         """What a question tells, part by part.
 
         :raises WireError: a part missing or of the wrong type, or a verb that is not carried at all.
@@ -144,17 +146,17 @@ class Dialect:
         self._carried(verb)
         return {part.name: self._part(verb, part, message.get(part.name), known) for part in verb.parts}
 
-    def echo(self, verb: Verb[Any], message: Mapping[str, Encoded]) -> list[msgspec.Raw] | None:
+    def echo(self, verb: Verb[Any], message: Message) -> list[msgspec.Raw] | None:
         """The tasks in the list of a question as they came: Volcano evicts what it reads in the answer."""
         last = verb.parts[-1]
-        return _LIST.decode(message.get(last.name) or _NULL) or [] if last.kind is PartKind.TASK else None
+        return items(message.get(last.name)) if last.kind is PartKind.TASK else None
 
-    def _part(self, verb: Verb[Any], part: MessagePart, raw: Encoded | None, known: Known) -> Any:
+    def _part(self, verb: Verb[Any], part: MessagePart, raw: Any, known: Known) -> Any:
         try:
             if part.kind is PartKind.SCORES:
                 return _SCORES.decode(raw or _NULL) or {}
             if part.many:
-                return [known(self, part.kind, item) for item in _LIST.decode(raw or _NULL) or ()]
+                return [known(self, part.kind, item) for item in items(raw)]
             if raw is None:
                 raise WireError(verb.name, f"request: Object missing required field `{part.name}`")
             return known(self, part.kind, raw)
@@ -230,6 +232,23 @@ class Dialect:
 @cache
 def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(shape)
+
+
+def items(part: Any) -> list[Any]:
+    """What stands in a list that is JSON still, or is split already; nothing in null.
+
+    :raises msgspec.DecodeError: it is no list.
+    """
+    return part if isinstance(part, list) else _LIST.decode(part or _NULL) or []
+
+
+def of_class(task: Task, dialect: str, form: Callable[[Ledger], object]) -> msgspec.Raw:
+    """What a task asks for, in the form of a dialect: written once for all tasks of a class."""
+    memo = task.klass.memo
+    known: msgspec.Raw | None = memo.get(("extender", dialect))
+    if known is None:
+        known = memo["extender", dialect] = msgspec.Raw(gojson.encode(form(task.requests.amounts)))
+    return known
 
 
 def by_key(things: Mapping[str, Any]) -> list[Any]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import ClassVar, Final
 
 from pumice.extender.answers import Json
-from pumice.extender.dialects.dialect import HOLE, Dialect, Written, by_key
+from pumice.extender.dialects.dialect import HOLE, Dialect, Written, by_key, of_class
 from pumice.extender.dialects.task_message import Ledger
 from pumice.extender.gojson import numbers
 from pumice.model.job import Job
@@ -36,7 +35,7 @@ class Documented(Dialect):
             "job": task.job_key,
             "queue": job.queue if job is not None else "",
             "role": task.role,
-            "resources": amounts(task.requests.amounts, pods=False),
+            "resources": of_class(task, self.name, lambda requests: amounts(requests, pods=False)),
             "priority": task.priority,
             "labels": task.labels,
             "annotations": task.annotations,
@@ -59,8 +58,8 @@ class Documented(Dialect):
             "used": HOLE,
         }
 
-    def node(self, node: Node, idle: Ledger, used: Ledger, written: Written) -> Json:
-        return {"idle": written.held(amounts, idle), "used": written.held(_taken, used)}
+    def ledgers(self, node: Node) -> Json:
+        return {"idle": amounts(node.idle.amounts), "used": amounts(node.used.amounts, zeros=False)}
 
     def named_node(self, name: str) -> Json:
         return {"name": name}
@@ -93,7 +92,7 @@ class Documented(Dialect):
         return {
             "snapshot": {
                 "jobs": [self.job(job, written) for job in by_key(state.session_jobs)],
-                "nodes": [self.whole_node(node, written) for node in by_key(state.table.by_name)],
+                "nodes": [self.node(node, written) for node in by_key(state.table.by_name)],
                 "queues": [self.queue(queue) for queue in by_key(state.queues)],
             }
         }
@@ -108,6 +107,3 @@ def amounts(held: Ledger, *, zeros: bool = True, pods: bool = True) -> dict[str,
             whole, rest = divmod(value, per)
             found[dim_name(d)] = int(whole) if rest == 0 else value / per
     return numbers(found)
-
-
-_taken: Final = partial(amounts, zeros=False)

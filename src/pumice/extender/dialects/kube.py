@@ -7,7 +7,7 @@ without regard to case. Scores are whole numbers, 0 to 10 by convention.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import floor
 from typing import Any, ClassVar, Final, TypeVar, cast
 
@@ -17,7 +17,7 @@ from pumice.errors import InvalidInput
 from pumice.extender import answers as a
 from pumice.extender import gojson
 from pumice.extender.answers import Answer, Json
-from pumice.extender.dialects.dialect import Dialect, Encoded, Known, Part, decoder
+from pumice.extender.dialects.dialect import Dialect, Encoded, Known, Message, Part, Written, decoder
 from pumice.extender.dialects.messages import NodeMessage
 from pumice.extender.dialects.task_message import DEFAULT_NAMESPACE, TaskMessage
 from pumice.extender.dialects.volcano import pod_of
@@ -64,6 +64,9 @@ class Kube(Dialect):
     def node_form(self, node: Node) -> api.NodeObject:
         return node.object
 
+    def node(self, node: Node, written: Written) -> api.NodeObject:
+        return node.object
+
     def named_node(self, name: str) -> str:
         return name
 
@@ -96,7 +99,7 @@ class Kube(Dialect):
         said = {"Pod": pod_of(evictor), "NodeNameToVictims": whole, "NodeNameToMetaVictims": meta}
         return gojson.encode(said)
 
-    def read(self, verb: Verb[Any], message: Mapping[str, Encoded], known: Known) -> dict[str, Any]:
+    def read(self, verb: Verb[Any], message: Message, known: Known) -> dict[str, Any]:
         self._carried(verb)
         fields = {name.casefold(): raw for name, raw in message.items()}
         try:
@@ -117,14 +120,12 @@ class Kube(Dialect):
         except (InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WireError(verb.name, f"request: {error}") from error
 
-    def echo(self, verb: Verb[Any], message: Mapping[str, Encoded]) -> list[msgspec.Raw] | None:
+    def echo(self, verb: Verb[Any], message: Message) -> list[msgspec.Raw] | None:
         """The nodes of a question as they came, if they came whole: kube-scheduler wants those that fit back."""
         fields = {name.casefold(): raw for name, raw in message.items()}
         return None if _NAMES.decode(fields.get("nodenames", _NULL)) is not None else _items(fields)
 
-    def _candidates(
-        self, verb: Verb[Any], fields: dict[str, Encoded], known: Known
-    ) -> dict[str, tuple[list[TaskMessage], int]]:
+    def _candidates(self, verb: Verb[Any], fields: Message, known: Known) -> dict[str, tuple[list[TaskMessage], int]]:
         """Victims by node, told by UID only or whole."""
         told = fields.get("nodenametometavictims")
         meta = a.meta_victims(
@@ -182,7 +183,7 @@ class Kube(Dialect):
         return answer
 
 
-def _items(fields: Mapping[str, Encoded]) -> list[msgspec.Raw]:
+def _items(fields: Message) -> list[msgspec.Raw]:
     """Whole nodes, as they came."""
     nodes: _Nodes | None = decoder(_Nodes | None).decode(fields.get("nodes", _NULL))
     return (nodes.items if nodes is not None else None) or []

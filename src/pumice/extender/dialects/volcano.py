@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import cache, partial
 from typing import ClassVar, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from pumice.extender.answers import Answer, Json
-from pumice.extender.dialects.dialect import HOLE, Dialect, Written, by_key
+from pumice.extender.dialects.dialect import HOLE, Dialect, Written, by_key, of_class
 from pumice.extender.dialects.task_message import Ledger
 from pumice.extender.gojson import number, numbers, sorted_map
 from pumice.model import api
@@ -33,10 +32,11 @@ class Volcano(Dialect):
 
     name: ClassVar[str] = "volcano"
     understands: ClassVar[frozenset[str]] = frozenset({"volcano", "both"})
+    lists_tasks: ClassVar[bool] = True
     no_items: ClassVar[bytes] = b"null"
 
     def task(self, task: Task) -> Json:
-        requests = resource(task.requests.amounts)
+        requests = of_class(task, self.name, resource)
         return {
             "UID": task.uid,
             "Job": task.job_key,
@@ -95,25 +95,20 @@ class Volcano(Dialect):
             "BindGeneration": 0,
         }
 
-    def node(self, node: Node, idle: Ledger, used: Ledger, written: Written) -> Json:
+    def ledgers(self, node: Node) -> Json:
         return {
-            "Releasing": written.held(_taken, node.releasing.amounts),
-            "Pipelined": written.held(_taken, node.pipelined.amounts),
-            "Idle": written.held(_room(int(node.allocatable.get(PODS))), idle),
-            "Used": written.held(_taken, used),
-            "Tasks": written.on(node),
+            "Releasing": resource(node.releasing.amounts, zeros=False),
+            "Pipelined": resource(node.pipelined.amounts, zeros=False),
+            "Idle": resource(node.idle.amounts, int(node.allocatable.get(PODS))),
+            "Used": resource(node.used.amounts, zeros=False),
         }
 
     def named_node(self, name: str) -> Json:
         return {"Name": name}
 
     def job(self, job: Job, written: Written, *, named: bool = False) -> Json:
-        if named:
-            return self._named_job(job)
-        tasks = {uid: (task, written.whole(task)) for uid, task in sorted(job.tasks.items())}
-        parts: Iterable[SubJob] = job.sub_jobs.values() or [job.whole()]
         group = job.group
-        return {
+        said: Json = {
             "UID": job.uid,
             "PgUID": group.metadata.uid if group is not None else "",
             "Name": job.name,
@@ -121,6 +116,14 @@ class Volcano(Dialect):
             "Queue": job.queue,
             "Priority": job.priority,
             "MinAvailable": job.min_available,
+        }
+        if named:
+            del said["PgUID"]
+            return {**said, "Tasks": {uid: self.named(task) for uid, task in sorted(job.tasks.items())}}
+        tasks = {uid: (task, written.whole(task)) for uid, task in sorted(job.tasks.items())}
+        parts: Iterable[SubJob] = job.sub_jobs.values() or [job.whole()]
+        return {
+            **said,
             "WaitingTime": None,
             "JobFitErrors": "",
             "NodesFitErrors": {},
@@ -141,17 +144,6 @@ class Volcano(Dialect):
             "Preemptable": parse_bool(job.annotations.get(PREEMPTABLE_KEY, job.labels.get(PREEMPTABLE_KEY, ""))),
             "RevocableZone": "",
             "Budget": {"MinAvailable": "", "MaxUnavailable": ""},
-        }
-
-    def _named_job(self, job: Job) -> Json:
-        return {
-            "UID": job.uid,
-            "Name": job.name,
-            "Namespace": job.namespace,
-            "Queue": job.queue,
-            "Priority": job.priority,
-            "MinAvailable": job.min_available,
-            "Tasks": {uid: self.named(task) for uid, task in sorted(job.tasks.items())},
         }
 
     def queue(self, queue: Queue) -> Json:
@@ -175,7 +167,7 @@ class Volcano(Dialect):
             entry["QuotaStatus"][meta.name] = api.to_data(quota).get("status", {})
         return {
             "Jobs": {job.uid: self.job(job, written) for job in by_key(state.session_jobs)},
-            "Nodes": {node.name: self.whole_node(node, written) for node in by_key(state.table.by_name)},
+            "Nodes": {node.name: self.node(node, written) for node in by_key(state.table.by_name)},
             "Queues": {queue.name: self.queue(queue) for queue in by_key(state.queues)},
             "NamespaceInfo": sorted_map(namespaces),
             "RevocableNodes": {},
@@ -201,14 +193,6 @@ def resource(held: Ledger, most: int = 0, *, zeros: bool = True) -> Json:
         "ScalarResources": numbers(scalars) or None,
         "MaxTaskNum": most,
     }
-
-
-_taken: Final = partial(resource, zeros=False)
-
-
-@cache
-def _room(most: int) -> Callable[[Ledger], Json]:
-    return partial(resource, most=most)
 
 
 def pod_of(task: Task) -> api.Pod:
