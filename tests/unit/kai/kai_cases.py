@@ -6,7 +6,7 @@ from typing import Any
 
 from pumice.config.kai import DEFAULT_PLUGINS
 from pumice.conformance.cases import Case
-from pumice.conformance.kai import Round, one_round, prepare
+from pumice.conformance.kai_rounds import Round, one_round, prepare
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import Assembly, assemble
 

@@ -55,6 +55,7 @@ def shuffle(seen: KaiWorld, draw: random.Random) -> list[JobView]:
 
 @pytest.mark.parametrize("victims", [False, True])
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.part(4)
 def test_who_is_told_of_changes_has_all_in_the_order_of_one_who_looks_anew(seed: int, victims: bool) -> None:
     seen, draw = made(seed), random.Random(seed)
     belongs = gives if victims else waits

@@ -55,14 +55,17 @@ def test_a_shared_order_is_walked_as_one_of_its_own_would_be_whatever_is_put_bac
         *(job(f"q{n}", "q", on=("n1",), minute=n + 4) for n in range(3)),
         *(job(f"t{n}", "two", on=("n1",), minute=n + 8) for n in range(2)),
     )
-    made = WorkOrder(seen, seen.jobs.values(), victims=True)
-    shared, number = SharedOrder(made.copy()), len(seen.jobs)
+
+    def made() -> WorkOrder:
+        return WorkOrder(seen, seen.jobs.values(), victims=True)
+
+    shared, number = SharedOrder(made), len(seen.jobs)
     for back in range(-1, number):
-        alone, walk = made.copy(), shared.walk()
+        alone, walk = made(), shared.walk()
         came = []
-        while walk:
+        for mine in walk:
             assert bool(alone)
-            mine, theirs = walk.pop(), alone.pop()
+            theirs = alone.pop()
             came.append((mine.name, theirs.name))
             if len(came) - 1 == back:
                 walk.push(mine)

@@ -45,7 +45,7 @@ class KaiAllocate(Action):
             if not plan.commit():
                 continue
             if not held and not job.waits_for_room:
-                world.started(job)
+                world.times.started(job)
             if job.pending:
                 order.push(job)
 

@@ -55,4 +55,4 @@ def _might_fit(world: KaiWorld, job: JobView) -> bool:
         if task.request.shared is not None:
             memory += task.request.shared.devices * task.request.shared.memory
     free = np.where(world.ready_rows, ledger.free_gpus(), 0.0)
-    return wanted <= free.sum() + 1e-9 and memory <= int(ledger.free_gpu_memory()[world.ready_rows].sum())
+    return wanted <= np.add.reduce(free) + 1e-9 and memory <= int(ledger.free_gpu_memory()[world.ready_rows].sum())

@@ -29,8 +29,17 @@ class KaiPreempt(Action):
         """Help every waiting job whose queue has work of lower priority."""
         world = world_of(ssn)
 
+        lowest: dict[str, int] = {}
+        """Queue -> the lowest priority of work in it that may be evicted, wherever it is."""
+        for each in world.jobs.values():
+            if each.preemptible:
+                lowest[each.queue.name] = min(each.priority, lowest.get(each.queue.name, each.priority))
+
         def possible(job: JobView) -> bool:
-            return bool(ssn.job_within_quota(as_job(job), as_tasks(world.chunk(job, real=False))))
+            chunk = world.chunk(job, real=False)
+            if chunk and job.priority <= lowest.get(job.queue.name, job.priority):
+                return False
+            return bool(ssn.job_within_quota(as_job(job), as_tasks(chunk)))
 
         def admits(job: JobView, victim: JobView) -> bool:
             return (

@@ -28,12 +28,12 @@ class StaleGangEviction(Action):
             if not job.stale:
                 job.stale_since = None
                 since.pop(uid, None)
-                world.note(job, STALE_SINCE, None)
+                world.times.note(job, STALE_SINCE, None)
                 continue
             grace = job.grace if job.grace is not None else world.settings.staleness_grace
             if job.stale_since is None:
                 job.stale_since = since.setdefault(uid, world.now)
-                world.note(job, STALE_SINCE, job.stale_since)
+                world.times.note(job, STALE_SINCE, job.stale_since)
             if grace < 0 or world.now - job.stale_since < grace:
                 continue
             plan = ChangePlan(world)

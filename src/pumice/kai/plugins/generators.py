@@ -32,6 +32,10 @@ class MultiNodeGang(Plugin):
 
 
 def _node_by_node(context: SearchContext) -> Iterator[VictimScenario]:
+    if not context.node_might():
+        if context.recorded and context.accepts(Accumulated()):
+            yield context.scenario(())
+        return
     on_node: dict[str, dict[str, None]] = {}
     pieces: dict[str, list[TaskView]] = {}
     for piece in context.recorded:
@@ -68,7 +72,7 @@ def _prefixes(context: SearchContext, so_far: Accumulated) -> Iterator[VictimSce
     """Growing sets of nodes, smallest useful ones first, until all nodes with victims are among them."""
     ledger = context.world.nodes
     pending = [_gpus(t) for t in context.tasks]
-    open_gpus = ledger.free_gpus()
+    open_gpus = ledger.free_gpus().copy()
     for task in (t for piece in context.recorded for t in piece):
         if task.node is not None:
             open_gpus[task.node.row] += task.accepted[GPU]

@@ -9,6 +9,7 @@ from typing import Final
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.view.jobs import JobView
+from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.subgroups import GroupSet, Member
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import world_of
@@ -51,6 +52,10 @@ class Elastic(Plugin):
 
 
 def _reached(job: JobView) -> int:
+    only = job.only
+    if only is not None:
+        placed = only.stage in ACTIVE
+        return 0 if placed < job.least else 1 + (placed > job.least)
     above = False
     for podset in job.pod_sets():
         active = podset.active

@@ -14,6 +14,7 @@ from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
 from pumice.kai.view.nodes import WHOLE_GPU
+from pumice.kai.view.ranks import NodeRank, Numbers
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld, world_of
 from pumice.model.node import Node
@@ -42,8 +43,18 @@ class NodePlacement(Plugin):
                 raise InvalidInput(f"nodeplacement: argument {kind}: must be binpack or spread, got {way!r}")
 
     def on_session_open(self, ssn: Session) -> None:
-        """Say that a node which is filled stays the best."""
-        world_of(ssn).steady[self.batch_node_order] = lambda task: self._ways[_kind(task)] == BINPACK
+        """Say that a node which is filled stays the best, and that of GPUs what is free is all that counts."""
+        world = world_of(ssn)
+        ledger = world.nodes
+
+        def free(task: TaskView) -> Numbers:
+            return np.asarray(ledger.idle[ledger.gpu] + ledger.releasing[ledger.gpu])
+
+        def applies(task: TaskView) -> bool:
+            return task.request.gpus > 0 and self._ways["gpu"] == BINPACK
+
+        world.steady[self.batch_node_order] = lambda task: self._ways[_kind(task)] == BINPACK
+        world.ranks[self.batch_node_order] = NodeRank(DENSITY, applies, free)
 
     def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
         """More for a fuller or an emptier node."""
@@ -76,7 +87,12 @@ class NodeAvailability(Plugin):
 
     def on_session_open(self, ssn: Session) -> None:
         """Say that it changes nothing as long as there is room."""
-        world_of(ssn).steady[self.batch_node_order] = lambda task: True
+        world = world_of(ssn)
+        room = world.nodes.room
+        world.steady[self.batch_node_order] = lambda task: True
+        world.ranks[self.batch_node_order] = NodeRank(
+            AVAILABILITY, lambda task: True, lambda task: ~room.fits(task.request, now=True)
+        )
 
     def batch_node_order(self, task: TaskView, rows: WorldRows) -> Floats:
         """A fixed amount where there is room now."""

@@ -42,7 +42,8 @@ class KaiTopology(Plugin):
             for name, obj in self._world.state.kind("Topology").items()
             if isinstance(obj, TopologyObject)
         }
-        self._scores: dict[str, dict[int, float]] = {}
+        self._scores: dict[str, Floats] = {}
+        """Task -> the score of every row."""
         ssn.add_batch_node_order_fn(self.name, self._score, applies=lambda task: task.uid in self._scores)
 
     def pre_job_allocation(self, job: JobView) -> None:
@@ -51,8 +52,7 @@ class KaiTopology(Plugin):
 
     def _score(self, task: TaskView, rows: WorldRows) -> Floats:
         """More for nodes of the domain in which the gang is to stay together."""
-        known = self._scores[task.uid]
-        return np.array([known.get(row, 0.0) for row in rows.index.tolist()])
+        return self._scores[task.uid][rows.index]
 
     # -- choosing domains ---------------------------------------------------------------------------------------------
     def subset_nodes(
@@ -103,11 +103,10 @@ class KaiTopology(Plugin):
         self._world.refuse(job, Stage.TOPOLOGY, topology_error(constraint.topology, level, job.job.uid, why))
 
     def _prefer(self, domains: Sequence[Domain], tasks: Sequence[TaskView]) -> None:
-        scores: dict[int, float] = {}
+        scores = np.zeros(len(self._world.nodes.there))
         n = len(domains)
         for i, domain in enumerate(domains, 1):
-            for row in domain.rows.tolist():
-                scores[row] = (10 * i // n) * BAND
+            scores[domain.rows] = (10 * i // n) * BAND
         for task in tasks:
             self._scores[task.uid] = scores
 

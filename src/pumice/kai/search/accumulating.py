@@ -36,6 +36,8 @@ class SearchContext:
     """Could it be enough? Asked before a set of victims is tried."""
     might: Callable[[Iterable[Sequence[TaskView]]], bool]
     """Would these, beside the recorded ones, leave room enough by count? Where not, no scenario need be made."""
+    node_might: Callable[[], bool]
+    """Could what is on one node more, beside the recorded ones, be enough by count?"""
     taken: dict[str, tuple[list[TaskView], bool]]
     """Job -> what goes of it first, kept while nobody goes in earnest."""
 
@@ -68,8 +70,7 @@ def accumulate(context: SearchContext) -> Iterator[Accumulated]:
     if context.accepts(so_far):
         yield so_far
     order = context.victims()
-    while order:
-        victim = order.pop()
+    for victim in order:
         whole = victim.whole is victim
         known_piece = context.taken.get(victim.job.uid) if whole else None
         tasks, more = known_piece if known_piece is not None else world.to_evict(victim)
@@ -77,11 +78,9 @@ def accumulate(context: SearchContext) -> Iterator[Accumulated]:
             context.taken[victim.job.uid] = (tasks, more)
         if not tasks:
             continue
-        known = [t for t in tasks if t.uid in recorded]
-        if known:
+        if recorded and any(t.uid in recorded for t in tasks):
             rest = {u for u in victim.tasks if u not in recorded}
-            left = victim.part(rest)
-            if left.active_count:
+            if rest and (left := victim.part(rest)).active:
                 order.push(left)
             continue
         if more:

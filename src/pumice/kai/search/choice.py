@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pumice.framework.points.rows import PluginRows
 from pumice.framework.session.session import Session
 from pumice.kai.search.rows import WorldRows
+from pumice.kai.view.ranks import NodeRank
 from pumice.kai.view.standins import as_task
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld, world_of
@@ -19,6 +20,9 @@ from pumice.model.task import TaskClass
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
+
+
+_MOST: Final = np.iinfo(np.int64).max
 
 
 class _Taken(NamedTuple):
@@ -48,6 +52,9 @@ class KaiChoice:
         """Class -> are all filters steady for its tasks, and all scores that are?"""
         self._unsteady = [s for s in self._scorers if s.call not in self._world.steady]
         """Scores that are asked about every task that they apply to."""
+        self._orders: dict[int, tuple[Bools, list[NodeRank]] | None] = {}
+        """Class -> the nodes to which nobody objects, and the order of nodes, the widest band first; None: the order is
+        not known without scores."""
         self._masked: tuple[Bools | None, npt.NDArray[np.intp]] = (None, np.empty(0, dtype=np.intp))
 
     # -- choosing ---------------------------------------------------------------------------------------------------
@@ -88,19 +95,58 @@ class KaiChoice:
     def _is_asked_about(self, task: TaskView) -> bool:
         """Has a score that is not steady something to say of the task?"""
         guard, asked = self._guard, as_task(task)
-        return any(s.applies is None or guard.applies(s, asked) for s in self._unsteady)
+        for s in self._unsteady:  # noqa: SIM110 - asked for every task
+            if s.applies is None or guard.applies(s, asked):
+                return True
+        return False
 
     def in_order(self, task: TaskView, nodes: Bools) -> Iterator[Node]:
         """The nodes with room to which nobody objects, the best first; by name among equals."""
         ledger = self._world.nodes
+        fitting = ledger.room.fits(task.request, now=False)
+        first = self._first(task, nodes & fitting)
+        if first is not None:
+            yield first
         rows = WorldRows(ledger, self._index(nodes))
-        fits = ledger.room.fits(task.request, now=False)[rows.index]
+        fits = fitting[rows.index]
         if not fits.any():
             return
         for at in _best_first(self.scores(task, rows), fits):
             node = self._world.state.table.nodes[int(rows.index[at])]
-            if node is not None and not self.objects(task, node):
+            if node is not None and node is not first and not self.objects(task, node):
                 yield node
+
+    def _first(self, task: TaskView, fitting: Bools) -> Node | None:
+        """The best of some nodes with room, where the order is known without scores."""
+        klass = task.task.klass.id
+        if klass not in self._orders:
+            self._orders[klass] = self._order_of(task)
+        known = self._orders[klass]
+        if known is None or self._is_asked_about(task):
+            return None
+        suited, ranks = known
+        left, ledger = fitting & suited, self._world.nodes
+        if not np.count_nonzero(left):
+            return None
+        for rank in ranks:
+            numbers = np.where(left, rank.of(task), _MOST)
+            left = numbers == numbers[numbers.argmin()]
+        row = left.argmax() if ledger.rows_by_name else ledger.order[left[ledger.order].argmax()]
+        return ledger.table.nodes[int(row)]
+
+    def _order_of(self, task: TaskView) -> tuple[Bools, list[NodeRank]] | None:
+        if not self._is_steady(task):
+            return None
+        ledger, ranks = self._world.nodes, []
+        for s in self._scorers:
+            if s in self._unsteady or (s.applies is not None and not self._guard.applies(s, as_task(task))):
+                continue
+            rank = self._world.ranks.get(s.call)
+            if rank is None or not rank.applies(task):
+                return None
+            ranks.append(rank)
+        everything = WorldRows(ledger, np.arange(len(ledger.there), dtype=np.intp))
+        return self.objections(task, everything) == 0, sorted(ranks, key=lambda rank: -rank.band)
 
     def _index(self, nodes: Bools) -> npt.NDArray[np.intp]:
         """The rows of some nodes by name, kept as long as the same nodes are asked for."""

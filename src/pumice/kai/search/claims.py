@@ -36,4 +36,7 @@ class QueueClaim(NamedTuple):
 
 def held_by(job: JobView) -> Amounts:
     """What the tasks of a job count in its queue."""
+    only = job.only
+    if only is not None:
+        return only.accepted if only.stage in ALLOCATED else NOTHING
     return total(x.accepted for x in job.tasks.values() if x.stage in ALLOCATED)

@@ -45,7 +45,9 @@ class HopelessTasks:
         self._forget()
         known = self._full.get(id(task.request))
         if known is None:
-            known = self._full[id(task.request)] = not self._world.nodes.room.fits(task.request, now=False).any()
+            known = self._full[id(task.request)] = not np.count_nonzero(
+                self._world.nodes.room.fits(task.request, now=False)
+            )
         return known
 
     def _forget(self) -> None:

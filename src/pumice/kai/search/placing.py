@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Final, cast
 
 import numpy as np
@@ -58,30 +59,39 @@ class Placer:
         ssn, world = self._ssn, self._world
         ssn.pre_job_allocation(as_job(job))
         chunk = world.chunk(job, real=not promises)
-        if not chunk or (promises and self._why_not.fits_nowhere(chunk[0])):
+        if not chunk or (promises and len(chunk) > 1 and self._why_not.fits_nowhere(chunk[0])):
             return False
         said = ssn.job_within_capacity(as_job(job), as_tasks(chunk))
         if not said:
             if not promises:
                 world.refuse(job, Stage.QUEUE, said)
             return False
-        mark = plan.checkpoint()
         self._stuck = None
         world.imagines = promises
         try:
-            done = self._all(plan, nodes, job, chunk, promises, mark)
+            if self._is_alone(job, promises):
+                done = self._task(plan, nodes, job, chunk[0], promises, 0)
+            else:
+                done = self._all(plan, nodes, job, chunk, promises, plan.checkpoint())
         finally:
             world.imagines = False
         if not done and not promises:
             self._tell(job)
         return done
 
+    def _is_alone(self, job: JobView, promises: bool) -> bool:
+        """Is one task all that there is to place, on any of the nodes, with nothing to be left alone for others?"""
+        only = job.only
+        if only is None or not (promises or not self._world.state.rooms):
+            return False
+        return self._undivided(job.root) and self._undivided(only.podset)
+
     def _all(
         self, plan: ChangePlan, nodes: Bools, job: JobView, chunk: Sequence[TaskView], promises: bool, mark: int
     ) -> bool:
         world = self._world
         held = world.held_against(job) if not promises and world.state.rooms else ()
-        with world.nodes.promised(held):
+        with world.nodes.promised(held) if held else nullcontext():
             if self._all_of(plan, nodes, job, job.root, chunk, promises):
                 return True
             plan.rollback(mark)

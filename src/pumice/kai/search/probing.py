@@ -87,10 +87,14 @@ class PieceSearch:
             plan.discard()
         return True
 
+    def _least_with(self, tasks: Sequence[TaskView]) -> JobView:
+        """The job with these of its waiting tasks, wanting no more."""
+        uids = {x.uid for x in tasks} | {x.uid for x in self._job.tasks.values() if x.stage in ACTIVE}
+        return self._job.part(uids, least=True)
+
     def _probe(self, k: int) -> ChangePlan | None:
         tasks = self._chunk[:k]
-        uids = {x.uid for x in tasks} | {x.uid for x in self._job.tasks.values() if x.stage in ACTIVE}
-        part = self._job.part(uids, least=True)
+        part = self._job if self._job.is_least else self._least_with(tasks)
         feasible = self._feasible.copy()
         for task in (x for piece in self._recorded for x in piece):
             if task.node is not None:
@@ -105,6 +109,7 @@ class PieceSearch:
             victims=self._candidates.walk,
             accepts=sieve.accepts,
             might=sieve.might,
+            node_might=lambda: self._solver.scattered(self._job) or sieve.node_might(),
             taken=self._taken,
         )
         given = self._solver.scenarios(context)

@@ -62,11 +62,11 @@ def sorted_out(
         if job.queue.is_leaf:
             listed.setdefault(job.queue.name, []).append(job)
     for found in listed.values():
-        ordered = world.orders.jobs(found)
+        ordered = world.orders.ranked(found)
         chosen = (ordered[::-1] if victims else ordered)[:depth]
-        key = rank(world, victims=victims)
         if chosen:
-            yield [JobRun(chosen[0].queue, [(key(job), job) for job in chosen])]
+            entries = [(Last(key), job) for key, job in chosen] if victims else chosen
+            yield [JobRun(found[0].queue, entries)]
 
 
 class RankedJobs:

@@ -33,26 +33,36 @@ class Sieve:
     ) -> None:
         ledger = world.nodes
         free = ledger.free_gpus()
-        self._seen = 0
+        self._seen, self._many = 0, len(tasks)
+        self._passed = False
         self._within = feasible.copy()
-        everything = WorldRows(ledger, np.arange(len(feasible), dtype=np.intp))
         selecting = {t.task.klass.id: t.task.klass for t in tasks if has_node_selection(t.task.klass)}
-        self._unplaced = [selected(klass, everything) for klass in selecting.values()]
+        self._unplaced = [selected(klass, _everything(world)) for klass in selecting.values()]
         self._parts = [_Room([_gpus(t) for t in tasks], free, len(tasks))]
         self._parts += _domain_rooms(world, job, free)
         for task in recorded:
             self._gone(task)
         self._recorded = {t.uid for t in recorded}
-        self._whole = _WholeGpus(world, tasks, recorded, feasible)
+        self._given = world, tasks, recorded, feasible
+        self._whole: _WholeGpus | None = None
         sizes = {t.request.gpus for t in tasks}
         plain = len(sizes) == 1 and 0 not in sizes and not any(t.request.claimed for t in tasks)
         plain = plain and not any(ledger.shared.values())
-        self.counts_all = plain and len(self._parts) == 1 and bool((free >= 0).all())
+        self.counts_all = plain and len(self._parts) == 1 and not np.count_nonzero(free < 0)
         """Are equal numbers of whole GPUs all that it counts? Then victims whose leaving was enough pass it."""
 
     def might(self, pieces: Iterable[Sequence[TaskView]]) -> bool:
         """Would there be whole GPUs enough if these went beside the recorded ones, wherever they are?"""
-        return self._whole.enough([t for piece in pieces for t in piece if t.uid not in self._recorded])
+        return self._places().enough([t for piece in pieces for t in piece if t.uid not in self._recorded])
+
+    def node_might(self) -> bool:
+        """Would there be whole GPUs enough if everybody on some node went beside the recorded ones?"""
+        return self._many < 2 or self._places().node_alone()
+
+    def _places(self) -> _WholeGpus:
+        if self._whole is None:
+            self._whole = _WholeGpus(*self._given)
+        return self._whole
 
     def _gone(self, task: TaskView) -> None:
         if task.node is None:
@@ -64,13 +74,20 @@ class Sieve:
                 part.grow(row, gpus)
 
     def accepts(self, so_far: Accumulated) -> bool:
-        """Could it be enough?"""
-        while self._seen < len(so_far.batches):
-            for task in so_far.batches[self._seen]:
+        """Could it be enough? Once it could, it can with more."""
+        if self._passed:
+            return True
+        for batch in so_far.batches[self._seen :]:
+            for task in batch:
                 self._gone(task)
-            self._seen += 1
-        self._unplaced = [mask for mask in self._unplaced if not (mask & self._within).any()]
-        return not self._unplaced and all(part.enough() for part in self._parts)
+        self._seen = len(so_far.batches)
+        if self._unplaced:
+            self._unplaced = [mask for mask in self._unplaced if not (mask & self._within).any()]
+        for part in self._parts:
+            if not part.enough():
+                return False
+        self._passed = not self._unplaced
+        return self._passed
 
 
 class _WholeGpus:
@@ -79,17 +96,17 @@ class _WholeGpus:
     def __init__(
         self, world: KaiWorld, tasks: Sequence[TaskView], recorded: Sequence[TaskView], feasible: Bools
     ) -> None:
-        ledger = world.nodes
+        ledger = self._ledger = world.nodes
         sizes = sorted(t.request.gpus for t in tasks if t.request.gpus)
         self._needed = {size: len(sizes) - at for at, size in reversed(list(enumerate(sizes)))}
         """GPUs -> how many tasks ask for so many or more."""
-        self._free = (ledger.idle[ledger.gpu] + ledger.releasing[ledger.gpu]).tolist()
+        self._free = ledger.idle[ledger.gpu] + ledger.releasing[ledger.gpu]
         self._open: set[tuple[int, str]] = set()
         self._within = feasible
         for row, gpus in _freed(recorded, self._open).items():
             self._free[row] += gpus
-        free = np.array(self._free, dtype=np.int64)[feasible]
-        self._places = {size: int((np.maximum(free, 0) // size).sum()) for size in self._needed}
+        free = np.maximum(self._free[feasible], 0)
+        self._places = {size: int(np.add.reduce(free // size)) for size in self._needed}
 
     def enough(self, victims: Sequence[TaskView]) -> bool:
         """Are there places enough if these go too?"""
@@ -99,11 +116,19 @@ class _WholeGpus:
         for size, n in self._needed.items():
             places = self._places[size]
             for row, gpus in freed.items():
-                before = self._free[row]
+                before = int(self._free[row])
                 places += max(before + gpus, 0) // size - (max(before, 0) // size if self._within[row] else 0)
             if places < n:
                 return False
         return True
+
+    def node_alone(self) -> bool:
+        """Could there be places enough if one node were empty? Not told where GPUs are shared."""
+        ledger = self._ledger
+        if any(ledger.shared.values()):
+            return True
+        most = int(ledger.allocatable[ledger.gpu].max(initial=0))
+        return all(self._places[size] + most // size >= n for size, n in self._needed.items())
 
 
 def _freed(tasks: Iterable[TaskView], opened: set[tuple[int, str]]) -> dict[int, int]:
@@ -129,7 +154,7 @@ class _Room:
         self._wanted = sorted((w for w in wanted if w > 0), reverse=True)
         self._free, self._most, self._place = free.tolist(), most, place
         self._equal = self._wanted[0] if self._wanted and self._wanted[0] == self._wanted[-1] else 0.0
-        self._slots = int(((free[free > 0] + _SLACK) // self._equal).sum()) if self._equal else 0
+        self._slots = int(np.add.reduce((free[free > 0] + _SLACK) // self._equal)) if self._equal else 0
         self._passed = not self._wanted
 
     def _slots_of(self, free: float) -> int:
@@ -192,6 +217,10 @@ def _groups(member: Member) -> Iterator[GroupSet]:
         yield member
         for each in member.members:
             yield from _groups(each)
+
+
+def _everything(world: KaiWorld) -> WorldRows:
+    return WorldRows(world.nodes, np.arange(len(world.nodes.there), dtype=np.intp))
 
 
 def _gpus(task: TaskView) -> float:

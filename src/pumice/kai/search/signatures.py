@@ -23,7 +23,7 @@ class Signatures:
 
     def _key(self, job: JobView) -> Hashable:
         if job.likeness is None:
-            job.likeness = _signature(job.root, ())
+            job.likeness = _likeness(job)
         return ("" if self._one_table else job.queue.name, job.likeness)
 
     def worth_trying(self, job: JobView) -> bool:
@@ -36,7 +36,7 @@ class Signatures:
         mine = _requests(job)
         if len(mine) < len(known):
             return True
-        return any(_at_most(a, b) and a != b for a, b in zip(mine, known, strict=False))
+        return any(a is not b and _at_most(a, b) and a != b for a, b in zip(mine, known, strict=False))
 
     def failed(self, job: JobView) -> None:
         """It could not be helped: whoever is like it and asks for no less cannot be either."""
@@ -51,21 +51,24 @@ class Signatures:
 
 
 def _requests(job: JobView) -> list[_Amounts]:
-    found = [_amounts(t) for t in job.tasks.values() if t.stage is TaskStage.PENDING]
-    return sorted(found, key=lambda a: sorted(a.items()))
-
-
-def _amounts(task: TaskView) -> _Amounts:
-    request = task.request
-    out: _Amounts = {d: float(v) for d, v in request.items}
-    out[-1] = request.quota[2]
-    if request.shared is not None:
-        out[-2] = float(request.shared.memory)
-    return out
+    found = [t.request.amounts for t in job.tasks.values() if t.stage is TaskStage.PENDING]
+    return sorted(found, key=lambda a: sorted(a.items())) if len(found) > 1 else found
 
 
 def _at_most(a: _Amounts, b: _Amounts) -> bool:
     return all(v <= b.get(d, 0.0) for d, v in a.items())
+
+
+def _likeness(job: JobView) -> Hashable:
+    """Of jobs with one task that waits, and no topology, it follows from the task's class: there it is kept."""
+    only = job.only
+    if only is None or only.stage in ACTIVE or job.root.topology is not None or only.podset.topology is not None:
+        return _signature(job.root, ())
+    memo = only.task.klass.memo
+    known: Hashable = memo.get("kai.likeness")
+    if known is None:
+        known = memo["kai.likeness"] = _signature(job.root, ())
+    return known
 
 
 def _signature(member: Member, above: Sequence[Hashable]) -> Hashable:

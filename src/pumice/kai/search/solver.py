@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import islice
 from typing import Final
@@ -18,11 +18,12 @@ from pumice.kai.search.budgets import SearchBudget
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.search.placing import Placer
 from pumice.kai.search.probing import PieceSearch
-from pumice.kai.search.runs import RankedJobs
+from pumice.kai.search.runs import RankedJobs, rank
 from pumice.kai.search.scenario import VictimScenario
 from pumice.kai.search.walks import SharedOrder
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
+from pumice.kai.view.stage import ACTIVE
 from pumice.kai.view.statement import ChangePlan
 from pumice.kai.view.tasks import TaskView
 from pumice.kai.view.world import KaiWorld, world_of
@@ -64,6 +65,8 @@ class Solver:
         self._giving = RankedJobs(self.world, lambda j: j.preemptible and j.active, victims=True)
         self.budget = SearchBudget(reason, self.world.settings.budgets)
         self.simulated = 0
+        self._wide: dict[str, JobView] | None = None
+        """Jobs on several nodes that may go; None: nobody has looked yet."""
         self.foreseen = self.world.only_kai(t.SCENARIO_GENERATOR)
         """Is it known of all generators that they begin with the recorded victims, where these are enough by count?"""
 
@@ -78,8 +81,11 @@ class Solver:
         if not self.budget.begin_job():
             return Solved.OVER, None
         before = job.active_count
+        admitted: dict[str, bool] = {}
+        candidates = SharedOrder(lambda: self._candidates(job, admitted))
+        if self.foreseen and not candidates.reaches(0):
+            return Solved.NO, None
         self._waiting.runs()  # put in order before anybody is imagined to be gone
-        candidates = SharedOrder(self._candidates(job))
         failed: set[object] = set()
         taken: dict[str, tuple[list[TaskView], bool]] = {}
         number, known = 0, 1
@@ -108,10 +114,21 @@ class Solver:
         """These jobs are not what they were: they have new places in order."""
         self._waiting.learn(touched)
         self._giving.learn(touched)
+        if self._wide is None:
+            return
+        for job in touched:
+            self._wide.pop(job.job.uid, None)
+            if _is_wide(job):
+                self._wide[job.job.uid] = job
 
-    def _candidates(self, job: JobView) -> WorkOrder:
-        """Who might go for a job, the worst first; whether he may is asked when it is his turn."""
-        known: dict[str, bool] = {}
+    def scattered(self, job: JobView) -> bool:
+        """Is there a job that may be looked at for this one and holds room on several nodes?"""
+        if self._wide is None:
+            self._wide = {each.job.uid: each for each in self.world.jobs.values() if _is_wide(each)}
+        return any(self._reaches(job, queue) for queue in {each.queue for each in self._wide.values()})
+
+    def _candidates(self, job: JobView, known: dict[str, bool]) -> WorkOrder:
+        """Who might go for a job, the worst first; whether he may is asked in his turn, unless it is *known*."""
 
         def admits(victim: JobView) -> bool:
             uid = victim.job.uid
@@ -164,19 +181,26 @@ class Solver:
         """Place the job and, where there is room, its victims, in the order in which they would be served."""
         victims = {job.job.uid: job for job, _ in scenario.by_job()}
         mine = scenario.job.job.uid
-        order = self._order(scenario, victims.values())
-        left = {mine, *victims}
-        while left and order:  # whoever else waits is not placed here: he only has his turn
-            job = order.pop()
-            uid = job.job.uid
-            if uid not in left:
-                order.pass_likes()
-                continue
-            left.remove(uid)
-            placed = self._placer.place(plan, nodes, scenario.job if uid == mine else job, promises=True)
-            if uid == mine and not placed:
+        for job in self._in_turn(scenario, victims):
+            own = job.job.uid == mine
+            if not self._placer.place(plan, nodes, scenario.job if own else job, promises=True) and own:
                 return False
         return True
+
+    def _in_turn(self, scenario: VictimScenario, victims: Mapping[str, JobView]) -> Iterator[JobView]:
+        """A job and its victims, as they are served beside all others that wait; each is placed before the next."""
+        if all(victim.queue is scenario.job.queue for victim in victims.values()):
+            yield from sorted([*victims.values(), scenario.job], key=rank(self.world, victims=False))
+            return
+        order = self._order(scenario, victims.values())
+        left = {scenario.job.job.uid, *victims}
+        while left and order:  # whoever else waits is not placed here: he only has his turn
+            job = order.pop()
+            if job.job.uid in left:
+                left.remove(job.job.uid)
+                yield job
+            else:
+                order.pass_likes()
 
     def _order(self, scenario: VictimScenario, victims: Iterable[JobView]) -> WorkOrder:
         mine = scenario.job.job.uid
@@ -194,6 +218,13 @@ class Solver:
         if any(x.request.cpu_only for x in job.tasks.values()):
             return ledger.there.copy()
         return ledger.has_free_gpus() & ledger.there
+
+
+def _is_wide(job: JobView) -> bool:
+    """May it go, and does it hold room on several nodes?"""
+    return (
+        job.only is None and job.preemptible and len({t.node_name for t in job.tasks.values() if t.stage in ACTIVE}) > 1
+    )
 
 
 def _touched(plan: ChangePlan) -> list[JobView]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from pumice.kai.search.ordering import WorkOrder
 from pumice.kai.view.jobs import JobView
 
@@ -19,15 +21,14 @@ class Walk:
         self._at = 0
         self._own: WorkOrder | None = None
 
-    def __bool__(self) -> bool:
-        return bool(self._own) if self._own is not None else self._shared.reaches(self._at)
-
-    def pop(self) -> JobView:
-        """The next job, taken out."""
-        if self._own is not None:
-            return self._own.pop()
-        self._at += 1
-        return self._shared.nth(self._at - 1)
+    def __iter__(self) -> Iterator[JobView]:
+        """Jobs as they are taken out, in a single walk; others may be put in meanwhile."""
+        came = self._shared.came
+        while self._own is None and (self._at < len(came) or self._shared.reaches(self._at)):
+            self._at += 1
+            yield came[self._at - 1]
+        while self._own:
+            yield self._own.pop()
 
     def push(self, job: JobView) -> None:
         """Put a job (back) in."""
@@ -39,27 +40,27 @@ class Walk:
 class SharedOrder:
     """An order that is walked many times while the world is as it was; it is sorted out once."""
 
-    def __init__(self, order: WorkOrder) -> None:
-        self._whole, self._rest = order, order.copy()
-        self._came: list[JobView] = []
+    def __init__(self, make: Callable[[], WorkOrder]) -> None:
+        """*make*: a fresh order from the beginning, always the same."""
+        self._make, self._rest = make, make()
+        self.came: list[JobView] = []
+        """Who came out so far."""
 
     def walk(self) -> Walk:
         """A walk from the beginning."""
         return Walk(self)
 
     def reaches(self, at: int) -> bool:
-        """Is there a job at this place?"""
-        return at < len(self._came) or bool(self._rest)
-
-    def nth(self, at: int) -> JobView:
-        """The job at a place that it reaches, the first being 0."""
-        while len(self._came) <= at:
-            self._came.append(self._rest.pop())
-        return self._came[at]
+        """Does a job come out at this place, the first being 0? Then it did by now."""
+        while len(self.came) <= at:
+            if not self._rest:
+                return False
+            self.came.append(self._rest.pop())
+        return True
 
     def after(self, many: int) -> WorkOrder:
         """The order when so many were taken out."""
-        order = self._whole.copy()
+        order = self._make()
         for _ in range(many):
             order.pop()
         return order

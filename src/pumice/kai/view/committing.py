@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pumice.framework.points import table as t
-from pumice.framework.session.statement import Statement
+from pumice.framework.session.statement import Statement, nobody_between
 from pumice.kai.view.changes import ChangeKind, ViewChange
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.world import KaiWorld
@@ -15,7 +15,7 @@ from pumice.model.status import TaskStatus
 
 def make_true(world: KaiWorld, done: Sequence[ViewChange]) -> bool:
     """Make changes true; False, with nothing changed but in mind, where a bind cannot be prepared."""
-    if len(done) == 1 and done[0].kind is ChangeKind.ALLOCATE and _nobody_between(world):
+    if len(done) == 1 and done[0].kind is ChangeKind.ALLOCATE and nobody_between(world.ssn):
         _bind(world, done[0])
     elif not _by_statement(world, done):
         return False
@@ -26,17 +26,11 @@ def make_true(world: KaiWorld, done: Sequence[ViewChange]) -> bool:
             world.calls.bind.append(key)
         elif op.kind is ChangeKind.EVICT:
             if op.for_job is not None:  # else nobody is helped by it
-                world.lost_some(op.task.job.whole)
+                world.times.lost_some(op.task.job.whole)
             world.calls.evict.append(key)
         else:
             world.calls.pipeline.append(key)
     return True
-
-
-def _nobody_between(world: KaiWorld) -> bool:
-    """Has no plugin to do with what is between a placement and its bind?"""
-    ssn = world.ssn
-    return not (ssn.handlers or ssn.binds.prepares or ssn.binds.binders or ssn.anybody(t.BIND_REQUEST_MUTATE))
 
 
 def _bind(world: KaiWorld, op: ViewChange) -> None:

@@ -1,6 +1,8 @@
-"""Shared GPUs of one node: who has how much of each, and what that leaves of whole ones."""
+"""Shared GPUs and claimed ones of one node: who has how much of each, and what that leaves of whole ones."""
 
 from __future__ import annotations
+
+from typing import TypeAlias
 
 from pumice.kai.view.stage import TaskStage
 
@@ -116,3 +118,16 @@ def _hundredths(memory: int, size: int) -> float:
 def booking_marks(stage: TaskStage) -> tuple[bool, bool]:
     """(is promised, is being released) of what a task of a stage holds."""
     return stage is TaskStage.PIPELINED, stage is TaskStage.RELEASING
+
+
+ClaimHolds: TypeAlias = dict[str, tuple[bool, bool]]
+"""Who has a claim on a node -> whether it is only promised, and whether the holder is leaving."""
+
+
+def held_together(holds: ClaimHolds) -> tuple[int, int]:
+    """How often the GPUs of a claim count as idle and as being given back, with these holders."""
+    there = [leaving for promised, leaving in holds.values() if not promised]
+    waits = any(promised for promised, _ in holds.values())
+    if not there:
+        return 0, -1 if waits else 0
+    return -1, 1 if all(there) and not waits else 0

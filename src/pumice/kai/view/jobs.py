@@ -9,7 +9,7 @@ from typing import Any, Final
 from pumice.config.durations import parse_duration
 from pumice.errors import InvalidInput
 from pumice.kai.view.queues import QueueView
-from pumice.kai.view.stage import ACTIVE, ALLOCATED, USED, TaskStage
+from pumice.kai.view.stage import ACTIVE, ALIVE, ALLOCATED, USED, TaskStage
 from pumice.kai.view.subgroups import GroupSet, Member, PodSet
 from pumice.kai.view.tasks import TaskView
 from pumice.model.job import Job
@@ -38,6 +38,7 @@ class JobView:
             "job",
             "last_eviction",
             "last_start",
+            "least",
             "likeness",
             "memo",
             "only",
@@ -64,9 +65,10 @@ class JobView:
             self.preemptible = priority < NON_PREEMPTIBLE_FROM and (spec is not None or job.preemptible)
         self.preemption_delay = _seconds(spec.preemption_delay) if spec is not None else None
         self.grace = _seconds(spec.staleness_grace_period) if spec is not None else None
-        self.last_start = _time(job.annotations.get(LAST_START))
-        self.last_eviction = _time(job.annotations.get(LAST_EVICTION))
-        self.stale_since = _time(job.annotations.get(STALE_SINCE))
+        notes = job.annotations
+        self.last_start = _time(notes.get(LAST_START)) if notes else None
+        self.last_eviction = _time(notes.get(LAST_EVICTION)) if notes else None
+        self.stale_since = _time(notes.get(STALE_SINCE)) if notes else None
         self.whole = self
         self.changes = 0
         """Grows with every change of a task of it; told of the whole."""
@@ -80,7 +82,8 @@ class JobView:
         self.tasks: dict[str, TaskView] = {}
         sets = {p.name: p for p in self.root.pod_sets()}
         for task in tasks:
-            wanted = task.task.labels.get(SUBGROUP_LABEL) or DEFAULT_SET
+            labels = task.task.labels
+            wanted = (labels.get(SUBGROUP_LABEL) or DEFAULT_SET) if labels else DEFAULT_SET
             podset = sets.get(wanted)
             task.job = self
             if podset is None:
@@ -89,8 +92,9 @@ class JobView:
             task.podset = podset
             podset.tasks.append(task)
             self.tasks[task.uid] = task
-        self.only = _only(self.root)
-        """Its one task, where it has one in one pod set and no more: then there is nothing to choose among."""
+        self.only, self.least = _only(self.root)
+        """Its one task, where it has one in one pod set and no more: then there is nothing to choose among; and the
+        minimum of the set."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "job"), name)
@@ -103,17 +107,20 @@ class JobView:
     @property
     def ready(self) -> bool:
         """Could it run: are there pods enough?"""
+        only = self.only
+        if only is not None and self.root.needed is None:
+            return (only.stage in ALIVE and only.stage is not TaskStage.GATED) >= self.least
         return self.root.ready
 
     @property
     def pending(self) -> bool:
         """Has it tasks that wait?"""
-        return self._has(_WAITING)
+        return self._has(_WAITING) if self.only is None else self.only.stage is TaskStage.PENDING
 
     @property
     def active(self) -> bool:
         """Has it tasks with a place or a promised one?"""
-        return self._has(ACTIVE)
+        return self._has(ACTIVE) if self.only is None else self.only.stage in ACTIVE
 
     def _has(self, stages: frozenset[TaskStage]) -> bool:
         for task in self.tasks.values():  # noqa: SIM110 - asked all the time, mostly of one task
@@ -154,28 +161,33 @@ class JobView:
             return False
         return not self.gang_satisfied
 
+    @property
+    def is_least(self) -> bool:
+        """Is it one task, wanted with no others? Then it has no smaller part."""
+        return self.only is not None and self.least <= 1 and self.root.needed is None and not self.unknown
+
     # -- parts ------------------------------------------------------------------------------------------------------
     def part(self, uids: set[str], *, least: bool = False) -> JobView:
         """The job with these of its tasks only. *least*: it wants no more than there is of it."""
         other = object.__new__(JobView)
         for name in JobView.__slots__:
-            if name not in ("memo", "only", "root", "tasks"):
+            if name not in ("least", "memo", "only", "root", "tasks"):
                 setattr(other, name, getattr(self, name))
         other.memo = {}
         other.root = _part(self.root, uids, least)
         other.tasks = {u: t for u, t in self.tasks.items() if u in uids}
-        other.only = _only(other.root)
+        other.only, other.least = _only(other.root)
         return other
 
     def __repr__(self) -> str:
         return f"<JobView {self.job.uid}>"
 
 
-def _only(root: GroupSet) -> TaskView | None:
+def _only(root: GroupSet) -> tuple[TaskView | None, int]:
     if len(root.members) != 1:
-        return None
+        return None, 0
     member = root.members[0]
-    return member.tasks[0] if isinstance(member, PodSet) and len(member.tasks) == 1 else None
+    return (member.tasks[0], member.minimum) if isinstance(member, PodSet) and len(member.tasks) == 1 else (None, 0)
 
 
 def _part(group: GroupSet, uids: set[str], least: bool) -> GroupSet:

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pumice.kai.view.devices import SharedGpu, booking_marks
+from pumice.kai.view.devices import ClaimHolds, SharedGpu, booking_marks, held_together
+from pumice.kai.view.gpu_labels import gpu_count, gpu_memory, is_divided
 from pumice.kai.view.room import KaiRoom
 from pumice.kai.view.stage import TaskStage
 from pumice.kai.view.tasks import GPU_NAMES, TaskView, mig_slices
@@ -24,11 +25,8 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
-ClaimHolds = dict[str, tuple[bool, bool]]
-"""Who has a claim on a node -> whether it is only promised, and whether the holder is leaving."""
 UNSYNCED: Final = 100
 """MiB that a GPU counts as where no label tells; a request by memory is refused there."""
-_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 WHOLE_GPU: Final = "whole"
 """Stands for a GPU that nobody shares yet, where GPUs are put in order."""
 
@@ -80,6 +78,8 @@ class NodeLedger:
         self.there: Bools = np.zeros(size, dtype=np.bool_)
         self.shared: dict[int, dict[str, SharedGpu]] = {}
         self.room = KaiRoom(self)
+        self._free: tuple[int, Floats] = (-1, np.empty(0))
+        """Free GPUs, and when they were counted."""
         self.minted = 0
         self.tasks: dict[int, dict[str, TaskView]] = {}
         """Row -> who is on the node or promised a place there."""
@@ -88,29 +88,36 @@ class NodeLedger:
             memory = gpu_memory(node)
             self.synced[node.row] = memory is not None
             self.memory[node.row] = memory if memory is not None else UNSYNCED
-            count = node.labels.get(keys.GPU_COUNT_LABEL, "")
-            if count.isascii() and count.isdigit() and len(count) < 10:
-                self._number[node.row] = int(count)
+            count = gpu_count(node)
+            if count is not None:
+                self._number[node.row] = count
+        self.mig = [(d, mig_slices(dim_name(d))) for d in self._instances()]
+        """(dimension, GPUs that an instance counts as) of every kind of MIG instance that a node has."""
         self.of_mig = self._mig_nodes()
         """Rows of nodes whose GPUs are divided into MIG instances."""
         self.order = np.array([n.row for n in self.nodes], dtype=np.intp)
         """Rows by the names of their nodes."""
+        self.rows_by_name = bool((np.diff(self.order) > 0).all())
+        """Do the rows stand in the order of their nodes' names?"""
+
+    def _instances(self) -> list[int]:
+        """Dimensions of MIG instances that a node has."""
+        names = [(d, dim_name(d)) for d in range(min(dim_count(), len(self.idle)))]
+        return [d for d, name in names if name.startswith(keys.MIG_RESOURCES) and self.allocatable[d].any()]
 
     def _mig_nodes(self) -> set[int]:
         """As their labels say, else those that have such instances."""
-        instances = [d for d in range(min(dim_count(), len(self.idle))) if dim_name(d).startswith(keys.MIG_RESOURCES)]
+        instances = self._instances()
         found = set()
         for node in self.nodes:
-            said = node.labels.get(keys.MIG_ENABLED)
-            if said in _TRUE if said is not None else any(self.allocatable[d, node.row] for d in instances):
+            said = is_divided(node)
+            if said if said is not None else any(self.allocatable[d, node.row] for d in instances):
                 found.add(node.row)
         return found
 
     def lift(self, task: TaskView, node: Node) -> None:
         """What the state holds for a task does not count here; who must leave it alone is told (`promised`)."""
-        self._amounts(node.row, task.request.items, 0, 1)
-        if task.request.gpus:
-            self._amounts(node.row, ((self.gpu, task.request.gpus),), 0, 1)
+        self.add(node.row, task.request.booked, 0, 1)
 
     @contextmanager
     def promised(self, rooms: Sequence[tuple[TaskView, Node]]) -> Iterator[None]:
@@ -168,14 +175,17 @@ class NodeLedger:
         return int(self.releasing[self.gpu, row]) / WHOLE
 
     def free_gpus(self) -> Floats:
-        """Per row: GPUs that are free or being given back, what is left of shared ones included."""
+        """Per row: GPUs that are free or being given back, what is left of shared ones included. To be read only."""
+        if self._free[0] == self.room.changes:
+            return self._free[1]
         free: Floats = (self.idle[self.gpu] + self.releasing[self.gpu]) / WHOLE
-        for d, slices in self.mig():
+        for d, slices in self.mig:
             free += slices * (self.idle[d] + self.releasing[d]) / 1000
         for row, gpus in self.shared.items():
             size = int(self.memory[row])
             if size:
                 free[row] += sum(g.left_over(size) for g in gpus.values())
+        self._free = (self.room.changes, free)
         return free
 
     def free_gpu_memory(self) -> Ints:
@@ -185,16 +195,10 @@ class NodeLedger:
             free[row] += sum(g.open_memory(int(self.memory[row])) for g in gpus.values())
         return free
 
-    def mig(self) -> Iterator[tuple[int, int]]:
-        """(dimension, GPUs that an instance counts as) of every kind of MIG instance."""
-        for d in range(min(dim_count(), len(self.idle))):
-            if slices := mig_slices(dim_name(d)):
-                yield d, slices
-
     def has_free_gpus(self) -> Bools:
         """Per row: is some GPU, or a part of one, free or being given back?"""
         found: Bools = (self.idle[self.gpu] > 0) | (self.releasing[self.gpu] > 0)
-        for d, _ in self.mig():
+        for d, _ in self.mig:
             found |= (self.idle[d] > 0) | (self.releasing[d] > 0)
         for row, gpus in self.shared.items():
             size = int(self.memory[row])
@@ -207,14 +211,13 @@ class NodeLedger:
         row, request = node.row, task.request
         idle = 0 if stage is TaskStage.PIPELINED else -sign
         releasing = sign if stage is TaskStage.RELEASING else -sign if stage is TaskStage.PIPELINED else 0
-        self._amounts(row, request.items, idle, releasing)
+        self.add(row, request.booked, idle, releasing)
         if request.claimed and row in self.by_claim:
             self.claim(row, task, stage, sign)
         if request.gpus:
-            self._amounts(row, ((self.gpu, request.gpus),), idle, releasing)
             self._taken[row] += sign * request.gpus
         elif request.shared is not None and groups:
-            self._share(row, task, request.shared, stage, groups, sign)
+            self.share_out(row, task, request.shared, stage, groups, sign)
 
     def claim(self, row: int, task: TaskView, stage: TaskStage, sign: int) -> None:
         """Add (+1) or take away (-1) what a task has by its device claims; pods of one claim have it together."""
@@ -223,16 +226,17 @@ class NodeLedger:
         mark = f"{task.uid}/{promised:d}"
         for key, gpus in task.request.claims:
             holds = self.claims.setdefault(row, {}).setdefault(key, {})
-            before = _held_together(holds)
+            before = held_together(holds)
             if sign > 0:
                 holds[mark] = (promised, leaving)
             else:
                 holds.pop(mark, None)
-            after = _held_together(holds)
+            after = held_together(holds)
             self.idle[self.gpu, row] += (after[0] - before[0]) * gpus * WHOLE
             self.releasing[self.gpu, row] += (after[1] - before[1]) * gpus * WHOLE
 
-    def _amounts(self, row: int, items: tuple[tuple[int, int], ...], idle: int, releasing: int) -> None:
+    def add(self, row: int, items: tuple[tuple[int, int], ...], idle: int, releasing: int) -> None:
+        """Add amounts so many times to what is idle and being given back on a node, where it offers any."""
         self.room.touch(row)
         for d, v in items:
             if self.allocatable[d, row]:
@@ -241,9 +245,10 @@ class NodeLedger:
                 if releasing:
                     self.releasing[d, row] += releasing * v
 
-    def _share(
+    def share_out(
         self, row: int, task: TaskView, request: GpuRequest, stage: TaskStage, groups: tuple[str, ...], sign: int
     ) -> None:
+        """Add (+1) or take away (-1) what a task of a stage has of shared GPUs of a node."""
         self.room.touch(row)
         gpus = self.shared.setdefault(row, {})
         m = self.share(row, request)
@@ -287,26 +292,6 @@ class NodeLedger:
                 return name
 
 
-def _held_together(holds: ClaimHolds) -> tuple[int, int]:
-    """How often the GPUs of a claim count as idle and as being given back, with these holders."""
-    there = [leaving for promised, leaving in holds.values() if not promised]
-    waits = any(promised for promised, _ in holds.values())
-    if not there:
-        return 0, -1 if waits else 0
-    return -1, 1 if all(there) and not waits else 0
-
-
 def _devices(task: TaskView) -> int:
     """Of how many GPUs it wants a share."""
     return task.request.devices if task.request.shared is not None else 0
-
-
-def gpu_memory(node: Node) -> int | None:
-    """MiB of each GPU of a node, as its label tells, in hundreds; None where none does."""
-    text = node.labels.get(keys.GPU_MEMORY_LABEL, "")
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
-        return None
-    memory = int(text)
-    if memory >= 2**30:  # bytes, by mistake
-        memory //= 2**20
-    return memory - memory % 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cmp_to_key
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pumice.framework.points import table as t
@@ -38,9 +39,17 @@ class WorldOrders:
         """Tasks in order, as the plugins say, then the older, then by UID."""
         return self._in_order(t.TASK_ORDER, self._ssn.task_order, listed, _age_of_task)
 
-    def jobs(self, listed: Sequence[JobView]) -> list[JobView]:
-        """Jobs in order, as the plugins say, then the older, then by UID."""
-        return self._in_order(t.JOB_ORDER, self._ssn.job_order, listed, _age_of_job)
+    def ranked(self, listed: Sequence[JobView]) -> list[tuple[Any, JobView]]:
+        """Jobs in order, as the plugins say, then the older, then by UID, each with its sort key."""
+        try:
+            return sorted(self._with_keys(listed), key=itemgetter(0))
+        except TypeError:  # keys of several kinds: they are compared with their kind from now on
+            self._ssn.mixed_keys(t.JOB_ORDER)
+            return sorted(self._with_keys(listed), key=itemgetter(0))
+
+    def _with_keys(self, listed: Sequence[JobView]) -> list[tuple[Any, JobView]]:
+        key = self.job_key()
+        return [(key(job), job) for job in listed]
 
     def job_key(self) -> Callable[[JobView], Any]:
         """A sort key of the order of jobs."""

@@ -36,11 +36,14 @@ class KaiRoom:
 
     def __init__(self, ledger: NodeLedger) -> None:
         self._ledger = ledger
+        self.changes = 0
+        """Grows with every change."""
         self._touched: list[int] = []
         self._found: dict[tuple[int, bool], _Found] = {}
 
     def touch(self, row: int) -> None:
         """What is on a node changes."""
+        self.changes += 1
         self._touched.append(row)
         if len(self._touched) > _MOST:
             self._touched, self._found = [], {}

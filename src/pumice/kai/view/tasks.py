@@ -39,7 +39,9 @@ _STAGES: Final = {
 class TaskRequest:
     """What the tasks of one class ask for; equal tasks share one."""
 
-    __slots__ = ("claimed", "claims", "cpu_only", "devices", "gpus", "items", "mig", "quota", "shared")
+    __slots__ = (
+        *("amounts", "booked", "claimed", "claims", "cpu_only", "devices", "gpus", "items", "mig", "quota", "shared"),
+    )
 
     def __init__(self, klass: TaskClass, claims: tuple[tuple[str, int], ...] = ()) -> None:
         """*claims*: device claims with the GPUs that each counts as."""
@@ -51,6 +53,8 @@ class TaskRequest:
         """A share of so many devices."""
         self.gpus = gpu.devices * WHOLE if gpu is not None and gpu.whole else 0
         """Whole devices, in thousandths."""
+        self.booked = (*self.items, (gpu_dims[0], self.gpus)) if self.gpus else self.items
+        """Everything but shares of GPUs and claims: what is taken of a node, in ledger units."""
         self.devices = gpu.devices if gpu is not None else 0
         self.mig: tuple[tuple[int, int], ...] = tuple((d, v) for d, v in self.items if mig_slices(dim_name(d)))
         slices = sum(mig_slices(dim_name(d)) * v / 1000 for d, v in self.mig)
@@ -66,6 +70,11 @@ class TaskRequest:
         self.claimed = sum(n for _, n in claims) * WHOLE
         """GPUs of its claims, in thousandths."""
         self.cpu_only = gpu is None and not self.mig and not self.claimed
+        self.amounts: dict[int, float] = {d: float(v) for d, v in self.items}
+        """All that makes one request smaller than another; -1 stands for GPUs, -2 for memory of shared ones."""
+        self.amounts[-1] = self.quota[2]
+        if self.shared is not None:
+            self.amounts[-2] = float(self.shared.memory)
 
 
 def mig_slices(name: str) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -14,22 +13,22 @@ from pumice.framework.session.refusals import Stage
 from pumice.kai.view.amounts import NOTHING, UNLIMITED, Amounts, minus, plus, total
 from pumice.kai.view.asked_zones import zoned_request
 from pumice.kai.view.device_claims import ClaimedDevices
-from pumice.kai.view.jobs import DEFAULT_PRIORITY, JobView
+from pumice.kai.view.intake import take_in
+from pumice.kai.view.jobs import JobView
 from pumice.kai.view.nodes import UNSYNCED, NodeLedger
 from pumice.kai.view.point_orders import WorldOrders
 from pumice.kai.view.queues import QueueView, queue_tree, side_by_side
+from pumice.kai.view.ranks import NodeRank
 from pumice.kai.view.settings import KaiSettings, settings_of
-from pumice.kai.view.stage import ALLOCATED, USED, TaskStage
+from pumice.kai.view.stage import ACTIVE, USED, TaskStage
 from pumice.kai.view.subgroups import chunk, is_eligible, piece_to_evict
 from pumice.kai.view.tasks import TaskRequest, TaskView, group_notes
 from pumice.kai.view.wording import POD_ERRORS, JobError
+from pumice.kai.view.written_times import WrittenTimes
 from pumice.kai.view.zones import ZonedNode, ZonePlacement
-from pumice.model.api import PriorityClass
 from pumice.model.gpu import WHOLE
-from pumice.model.intents import StatusUpdate
 from pumice.model.job import Job
-from pumice.model.kai import KaiPodGroup
-from pumice.model.keys import GPU_WORKER, LAST_EVICTION, LAST_START, NUMA_PREDICTED
+from pumice.model.keys import GPU_WORKER, NUMA_PREDICTED
 from pumice.model.node import Node
 from pumice.model.reason import Verdict
 from pumice.model.resources import CPU, MEMORY
@@ -41,6 +40,10 @@ if TYPE_CHECKING:
 
 _OURS: Final = "pumice.kai."
 RESERVATION_NAMESPACE: Final = "kai-resource-reservation"
+
+
+ClaimKeys: TypeAlias = tuple[Callable[[Any], Any], Callable[[QueueView, QueueView], int]]
+"""Of two claims with different keys the one with the smaller goes first; else what is said of their queues decides."""
 
 
 @dataclass(slots=True)
@@ -84,8 +87,12 @@ class KaiWorld:
         self.job_errors: dict[str, list[JobError]] = {}
         """Job -> why it was not served, as KAI words it."""
         self.steady: dict[Callable[..., object], Callable[[TaskView], bool]] = {}
-        """Filter or score -> does a node that is free of objections, or best, for a task stay so for its likes while
-        these are placed there? Whoever is not named answers for every task anew."""
+        """Filter -> does it answer for a task by its class and the node's object alone? Score -> does a node that is
+        best for a task stay so for its likes while these are placed there? Who is not named answers anew for each."""
+        self.claim_keys: dict[Callable[..., object], ClaimKeys] = {}
+        """Order of queues' claims -> the key that it compares, and how it settles what has the same."""
+        self.ranks: dict[Callable[..., object], NodeRank] = {}
+        """Score -> the order of nodes that follows from it."""
         self.zones: dict[int, ZonedNode] = {}
         """Row -> the NUMA zones of the node, where a plugin looks at them."""
         self.others: list[TaskView] = []
@@ -107,103 +114,27 @@ class KaiWorld:
         self.queues = queue_tree(QueueView(q, unset) for q in listed)
         if not self.settings.full_hierarchy:
             self.queues = side_by_side(self.queues)
-        memory = ssn.memory_of("kai")
-        self._started: dict[str, float] = memory.setdefault("started", {})
-        """Job -> when it last started, as far as this scheduler saw it; its PodGroup may say more."""
-        self._evicted: dict[str, float] = memory.setdefault("evicted", {})
-        self._noted: dict[tuple[str, str], str | None] = {}
+        self.times = WrittenTimes(ssn)
+        self._only_ours: dict[str, bool] = {}
         self.flat_gangs = ssn.compat.kai_flat_gangs
         """Does a gang run only if every sub-group does? One that needs fewer has its plan neither done nor undone."""
         self.tasks: dict[str, TaskView] = {}
         self.jobs: dict[str, JobView] = {}
         self.queueless: list[Job] = []
-        self._take_in(state)
-        self._sum_up()
-        for uid, (_, node) in state.rooms.items():
-            if uid in self.tasks:
-                self.nodes.lift(self.tasks[uid], node)
+        take_in(self)
 
-    # -- building ---------------------------------------------------------------------------------------------------
-    def _take_in(self, state: ClusterState) -> None:
-        default = next(
-            (cast(PriorityClass, c).value for c in state.kind("PriorityClass").values() if _is_default(c)),
-            DEFAULT_PRIORITY,
-        )
-        classes = state.kind("PriorityClass")
-        for job in state.jobs.values():
-            if job.group is None or not self.settings.in_pool(job.group.metadata.labels or {}):
-                continue
-            queue = self.queues.get(job.queue)
-            if queue is None:
-                self.queueless.append(job)
-                continue
-            named = classes.get(job.group.spec.priority_class_name)
-            priority = cast(PriorityClass, named).value if named is not None else default
-            tasks = [self._see(t) for t in job.tasks.values()]
-            view = self.jobs[job.uid] = JobView(job, queue, priority, tasks, flat=self.flat_gangs)
-            view.last_start = _latest(view.last_start, self._started.get(job.uid))
-            view.last_eviction = _latest(view.last_eviction, self._evicted.get(job.uid))
-        for kept in (self._started, self._evicted):
-            for uid in [u for u in kept if u not in state.jobs]:
-                del kept[uid]
-        for task in state.tasks.values():
-            if task.uid not in self.tasks:
-                self.others.append(self._see(task))
-
-    def _see(self, task: Task) -> TaskView:
-        view = TaskView(
-            task, self.now - self.settings.stuck_after, self.claims.counted(task) if self.claims is not None else ()
-        )
-        self.tasks[task.uid] = view
-        initial = self.settings.initial.get(task.key)
-        if initial is not None:
-            self._begin_at(view, *initial)
-        node = view.node
-        if node is None:
-            return view
-        if view.stage in USED:
-            self.nodes.tasks.setdefault(node.row, {})[view.uid] = view
-        request = view.request
-        if request.shared is not None and view.stage in USED:
-            if not view.groups:
-                view.groups = tuple(f"{task.name}-gpu{i}" for i in range(request.devices))
-            self.nodes._share(node.row, view, request.shared, view.stage, view.groups, 1)
-        if request.claimed and view.stage in USED and node.row in self.nodes.by_claim:
-            self.nodes.claim(node.row, view, view.stage, 1)
-        if view.stage is TaskStage.STUCK:
-            self.nodes._amounts(node.row, request.items, 0, -1)
-            if request.gpus:
-                self.nodes._amounts(node.row, ((self.nodes.gpu, request.gpus),), 0, -1)
-        if view.stage in ALLOCATED:
-            view.accepted = self.counted(request, node)
-        return view
-
-    def _begin_at(self, view: TaskView, stage: TaskStage, node: str) -> None:
-        found = self.state.table.by_name.get(node)
-        if found is None:
-            return
-        view.stage, view.node = stage, found
-        if view.request.shared is None:
-            self.nodes.book(view, found, stage, (), 1)
-
-    def _sum_up(self) -> None:
-        for job in self.jobs.values():
-            held = fixed = asked = NOTHING
-            for task in job.tasks.values():
-                if task.stage in ALLOCATED:
-                    held = plus(held, task.accepted)
-                    if not job.preemptible:
-                        fixed = plus(fixed, task.accepted)
-                elif task.stage is TaskStage.PENDING:
-                    asked = plus(asked, self.asked(task.request))
-            for queue in job.queue.chain():
-                queue.allocated = plus(queue.allocated, held)
-                queue.non_preemptible = plus(queue.non_preemptible, fixed)
-                queue.request = plus(queue.request, plus(held, asked))
-
+    # -- points -----------------------------------------------------------------------------------------------------
     def only_kai(self, point: Any) -> bool:
-        """Do only KAI's own plugins answer at a point? Of these it is known what they look at."""
-        return all((getattr(c.fn, "__module__", "") or "").startswith(_OURS) for c in self.ssn.callbacks(point))
+        """Do only KAI's own plugins answer at a point? Of these it is known what they look at.
+
+        For actions: by then everybody has registered.
+        """
+        known = self._only_ours.get(point.name)
+        if known is None:
+            asked = self.ssn.callbacks(point)
+            known = all((getattr(c.fn, "__module__", "") or "").startswith(_OURS) for c in asked)
+            self._only_ours[point.name] = known
+        return known
 
     # -- amounts ----------------------------------------------------------------------------------------------------
     def counted(self, request: TaskRequest, node: Node) -> Amounts:
@@ -237,7 +168,7 @@ class KaiWorld:
             if self.settings.restrict_nodes and GPU_WORKER not in node.labels:
                 continue
             gpu += int(ledger.allocatable[ledger.gpu, row]) / WHOLE
-            gpu += sum(slices * int(ledger.allocatable[d, row]) / 1000 for d, slices in ledger.mig())
+            gpu += sum(slices * int(ledger.allocatable[d, row]) / 1000 for d, slices in ledger.mig)
         offered: Amounts = (cpu, memory, gpu)
         for task in self.others:
             if task.stage in USED and task.node is not None and task.namespace != RESERVATION_NAMESPACE:
@@ -260,7 +191,9 @@ class KaiWorld:
         """What the next piece of a job asks for, in what quotas count."""
         only = job.only
         if only is not None:
-            return self.asked(only.request) if is_eligible(only, False) else NOTHING
+            request = only.request
+            asked = request.quota if request.shared is None else self.asked(request)
+            return asked if is_eligible(only, False) else NOTHING
         stamp, known = job.whole.changes, job.memo.get("request")
         if known is None or known[0] != stamp:
             asked = total(self.asked(t.request) for t in self.chunk(job, real=False))
@@ -269,6 +202,9 @@ class KaiWorld:
 
     def to_evict(self, job: JobView) -> tuple[list[TaskView], bool]:
         """The tasks of a job that go next, and whether others stay."""
+        only = job.only
+        if only is not None:
+            return [only] if only.stage in ACTIVE else [], False
         tasks = piece_to_evict(job.root, self.orders.members, self.orders.tasks)
         return tasks, len(tasks) < job.active_count
 
@@ -316,27 +252,6 @@ class KaiWorld:
             notes[NUMA_PREDICTED] = json.dumps(self.zones[task.node.row].written(task.zones))
         return notes
 
-    def started(self, job: JobView) -> None:
-        """A job has just started."""
-        job.last_start = self._started[job.job.uid] = self.now
-        self.note(job, LAST_START, self.now)
-
-    def lost_some(self, job: JobView) -> None:
-        """Tasks of a job have just been evicted for somebody else."""
-        job.last_eviction = self._evicted[job.job.uid] = self.now
-        self.note(job, LAST_EVICTION, self.now)
-
-    def note(self, job: JobView, what: str, at: float | None) -> None:
-        """Have a time written on the PodGroup of a job, or (None) taken away, so that who comes after us knows it."""
-        if not isinstance(job.job.group, KaiPodGroup):
-            return
-        text = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at is not None else None
-        if job.job.annotations.get(what) == text:
-            return
-        if self._noted.get((job.job.uid, what), "") != text:
-            self._noted[job.job.uid, what] = text
-            self.ssn.outcome.intents.append(StatusUpdate(job.job.kind, job.job.uid, {}, {what: text}))
-
     def refuse(self, job: JobView, stage: Stage, said: Verdict | JobError | str, plugin: str = "") -> None:
         """Remember why a job was not served, and tell it; what was said first is told."""
         if self.imagines:
@@ -361,10 +276,6 @@ class KaiWorld:
         return job if isinstance(job, JobView) else self.jobs.get(job.uid)
 
 
-def _latest(a: float | None, b: float | None) -> float | None:
-    return a if b is None else b if a is None else max(a, b)
-
-
 def world_of(ssn: Session) -> KaiWorld:
     """The cluster as the KAI plugins and actions of a session see it."""
     return ssn.view(KaiWorld)
@@ -375,10 +286,6 @@ def _with_memory(request: TaskRequest, size: int | None) -> Amounts:
     if shared is None or not shared.memory or not size:
         return quota
     return (quota[0], quota[1], quota[2] + shared.devices * shared.memory / size)
-
-
-def _is_default(obj: Any) -> bool:
-    return bool(obj.global_default)
 
 
 def is_ready(node: Node) -> bool:

@@ -10,9 +10,9 @@ from pumice.framework.plugin import Plugin
 from pumice.framework.session.session import Session
 from pumice.kai.plugins.proportion.division import DividedShare, divide
 from pumice.kai.plugins.proportion.legality import excess, may_be_robbed, reclaim_is_legal, units
-from pumice.kai.plugins.proportion.standing import ClaimOrder
+from pumice.kai.plugins.proportion.standing import ClaimOrder, settle
 from pumice.kai.search.scenario import VictimScenario
-from pumice.kai.view.amounts import GPU, Amounts, finite, plus, total, within
+from pumice.kai.view.amounts import GPU, UNLIMITED, Amounts, plus, total, within
 from pumice.kai.view.jobs import JobView
 from pumice.kai.view.queues import QueueView
 from pumice.kai.view.stage import ACTIVE, TaskStage
@@ -53,6 +53,7 @@ class KaiProportion(Plugin):
         share_out(offered, roots, self._k)
         standing = ClaimOrder(self._world, offered)
         ssn.add_queue_claim_order_fn(self.name, standing.compare)
+        self._world.claim_keys[standing.compare] = (standing.standing, settle)
         ssn.add_can_reclaim_resources_fn(self.name, self._can_reclaim)
         ssn.add_on_job_solution_start_fn(self.name, self._remember)
         ssn.add_reclaim_victim_filter_fn(self.name, self._may_be_victim)
@@ -194,6 +195,6 @@ def share_out(offered: Amounts, queues: Sequence[QueueView], k: float) -> None:
 def _beyond(held: Amounts, request: Amounts, limits: Amounts) -> int | None:
     """The resource in which a request goes beyond a limit; what is not asked for is not looked at."""
     for n in range(3):
-        if request[n] > 0 and held[n] + request[n] > finite(limits[n]) + 1e-9:
+        if request[n] > 0 and limits[n] != UNLIMITED and held[n] + request[n] > limits[n] + 1e-9:
             return n
     return None

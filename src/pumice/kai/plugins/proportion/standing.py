@@ -15,12 +15,14 @@ _NO_SHARE = 1000.0
 
 
 class _Standing(NamedTuple):
-    """What of a claim is compared, the first difference first; queues themselves aside."""
+    """What of a claim is compared, the first difference first: the smaller one goes first."""
 
     over: bool
     """Does its queue hold more than its share?"""
-    in_quota: bool
-    """Would it, with the job, be within its quota?"""
+    beyond_quota: bool
+    """Would it, with the job, hold more than its quota?"""
+    urgency: int
+    """The priority of its queue, turned round."""
     barred: bool
     """Would it hold something of which it may hold nothing?"""
     then: float
@@ -49,50 +51,34 @@ class ClaimOrder:
         self._world, self._offered = world, offered
         self._of_all = world.ssn.compat.kai_over_share
         self._bounds: dict[str, _Bounds] = {}
-        self._known: dict[str, tuple[Amounts, Amounts, Amounts, _Standing]] = {}
-        """Queue -> what it holds, what is asked for, what would go, as of last time, and what follows."""
+        self._known: dict[tuple[str, bool], tuple[Amounts, Amounts, Amounts, _Standing]] = {}
+        """Queue, and whether victims are taken -> what it holds, what is asked for, what would go, as of last time, and
+        what follows."""
 
     def compare(self, left: QueueClaim, right: QueueClaim) -> int:
         """Below 0: the left one goes first."""
-        a, b = left.queue, right.queue
-        one, two = self._standing(left), self._standing(right)
-        if one.over != two.over:
-            return one.over - two.over
-        if one.in_quota != two.in_quota:
-            return two.in_quota - one.in_quota
-        if a.priority != b.priority:
-            return -1 if a.priority > b.priority else 1
-        if one.barred != two.barred:
-            return one.barred - two.barred
-        if one.then != two.then:
-            return -1 if one.then < two.then else 1
-        if one.now != two.now:
-            return -1 if one.now < two.now else 1
-        if a.allocatable != b.allocatable:
-            one_share, two_share = _as_limits(a.allocatable), _as_limits(b.allocatable)
-            if within(one_share, two_share):
-                return -1
-            if within(two_share, one_share):
-                return 1
-        return 0
+        one, two = self.standing(left), self.standing(right)
+        return settle(left.queue, right.queue) if one == two else -1 if one < two else 1
 
-    def _standing(self, claim: QueueClaim) -> _Standing:
-        queue, gone = claim.queue, claim.released
-        request = self._world.next_request(claim.job) if claim.job is not None else NOTHING
-        held = queue.allocated
-        known = self._known.get(queue.name)
+    def standing(self, claim: QueueClaim) -> _Standing:
+        """What decides, unless it is the same for two claims."""
+        queue, job = claim.queue, claim.job
+        gone, request = (claim.released, NOTHING) if job is None else (NOTHING, self._world.next_request(job))
+        held, key = queue.allocated, (queue.name, job is None)
+        known = self._known.get(key)
         if known is not None and known[0] is held and known[1] == request and known[2] == gone:
             return known[3]
         share, quota, most, barred = self._bounds.get(queue.name) or self._measure(queue)
         more = plus(held, request)
         found = _Standing(
             over=_above(held, share, self._of_all),
-            in_quota=more[0] <= quota[0] and more[1] <= quota[1] and more[2] <= quota[2],
+            beyond_quota=more[0] > quota[0] or more[1] > quota[1] or more[2] > quota[2],
+            urgency=-queue.priority,
             barred=barred and _uses_nothing_allowed(queue, more),
             then=_dominant(minus(more, gone), most),
             now=_dominant(held, most),
         )
-        self._known[queue.name] = (held, request, gone, found)
+        self._known[key] = (held, request, gone, found)
         return found
 
     def _measure(self, queue: QueueView) -> _Bounds:
@@ -102,6 +88,17 @@ class ClaimOrder:
             share if self._of_all else with_slack(share), with_slack(queue.quota), (cpu, memory, gpu), 0 in allowed
         )
         return found
+
+
+def settle(a: QueueView, b: QueueView) -> int:
+    """Which of two queues with the same standing goes first: the one that may hold less, if one of them may."""
+    if a.allocatable != b.allocatable:
+        one, two = _as_limits(a.allocatable), _as_limits(b.allocatable)
+        if within(one, two):
+            return -1
+        if within(two, one):
+            return 1
+    return 0
 
 
 def _above(held: Amounts, share: Amounts, all_of: bool) -> bool:

@@ -1,0 +1,33 @@
+"""What the labels of a node say of its GPUs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pumice.model import keys
+from pumice.model.node import Node
+
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+
+
+def gpu_memory(node: Node) -> int | None:
+    """MiB of each GPU of a node, in hundreds; None where no label tells."""
+    text = node.labels.get(keys.GPU_MEMORY_LABEL, "")
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        return None
+    memory = int(text)
+    if memory >= 2**30:  # bytes, by mistake
+        memory //= 2**20
+    return memory - memory % 100
+
+
+def gpu_count(node: Node) -> int | None:
+    """GPUs of a node, whatever it offers; None where no label tells."""
+    count = node.labels.get(keys.GPU_COUNT_LABEL, "")
+    return int(count) if count.isascii() and count.isdigit() and len(count) < 10 else None
+
+
+def is_divided(node: Node) -> bool | None:
+    """Are its GPUs divided into MIG instances? None where no label tells."""
+    said = node.labels.get(keys.MIG_ENABLED)
+    return None if said is None else said in _TRUE
