@@ -75,7 +75,8 @@ def controllers(
 
     from pumice.kube.allocator import use_one_heap
     from pumice.kube.controllers.running import Controllers, ControllerSettings
-    from pumice.kube.serving import Answers, health_routes, listening, metrics_routes, serve
+    from pumice.kube.probed import Answers
+    from pumice.kube.serving import health_routes, listening, metrics_routes, serve
 
     set_verbosity(verbosity)
     enabled = frozenset(name for text in chosen or NAMES for name in text.split(",") if name)

@@ -161,16 +161,20 @@ def run(
     verbosity: Verbosity = 1,
 ) -> None:
     """Schedule the pods of a cluster, until stopped. Takes the command line of Volcano's scheduler."""
+    from pumice.kube.ahead import ListsAhead
+    from pumice.kube.allocator import use_one_heap
+
+    use_one_heap()
+    ahead = ListsAhead(access.credentials())
+    ahead.start()
     from pumice.clock import SystemClock
     from pumice.config import DEFAULT_CONF, InvalidConf
     from pumice.config.reload import ConfSource
     from pumice.framework.registry import default_registry
-    from pumice.kube.allocator import use_one_heap
     from pumice.kube.backend import BackendSettings, KubeBackend
     from pumice.kube.confmap import ConfMap
     from pumice.kube.measuring import Measuring
     from pumice.kube.service import Service
-    from pumice.kube.serving import health_routes, listening, metrics_routes, serve
     from pumice.scheduler.assembly import assemble, catalogue_of
     from pumice.scheduler.following import ConfText, Following, PluginFolder
     from pumice.scheduler.loop import Loop
@@ -217,10 +221,9 @@ def run(
         dialect=assembly.conf.dialect,
         without=frozenset() if priority_class else frozenset(("PriorityClass",)),
     )
-    use_one_heap()
     binders: dict[str, Binder] = {}
     beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
-    backend = KubeBackend(access.credentials(), settings, binders=binders, beside=beside)
+    backend = KubeBackend(access.credentials(), settings, binders=binders, beside=beside, ahead=ahead.lists)
     state = ClusterState(default_queue=default_queue, scheduler_names=names)
     clock = SystemClock()
     loop = Loop(backend, backend, assembly, clock, state=state)
@@ -245,6 +248,8 @@ def run(
         measured=measuring.environment,
     )
     answers = service.answers(debug=debug_endpoints)
+    if enable_metrics or debug_endpoints or enable_healthz or answers_address is not None:
+        from pumice.kube.serving import health_routes, listening, metrics_routes, serve  # not for nothing: they are big
     if enable_metrics or debug_endpoints:
         beside.append(partial(serve, listening(listen_address), metrics_routes(answers)))
     if enable_healthz:
@@ -262,6 +267,7 @@ def run(
         beside.append(partial(serve_door, listening(answers_address), service.ask, access.credentials(), tls, pages))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
+    ahead.read()
     raise typer.Exit(service.run())
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
-from pumice.kube.credentials import Access, Credentials
+from pumice.kube.credentials import Access, Credentials, proxy_of
 from pumice.kube.errors import ApiRefused, NoCredentials, Unreachable
 
 log = logging.getLogger("pumice.kube")
@@ -181,10 +179,7 @@ def _headers(access: Access, content: str) -> dict[str, str]:
 def way_of(access: Access) -> dict[str, Any]:
     """How connections are made: past a proxy that the kubeconfig or the environment names, under another name."""
     way: dict[str, Any] = {}
-    parts = urlsplit(access.host)
-    proxy = access.proxy
-    if not proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
-        proxy = urllib.request.getproxies().get(parts.scheme, "")
+    proxy = proxy_of(access)
     if proxy:
         way["proxy"] = proxy
     if access.server_name:

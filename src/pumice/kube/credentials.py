@@ -6,8 +6,10 @@ import base64
 import os
 import ssl
 import tempfile
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pumice.kube import execplugin, kubeconfig
 from pumice.kube.errors import NoCredentials
@@ -76,10 +78,10 @@ class Credentials:
     context: str | None = None
     master: str | None = None
 
-    async def load(self) -> Access:
+    async def load(self, *, programs: bool = True) -> Access:
         """The present credentials: the given kubeconfig, else the pod's own, else the default kubeconfig.
 
-        :raises NoCredentials: there are none, or they cannot be read.
+        :raises NoCredentials: there are none, or they cannot be read; or a program gives them, and none is to be run.
         """
         if self.kubeconfig is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
             return self._of_the_pod()
@@ -92,7 +94,7 @@ class Credentials:
         merged = kubeconfig.read(files)
         cluster, user = merged.choose(self.context)
         try:
-            access = await self._of(cluster, user)
+            access = await self._of(cluster, user, programs=programs)
             access.tls()  # a certificate and a key that do not fit, while they are renewed, are told now
             return access
         except NoCredentials as exc:
@@ -117,7 +119,7 @@ class Credentials:
         server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
         return Access((self.master or server).rstrip("/"), f"Bearer {token}", ca)
 
-    async def _of(self, cluster: ClusterEntry, user: UserEntry) -> Access:
+    async def _of(self, cluster: ClusterEntry, user: UserEntry, *, programs: bool) -> Access:
         if user.auth_provider is not None:
             name = user.auth_provider.get("name", "")
             raise NoCredentials(f"auth-provider {name!r}: is not supported; use an exec plugin")
@@ -127,6 +129,8 @@ class Credentials:
         key = content(user.client_key, user.client_key_data, "client-key")
         token = _authorization(user)
         if user.exec is not None:
+            if not programs:
+                raise NoCredentials(f"exec {user.exec.command!r}: is not run now")
             printed = await execplugin.run(user.exec, cluster)
             if printed.token and not token:
                 token = f"Bearer {printed.token}"
@@ -136,6 +140,14 @@ class Credentials:
         ca = content(cluster.certificate_authority, cluster.certificate_authority_data, "certificate-authority")
         host = (self.master or cluster.server).rstrip("/")
         return Access(host, token, ca, cert, key, verify, cluster.tls_server_name, cluster.proxy_url)
+
+
+def proxy_of(access: Access) -> str:
+    """The proxy that the kubeconfig or the environment names for a server, or nothing."""
+    parts = urlsplit(access.host)
+    if access.proxy or urllib.request.proxy_bypass(parts.hostname or ""):
+        return access.proxy
+    return urllib.request.getproxies().get(parts.scheme, "")
 
 
 def _authorization(user: UserEntry) -> str:

@@ -8,6 +8,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -17,7 +18,8 @@ from msgspec.structs import replace
 from pumice.kube.allocator import give_back
 from pumice.kube.client import KubeClient
 from pumice.kube.errors import ApiRefused, Unreachable
-from pumice.kube.kinds import BOOKMARK, DECODERS, LISTS, RAW_LIST, WATCH_LINE, Resource
+from pumice.kube.kinds import BOOKMARK, RAW_LIST, WATCH_LINE, Resource
+from pumice.kube.listing import ObjectList, read_list, read_object
 from pumice.kube.outage import Outage
 from pumice.kube.waiting import Backoff
 from pumice.model.api import AnyObject
@@ -66,13 +68,16 @@ class Reflector:
         accept: Callable[[AnyObject], bool] | None = None,
         keep: bool = False,
         outage: Outage | None = None,
+        ahead: Future[ObjectList | None] | None = None,
     ) -> None:
+        """*ahead*: the first list, which somebody else asked for."""
         self._outage = outage or Outage()
         self._client, self._resource, self._inbox, self._accept = client, resource, inbox, accept
         self._query = dict(query or {})
         self._newest = resource.prefix
         self._known: dict[str, str] = {}
         self._listed = False
+        self._ahead = ahead
         self._complained = ""
         self._refused = 0.0
         self._backoff = Backoff(0.2, 10.0)
@@ -138,6 +143,11 @@ class Reflector:
     # -- list -------------------------------------------------------------------------------------------------------
     async def _list(self) -> str:
         """Bring everything up to date; returns the version to watch from."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and (listed := await asyncio.wrap_future(ahead)) is not None:
+            with _collector_at_rest(len(listed.objects) > _BIG, stays=True):
+                self._take_all(listed.objects, set(), 0)  # whoever waits wants one that was asked for later
+            return listed.version
         waiting = len(self._waiting)
         self._wanted.clear()
         body = await self._client.request("GET", self._resource.collection, query=self._query, timeout=120.0)
@@ -148,20 +158,24 @@ class Reflector:
         return version
 
     def _take_list(self, body: bytes, waiting: int) -> str:
-        self._is_absent = False
         with _collector_at_rest(len(body) > _BIG * 1000, stays=not self._listed):
             present: set[str] = set()
-            version, objects = self._changed_in(body, present) if self._known else self._decode_list(body)
-            self.lists += not (waiting and self._listed)
-            events: list[ClusterEvent] = []
-            for obj in objects:
-                present.add(obj.key)
-                self._take(obj, events)
-            for key in [key for key in self._known if key not in present]:
-                self._drop(key, events)
-            self._deliver(events)
-        self._tell(waiting)
+            version, objects = self._changed_in(body, present) if self._known else read_list(self._resource, body)
+            self._take_all(objects, present, waiting)
         return version
+
+    def _take_all(self, objects: Iterable[AnyObject], present: set[str], waiting: int) -> None:
+        """These objects are there, and those that are known to be *present*; no others."""
+        self._is_absent = False
+        self.lists += not (waiting and self._listed)
+        events: list[ClusterEvent] = []
+        for obj in objects:
+            present.add(obj.key)
+            self._take(obj, events)
+        for key in [key for key in self._known if key not in present]:
+            self._drop(key, events)
+        self._deliver(events)
+        self._tell(waiting)
 
     def _tell(self, count: int) -> None:
         """The first so many of those who wait need not wait any more."""
@@ -169,15 +183,6 @@ class Reflector:
             if not listed.done():
                 listed.set_result(None)
         del self._waiting[:count]
-
-    def _decode_list(self, body: bytes) -> tuple[str, Iterable[AnyObject]]:
-        try:
-            found = LISTS[self._resource.form or self._resource.kind].decode(body)
-            return found.metadata.resource_version, found.items or ()
-        except msgspec.ValidationError:
-            raw = RAW_LIST.decode(body)
-            decoded = (self._decode(item) for item in raw.items or ())
-            return raw.metadata.resource_version, [obj for obj in decoded if obj is not None]
 
     def _changed_in(self, body: bytes, present: set[str]) -> tuple[str, Iterator[AnyObject]]:
         """What is not as it was, one by one: a second copy of the cluster, however short, is memory that stays."""
@@ -189,7 +194,7 @@ class Reflector:
                 key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
                 if meta.resource_version and self._known.get(key) == meta.resource_version:
                     present.add(key)
-                elif (obj := self._decode(item)) is not None:
+                elif (obj := read_object(self._resource, item)) is not None:
                     yield obj
                 else:  # what it was until now still stands, as on a watch: its room is not free
                     present.add(key)
@@ -263,7 +268,7 @@ class Reflector:
                 if event.type == "DELETED":
                     self._drop(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name, events)
                 elif event.type != "BOOKMARK":
-                    obj = self._decode(event.object)
+                    obj = read_object(self._resource, event.object)
                     if obj is not None:
                         self._take(obj, events)
                 version = meta.resource_version or version
@@ -273,15 +278,6 @@ class Reflector:
         return version
 
     # -- objects ----------------------------------------------------------------------------------------------------
-    def _decode(self, raw: msgspec.Raw) -> AnyObject | None:
-        try:
-            obj: AnyObject = DECODERS[self._resource.form or self._resource.kind].decode(raw)
-        except msgspec.ValidationError as exc:
-            meta = BOOKMARK.decode(raw).metadata
-            log.warning("%s %s/%s is left out: %s", self._resource.kind, meta.namespace, meta.name, exc)
-            return None
-        return obj
-
     def _take(self, obj: AnyObject, events: list[ClusterEvent]) -> None:
         key, version = obj.key, obj.metadata.resource_version
         if self._accept is not None and not self._accept(obj):

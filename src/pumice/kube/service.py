@@ -11,12 +11,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pumice import saved
-from pumice.answers.desk import Desk
-from pumice.answers.when.kept import Forecasts
-from pumice.answers.when.learned import Learned, LearningPaper
 from pumice.errors import PumiceError
 from pumice.extender.asking.calls import EXCHANGES
 from pumice.extender.plugin import ExtenderBinder
@@ -29,8 +26,8 @@ from pumice.kube.conditions import PodConditions
 from pumice.kube.gangs import HALF, HalfGangs
 from pumice.kube.metrics import CycleMetrics
 from pumice.kube.overtaken import Overtaken
+from pumice.kube.probed import Answers
 from pumice.kube.queues import QueueStatuses
-from pumice.kube.serving import Answers
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, Note
 from pumice.ports import Binder
@@ -40,6 +37,11 @@ from pumice.scheduler.recording import decisions_of, record
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
+
+if TYPE_CHECKING:
+    from pumice.answers.desk import Desk
+    from pumice.answers.when.kept import Forecasts
+    from pumice.answers.when.learned import Learned, LearningPaper
 
 log = logging.getLogger("pumice.kube")
 T = TypeVar("T")
@@ -96,7 +98,8 @@ class Service:
         self._backend.witness = self._ungrouped.see
         self._half = HalfGangs(half_gangs)
         self._overtaken = Overtaken()
-        self._history, self._learned, self._forecasts = history, learned, Forecasts()
+        self._history, self._learned = history, learned
+        self._forecasts: Forecasts | None = None
         self._historian = Historian(loop.state, history) if history is not None else None
         loop.witness = self._historian
         self._queue_made = False
@@ -273,6 +276,10 @@ class Service:
         """Put the questions that wait to a desk over what we know, for a while."""
         if not self._questions:
             return
+        from pumice.answers.desk import Desk  # a start does not wait for what nobody may ever ask
+        from pumice.answers.when.kept import Forecasts
+
+        self._forecasts = self._forecasts or Forecasts()
         desk, until = Desk.of_loop(self._loop, self._learned, self._forecasts), time.monotonic() + ANSWERING
         while self._questions and time.monotonic() < until:
             question, answer = self._questions.popleft()

@@ -6,9 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import uvicorn
 from starlette.applications import Starlette
@@ -18,25 +16,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from pumice.errors import InvalidInput, PumiceError
+from pumice.kube.probed import Answers
 from pumice.sockets import tcp_listener
 
 WAIT = 30.0
 """Seconds for which a cycle is waited for."""
 GRACE = 2
 """Seconds in which answers that were begun may end; a stream of events would never."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """What the endpoints ask. Each may be called from any thread."""
-
-    trouble: Callable[[], str]
-    """Why we should be started anew; nothing if all is well."""
-    unready: Callable[[], str]
-    """Why we cannot work yet; nothing if we can."""
-    metrics: Callable[[], bytes]
-    next_cycle: Callable[[], Future[bytes]] | None = None
-    """The next cycle, saved; a `PumiceError` says why there is none. None: not offered."""
 
 
 def listening(address: str) -> socket.socket:

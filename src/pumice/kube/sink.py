@@ -24,6 +24,8 @@ log = logging.getLogger("pumice.kube")
 
 LET_IN = "Inqueue"
 """The phase that controllers wait for before they make pods: it is written at once, unless the pods are there."""
+_APART = 0.002
+"""Seconds between the first connections for binds: of many that are made at once none is ready soon."""
 BOUND_WITHIN = (0.1, 0.4, 1.5)
 """Seconds between looks whether a pod has the node that an extender says it bound it to."""
 
@@ -66,6 +68,8 @@ class Outbox:
         self._nodes, self._outcomes = nodes, outcomes
         self._threads = ThreadPoolExecutor(min(in_flight, 32), "pumice-bind")
         self._binds: asyncio.Queue[Bind] = asyncio.Queue()
+        self._begun = asyncio.Event()
+        """Something was to be bound."""
         statuses.busy = lambda: not self._binds.empty()
         self._preparer = preparer
         self._unprepared: asyncio.Queue[list[Bind]] = asyncio.Queue()
@@ -117,6 +121,8 @@ class Outbox:
 
     def _put_binds(self, binds: Sequence[Bind]) -> None:
         """Send binds on their way; those of a job with claims together, by way of the claims."""
+        if binds:
+            self._begun.set()
         together: dict[str, list[Bind]] = {b.job or b.uid: [] for b in binds if b.prepare} if self._preparer else {}
         for bind in binds:
             if together and (bind.job or bind.uid) in together:
@@ -131,8 +137,8 @@ class Outbox:
         async with asyncio.TaskGroup() as group:
             if self._preparer is not None:
                 group.create_task(self._prepare_all(self._preparer, group))
-            for _ in range(self._in_flight):
-                group.create_task(self._bind_all())
+            for number in range(self._in_flight):
+                group.create_task(self._bind_all(number))
             for _ in range(4):
                 group.create_task(self._evict_all())
             group.create_task(self._nominate_all())
@@ -153,7 +159,9 @@ class Outbox:
         await self._statuses.idle.wait()
 
     # -- binds ------------------------------------------------------------------------------------------------------
-    async def _bind_all(self) -> None:
+    async def _bind_all(self, number: int) -> None:
+        await self._begun.wait()
+        await asyncio.sleep(number * _APART)
         while True:
             intent = await self._binds.get()
             begun = time.perf_counter()

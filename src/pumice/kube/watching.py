@@ -9,6 +9,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +17,7 @@ from pumice.kube.client import KubeClient, ReadingClient
 from pumice.kube.credentials import Credentials
 from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES, Resource, resources_of
+from pumice.kube.listing import ObjectList
 from pumice.kube.outage import Outage
 from pumice.kube.reflector import Reflector
 from pumice.model import native
@@ -88,15 +90,18 @@ class Connection:
         *,
         chosen: Callable[[AnyObject], bool] | None = None,
         needed: frozenset[str] | None = None,
+        ahead: Mapping[str, Future[ObjectList | None]] | None = None,
     ) -> None:
-        """Follow every kind; of nodes only the *chosen* ones. *needed*: kinds that must be there."""
+        """Follow every kind; of nodes only the *chosen* ones. *needed*: kinds that must be there; *ahead*: first lists
+        that were asked for already."""
         for kind in self._kinds:
             resource = self._resources[kind]
             if needed is not None:
                 resource = replace(resource, needed=kind in needed)
             accept = chosen if kind == "Node" else None
+            first = ahead.get(kind) if ahead is not None else None
             self.reflectors[kind] = Reflector(
-                client, resource, self.inbox, accept=accept, keep=kind in KEPT, outage=outage
+                client, resource, self.inbox, accept=accept, keep=kind in KEPT, outage=outage, ahead=first
             )
 
 

@@ -33,7 +33,7 @@ class Capabilities(Plugin):
             ssn.add_allocatable_fn(self.name, self._allocatable, room=self._room, stamp=self._stamp)
 
     def on_session_reopen(self, ssn: Session) -> bool:
-        limited = any(queue.capability for queue in ssn.queues.values())
+        limited = any(queue.capability.amounts for queue in ssn.queues.values())
         stands = limited == getattr(self, "_limited", limited)
         self._ssn, self._limited = ssn, limited
         self._below: dict[str, list[Queue]] = {}
@@ -64,7 +64,7 @@ class Capabilities(Plugin):
         above: Queue | None = queue
         while above is not None and above.name not in seen:
             seen.add(above.name)
-            if above.capability:
+            if above.capability.amounts:
                 yield above, quota.capability_of(above)
             above = self._ssn.queues.get(above.parent)
 

@@ -52,6 +52,7 @@ async def start(folder: Path, api: ScriptedApi, address: str) -> asyncio.subproc
         ("def (", "keeper.py:1: invalid syntax"),
     ],
 )
+@pytest.mark.part(9)
 def test_a_cold_start_with_a_broken_plugin_waits_and_goes_on_when_it_is_mended(
     tmp_path: Path, broken: str, said: str
 ) -> None:

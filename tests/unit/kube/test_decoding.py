@@ -21,6 +21,7 @@ def obj(inside: str) -> bytes:
 
 
 @pytest.mark.parametrize("inside", [nested(DEEP), '{"a":' * DEEP + "1" + "}" * DEEP, nested(DEEP, "[[", "]]")])
+@pytest.mark.part(9)
 def test_every_kind_is_read_however_deep_it_is_nested(inside: str) -> None:
     data = obj(inside)
     assert BOOKMARK.decode(data).metadata.resource_version == "5"

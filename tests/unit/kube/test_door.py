@@ -147,7 +147,7 @@ class _Fixed(Credentials):
 
     __slots__ = ("_access",)
 
-    async def load(self) -> Access:
+    async def load(self, *, programs: bool = True) -> Access:
         access: Access = self._access  # type: ignore[attr-defined]
         return access
 

@@ -19,6 +19,7 @@ from pumice.kube.reflector import Reflector
 
 
 @pytest.mark.parametrize("trouble", [CUT, (503, {"message": "starting"}), (429, {"message": "busy"})])
+@pytest.mark.part(9)
 def test_an_outage_is_one_line_and_its_end_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, trouble: object
 ) -> None:
@@ -65,6 +66,8 @@ def test_what_one_kind_is_refused_is_told_for_that_kind_once(tmp_path: Path, cap
 
 
 @pytest.mark.parametrize("command", ["run", "controllers"])
+@pytest.mark.part(9)
+@pytest.mark.slow
 def test_lines_of_what_runs_for_long_carry_their_time(tmp_path: Path, command: str) -> None:
     kubeconfig = write_kubeconfig(tmp_path, "http://127.0.0.1:1", "t")
     args = [str(Path(sys.executable).parent / "pumice"), command, f"--kubeconfig={kubeconfig}", "--leader-elect=false"]

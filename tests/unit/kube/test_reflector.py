@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from scripted_api import CUT, ScriptedApi, serving, until, write_kubeconfig
 from pumice.kube.client import KubeClient
 from pumice.kube.inbox import Inbox
 from pumice.kube.kinds import RESOURCES
+from pumice.kube.listing import ObjectList, read_object
 from pumice.kube.reflector import Reflector
+from pumice.model.api import decode
 from pumice.model.events import ClusterEvent, Gone, Seen
 
 NODES = "/api/v1/nodes"
@@ -71,6 +74,40 @@ def test_a_list_is_followed_by_what_changes(tmp_path: Path) -> None:
                 api.watches[NODES].put_nowait({"type": "DELETED", "object": node("a", "12")})
                 assert await next_events(inbox) == ["-a"]
             assert watched_from(api) == ["10"]
+
+    virtual_time.run(story())
+
+
+def test_a_list_that_was_asked_for_ahead_is_followed_from_there(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            ahead: Future[ObjectList | None] = Future()
+            ahead.set_result(ObjectList("10", [decode("Node", node("a", "1")), decode("Node", node("b", "2"))]))
+            async with following(client, ahead=ahead) as (inbox, reflector):
+                assert await next_events(inbox) == ["a", "b"]
+                api.watches[NODES].put_nowait({"type": "DELETED", "object": node("a", "12")})
+                assert await next_events(inbox) == ["-a"]
+                assert watched_from(api) == ["10"]
+                assert [query for _, _, query, _ in api.requests if "watch" not in query] == []
+                assert reflector.lists == 1
+
+    virtual_time.run(story())
+
+
+def test_whoever_wants_everything_listed_anew_does_not_get_what_was_asked_for_ahead(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(tmp_path) as (api, client):
+            api.list(NODES, "20", node("b", "12"))
+            ahead: Future[ObjectList | None] = Future()
+            inbox = Inbox(["Node"])
+            reflector = Reflector(client, RESOURCES["Node"], inbox, ahead=ahead)
+            following, renewed = (asyncio.create_task(work) for work in (reflector.run(), reflector.renew()))
+            await asyncio.sleep(0)
+            ahead.set_result(ObjectList("10", [decode("Node", node("a", "1"))]))
+            await asyncio.wait_for(renewed, 5)
+            assert said(inbox.drain()) == ["a", "b", "-a"]
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
 
     virtual_time.run(story())
 
@@ -397,14 +434,13 @@ def test_a_list_reads_only_what_is_not_as_it_was(tmp_path: Path, monkeypatch: py
             api.list(NODES, "20", *same, node("n7", "19"), node("new", "20"))
             async with following(client) as (inbox, reflector):
                 assert len(await next_events(inbox)) == 9
-                decode = reflector._decode
 
-                def noted(raw: Any) -> Any:
-                    obj = decode(raw)
+                def noted(resource: Any, raw: Any) -> Any:
+                    obj = read_object(resource, raw)
                     decoded.append(obj.key if obj is not None else "")
                     return obj
 
-                monkeypatch.setattr(reflector, "_decode", noted)
+                monkeypatch.setattr("pumice.kube.reflector.read_object", noted)
                 await asyncio.wait_for(reflector.renew(), 5)
                 assert said(inbox.drain()) == ["n7", "new", "-n8"]
                 assert decoded == ["n7", "new"]

@@ -440,6 +440,7 @@ def test_a_cycle_on_file_is_the_one_that_was_decided_however_much_happens(
 
 
 @pytest.mark.parametrize("kind", [ValueError, SystemExit, RecursionError])
+@pytest.mark.part(9)
 def test_a_cycle_that_fails_stops_nothing_and_many_in_a_row_ask_for_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:

@@ -1,0 +1,20 @@
+"""What health, readiness and metrics are asked of: known without whatever serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the endpoints ask. Each may be called from any thread."""
+
+    trouble: Callable[[], str]
+    """Why we should be started anew; nothing if all is well."""
+    unready: Callable[[], str]
+    """Why we cannot work yet; nothing if we can."""
+    metrics: Callable[[], bytes]
+    next_cycle: Callable[[], Future[bytes]] | None = None
+    """The next cycle, saved; a `PumiceError` says why there is none. None: not offered."""
