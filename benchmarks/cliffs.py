@@ -115,6 +115,16 @@ def waiting_queues(queues: int) -> Shape:
     return idle("waiting queues", objects)
 
 
+def no_victims(jobs: int) -> Shape:
+    """Jobs that differ and wait in a full queue, where nobody may be evicted for them."""
+    objects = _full(1000, 0, 1)
+    for j in range(jobs):
+        wants = requests(1000 + j, GIB, 8)
+        objects.append(group(f"w{j}", 1, order=2000 + j, minimum=total(wants, 1), queue="q0", phase="Inqueue"))
+        objects.append(pod(f"w{j}", 0, wants, order=2000 + j))
+    return idle("no victims", objects, actions="enqueue, allocate, gangpreempt, gangreclaim, preempt, reclaim")
+
+
 CASES: dict[str, tuple[Callable[[int], Shape], int]] = {
     "stopped-gangs": (stopped_gangs, 300),
     "waiting-classes": (waiting_classes, 3250),
@@ -123,6 +133,7 @@ CASES: dict[str, tuple[Callable[[int], Shape], int]] = {
     "promised-jobs": (promised_jobs, 250),
     "promised-beside": (promised_beside, 250),
     "waiting-queues": (waiting_queues, 1000),
+    "no-victims": (no_victims, 150),
 }
 
 

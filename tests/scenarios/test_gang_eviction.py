@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from msgspec.structs import replace
@@ -24,10 +24,24 @@ from pumice.model.api import (
     decode,
 )
 from pumice.model.job import Job
+from pumice.model.node import Node
+from pumice.model.reason import Unfit
+from pumice.model.status import TaskStatus
+from pumice.model.task import Task
 from pumice.testing.builders import node, pod, queue
 from pumice.testing.scenario import Scenario
 
 PLUGINS = [["priority", "gang", "conformance"], ["predicates", "nodeorder"]]
+
+
+class Counting(Plugin):
+    """Counts who is evicted, in thought too."""
+
+    name = "counting"
+    events: ClassVar[list[str]] = []
+
+    def on_session_open(self, ssn: Session) -> None:
+        ssn.add_event_handler(EventHandler(deallocate=lambda event: self.events.append(event.task.name)))
 
 
 def evict(scenario: Scenario, action: str = "gangpreempt", plugins: Any = PLUGINS, **arguments: object) -> Scenario:
@@ -185,35 +199,74 @@ def test_the_order_in_which_pods_arrive_does_not_decide_for_which_sub_group_is_e
 
 
 # -- jobs that nobody can help --------------------------------------------------------------------------------------
-@pytest.mark.parametrize("action", ["gangpreempt", "gangreclaim"])
+@pytest.mark.parametrize("action", ["gangpreempt", "gangreclaim", "preempt", "reclaim"])
 @pytest.mark.parametrize(
     "fields",
     [
         {"spec": PodSpec(node_selector={"disk": "ssd"})},
         {"tasks": 2, "cpu": 5},
         {"cpu": 4, "spec": PodSpec(node_selector={"disk": "hdd"})},
+        {"tasks": 2, "cpu": 3, "spec": PodSpec(node_selector={"rack": "r0"})},
+        {"tasks": 12, "cpu": 3},
     ],
-    ids=["no node has its label", "no node is so large", "nobody on its node may go"],
+    ids=[
+        "no node has its label",
+        "no node is so large",
+        "nobody on its node may go",
+        "its node has room for one",
+        "there are fewer nodes than it has pods",
+    ],
 )
-def test_no_eviction_is_tried_before_somebody_could_have_a_place(action: str, fields: dict[str, Any]) -> None:
+def test_no_eviction_is_tried_before_all_could_have_a_place(action: str, fields: dict[str, Any]) -> None:
     """Each set of victims was tried, one larger than the last: the square of all running pods, for every such job."""
-    events: list[str] = []
-
-    class Counting(Plugin):
-        name = "counting"
-
-        def on_session_open(self, ssn: Session) -> None:
-            ssn.add_event_handler(EventHandler(deallocate=lambda event: events.append(event.task.name)))
-
-    theirs = "default" if action == "gangpreempt" else "other"
+    theirs = "default" if "preempt" in action else "other"
     scenario = Scenario(queue("default", deserved={"cpu": 40}), queue("other", deserved={"cpu": 1}))
+    scenario.add(queue("fixed", reclaimable=False))
     for n in range(10):
-        scenario.node(f"n{n}", cpu=4)
+        scenario.node(f"n{n}", cpu=4, labels={"rack": f"r{n}"})
         for k in range(4):
             scenario.job(f"low{n}-{k}", on=f"n{n}", priority=1, queue=theirs)
     scenario.node("kept", cpu=4, labels={"disk": "hdd"})
-    scenario.job("kept", cpu=4, on="kept", priority=1, queue=theirs, preemptible=False)
+    scenario.job("kept", cpu=4, on="kept", priority=20, queue="default" if theirs == "default" else "fixed")
     scenario.job("high", priority=10, **fields)
+    Counting.events = []
     evict(scenario, action, plugins=[[*PLUGINS[0], Counting], [*PLUGINS[1], "capacity"]])
     assert scenario.last.evictions == []
-    assert events == []
+    assert Counting.events == []
+
+
+@pytest.mark.parametrize("nodes", [10, 40])
+def test_who_helps_nobody_is_not_evicted_in_thought_either(nodes: int) -> None:
+    """Victims come in the order of their jobs, so that there are many before the first node is free."""
+    scenario = Scenario()
+    for n in range(nodes):
+        scenario.node(f"n{n:02}", cpu=4)
+        for k in range(4):
+            scenario.job(f"low{k}-{n:02}", on=f"n{n:02}", priority=1)
+    scenario.job("high", cpu=4, priority=10)
+    Counting.events = []
+    evict(scenario, plugins=[[*PLUGINS[0], Counting], PLUGINS[1]])
+    assert len(scenario.last.evictions) == 4
+    assert len({scenario.state.nodes[n].name for n in scenario.last.pipelined.values()}) == 1
+    assert len(Counting.events) <= 40
+
+
+def test_a_plan_in_vain_is_not_made_for_every_victim_more() -> None:
+    """A policy lets one of them alone be placed, whoever goes: nobody can know that but whoever asks it."""
+
+    class Lonely(Plugin):
+        name = "lonely"
+
+        def predicate(self, task: Task, at: Node) -> None:
+            if task.job.with_status(TaskStatus.PIPELINED):
+                raise Unfit("one of a job")
+
+    scenario = Scenario()
+    for n in range(60):
+        scenario.node(f"n{n:02}", cpu=4)
+        scenario.job(f"low{n:02}", cpu=4, on=f"n{n:02}", priority=1)
+    scenario.job("high", tasks=2, cpu=2, priority=10)
+    Counting.events = []
+    evict(scenario, plugins=[[*PLUGINS[0], Counting, Lonely], PLUGINS[1]])
+    assert scenario.last.evictions == []
+    assert 60 < len(Counting.events) < 60 * 60 / 4

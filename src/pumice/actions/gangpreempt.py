@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import takewhile
+
 from pumice.framework.evicting.gang_eviction import ASKS as EVICTION_ASKS
 from pumice.framework.evicting.gang_eviction import GangEviction, GangRules
 from pumice.framework.evicting.starving import ASKS as STARVING_ASKS
@@ -10,7 +13,6 @@ from pumice.framework.plugin import Action
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
-from pumice.model.task import Task
 
 S = TaskStatus
 
@@ -19,6 +21,8 @@ class GangPreempt(Action):
     """Evicts bundles of tasks of jobs of lower priority: first what their gangs can spare, then whole gangs."""
 
     name = "gangpreempt"
+    steady = True
+    for_waiting = True
     arguments_read = ("maxDomains", "allowWholeBundle")
     asks = (*EVICTION_ASKS, *STARVING_ASKS)
 
@@ -26,7 +30,7 @@ class GangPreempt(Action):
         """Serve every starving job once, best queue and best job first."""
         arguments = ssn.action_arguments(self.name)
         most = arguments.int("maxDomains", 8)
-        rules = GangRules(self.name, "GangPreempt", _permits, by_queue=False)
+        rules = GangRules(self.name, "GangPreempt", (S.BOUND, S.RUNNING), _lesser(ssn), by_queue=False)
         maker = GangEviction(
             ssn, rules, max_domains=most if most > 0 else 8, whole=arguments.bool("allowWholeBundle", True)
         )
@@ -39,6 +43,15 @@ class GangPreempt(Action):
                 maker.serve(queue, jobs.pop())
 
 
-def _permits(victim: Task, job: Job) -> bool:
-    other = victim.job
-    return victim.status in (S.BOUND, S.RUNNING) and other.queue == job.queue and other.priority < job.priority
+def _lesser(ssn: Session) -> Callable[[Job], Iterator[Job]]:
+    """Gives the jobs of lower priority in a job's queue, the lowest first."""
+    ranked: dict[str, list[Job]] = {}
+
+    def of(job: Job) -> Iterator[Job]:
+        known = ranked.get(job.queue)
+        if known is None:
+            placed = (other for other in ssn.queues[job.queue].jobs.values() if other.count(S.BOUND, S.RUNNING))
+            known = ranked[job.queue] = sorted(placed, key=lambda other: (other.priority, other.uid))
+        return takewhile(lambda other: other.priority < job.priority, known)
+
+    return of

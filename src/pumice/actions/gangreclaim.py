@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from pumice.framework.evicting.gang_eviction import ASKS as EVICTION_ASKS
@@ -13,13 +14,14 @@ from pumice.framework.points import table as points
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
 from pumice.model.status import TaskStatus
-from pumice.model.task import Task
 
 
 class GangReclaim(Action):
     """Evicts bundles of running tasks of other, reclaimable queues: what their gangs can spare, then whole gangs."""
 
     name = "gangreclaim"
+    steady = True
+    for_waiting = True
     arguments_read = ("maxDomains", "allowWholeBundle")
     asks = (points.OVERUSED, points.PREEMPTIVE, *EVICTION_ASKS, *STARVING_ASKS)
 
@@ -28,17 +30,12 @@ class GangReclaim(Action):
         arguments = ssn.action_arguments(self.name)
         most = arguments.int("maxDomains", 8)
 
-        def permits(victim: Task, job: Job) -> bool:
-            other = victim.job
-            queue = ssn.queues.get(other.queue)
-            return (
-                victim.status is TaskStatus.RUNNING
-                and other.queue != job.queue
-                and queue is not None
-                and queue.reclaimable
-            )
+        def others(job: Job) -> Iterator[Job]:
+            for queue in ssn.queues.values():
+                if queue.name != job.queue and queue.reclaimable:
+                    yield from queue.jobs.values()
 
-        rules = GangRules(self.name, "GangReclaim", permits, by_queue=True)
+        rules = GangRules(self.name, "GangReclaim", (TaskStatus.RUNNING,), others, by_queue=True)
         maker = GangEviction(
             ssn, rules, max_domains=most if most > 0 else 8, whole=arguments.bool("allowWholeBundle", True)
         )

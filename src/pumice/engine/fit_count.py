@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from pumice.model.resources import dim_name
 from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
 
+Ints = npt.NDArray[np.int64]
 NO_DEVICE: Final = reason_id("resources", "Insufficient free GPU devices")
 TAKEN: Final = reason_id("resources", "had no room when it was asked for")
 """Of a node on which nothing is short any more: what the task did not get was given back later in the cycle."""
@@ -63,6 +65,14 @@ def fit_count(klass: TaskClass, table: NodeTable, rows: npt.NDArray[np.intp]) ->
     """How many tasks of a class fit on these rows by amounts."""
     each = [table.idle[d, rows] // v for d, v in zip(klass.fit_dims, klass.fit_values, strict=True) if v > 0]
     return int(np.maximum(np.minimum.reduce(each), 0).sum()) if each else _PLENTY
+
+
+def fit_each(klass: TaskClass, free: Callable[[int], Ints], most: Ints) -> Ints:
+    """For how many tasks of a class each row has room, where *free* is what rows have of a resource; up to *most*."""
+    for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
+        if v > 0:
+            most = np.minimum(most, free(d) // v)
+    return np.maximum(most, 0)
 
 
 def insufficient(d: int) -> int:

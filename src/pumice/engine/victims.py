@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from pumice.engine.fit_count import fit_each
 from pumice.model.task import Task, TaskClass
 from pumice.state.table import NodeTable
 
@@ -122,14 +123,24 @@ class EvictableRoom(Generic[G]):
         mask: Bools = known[1]
         return mask
 
+    def room_for(self, klass: TaskClass, groups: frozenset[G], most: int) -> Ints:
+        """Per node: for how many such tasks there would be room then, up to so many."""
+        self._refresh()
+        at = slice(self._size)
+        return fit_each(klass, lambda d: self._free(d, groups, at), np.where(self._table.valid[at], most, 0))
+
+    def _free(self, d: int, groups: frozenset[G], at: int | slice) -> Any:
+        """What one row, or all, would have of a resource."""
+        table = self._table
+        free = table.idle[d, at] + table.releasing[d, at] - table.pipelined[d, at]
+        for group in groups:
+            if group in self._groups:
+                free = free + self._groups[group][d, at]
+        return free
+
     def _fits(self, klass: TaskClass, groups: frozenset[G], at: int | slice) -> Any:
         """The same of one row, or of all."""
-        table = self._table
-        fits = table.valid[at]
+        fits = self._table.valid[at]
         for d, v in zip(klass.fit_dims, klass.fit_values, strict=True):
-            free = table.idle[d, at] + table.releasing[d, at] - table.pipelined[d, at]
-            for group in groups:
-                if group in self._groups:
-                    free = free + self._groups[group][d, at]
-            fits = fits & (free >= v)
+            fits = fits & (self._free(d, groups, at) >= v)
         return fits

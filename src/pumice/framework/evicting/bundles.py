@@ -94,11 +94,12 @@ def value(bundle: Bundle, need: Resources) -> float:
     """What the bundle gives of the need, for each unit of what its job loses; safe tasks cost nothing."""
     if bundle.safe:
         return float("inf")
-    local = sum_of(bundle.tasks)
-    total = bundle.job.total_request
-    wanted = [(d, v) for d, v in need.items() if v > 0]
-    gives = sum(min(local.get(d), v) / v for d, v in wanted)
-    costs = sum(total.get(d) / v for d, v in wanted)
+    local, total = sum_of(bundle.tasks).amounts, bundle.job.total_request.amounts
+    gives = costs = 0.0
+    for d, v in need.amounts.items():
+        if v > 0:
+            gives += min(local.get(d, 0), v) / v
+            costs += total.get(d, 0) / v
     return gives / costs if costs else float("inf")
 
 
@@ -113,6 +114,8 @@ def in_order(
 
 
 def _comparison(ssn: Session, preemptor: Queue, by_queue: bool) -> Callable[[Bundle, Bundle], int]:
+    job_less = ssn.orders.job_less()
+
     def compare(left: Bundle, right: Bundle) -> int:
         if left.safe != right.safe:
             return -1 if left.safe else 1
@@ -121,7 +124,7 @@ def _comparison(ssn: Session, preemptor: Queue, by_queue: bool) -> Callable[[Bun
                 a, b = ssn.queues[left.job.queue], ssn.queues[right.job.queue]
                 return -1 if ssn.orders.victim_queue_less(a, b, preemptor) else 1
         elif left.job is not right.job:
-            return 1 if ssn.orders.job_less()(left.job, right.job) else -1
+            return 1 if job_less(left.job, right.job) else -1
         a_key, b_key = _last_resort(left), _last_resort(right)
         return (a_key > b_key) - (a_key < b_key)
 
@@ -147,8 +150,8 @@ def allowed_only(bundles: Iterable[Bundle], allowed: Iterable[Task], *, whole: b
     out = []
     for bundle in bundles:
         tasks = [t for t in bundle.tasks if t.uid in names]
-        if bundle.safe and tasks:
-            out.append(Bundle(bundle.job, tasks, True))
-        elif not bundle.safe and whole and len(tasks) == len(bundle.tasks):
+        if len(tasks) == len(bundle.tasks) and (bundle.safe or whole):
             out.append(bundle)
+        elif bundle.safe and tasks:
+            out.append(Bundle(bundle.job, tasks, True))
     return out

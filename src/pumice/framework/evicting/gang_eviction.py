@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pumice.engine.choose import NodeChoice
 from pumice.engine.hypernodes import TopologyDomain
 from pumice.framework.evicting.bundles import Bundle, allowed_only, bundles_of, in_order, sum_of
+from pumice.framework.evicting.enough_places import EnoughPlaces
 from pumice.framework.evicting.eviction_plan import ASKS as PLAN_ASKS
 from pumice.framework.evicting.eviction_plan import commit_plan, spares
-from pumice.framework.evicting.first_place import FirstPlace
 from pumice.framework.evicting.spending import affordable
 from pumice.framework.evicting.starving import never_preempts
 from pumice.framework.evicting.victims import ASKS as VICTIM_ASKS
@@ -32,8 +33,8 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, Task
 
 S = TaskStatus
-
-
+_PART: Final = 8
+"""After a plan in vain, so large a part of the victims more is taken before the next; who is too many is spared."""
 ASKS = (
     *(points.UNIFIED_EVICTABLE, points.VICTIM_FILTER, points.JOB_READY, points.SUB_JOB_READY, points.JOB_PIPELINED),
     *(points.SUB_JOB_PIPELINED, points.PRE_PREDICATE, points.TASK_ORDER, *PLAN_ASKS, *VICTIM_ASKS, *TOPOLOGY_ASKS),
@@ -47,8 +48,10 @@ class GangRules:
     action: str
     kind: str
     """GangPreempt or GangReclaim, for `unified_evictable`."""
-    permits: Callable[[Task, Job], bool]
-    """May the task be a victim of the job?"""
+    statuses: tuple[TaskStatus, ...]
+    """Those of possible victims."""
+    others: Callable[[Job], Iterable[Job]]
+    """The jobs whose tasks may go for a job."""
     by_queue: bool
     """Are victims ordered by queue (or by job)?"""
 
@@ -112,9 +115,18 @@ class GangEviction:
         free = self._free(domain)
         if self._spares and need.less_equal(free) and self._plan([], queue, job, task, by_sub_job, domain, statement):
             return True
-        bundles = self._bundles(queue, job, task, need, domain)
+        if next(self._candidates(job, domain), None) is None:
+            return False
+        waiting = (t for tasks in by_sub_job.values() for t in tasks)
+        places = EnoughPlaces(self._ssn, waiting, domain, together=not job.policies)
+        if self._spares and not places.on_empty_nodes():
+            return False
+        candidates = list(self._candidates(job, domain))
+        if self._spares and not places.start(_at_most(candidates)):
+            return False
+        bundles = self._bundles(queue, job, task, need, domain, candidates)
         return any(
-            self._with_some(some, need, free, queue, job, task, by_sub_job, domain, statement)
+            self._with_some(some, need, free, queue, job, task, by_sub_job, domain, places, statement)
             for some in affordable(self._ssn.budgets, bundles, need)
         )
 
@@ -128,23 +140,35 @@ class GangEviction:
         task: Task,
         by_sub_job: TasksBySubJob,
         domain: TopologyDomain,
+        places: EnoughPlaces,
         statement: Statement,
     ) -> bool:
         """Evict as few of these as it takes, in their order, and promise the job its places."""
         chosen: list[Bundle] = []
-        first = FirstPlace(self._ssn, (t for tasks in by_sub_job.values() for t in tasks), domain)
+        room, due = free, 0
+        places.start(())
         for bundle in bundles:
             chosen.append(bundle)
-            if self._spares and not first.without(bundle.tasks):
+            room = room + sum_of(bundle.tasks)
+            if self._spares and not places.without(bundle.tasks):
                 continue
-            given = sum_of(t for b in chosen for t in b.tasks)
-            if not need.less_equal(free + given):
+            if not need.less_equal(room) or (len(chosen) < due and bundle is not bundles[-1]):
                 continue
-            if self._plan(chosen, queue, job, task, by_sub_job, domain, statement):
-                if self._spares:
-                    self._spare(chosen, free, queue, job, task, by_sub_job, domain, statement)
-                return True
+            for some in self._first_to_try(chosen, places):
+                if self._plan(some, queue, job, task, by_sub_job, domain, statement):
+                    if self._spares:
+                        self._spare(some, free, queue, job, task, by_sub_job, domain, statement)
+                    return True
+            due = len(chosen) + (len(chosen) // _PART if self._spares else 0)
         return False
+
+    def _first_to_try(self, chosen: list[Bundle], places: EnoughPlaces) -> Iterator[list[Bundle]]:
+        """Those who make room where somebody of the job could be placed; then all: others may matter to the queue."""
+        if self._spares:
+            some = [bundle for bundle in chosen if places.gains_by(bundle.tasks)]
+            if len(some) < len(chosen):
+                yield some
+        yield chosen
 
     def _free(self, domain: TopologyDomain) -> Resources:
         """What is idle or being released in the domain."""
@@ -153,10 +177,12 @@ class GangEviction:
         total = (table.idle[:, rows] + table.releasing[:, rows]).sum(axis=1)
         return Resources({d: int(v) for d, v in enumerate(total.tolist()) if v})
 
-    def _bundles(self, queue: Queue, job: Job, task: Task, need: Resources, domain: TopologyDomain) -> list[Bundle]:
+    def _bundles(
+        self, queue: Queue, job: Job, task: Task, need: Resources, domain: TopologyDomain, candidates: list[Task]
+    ) -> list[Bundle]:
         """Permitted victims in the domain, budgets aside, in the order in which they are taken."""
         ssn, rules = self._ssn, self._rules
-        split = bundles_of(ssn, without_rounds(ssn, job, list(self._candidates(job, domain))))
+        split = bundles_of(ssn, without_rounds(ssn, job, candidates))
         if self._spares:
             split = [b for b in split if b.safe or not self._begins(b.job)]
         ordered = in_order(ssn, split, need, queue, by_queue=rules.by_queue)
@@ -164,6 +190,9 @@ class GangEviction:
         asked = [t for b in ordered for t in b.tasks]
         said = ssn.ask(points.UNIFIED_EVICTABLE, context, ssn.budgets.open(asked)) if asked else None
         kept = allowed_only(ordered, said or (), whole=self._whole)
+        known = {id(b) for b in ordered}
+        if all(id(b) in known for b in kept):  # none became another, so they are still in order
+            return kept
         return in_order(ssn, kept, need, queue, by_queue=rules.by_queue)
 
     def _begins(self, job: Job) -> bool:
@@ -171,16 +200,15 @@ class GangEviction:
         return bool(job.count(S.ALLOCATED, S.BINDING) or places_held(self._ssn, job, now=True))
 
     def _candidates(self, job: Job, domain: TopologyDomain) -> Iterator[Task]:
-        filters = self._ssn.anybody(VICTIM_FILTER)
-        for node in domain.nodes.values():
-            for victim in node.tasks.values():
-                other = victim.job
-                if other is None or other is job or not other.in_session or not victim.preemptable:
-                    continue
-                if not _gang_preemptable(other) or not self._rules.permits(victim, job):
-                    continue
-                if not filters or self._ssn.victim_filter(job, other):
-                    yield victim
+        """Whom the rules permit to go for a job, jobs in order: what it costs follows from how many these are."""
+        filters, nodes = self._ssn.anybody(VICTIM_FILTER), domain.nodes
+        for other in self._rules.others(job):
+            if not _gang_preemptable(other) or (filters and not self._ssn.victim_filter(job, other)):
+                continue
+            for status in self._rules.statuses:
+                for victim in other.with_status(status).values():
+                    if victim.preemptable and victim.node_name in nodes:
+                        yield victim
 
     # -- simulation -------------------------------------------------------------------------------------------------
     def _plan(
@@ -297,6 +325,13 @@ def _smaller(chosen: Sequence[Bundle]) -> Iterator[Callable[[list[Bundle]], list
                 for left in (Bundle(b.job, [t for t in b.tasks if t is not out], b.safe) for b in kept)
                 if left.tasks
             ]
+
+
+def _at_most(candidates: Sequence[Task]) -> list[Task]:
+    """All who could go for somebody: the candidates, and who goes with them wherever he is."""
+    together = {task.job_key: task.job for task in candidates if task.job.together}
+    others = [task for job in together.values() for task in job.tasks.values()]
+    return [*(task for task in candidates if task.job_key not in together), *others]
 
 
 def _gang_preemptable(job: Job) -> bool:

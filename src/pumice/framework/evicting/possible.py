@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.engine.victims import EvictableRoom
+from pumice.framework.evicting.eviction_plan import spares
 from pumice.framework.points.point import Point
 from pumice.framework.session.session import Session
 from pumice.model.job import Job
@@ -30,17 +31,18 @@ class PossibleVictims:
     def __init__(self, ssn: Session, point: Victims) -> None:
         self._ssn = ssn
         self._profiles = ssn.victim_profiles(point)
+        self._spares = spares(ssn)
         self._known_groups: dict[Group, Group] = {}
         self._room: EvictableRoom[Group] | None = None
-        self._worth: dict[tuple[str, tuple[Hashable, ...], Hashable], bool] = {}
+        self._worth: dict[tuple[str, tuple[Hashable, ...], Hashable, int], int] = {}
         self._worth_at = -1
         self._possible_groups: dict[str, Collection[Group]] = {}
         self._possible_at = -1
 
     def could_help(self, job: Job, queue: Queue, from_queue: FromQueue) -> bool:
-        """Is there a node that could take one of the job's waiting tasks, were every possible victim gone?
+        """Could nodes take as many of the job's waiting tasks as it needs together, were every possible victim gone?
 
-        Asked about thousands of jobs that wait: jobs of one queue, profile and class share the answer.
+        Asked about thousands of jobs that wait: jobs of one queue, profile and class share the answers.
         """
         table = self._ssn.state.table
         known = self._worth
@@ -48,14 +50,34 @@ class PossibleVictims:
             known.clear()
             self._worth_at = table.touched.position
         profiles = tuple([profile(job) for _, profile, _ in self._profiles])
+        needed, found = max(self._ssn.needed_to_keep(job), 1) if self._spares else 1, 0
+        alike: dict[Hashable, list[Task]] = {}
         for task in job.with_status(S.PENDING).values():
-            key = (queue.name, profiles, self._ssn.search.evaluator.key_of(task))
-            answer = known.get(key)
-            if answer is None:
-                answer = known[key] = self._somewhere(task, from_queue)
-            if answer or task.nominated_node:
+            if task.nominated_node:  # the room that is held for it is no obstacle to it
+                return True
+            alike.setdefault(self._ssn.search.evaluator.key_of(task), []).append(task)
+        for of, tasks in alike.items():
+            most = min(needed, len(tasks))
+            key = (queue.name, profiles, of, most)
+            places = known.get(key)
+            if places is None:
+                places = known[key] = self._places(tasks[0], from_queue, most)
+            found += min(places, most)
+            if found >= needed:
                 return True
         return False
+
+    def _places(self, task: Task, from_queue: FromQueue, most: int) -> int:
+        """How many such tasks nodes could take, up to about so many."""
+        if not self._somewhere(task, from_queue):
+            return 0
+        if most < 2 or self._room is None:  # nobody may go, as far as that is known
+            return most
+        view, groups = self._ssn.search.evaluator.view(task), self._admitted(task, from_queue, self.room.groups())
+        room = self.room.room_for(task.klass, frozenset(groups), most)
+        for code in view.static_code:
+            room[code[: room.size] != 0] = 0
+        return int(room.sum())
 
     def _somewhere(self, task: Task, from_queue: FromQueue) -> bool:
         """Could a node take it, were every possible victim gone? What is larger than every node needs no adding up."""

@@ -53,7 +53,7 @@ def without_rounds(ssn: Session, job: Job, victims: list[Task]) -> list[Task]:
     spared = not_back_from(ssn, job)
     if not spared:
         return victims
-    for uid in dict.fromkeys(t.job_key for t in victims if t.job_key in spared):
+    for uid in sorted({t.job_key for t in victims if t.job_key in spared}):
         tell_spared(ssn, job, uid)
     return [t for t in victims if t.job_key not in spared]
 
