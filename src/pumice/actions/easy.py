@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pumice.framework.placing.leaving import bind_placed
+from pumice.framework.placing.remembered import first_waiting
 from pumice.framework.placing.turns import ASKS as TURN_ASKS
 from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
-from pumice.framework.placing.vain import first_waiting
 from pumice.framework.placing.waiting_tasks import WaitingTasks
 from pumice.framework.plugin import Action
 from pumice.framework.points import table as points

@@ -27,8 +27,11 @@ class Enqueue(Action):
 
     def execute(self, ssn: Session) -> None:
         """Ask for every pending job, best first; of those that get equal votes only the first, until one is let in."""
-        if not ssn.state.unadmitted:
+        waiting = ssn.state.unadmitted
+        if len(waiting) < 2:
             ssn.orders.forget_admissions()
+            for job in list(waiting.values()):
+                self._alone(ssn, job)
             return
 
         def group(job: Job) -> Hashable:
@@ -46,20 +49,32 @@ class Enqueue(Action):
                 continue
             since[queue.name] = visit
             job = visit.pop()
-            verdict = Verdict(True) if self._let_in(ssn, job) else ssn.job_enqueueable(job)
-            if verdict:
-                ssn.job_enqueued(job)
-                ssn.state.set_phase(job, JobPhase.INQUEUE)
+            refusal = self._ask(ssn, job)
+            if refusal is None:
                 for other in since.values():  # votes may be other now; queues that came before this one are done
                     other.go_on(ssn.outcome.refusals, visit.key if other is visit else None)
                 since.clear()
             else:
-                refusal = Refusal.of(Stage.ENQUEUE, verdict, otherwise="not let into the queue")
-                ssn.outcome.refusals.add(job, refusal)
                 visit.park(refusal)
             queues.push(queue)
         for visit in since.values():
             visit.go_on(ssn.outcome.refusals)
+
+    def _alone(self, ssn: Session, job: Job) -> None:
+        """Ask for the only pending job: there is no order to be made."""
+        if ssn.orders.queue_heap([ssn.queues[job.queue]]):
+            self._ask(ssn, job)
+
+    def _ask(self, ssn: Session, job: Job) -> Refusal | None:
+        """Let a job in, or refuse it for what is returned then."""
+        verdict = Verdict(True) if self._let_in(ssn, job) else ssn.job_enqueueable(job)
+        if verdict:
+            ssn.job_enqueued(job)
+            ssn.state.set_phase(job, JobPhase.INQUEUE)
+            return None
+        refusal = Refusal.of(Stage.ENQUEUE, verdict, otherwise="not let into the queue")
+        ssn.outcome.refusals.add(job, refusal)
+        return refusal
 
     def _let_in(self, ssn: Session, job: Job) -> bool:
         """Is there nothing to vote about?"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -69,34 +69,56 @@ class ByKind:
         *coming*: who is asked about next, perhaps; of classes that come once several are then asked about together.
         Where there is none it is `UNTOLD` or `NO_ROOM`.
         """
-        evaluator = self._evaluator
-        table = evaluator.table
-        if not self._able or not evaluator.many_rows or table.in_flux or not evaluator.room_by_amounts(task.klass):
+        known = self._known(task)
+        if known is None:
             return UNTOLD
-        key = evaluator.key_of(task)
-        view = evaluator.cache.views.get(key)
-        if view is not None and view.touched_at == table.touched.position:
+        key, way, kinds = known
+        if not kinds.current():
             return UNTOLD
-        way = self._way(key, task)
-        kinds = evaluator.cache.kinds_of(table)
-        if not way.able or not kinds.current():
-            return UNTOLD
-        again = not evaluator.cache.first_use(key)
-        kinds.most_empty = table.size // 2 if again else max(_FEW, kinds.most_empty - _FEW // 4)
-        if again:
-            scores = way.grid.scores(key, task.klass, kinds, partial(self._ask, way))
-            found: _Found | None = None if scores is None else (scores + kinds.bar[: len(scores)], None)
-        else:
-            found = self._in_turn(key, way, task, kinds, coming) or self._met_once(way, task, kinds)
+        cache, size = self._evaluator.cache, self._evaluator.table.size
+        if not cache.first_use(key):
+            return self._met_again(key, way, task, kinds, size)
+        kinds.most_empty = max(_FEW, kinds.most_empty - _FEW // 4)
+        found = self._in_turn(key, way, task, kinds, coming) or self._met_once(way, task, kinds)
         if found is None:
             way.able = False
             return UNTOLD
-        scores, index = found
-        best = np.maximum.reduce(scores, initial=_NEG_INF)
-        if best == _NEG_INF:
-            return NO_ROOM
-        of_best = (scores == best).nonzero()[0]
-        return kinds.first_row(of_best if index is None else index.take(of_best))
+        return _best(*found, kinds)
+
+    def again_and_again(self, task: Task) -> Callable[[], int]:
+        """Says the best row as `best_row` does, again and again while tasks like this one are placed, and nothing else.
+
+        What cannot change meanwhile is looked at once.
+        """
+        known = self._known(task)
+        if known is None:
+            return lambda: UNTOLD
+        key, way, kinds = known
+        self._evaluator.cache.first_use(key)
+        size = self._evaluator.table.size
+        return lambda: self._met_again(key, way, task, kinds, size) if way.able and kinds.current() else UNTOLD
+
+    def _known(self, task: Task) -> tuple[Hashable, _Way, RowKinds] | None:
+        """Under what a class is known, how it is asked about, and the kinds of rows; None where it is `UNTOLD`."""
+        evaluator = self._evaluator
+        table = evaluator.table
+        if not self._able or not evaluator.many_rows or table.in_flux or not evaluator.room_by_amounts(task.klass):
+            return None
+        key = evaluator.key_of(task)
+        view = evaluator.cache.views.get(key)
+        if view is not None and view.touched_at == table.touched.position:
+            return None
+        way = self._way(key, task)
+        return (key, way, evaluator.cache.kinds_of(table)) if way.able else None
+
+    def _met_again(self, key: Hashable, way: _Way, task: Task, kinds: RowKinds, size: int) -> int:
+        """The best row of a class of which scores by kind are kept."""
+        kinds.most_empty = size // 2
+        scores = way.grid.scores(key, task.klass, kinds, partial(self._ask, way))
+        if scores is None:
+            way.able = False
+            return UNTOLD
+        return _best(scores + kinds.bar[: len(scores)], None, kinds)
 
     def _in_turn(self, key: Hashable, way: _Way, task: Task, kinds: RowKinds, coming: Iterable[Task]) -> _Found | None:
         """Scores of all kinds for a class that comes once, asked about beside those that come next.
@@ -209,6 +231,15 @@ class ByKind:
         elif evaluator.unscored:
             total = way.scorers[0].merge(evaluator.unscored, total)
         return total if ok is None else np.where(ok, total, _NEG_INF)
+
+
+def _best(scores: Floats, index: Index | None, kinds: RowKinds) -> int:
+    """The row of the best kind; *index*: of which kinds the scores are, None for all."""
+    best = scores.item(scores.argmax()) if len(scores) else _NEG_INF
+    if best == _NEG_INF:
+        return NO_ROOM
+    of_best = (scores == best).nonzero()[0]
+    return kinds.first_row(of_best if index is None else index.take(of_best))
 
 
 def _answers_by_amounts(c: Filter | Scorer) -> bool:

@@ -168,10 +168,12 @@ class Chooser:
         """Does it follow from the class and a row's amounts alone whether a task may be placed there?"""
         return view.by_amounts and not view.session_filters and not self.needs_table(view)
 
-    def by_amounts(self, task: Task) -> Node | None:
-        """The best node, where that follows from the amounts of nodes alone; None where not, or where none has room."""
-        row = self._by_amounts(task, ())
-        return self._node(row) if row >= 0 else None
+    def by_amounts(self, task: Task) -> Callable[[], int]:
+        """Says the row of the best node for a task, and for tasks like it one after the other as they are placed.
+
+        It is negative where that does not follow from the amounts of nodes alone, or where none has room.
+        """
+        return self._by_kind.again_and_again(task) if self._plain() else lambda: UNTOLD
 
     def _by_amounts(self, task: Task, coming: Iterable[Task]) -> int:
         return self._by_kind.best_row(task, coming) if self._plain() else UNTOLD

@@ -8,9 +8,9 @@ normalise over the candidates, are asked when a choice is made (`choose.py`).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import count
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pumice.engine.fit_count import FitCount
 from pumice.engine.guard import RowGuard
 from pumice.engine.imagine import ImaginedNode
+from pumice.engine.observed_reads import traced
 from pumice.engine.rows import NodeRows, asked_lines
 from pumice.engine.scope import Scope
 from pumice.engine.static_answers import StaticAnswers
@@ -42,6 +43,8 @@ _NUMBERS: Final = count()
 _FEW: Final = 4
 """Of so many rows it is looked up whether others held the same before."""
 _MOST_KNOWN: Final = 1000
+ScalarsAhead: TypeAlias = Callable[[int, int, float], float]
+"""(row, more tasks of the class, its score without theirs) -> its score; minus infinity where one objects."""
 MANY_ROWS: Final = 32
 """Beyond so many rows, what depends on amounts alone is worked out once per kind of row."""
 
@@ -349,17 +352,30 @@ class Evaluator(StaticAnswers):
             score = batch_scorers[0].merge(score, self._ask_scorers(batch_scorers, task, rows))
         return fits, score
 
-    def imagine_scalars(self, view: ClassView, row: int, extra: int, score: float) -> float:
-        """Add what scalar callbacks say of one imagined row to its *score*; minus infinity where one objects."""
-        task, node = view.task, self.table.nodes[row]
-        assert node is not None
-        for f in view.scalar_filters:
-            shown = self._shown(f, task)
-            if self.guard.objection(f, shown, ImaginedNode(node, shown, extra)):
-                return _NEG_INF
-        total: float | None = None
-        for s in view.scalar_scorers:
-            shown = self._shown(s, task)
-            own = self.guard.score(s, shown, ImaginedNode(node, shown, extra))
-            total = own if total is None else s.merge(total, own)
-        return score if total is None else float(view.scalar_scorers[0].merge(score, total))
+    def scalars_ahead(self, view: ClassView) -> ScalarsAhead | None:
+        """What scalar callbacks say of rows with more tasks of the class on them; None where there are none."""
+        if not view.scalar_filters and not view.scalar_scorers:
+            return None
+        task, nodes, guard = view.task, self.table.nodes, self.guard
+        noted = traced(task, self.cache.reads)
+        filters = [(f, noted if f.key is None else task) for f in view.scalar_filters]
+        scorers = [(s, noted if s.key is None else task) for s in view.scalar_scorers]
+
+        def ask(row: int, extra: int, score: float) -> float:
+            node = nodes[row]
+            assert node is not None
+            seen, imagined = task, node  # callbacks that see the task alike are shown one imagined node
+            for f, shown in filters:
+                if shown is not seen or imagined is node:
+                    seen, imagined = shown, ImaginedNode(node, shown, extra)
+                if guard.objection(f, shown, imagined):
+                    return _NEG_INF
+            total: float | None = None
+            for s, shown in scorers:
+                if shown is not seen or imagined is node:
+                    seen, imagined = shown, ImaginedNode(node, shown, extra)
+                own = guard.score(s, shown, imagined)
+                total = own if total is None else s.merge(total, own)
+            return score if total is None else float(scorers[0][0].merge(score, total))
+
+        return ask

@@ -17,9 +17,11 @@ class ImaginedRow(LedgerRow):
 
     __slots__ = ("_request", "_times")
 
-    def __init__(self, matrix: npt.NDArray[np.int64], row: int, dims: frozenset[int], task: Task, times: int) -> None:
-        super().__init__(matrix, row, dims)
-        self._request, self._times = task.klass.requests, times
+    def __init__(
+        self, matrix: npt.NDArray[np.int64], row: int, dims: frozenset[int], request: Resources, times: int
+    ) -> None:
+        self._matrix, self._row, self._dims = matrix, row, dims
+        self._request, self._times = request, times
 
     @property
     def _values(self) -> Mapping[int, Number]:  # type: ignore[override]
@@ -43,19 +45,19 @@ class ImaginedRow(LedgerRow):
 class ImaginedNode(Node):
     """A node with *extra* more tasks like *task* on it. Everything else is the node's own."""
 
-    __slots__ = ("_extra", "_node", "_task")
+    __slots__ = ("_extra", "_node", "_request", "_task")
 
     def __init__(self, node: Node, task: Task, extra: int) -> None:
         self._table, self.row, self.name = node._table, node.row, node.name
         self.labels, self.annotations, self.taints = node.labels, node.annotations, node.taints
         self.object, self._dims = node.object, node._dims
-        self._node, self._extra, self._task = node, extra, task
+        self._node, self._extra, self._task, self._request = node, extra, task, task.klass.requests
 
     def _ledger(self, matrix: npt.NDArray[np.int64]) -> LedgerRow:
         if matrix is self._table.used:
-            return ImaginedRow(matrix, self.row, self._dims, self._task, self._extra)
+            return ImaginedRow(matrix, self.row, self._dims, self._request, self._extra)
         if matrix is self._table.idle:
-            return ImaginedRow(matrix, self.row, self._dims, self._task, -self._extra)
+            return ImaginedRow(matrix, self.row, self._dims, self._request, -self._extra)
         return super()._ledger(matrix)
 
     def _held_of_devices(self) -> list[int]:

@@ -14,6 +14,7 @@ from pumice.engine.views import Bools, ClassView, Floats, Index, Scorer
 from pumice.model.task import Task
 from pumice.state.table import NodeTable
 
+_NEG_INF: Final = float("-inf")
 _FEW: Final = 16
 """For so many tasks as many of the best rows are looked at first, and what becomes of rows is kept."""
 
@@ -46,7 +47,7 @@ def _plan_within(
     heapq.heapify(heap)
     rows: list[int] = []
     top_rows = top.tolist()
-    scalars = bool(view.scalar_filters or view.scalar_scorers)
+    scalars = evaluator.scalars_ahead(view)
     while heap and len(rows) < wanted:
         cost, rank, i, used = heap[0]
         if outside is not None and outside < (cost, rank):
@@ -55,9 +56,9 @@ def _plan_within(
         used += 1
         if used <= len(ahead[i]):
             score_next = ahead[i][used - 1]
-            if scalars and score_next > -np.inf:
-                score_next = evaluator.imagine_scalars(view, top_rows[i], used, score_next)
-            if score_next > -np.inf:
+            if scalars is not None and score_next > _NEG_INF:
+                score_next = scalars(top_rows[i], used, score_next)
+            if score_next > _NEG_INF:
                 heapq.heapreplace(heap, (-score_next, rank, i, used))
                 continue
         heapq.heappop(heap)

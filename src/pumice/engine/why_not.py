@@ -107,18 +107,20 @@ class WhyNot:
     def _count(
         self, task: Task, view: ClassView, within: Bools | None, *, full: bool = False
     ) -> tuple[dict[int, int], int]:
-        evaluator = self._evaluator
+        evaluator, klass = self._evaluator, view.task.klass
         valid = evaluator.table.valid[: view.size]
-        scope_rows = np.flatnonzero(valid if within is None else valid & within[: view.size])
-        codes = view.code[scope_rows].copy()
-        short = np.flatnonzero(~evaluator.future_ok(view)[scope_rows])
-        codes[short] = first_shortage(view.task.klass, evaluator.table, scope_rows[short], full=full)
-        open_rows = np.flatnonzero(codes == 0)
-        codes[open_rows] = self._unopposed(task, view, scope_rows[open_rows])[1]
-        if full:  # what is still open was filled by the tasks before
-            filled = np.flatnonzero(codes == 0)
-            codes[filled] = first_shortage(view.task.klass, evaluator.table, scope_rows[filled], full=True)
+        rows = (valid if within is None else valid & within[: view.size]).nonzero()[0]
+        codes = view.code.take(rows)
+        short = (~evaluator.future_ok(view).take(rows)).nonzero()[0]
+        if len(short):
+            codes[short] = first_shortage(klass, evaluator.table, rows.take(short), full=full)
+        left = (codes == 0).nonzero()[0]
+        if len(left) and view.session_filters:
+            codes[left] = self._unopposed(task, view, rows.take(left))[1]
+            left = (codes == 0).nonzero()[0]
+        if len(left) and full:  # what is still open was filled by the tasks before
+            codes[left] = first_shortage(klass, evaluator.table, rows.take(left), full=True)
         nodes = np.bincount(codes)
         nodes[:1] = 0
-        numbers = np.flatnonzero(nodes)
-        return dict(zip(numbers.tolist(), nodes[numbers].tolist(), strict=True)), len(scope_rows)
+        numbers = nodes.nonzero()[0]
+        return dict(zip(numbers.tolist(), nodes.take(numbers).tolist(), strict=True)), len(rows)

@@ -34,6 +34,13 @@ class Plugin:
     itself says so, for one that goes on (`on_session_reopen`): a cycle in which nothing can have changed is not run.
     """
 
+    closes_alone: ClassVar[bool] = False
+    """Where nobody reads figures, does `on_session_close` look at nothing but state, outcome and changed jobs?
+
+    Then it is called too where jobs have only to be told of, and no session was opened for that. It counts only where
+    the class itself says so.
+    """
+
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments
 

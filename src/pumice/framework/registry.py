@@ -68,12 +68,13 @@ class Registry:
             self._discover()
 
     def _discover(self) -> None:
+        offered = entry_points()  # of every installed package, read once
         for group, prefix in GROUPS.items():
-            for entry in sorted(entry_points(group=f"{group}.actions"), key=lambda e: e.name):
+            for entry in sorted(offered.select(group=f"{group}.actions"), key=lambda e: e.name):
                 action = self._loaded("action", prefix + entry.name, entry)
                 if action is not None:
                     self.actions[prefix + entry.name] = action
-            for entry in sorted(entry_points(group=f"{group}.plugins"), key=lambda e: e.name):
+            for entry in sorted(offered.select(group=f"{group}.plugins"), key=lambda e: e.name):
                 built = self._loaded("plugin", prefix + entry.name, entry)
                 if built is not None:
                     self.register(prefix + entry.name, built, origin=f"entry point {entry.value}")

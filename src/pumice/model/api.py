@@ -180,6 +180,11 @@ class Volume(_Maps, frozen=True):
     ephemeral: EphemeralVolume | None = None
     csi: dict[str, Any] | None = None
 
+    @property
+    def is_placed(self) -> bool:
+        """Does it say where a pod can be?"""
+        return self.persistent_volume_claim is not None or self.ephemeral is not None or self.csi is not None
+
 
 class SpreadConstraint(_Struct, frozen=True):
     max_skew: int
@@ -226,9 +231,18 @@ class PodSpec(_Maps, frozen=True):
     overhead: ResourceList | None = None
     resources: ResourceRequirements | None = None
     volumes: tuple[Volume, ...] | None = None
+    """Those that say where a pod can be. The others (tokens, config maps, empty ones) are left out: of each pod's
+    token the name is another."""
     resource_claims: tuple[PodResourceClaim, ...] | None = None
     host_network: bool = False
     restart_policy: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.volumes:
+            placed = tuple([v for v in self.volumes if v.is_placed])
+            if len(placed) < len(self.volumes):
+                force_setattr(self, "volumes", placed or None)
 
 
 class Condition(_Struct, frozen=True):

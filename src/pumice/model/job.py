@@ -234,10 +234,14 @@ class Job(TaskGroup):
 
     def _kai(self, label: str) -> str | None:
         """What a label of KAI's says: on the PodGroup, else on a pod, as its pod-grouper would take it over."""
-        own = self.labels.get(label, self.annotations.get(label))
-        return (
-            own if own is not None else next((t.labels[label] for t in self.tasks.values() if label in t.labels), None)
-        )
+        if self.labels or self.annotations:
+            own = self.labels.get(label, self.annotations.get(label))
+            if own is not None:
+                return own
+        for task in self.tasks.values():
+            if label in task.labels:
+                return task.labels[label]
+        return None
 
     @property
     def kind(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,10 @@ class LedgerRow(Resources):
         return int(self._matrix[dimension, self._row])
 
 
+_UNSEEN: Final = NodeObject()
+"""What a node is before its object was taken over."""
+
+
 class Node(Sealed):
     """One node. Read-only: everything is changed by the state alone."""
 
@@ -86,7 +90,7 @@ class Node(Sealed):
         self.labels = self.annotations = NOTHING
         self.taints = ()
         self.tasks = TaskMap()
-        self.object = NodeObject()
+        self.object = _UNSEEN
         self._dims: frozenset[int] = frozenset()
 
     def _ledger(self, matrix: Amounts) -> LedgerRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -146,6 +146,24 @@ class Task(Sealed):
         self.devices = ()
         self.order = pod_index(meta.name)
 
+    def _beside(self, pod: Pod, key: str, node: Node) -> Task:
+        """The task of another pod of its job that says the same of itself but for its name, its age and its place."""
+        meta, mine = pod.metadata, self.pod.metadata
+        born = meta.creation_timestamp
+        made: Task = _new(_DRAFT)
+        made.uid, made.name, made.namespace = meta.uid or key, meta.name, self.namespace
+        made.labels, made.annotations = self.labels, self.annotations
+        made.creation = self.creation if born == mine.creation_timestamp else born.timestamp() if born else 0.0
+        made.pod, made.klass, made.job_key = pod, self.klass, self.job_key
+        made.role, made.priority, made.preemptable = self.role, self.priority, self.preemptable
+        made.best_effort, made.gates, made.invalid = self.best_effort, self.gates, self.invalid
+        made.nominated_node = pod.status.nominated_node_name
+        made.status, made.job, made.sub_job, made.node = self.status, self.job, None, node
+        made.evicted, made.assumed_at, made.devices = False, None, ()
+        made.order = pod_index(meta.name)
+        made.__class__ = Task
+        return made
+
     @property
     def key(self) -> str:
         """``namespace/name``."""
@@ -183,6 +201,10 @@ class Task(Sealed):
 
     def __repr__(self) -> str:
         return f"<Task {self.key} {self.status.title}{' on ' + self.node_name if self.node else ''}>"
+
+
+_DRAFT: Final = Task._draft
+_new: Final = object.__new__
 
 
 class TaskMap(ReadOnlyMap[str, Task]):

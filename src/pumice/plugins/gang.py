@@ -23,6 +23,7 @@ class Gang(Plugin):
 
     name = "gang"
     steady = True
+    closes_alone = True
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:

@@ -21,7 +21,15 @@ from pumice.model.status import TaskStatus
 from pumice.scheduler.all_promised import AllPromised, all_promised_after
 from pumice.scheduler.assembly import Assembly
 from pumice.scheduler.report import CycleReport
-from pumice.scheduler.standstill import Standstill, nothing_done, nothing_to_do, somebody_waits, standstill_after
+from pumice.scheduler.standstill import (
+    Standstill,
+    nobody_to_serve,
+    nothing_done,
+    nothing_to_tell,
+    somebody_waits,
+    standstill_after,
+)
+from pumice.scheduler.telling import tell
 from pumice.state.cluster import ClusterState
 from pumice.state.takeback import sent_of, take_back
 
@@ -54,9 +62,14 @@ def run_cycle(
         runtime.standing = standing
         runtime.cycle += 1
         return standing.again(state.now)
-    if not details and nothing_to_do(state, assembly, runtime, environment):
-        runtime.cycle += 1
-        return nothing_done(state, assembly, runtime)
+    if not details and nobody_to_serve(state, assembly, runtime, environment):
+        if nothing_to_tell(state):
+            runtime.cycle += 1
+            return nothing_done(state, assembly, runtime)
+        told = tell(state, assembly, runtime) if tells and inspect is None else None
+        if told is not None:
+            runtime.cycle += 1
+            return told
     promised: AllPromised | None = runtime.all_promised
     if promised is not None:
         asked = details or inspect is not None or promised.state is not state

@@ -87,10 +87,10 @@ def somebody_waits(state: ClusterState) -> bool:
     return bool(state.unadmitted) or any(queue.waiting for queue in state.queues.values())
 
 
-def nothing_to_do(
+def nobody_to_serve(
     state: ClusterState, assembly: Assembly, runtime: Runtime, environment: Mapping[str, Any] | None
 ) -> bool:
-    """Is there nobody to serve and nothing to tell? So it is after jobs ended, where nobody who waits finds room."""
+    """Does nobody wait who could find room, or want to be let in? So it is after jobs started or ended."""
     opened = runtime.opened
     if opened is None or opened[0] is not state or opened[1] is not assembly or not opened[2].steady:
         return False
@@ -98,13 +98,18 @@ def nothing_to_do(
         return False
     if len(state.dirty) + len(state.changed_jobs) > _MANY_CHANGES:
         return False
+    if not all(action.for_waiting for action in assembly.actions) or untold(state, runtime):
+        return False
+    return not somebody_waits(state) or _in_vain(state, assembly, runtime, opened[2])
+
+
+def nothing_to_tell(state: ClusterState) -> bool:
+    """Did no job change that is still there?"""
     for changed in (state.dirty, state.changed_jobs):
         for job in changed.values():
             if job.in_session:
                 return False
-    if not all(action.for_waiting for action in assembly.actions) or untold(state, runtime):
-        return False
-    return not somebody_waits(state) or _in_vain(state, assembly, runtime, opened[2])
+    return True
 
 
 def _in_vain(state: ClusterState, assembly: Assembly, runtime: Runtime, opened: Opened) -> bool:

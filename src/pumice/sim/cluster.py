@@ -457,24 +457,26 @@ class SimCluster:
         if group is None:
             return
         old = group.status
-        conditions = old.conditions
+        conditions, phase = old.conditions, update.get("phase", old.phase)
         if "conditions" in update:
-            fresh = [Condition(**{k: c.get(k, "") for k in _CONDITION}) for c in update["conditions"]]
-            types = {c.type for c in fresh}
-            conditions = (*(c for c in conditions or () if c.type not in types), *fresh)
-        if update.get("phase") == "Inqueue" != old.phase:
+            fresh = [
+                Condition(c["type"], c.get("status", ""), c.get("reason", ""), c.get("message", ""))
+                for c in update["conditions"]
+            ]
+            if conditions:
+                types = {c.type for c in fresh}
+                fresh = [*(c for c in conditions if c.type not in types), *fresh]
+            conditions = tuple(fresh)
+        if phase == "Inqueue" != old.phase:
             self.decisions += 1
             if self._quotas is not None:
                 self._quotas.let_in(key)
         status = PodGroupStatus(
-            phase=update.get("phase", old.phase),
-            conditions=conditions,
-            running=update.get("running", old.running),
-            succeeded=update.get("succeeded", old.succeeded),
-            failed=update.get("failed", old.failed),
+            phase,
+            conditions,
+            update.get("running", old.running),
+            update.get("succeeded", old.succeeded),
+            update.get("failed", old.failed),
         )
         self.groups[key] = group = replace(group, status=status)
         self._events.append(Seen(group))
-
-
-_CONDITION = ("type", "status", "reason", "message")

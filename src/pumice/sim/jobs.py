@@ -120,4 +120,4 @@ class JobSpec:
     @property
     def tasks(self) -> int:
         """All pods."""
-        return sum(len(kind.names) for kind in self.kinds)
+        return sum([len(kind.names) for kind in self.kinds])

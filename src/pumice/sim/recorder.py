@@ -186,7 +186,13 @@ def _job_record(
     job: SimJob, end: float | None, outcome: JobOutcome, reasons: tuple[RecordedReason, ...] = ()
 ) -> JobRecord:
     spec = job.spec
-    demands = [(kind.demand, len(kind.names)) for kind in spec.kinds]
+    gpu_milli = cpu_milli = memory_bytes = pods = 0
+    for kind in spec.kinds:
+        demand, count = kind.demand, len(kind.names)
+        gpu_milli += demand.gpu_milli * count
+        cpu_milli += demand.cpu_milli * count
+        memory_bytes += demand.memory_bytes * count
+        pods += count
     return JobRecord(
         name=spec.name,
         namespace=spec.namespace,
@@ -197,10 +203,10 @@ def _job_record(
         start=job.start,
         end=end,
         duration=spec.run_s,
-        gpus=sum(demand.gpu_milli * count for demand, count in demands) / 1000,
-        cpus=sum(demand.cpu_milli * count for demand, count in demands) / 1000,
-        memory_bytes=sum(demand.memory_bytes * count for demand, count in demands),
-        pods=spec.tasks,
+        gpus=gpu_milli / 1000,
+        cpus=cpu_milli / 1000,
+        memory_bytes=memory_bytes,
+        pods=pods,
         stood=bool(spec.placed) and job.start == spec.submit_s,
         outcome=outcome,
         reasons=reasons,

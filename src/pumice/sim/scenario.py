@@ -11,7 +11,9 @@ from pathlib import Path
 import msgspec
 import numpy
 
+from pumice import saved
 from pumice.config import DEFAULT_CONF, HELM_CONF, Catalogue, LoadedConf, SchedulerConf, from_data, load
+from pumice.errors import InvalidInput
 from pumice.framework.run_times import RUN_TIME_ANNOTATION
 from pumice.model.api import NodeObject
 from pumice.sim.cluster import Delays
@@ -145,6 +147,12 @@ _KEYS = (
 
 
 def _open(path: Path) -> Section:
+    if saved.is_saved(path):
+        saved.read(path)
+        why = (
+            f"is a saved cycle, one instant of a cluster; `pumice replay {path} --conf FILE` shows what a conf decides"
+        )
+        raise InvalidInput(f"scenario {str(path)!r}: {why} there")
     return read_tree(read_text(path, "scenario"), str(path)).section()
 
 

@@ -20,6 +20,7 @@ from pumice.model.api import (
     ResourceList,
     ResourceRequirements,
 )
+from pumice.model.mapping import frozen, labels_of
 from pumice.model.task import GROUP_ANNOTATION, ROLE_KEY
 from pumice.sim.draws import Constant, Draw, stream, uniform_of
 from pumice.sim.jobs import Demand, JobSpec, PodKind, Work, demand_of
@@ -73,7 +74,7 @@ class TraceJobs:
         for number, pod in enumerate(pods):
             role = "task" if len(pods) == 1 else f"task{number}"
             spec, demand = self._kind(pod, job.priority)
-            notes = {GROUP_ANNOTATION: job.name, ROLE_KEY: role, **_gpu_notes(pod)}
+            notes = labels_of({GROUP_ANNOTATION: job.name, ROLE_KEY: role, **_gpu_notes(pod)})
             names = tuple(f"{job.name}-{role}-{first + n}" for n in range(pod.count))
             kinds.append(PodKind(role, names, spec, demand, annotations=notes, run_s=job.duration_s))
             first += pod.count
@@ -123,7 +124,8 @@ class TraceJobs:
                 cpu += count * pod.cpu_milli
                 memory += count * pod.memory_bytes
                 gpus += count * pod.gpu_devices if pod.gpu_milli == 1000 else 0
-            known = self._minimums[pods, least] = _requests(TracePod(1, cpu, memory, 1000 if gpus else 0, gpus))
+            asked = _requests(TracePod(1, cpu, memory, 1000 if gpus else 0, gpus))
+            known = self._minimums[pods, least] = frozen(asked)
         return known
 
 

@@ -6,8 +6,12 @@ the node table wait, until anything else happens to the state or the events are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from copy import copy
+from typing import TYPE_CHECKING
 
+from msgspec.structs import force_setattr
+
+from pumice.model.api import Pod, PodSpec
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -15,6 +19,7 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import Task, TaskClass
 from pumice.state import ledger
 from pumice.state import writing as w
+from pumice.state.nodes import NodeOffer
 from pumice.state.writing import find, put
 
 if TYPE_CHECKING:
@@ -23,18 +28,25 @@ if TYPE_CHECKING:
 S = TaskStatus
 
 
-class _Run(NamedTuple):
+class _Run:
     """Tasks that come one after the other, each alike to those who count it but for its node."""
 
-    job: Job
-    klass: TaskClass
-    status: TaskStatus
-    role: str
-    queue: Queue
-    rows: list[int]
-    """The rows on which tasks of the class came; those of this run at the end."""
-    before: int
-    """How many rows came before this run."""
+    __slots__ = ("before", "job", "klass", "last", "queue", "role", "rows", "said", "status")
+
+    def __init__(self, job: Job, task: Task, status: TaskStatus, queue: Queue, rows: list[int]) -> None:
+        self.job, self.klass, self.role, self.status, self.queue = job, task.klass, task.role, status, queue
+        self.rows, self.before = rows, len(rows)
+        """The rows on which tasks of the class came, those of this run at the end; and how many came before it."""
+        self.last: Task | None = None
+        """A task of it whose likes need not be read."""
+        self.said: PodSpec | None = None
+        """What the spec of its pod says; its place is that of whoever it is compared with."""
+
+    def remember(self, task: Task) -> None:
+        """Others may say of themselves what this one does."""
+        spec = task.pod.spec
+        readable = not task.invalid and spec.scheduling_group is None
+        self.last, self.said = (task, copy(spec)) if readable else (None, None)
 
 
 class GatheredTasks:
@@ -47,6 +59,8 @@ class GatheredTasks:
         self._queued: dict[tuple[Queue, str, TaskClass], int] = {}
         """(Queue, namespace, class) -> how many came."""
         self._run: _Run | None = None
+        self.last_offer: tuple[object, object, NodeOffer] | None = None
+        """What the last node without annotations wrote that it offers, and what that is."""
 
     def take(self, task: Task, status: TaskStatus, node: Node) -> bool:
         """Take in a task that has its place. False, and nothing happened, where it is not for gathering."""
@@ -71,6 +85,52 @@ class GatheredTasks:
         run.rows.append(node.row)
         if run.klass.requires_gpu:
             self._state.devices.follow(task, ledger.OUT, status, None, node, ())
+        run.remember(task)
+        return True
+
+    def take_like(self, pod: Pod) -> bool:
+        """Take in a pod that says of itself what the last one did, but for its name, its age and its place.
+
+        False, and nothing happened, where it says anything else or was heard of before: it is to be read.
+        """
+        run = self._run
+        if run is None or run.last is None or run.said is None:
+            return False
+        state, last, meta, spec = self._state, run.last, pod.metadata, pod.spec
+        like = last.pod
+        then = like.metadata
+        if (
+            meta.annotations is not then.annotations  # equal ones are one object
+            or meta.labels is not then.labels
+            or meta.namespace != then.namespace
+            or meta.deletion_timestamp is not None
+            or pod.status.phase != like.status.phase
+        ):
+            return False
+        force_setattr(run.said, "node_name", spec.node_name)
+        if run.said != spec:
+            return False
+        key = pod.key
+        node: Node | None = find(state.table.by_name, spec.node_name)
+        if node is None or (state.problems and ("Pod", key) in state.problems):
+            return False
+        try:
+            task = last._beside(pod, key, node)
+        except Exception:  # a time or a name that is none: whoever reads it says so
+            return False
+        uid = task.uid
+        if state.task_by_key.setdefault(key, task) is not task:
+            return False
+        if put(state.tasks, uid, task) is not task:
+            del state.task_by_key[key]
+            return False
+        job = run.job
+        put(job._tasks, uid, task)
+        put(job._by_status[run.status], uid, task)
+        put(node.tasks, uid, task)
+        run.rows.append(node.row)
+        if run.klass.requires_gpu:
+            state.devices.follow(task, ledger.OUT, run.status, None, node, ())
         return True
 
     def _begin(self, task: Task, status: TaskStatus) -> _Run | None:
@@ -87,7 +147,7 @@ class GatheredTasks:
         rows = self._rows.get(task.klass)
         if rows is None:
             rows = self._rows[task.klass] = []
-        self._run = _Run(job, task.klass, status, task.role, queue, rows, len(rows))
+        self._run = _Run(job, task, status, queue, rows)
         return self._run
 
     def _end_run(self) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 from itertools import count
+from operator import attrgetter
+from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -15,6 +17,11 @@ from pumice.state.writing import find
 _FRACTION, _MEMORY, _DEVICES = GPU_ANNOTATIONS
 _NO_GPU = (None, None, None)
 _encode = msgspec.msgpack.Encoder().encode
+_PARTS: Final = attrgetter(
+    *("containers", "init_containers", "node_selector", "affinity", "tolerations", "topology_spread_constraints"),
+    *("overhead", "resources", "volumes", "resource_claims"),
+)
+"""What a pod's spec says that a class knows."""
 
 
 class Feature(Enum):
@@ -52,22 +59,7 @@ class ClassTable:
             return last[3]  # objects of which nothing changes: pods of one job often share them
         gpu = (find(notes, _FRACTION), find(notes, _MEMORY), find(notes, _DEVICES)) if notes else _NO_GPU
         namespaced = bool(spec.volumes or spec.resource_claims or spec.affinity or spec.topology_spread_constraints)
-        key = _encode(
-            (
-                spec.containers,
-                spec.init_containers,
-                spec.node_selector,
-                spec.affinity,
-                spec.tolerations,
-                spec.topology_spread_constraints,
-                spec.overhead,
-                spec.resources,
-                spec.volumes,
-                spec.resource_claims,
-                gpu,
-                pod.metadata.namespace if namespaced else "",
-            )
-        )
+        key = _encode((_PARTS(spec), gpu, meta.namespace if namespaced else ""))
         known = self._classes.get(key)
         if known is None:
             known = TaskClass(next(self._numbers), spec, pod.metadata.namespace, gpu)

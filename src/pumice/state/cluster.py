@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pumice.model import dimensions
-from pumice.model.api import AnyObject
+from pumice.model.api import AnyObject, Pod
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.job import Job, JobMap
 from pumice.model.namespace import Namespace
@@ -100,6 +100,10 @@ class ClusterState:
         self.now = 0.0
         self.arrivals: GatheredTasks | None = None
         """Where pods are gathered that come with their places; None outside of `apply_all`."""
+        self.adds_later = False
+        """Are moves of tasks added up once for as many equal ones as follow each other? Then sums lag behind."""
+        self.moves: ledger.EqualMoves | None = None
+        """Those that were not added up yet."""
         self.last_labels: FromLabels | None = None
         """What the labels and annotations of the last pod say."""
         self._names_again = 0.0
@@ -126,17 +130,30 @@ class ClusterState:
     def apply_all(self, events: Iterable[ClusterEvent]) -> None:
         """Take in several events in order."""
         arrivals = self.arrivals = GatheredTasks(self)
+        alike = 0
+        self.adds_later = True
         try:
             for event in events:
-                self.apply(event)
+                if event.__class__ is Seen and event.object.__class__ is Pod and arrivals.take_like(event.object):
+                    alike += 1
+                else:
+                    self.apply(event)
         finally:
             self.arrivals = None
             arrivals.settle()
+            self.moment += alike
+            self.versions["Pod"] = self.versions.get("Pod", 0) + alike
+            self.add_up()
 
     def settle(self) -> None:
         """Something else is about to happen than that another pod comes: have the sums and columns up to date."""
         if self.arrivals is not None:
             self.arrivals.settle()
+
+    def add_up(self) -> None:
+        """Have the sums of jobs, queues and namespaces up to date, and keep them so."""
+        self.adds_later = False
+        ledger.add_up(self)
 
     # -- reading --------------------------------------------------------------------------------------------------
     @property
@@ -203,9 +220,7 @@ class ClusterState:
         for kept in self.job_sums.values():
             kept.follow(job)
         new = of_queue(job)
-        if new != job._contribution:
-            contribute(self.queues, job._contribution, -1)
-            contribute(self.queues, new, 1)
+        if contribute(self.queues, job._contribution, new):
             w.set_contribution(job, new)
 
     def keep_sum(self, name: str, contribution: Contribution) -> JobSum:

@@ -19,6 +19,8 @@ from pumice.model.status import JobPhase
 _MOST_FAILURES: Final = 10
 """So many are kept; the rest would say the same."""
 Contribution: TypeAlias = Callable[[Job], Resources]
+Contributed: TypeAlias = tuple[str, Resources, Resources, Resources]
+"""The queue of a job; what is still to come for it there, what it holds beyond its minimum, what will come in vain."""
 
 
 class JobSum:
@@ -71,8 +73,8 @@ class JobSum:
         return taken
 
 
-def of_queue(job: Job) -> tuple[str, Resources, Resources, Resources]:
-    """(queue, still to come, elastic, to come in vain): what a job contributes to the sums of its queue."""
+def of_queue(job: Job) -> Contributed:
+    """What a job contributes to the sums of its queue."""
     if not job.in_session:
         return "", EMPTY, EMPTY, EMPTY
     minimum = job.min_resources
@@ -88,7 +90,9 @@ def of_queue(job: Job) -> tuple[str, Resources, Resources, Resources]:
 
 def _lacking(held: Mapping[int, Number], minimum: Resources) -> Resources:
     """What a job lacks of its minimum; what it does not is left out."""
-    if not held and all(v > 0 for _, v in minimum.items()):
+    if held == minimum.amounts:
+        return EMPTY
+    if not held and min(minimum.amounts.values(), default=1) > 0:
         return minimum
     lacks = {d: v - held.get(d, 0) for d, v in minimum.items() if v > held.get(d, 0)}
     return Resources(lacks) if lacks else EMPTY
@@ -96,10 +100,10 @@ def _lacking(held: Mapping[int, Number], minimum: Resources) -> Resources:
 
 def _beyond(held: Mapping[int, Number], minimum: Resources | None) -> Resources:
     """What a job holds beyond its minimum; what it does not is left out."""
-    if not held:
+    least = minimum.amounts if minimum is not None else EMPTY.amounts
+    if not held or held == least:
         return EMPTY
-    least = minimum if minimum is not None else EMPTY
-    more = {d: v - least.get(d) for d, v in held.items() if v > least.get(d)}
+    more = {d: v - least.get(d, 0) for d, v in held.items() if v > least.get(d, 0)}
     return Resources(more) if more else EMPTY
 
 
@@ -122,13 +126,21 @@ def is_running(job: Job) -> bool:
     return job.phase == JobPhase.RUNNING and job.allocated_count() >= job.min_available
 
 
-def contribute(queues: Mapping[str, Queue], part: tuple[str, Resources, Resources, Resources], sign: int) -> None:
-    """Add (+1) or take out (-1) what a job contributes to its queue."""
-    queue = queues.get(part[0]) if part[0] else None
-    if queue is not None:
-        _add(queue._inqueue, part[1], sign)
-        _add(queue._elastic, part[2], sign)
-        _add(queue._in_vain, part[3], sign)
+def contribute(queues: Mapping[str, Queue], before: Contributed, now: Contributed) -> bool:
+    """Let a job contribute to its queue what it does now, and no longer what it did; False where that is the same."""
+    if before[0] == now[0] and before[1] is now[1] and before[2] is now[2] and before[3] is now[3]:
+        return False
+    for part, sign in ((before, -1), (now, 1)):
+        name, inqueue, elastic, in_vain = part
+        queue = queues.get(name) if name else None
+        if queue is not None:
+            if inqueue is not EMPTY:
+                _add(queue._inqueue, inqueue, sign)
+            if elastic is not EMPTY:
+                _add(queue._elastic, elastic, sign)
+            if in_vain is not EMPTY:
+                _add(queue._in_vain, in_vain, sign)
+    return True
 
 
 def _add(into: dict[int, Number], what: Resources, sign: int) -> None:

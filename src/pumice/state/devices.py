@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from pumice.model import keys
 from pumice.model.gpu import WHOLE, WHOLE_NAMES, GpuRequest
 from pumice.model.node import Node
-from pumice.model.resources import dim
+from pumice.model.resources import Resources, dim
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 from pumice.state.writing import set_devices
@@ -26,6 +27,12 @@ MOST_DEVICES: Final = 1024
 _PIPELINED: Final = TaskStatus.PIPELINED
 _RELEASING: Final = TaskStatus.RELEASING
 _SHARED_MEMORY: Final = "volcano.sh/gpu-memory"
+
+
+@cache
+def _device_dims() -> tuple[int, ...]:
+    """The dimensions of whole devices, and that of the memory of shared ones."""
+    return tuple(dim(name) for name in (*WHOLE_NAMES, _SHARED_MEMORY))
 
 
 class DeviceTable:
@@ -55,16 +62,16 @@ class DeviceTable:
         """UID -> (row, devices, thousandths of each)."""
 
     # -- nodes ------------------------------------------------------------------------------------------------------
-    def set_node(self, node: Node) -> int:
+    def set_node(self, node: Node, allocatable: Resources) -> int:
         """Take over what a node's object says of its devices; how many it says there are."""
-        allocatable = node.allocatable
-        told = int(sum(allocatable.get(dim(name)) for name in WHOLE_NAMES)) // 1000
+        *whole, memory_dim = _device_dims()
+        told = int(sum([allocatable.get(d) for d in whole])) // 1000
         count = min(told, MOST_DEVICES)
         self._ensure(node.row, count)
         self.count[node.row] = count
         self._mark_broken(node, count)
         memory = node.labels.get(MEMORY_LABEL, "")
-        shared = int(allocatable.get(dim(_SHARED_MEMORY))) // 1000
+        shared = int(allocatable.get(memory_dim)) // 1000
         if memory.isascii() and memory.isdigit():
             self.memory[node.row] = int(memory)
         else:

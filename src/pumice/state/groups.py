@@ -46,7 +46,8 @@ def group_seen(state: ClusterState, obj: PodGroup) -> None:
 
 def _retake(state: ClusterState, job: Job, obj: PodGroup) -> None:
     """Make a job what its PodGroup says, with everything that counts it."""
-    _leave_queue(state, job)
+    if job.in_session or job.group is not None:
+        _leave_queue(state, job)
     old_policies = job.policies
     _take_over(state, job, obj)
     if job.policies != old_policies or (job.policies and not job._sub_jobs):
@@ -93,10 +94,12 @@ def _take_over(state: ClusterState, job: Job, obj: PodGroup) -> None:
 def _only_status_differs(job: Job, obj: PodGroup) -> bool:
     """Is the PodGroup the one we know but for its status? Most often that is our own writing, coming back."""
     old = job.group
-    if old is None or job.problem or obj.spec != old.spec or obj.kind_name != old.kind_name:
+    if old is None or job.problem or obj.kind_name != old.kind_name:
+        return False
+    if obj.spec is not old.spec and obj.spec != old.spec:
         return False
     new, known = obj.metadata, old.metadata
-    return (
+    return new is known or (
         new.uid == known.uid
         and new.labels == known.labels
         and new.annotations == known.annotations
@@ -131,6 +134,7 @@ def workload_seen(state: ClusterState, key: str) -> None:
 
 def _leave_queue(state: ClusterState, job: Job) -> None:
     """Take a job out of its queue's sums."""
+    ledger.add_up(state)
     queue = state.queues.get(job.queue) if job.in_session else None
     if queue is not None:
         ledger.tally_job(queue, job, -1)
@@ -144,6 +148,7 @@ def _leave_queue(state: ClusterState, job: Job) -> None:
 
 def _enter_queue(state: ClusterState, job: Job) -> None:
     """Count a job in its queue, if it has a PodGroup and its queue exists."""
+    ledger.add_up(state)
     queue = state.queues.get(job.queue)
     state.mark(job)
     if job.group is None:

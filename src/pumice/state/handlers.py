@@ -77,8 +77,9 @@ def gone(state: ClusterState, kind: str, key: str) -> None:
             queue_gone(state, key)
         case _:
             other_gone(state, kind, key)
-    state.problems.pop((kind, key), None)
-    state.unnamed.pop((kind, key), None)
+    if state.problems:
+        state.problems.pop((kind, key), None)
+        state.unnamed.pop((kind, key), None)
     state.versions[kind] = state.versions.get(kind, 0) + 1
 
 

@@ -107,9 +107,14 @@ def shift(
     *before* is its status, or `OUT` if nothing counts it yet.
     """
     old, place = task.node, node if _THERE[after] else None
-    if old is not None or place is not None:
-        _shift_columns(state, task, before, after, old, place)
-        _show(state, task, old, place, evicted)
+    stays = old is place and (before == OUT or _COLUMNS[before][after] == _NOTHING)
+    if old is not place:
+        if old is not None:
+            _leave(state, task, before, old)
+        if place is not None:
+            _arrive(state, task, after, place, evicted)
+    elif place is not None:
+        _stay(state, task, _COLUMNS[before][after], place, evicted)
     holds = state.rooms and task.uid in state.rooms and (before == _PENDING) is not (after == _PENDING)
     if holds and after != _PENDING:
         state._hold_follows(task, -1)
@@ -119,7 +124,7 @@ def shift(
         w.set_status(task, after)  # type: ignore[arg-type]
     if place is not old:
         w.set_node(task, place)
-    if task.klass.requires_gpu:
+    if not stays and task.klass.requires_gpu:
         state.devices.follow(task, before, after, old, place, devices)
     if holds and after == _PENDING:
         state._hold_follows(task, 1)
@@ -134,46 +139,48 @@ def shift(
         _tally(state, task.job, task, before, after, 1)
 
 
-def _shift_columns(
-    state: ClusterState, task: Task, before: int, after: int, old: Node | None, place: Node | None
-) -> None:
-    """The ledgers of nodes, and what is used in all."""
-    table, items = state.table, task.klass.items
-    if place is not None and place is old:
-        used = _COLUMNS[before][after][1]
-        table.book(place.row, items, *_COLUMNS[before][after])
+def _leave(state: ClusterState, task: Task, before: int, node: Node) -> None:
+    """A task is no longer on a node, and counts nowhere there."""
+    table, row, klass = state.table, node.row, task.klass
+    table.book(row, klass.items, *_COLUMNS[before][OUT])
+    if used := _ON[before][1]:
+        add(state.used_total, klass.items, -used)
+    take(node.tasks, task.uid, None)
+    if task.evicted:
+        _evict(table, row, klass.items, -1)
     else:
-        used = 0
-        if old is not None:
-            table.book(old.row, items, *_COLUMNS[before][OUT])
-            used -= _ON[before][1]
-        if place is not None:
-            table.book(place.row, items, *_ON[after])
-            used += _ON[after][1]
-    if used:
-        add(state.used_total, items, used)
+        show(table, row, klass, -1)
+    table.touched.add(row)
 
 
-def _show(state: ClusterState, task: Task, old: Node | None, place: Node | None, evicted: bool) -> None:
-    """The tasks and pods of nodes, and what this session evicted on them."""
-    table, uid = state.table, task.uid
-    if old is not None:
-        if place is not old:
-            take(old.tasks, uid, None)
-        if not task.evicted and (place is not old or evicted):
-            show(table, old.row, task.klass, -1)
-        if task.evicted and (place is not old or not evicted):
-            _evict(table, old.row, task.klass.items, -1)
-        table.touched.add(old.row)
-    if place is not None:
-        if place is not old:
-            put(place.tasks, uid, task)
-            table.touched.add(place.row)
-        if not evicted and (place is not old or task.evicted):
-            show(table, place.row, task.klass, 1)
-        if evicted and (place is not old or not task.evicted):
-            _evict(table, place.row, task.klass.items, 1)
+def _arrive(state: ClusterState, task: Task, after: int, node: Node, evicted: bool) -> None:
+    """A task is now on a node, and counts there."""
+    table, row, klass = state.table, node.row, task.klass
+    table.book(row, klass.items, *_ON[after])
+    if used := _ON[after][1]:
+        add(state.used_total, klass.items, used)
+    put(node.tasks, task.uid, task)
+    table.touched.add(row)
+    if evicted:
+        _evict(table, row, klass.items, 1)
+        state.evicted_now.append(task)
+    else:
+        show(table, row, klass, 1)
+
+
+def _stay(state: ClusterState, task: Task, moved: tuple[int, ...], node: Node, evicted: bool) -> None:
+    """A task is where it was, in another status."""
+    table, row, klass = state.table, node.row, task.klass
+    if moved != _NOTHING:
+        table.book(row, klass.items, *moved)
+        if used := moved[1]:
+            add(state.used_total, klass.items, used)
+    if evicted is not task.evicted:
+        show(table, row, klass, -1 if evicted else 1)
+        _evict(table, row, klass.items, 1 if evicted else -1)
+        if evicted:
             state.evicted_now.append(task)
+    table.touched.add(row)
 
 
 def show(table: NodeTable, row: int, klass: TaskClass, sign: int) -> None:
@@ -259,13 +266,39 @@ def _tally(state: ClusterState, job: Job, task: Task, before: int, after: int, t
     """Move *times* equal requests of a job from the sums of one status to those of another."""
     moved = _SUMS[before][after]
     if moved != _NOTHING:
-        _add_up(state, job, task, moved, times)
+        if not state.adds_later:
+            _add_up(state, job, task, moved, times)
+        elif (last := state.moves) is not None and last.is_of(job, task, moved):
+            last.times += times
+        else:
+            add_up(state)
+            state.moves = EqualMoves(job, task, moved, times)
     if task.best_effort:
         if job.pending_best_effort_count:
             state.best_effort[job.uid] = job
         else:
             state.best_effort.pop(job.uid, None)
     state.mark(job)
+
+
+class EqualMoves:
+    """Tasks of one job and class that moved alike, one after the other, and count in no sum for it yet."""
+
+    __slots__ = ("job", "moved", "task", "times")
+
+    def __init__(self, job: Job, task: Task, moved: tuple[int, ...], times: int) -> None:
+        self.job, self.task, self.moved, self.times = job, task, moved, times
+
+    def is_of(self, job: Job, task: Task, moved: tuple[int, ...]) -> bool:
+        """Would this be another one of them?"""
+        return job is self.job and moved is self.moved and task.klass is self.task.klass
+
+
+def add_up(state: ClusterState) -> None:
+    """Add what tasks that moved lately change in the sums."""
+    last, state.moves = state.moves, None
+    if last is not None:
+        _add_up(state, last.job, last.task, last.moved, last.times)
 
 
 def _add_up(state: ClusterState, job: Job, task: Task, moved: tuple[int, ...], times: int) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pumice.errors import InvalidInput
 from pumice.model import keys
 from pumice.model.api import NodeObject
 from pumice.model.mapping import labels_of
+from pumice.model.node import Node
 from pumice.model.resources import PODS, Resources
 from pumice.model.status import TaskStatus
 from pumice.state.devices import MOST_DEVICES
-from pumice.state.writing import unsealed
+from pumice.state.writing import find, unsealed
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
@@ -21,51 +22,71 @@ S = TaskStatus
 
 def node_seen(state: ClusterState, obj: NodeObject) -> None:
     """A node was added or changed."""
-    base = Resources.parse_offered(obj.status.allocatable)
-    allocatable = _allocatable(obj, base)
-    written = obj.status.capacity
-    capacity = allocatable
-    if written:
-        capacity = base if written == obj.status.allocatable else Resources.parse_offered(written)
+    offer = _read_offer(state, obj)
     table = state.table
     table.ensure_width()
     name = obj.metadata.name
-    node = table.by_name.get(name)
-    new = node is None
-    if node is None:
-        node = table.add(name)
-    row = node.row
-    previous = node.object if not new else None
-    for d in node._dims | allocatable.dims():
-        before, after = int(table.allocatable[d, row]), int(allocatable.get(d))
-        if before != after:
-            table.allocatable[d, row] = after
-            table.idle[d, row] += after - before
-            _offer(state, d, after - before)
-        table.capacity[d, row] = int(capacity.get(d))
-    table.max_pods[row] = int(allocatable.get(PODS))
+    known: Node | None = find(table.by_name, name)
+    node = known if known is not None else table.add(name)
+    row, previous = node.row, node.object
+    for d in node._dims - offer.dims:
+        _offer(state, d, table.offer(row, d, 0, 0))
+    for d, allocatable, capacity in offer.amounts:
+        more = table.offer(row, d, allocatable, capacity)
+        if more:
+            _offer(state, d, more)
+    table.max_pods[row] = offer.allocatable.get(PODS)
     offered = node._dims
     with unsealed(node):
-        node._dims = frozenset(allocatable.dims() | capacity.dims() | {PODS})
+        node._dims = offer.dims
         node.object = obj
         node.labels, node.annotations = labels_of(obj.metadata.labels), labels_of(obj.metadata.annotations)
         node.taints = tuple(obj.spec.taints or ())
     table.unschedulable[row] = obj.spec.unschedulable
     table.set_labels(row, node.labels)
     table.set_taints(row, node.taints)
-    if state.devices.set_node(node) > MOST_DEVICES and node.gpus > MOST_DEVICES:
+    if state.devices.set_node(node, offer.allocatable) > MOST_DEVICES and node.gpus > MOST_DEVICES:
         state.problems["Node", name] = (
             f"it offers {node.gpus:g} GPUs, more than the {MOST_DEVICES} that are counted one by one: "
             f"{MOST_DEVICES} of them are used"
         )
-    if previous is None or _node_facts(previous) != _node_facts(obj):
+    if known is not None and _node_facts(previous) != _node_facts(obj):
         table.changed.add(row)
         table.touched.add(row)
-    if new:
+    if known is None:
         for task in list(state.orphans.pop(name, {}).values()):
             state.set_status(task, task.status, node)
     if state.unnamed and not node._dims <= offered:
         state.name_again()
+
+
+class NodeOffer(NamedTuple):
+    """What a node offers."""
+
+    allocatable: Resources
+    amounts: tuple[tuple[int, int, int], ...]
+    """For every resource that it names how much tasks can have, and how much the machine has."""
+    dims: frozenset[int]
+
+
+def _read_offer(state: ClusterState, obj: NodeObject) -> NodeOffer:
+    """What a node says that it offers; of those that come one after the other and say the same, read once."""
+    status, arrivals = obj.status, state.arrivals
+    last = arrivals.last_offer if arrivals is not None else None
+    plain = not obj.metadata.annotations
+    if last is not None and plain and (last[0], last[1]) == (status.allocatable, status.capacity):
+        return last[2]
+    base = Resources.parse_offered(status.allocatable)
+    allocatable = base if plain else _allocatable(obj, base)
+    capacity = allocatable
+    if status.capacity:
+        capacity = base if status.capacity == status.allocatable else Resources.parse_offered(status.capacity)
+    dims = frozenset(allocatable.dims() | capacity.dims() | {PODS})
+    amounts = tuple((d, int(allocatable.get(d)), int(capacity.get(d))) for d in dims)
+    read = NodeOffer(allocatable, amounts, dims)
+    if arrivals is not None and plain:
+        arrivals.last_offer = status.allocatable, status.capacity, read
+    return read
 
 
 def _offer(state: ClusterState, d: int, more: int) -> None:

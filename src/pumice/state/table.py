@@ -320,6 +320,16 @@ class NodeTable:
         self.taint_set[row] = number
 
     # -- ledgers --------------------------------------------------------------------------------------------------
+    def offer(self, row: int, d: int, allocatable: int, capacity: int) -> int:
+        """Let a row have so much of a resource in all; how much more than before tasks can have."""
+        cells, width = self.cells, self.width
+        more: int = allocatable - cells[d, row]
+        if more:
+            cells[d, row] = allocatable
+            cells[_IDLE * width + d, row] += more
+        cells[width + d, row] = capacity
+        return more
+
     def book(
         self, row: int, items: tuple[tuple[int, int], ...], idle: int, used: int, releasing: int, pipelined: int
     ) -> None:

@@ -24,6 +24,7 @@ ORDERS = ["priority", "gang", "drf", "sla"]
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("actions", ["enqueue, allocate, backfill", "enqueue, allocate, preempt, reclaim", "backfill"])
+@pytest.mark.part(4)
 def test_the_order_is_that_of_new_keys_whatever_happened_since_they_were_made(seed: int, actions: str) -> None:
     rng = random.Random(seed)
     registry = default_registry()

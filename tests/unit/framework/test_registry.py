@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -157,9 +157,8 @@ def test_a_broken_entry_point_is_an_error_only_for_who_names_it(monkeypatch: pyt
     broken = EntryPoint("broken", "pumice.nothing:Here", f"pumice.{kind}s")
     from importlib.metadata import entry_points as others
 
-    monkeypatch.setattr(
-        module, "entry_points", lambda group: [*others(group=group), *([broken] if group == broken.group else [])]
-    )
+    known = [entry for group in ("pumice.actions", "pumice.plugins") for entry in others(group=group)]
+    monkeypatch.setattr(module, "entry_points", lambda: EntryPoints([*known, broken]))
     registry = Registry()
     catalogue = catalogue_of(registry)
     assert assemble(load('actions: "allocate"\ntiers:\n- plugins:\n  - name: gang\n', catalogue).conf, registry)

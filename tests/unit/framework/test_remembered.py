@@ -15,7 +15,7 @@ from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.model.api import AnyObject
 from pumice.model.events import Gone, Seen
-from pumice.model.intents import Bind
+from pumice.model.intents import Bind, StatusUpdate
 from pumice.scheduler.assembly import Assembly, assemble, catalogue_of
 from pumice.scheduler.cycle import run_cycle
 from pumice.scheduler.report import CycleReport
@@ -197,3 +197,32 @@ def test_live_cycles_decide_and_refuse_as_a_scheduler_that_starts_now() -> None:
 def bound(pod: Any, name: str) -> Any:
     spec = msgspec.structs.replace(pod.spec, node_name=name)
     return msgspec.structs.replace(pod, spec=spec, status=msgspec.structs.replace(pod.status, phase="Running"))
+
+
+def test_who_joins_jobs_whose_class_fits_nowhere_is_refused_with_them_and_nobody_is_looked_at() -> None:
+    world = World(assembly(Watches), *full())
+    world.cycle()
+    world.cycle()
+    asked.clear()
+    for obj in job("three", queue="b", cpu=2, phase="Inqueue"):
+        world.put(obj)
+    later = world.cycle()
+    assert not asked
+    assert told(later)["default/three"] == told(later)["default/one"] == told(world.afresh())["default/three"]
+    assert [i.key for i in later.intents if isinstance(i, StatusUpdate) and "conditions" in i.status] == [
+        "default/three"
+    ]
+    world.remove("PodGroup", "default/small")
+    world.remove("Pod", "default/small-0")
+    assert world.cycle().binds == {"default/one-0": "n1"}
+
+
+def test_a_first_one_who_joins_such_jobs_is_looked_at() -> None:
+    world = World(assembly(Watches), *full())
+    world.cycle()
+    world.cycle()
+    asked.clear()
+    for obj in job("first", queue="b", cpu=2, phase="Inqueue", priority=10):
+        world.put(obj)
+    world.cycle()
+    assert "first" in asked

@@ -351,6 +351,24 @@ def test_a_job_that_waits_no_longer_leaves_the_others_in_vain() -> None:
     assert it.ran == before
 
 
+def test_a_gang_that_still_lacks_room_is_told_how_much_there_is_though_no_cycle_is_run() -> None:
+    it, run = InVain(), InVain(metered=True)
+    for one in (it, run):
+        for obj in job("gang", tasks=6, gpu=2, phase="Inqueue"):
+            one.state.apply(Seen(obj))
+        assert one.cycle().refusals["default/gang"].text == "3 of 6 required tasks have a place"
+        one.cycle()
+        one.ends("short")
+    before = it.ran
+    report = it.cycle()
+    assert it.ran == before
+    assert report.refusals["default/gang"].text == "4 of 6 required tasks have a place"
+    assert told(report) == told(run.cycle())
+    for one in (it, run):
+        one.ends("long")
+    assert len(it.cycle().binds) == len(run.cycle().binds) > 0
+
+
 def another_gang(it: InVain) -> None:
     for obj in job("again", tasks=3, gpu=8, phase="Inqueue"):
         it.state.apply(Seen(obj))

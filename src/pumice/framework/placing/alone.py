@@ -9,16 +9,17 @@ from pumice.engine.choose import NodeChoice
 from pumice.framework.points import table as points
 from pumice.framework.points.point import Point
 from pumice.framework.session.session import Session
+from pumice.framework.session.statement import nobody_between
 from pumice.model.intents import Bind
 from pumice.model.job import Job
 from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus
 
 S = TaskStatus
-_BETWEEN: Final[Sequence[Point[..., Any, Any]]] = (
-    *(points.PRE_JOB_ALLOCATION, points.PRE_PREDICATE, points.SUBSET_NODES, points.BIND_REQUEST_MUTATE),
+_BEFORE: Final[Sequence[Point[..., Any, Any]]] = (
+    *(points.PRE_JOB_ALLOCATION, points.PRE_PREDICATE, points.SUBSET_NODES),
 )
-"""Whoever answers here is asked between the choice of a job and its binds."""
+"""Whoever answers here is asked between the choice of a job and its placement."""
 
 
 class Alone:
@@ -34,7 +35,7 @@ class Alone:
 
     def __init__(self, ssn: Session) -> None:
         self._ssn = ssn
-        self._able = ssn.shard is None and not any(ssn.anybody(point) for point in _BETWEEN)
+        self._able = ssn.shard is None and ssn.of_registrations(_nobody_before)
         self.pays = True
         """Did it work the last time? While jobs fail, they are not tried twice."""
 
@@ -44,7 +45,7 @@ class Alone:
         state, waiting = ssn.state, job.with_status(S.PENDING)
         if not (self._able and self.pays) or len(waiting) != job.pending_best_effort_count + 1:
             return False
-        if state.rooms or state.leaving or ssn.handlers or ssn.binds.prepares or ssn.binds.binders:
+        if state.rooms or state.leaving or not nobody_between(ssn):
             return False
         for task in waiting.values():
             if not task.best_effort:
@@ -67,3 +68,7 @@ class Alone:
         ssn.outcome.intents.append(Bind(task.key, task.uid, node.name, task.job_key, {}, "", (), 0))
         self.pays = True
         return True
+
+
+def _nobody_before(ssn: Session) -> bool:
+    return not any(ssn.anybody(point) for point in _BEFORE)

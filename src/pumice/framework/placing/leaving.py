@@ -39,7 +39,7 @@ def _crowded(ssn: Session, job: Job) -> tuple[Queue, int] | None:
     seen: set[str] = set()
     while queue is not None and queue.name not in seen:
         seen.add(queue.name)
-        found = _too_full(ssn, queue) if queue.capability else None
+        found = _too_full(ssn, queue) if queue.capability.amounts else None
         if found is not None:
             return queue, found
         queue = ssn.queues.get(queue.parent)

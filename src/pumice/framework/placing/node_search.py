@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -137,8 +137,8 @@ class NodeSearch:
         alike = self._ssn.search.evaluator.alike
         return all(alike(t, task) for t in task.job.tasks.values() if t.role == role)
 
-    def by_amounts(self, task: Task) -> Node | None:
-        """The best node, where that follows from the amounts of nodes alone; None where not, or where none has room."""
+    def by_amounts(self, task: Task) -> Callable[[], int] | None:
+        """As `Chooser.by_amounts`; None where more than amounts has to be looked at."""
         if self._soft is not None or self._within is not None or task.nominated_node:
             return None
         if self._remember and task.role:

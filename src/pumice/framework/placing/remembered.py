@@ -19,9 +19,10 @@ from pumice.engine.fit_error import FitError
 from pumice.engine.scope import Scope
 from pumice.framework.points import table as points
 from pumice.framework.session.backlog import Backlog, Visit
-from pumice.framework.session.refusals import Refusal
+from pumice.framework.session.refusals import Refusal, Stage
 from pumice.model.job import Job
 from pumice.model.queue import Queue
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 if TYPE_CHECKING:
@@ -49,6 +50,17 @@ class InVain:
     ground: Ground
     task: Task
     needed: int = 1
+
+
+def too_little(task: Task, needed: int, room: int, error: FitError) -> InVain:
+    """All nodes together have room for so many of the tasks of a gang, and not for as many as it needs."""
+    text = f"{room} of {needed} required tasks have a place"
+    return InVain(Refusal(Stage.READY, text, error=error, placed=room), Ground.ROOM, task, needed)
+
+
+def first_waiting(job: Job) -> Task | None:
+    """A waiting task that asks for something."""
+    return next((t for t in job.with_status(TaskStatus.PENDING).values() if not t.best_effort), None)
 
 
 @dataclass(slots=True)
@@ -93,7 +105,12 @@ class Remembered:
     # -- what stands ------------------------------------------------------------------------------------------------
     def catch_up(self, ssn: Session, backlog: Backlog) -> None:
         """Forget whatever has changed since the last session."""
-        self._follow(ssn.state, ssn.signature, ssn.search.chooser, backlog)
+
+        def served(queue: str) -> bool:
+            return not ssn.overused(ssn.queues[queue])
+
+        for place in self._follow(ssn.state, ssn.signature, ssn.search.chooser, backlog, served):
+            self._drop(place)
         if not self._by_queue:
             return
         stamp_of = stamps(ssn)
@@ -104,16 +121,35 @@ class Remembered:
     def everybody(self, state: ClusterState, signature: object, chooser: Chooser, backlog: Backlog) -> bool:
         """Between two sessions: is everybody who waits for room still known to be in vain?
 
-        Plugins cannot be asked then, so it is not known where a refusal follows from what they say of a queue.
+        Plugins cannot be asked then, so it is not known where a refusal follows from what they say of a queue. A gang
+        for which there is other room than there was, and still too little, is from now on refused for that.
         """
         if self._by_queue or not backlog.keep_only_waiting(state.backlog_changes.values(), (id(state), signature)):
             return False
         state.backlog_changes = {}
-        self._follow(state, signature, chooser, backlog)
-        return all(len(self.queues.get(name, ())) == backlog.groups(name) for name in backlog.queues())
+        others = self._follow(state, signature, chooser, backlog, lambda _: False)
+        if all(len(self.queues.get(name, ())) == backlog.groups(name) for name in backlog.queues()):
+            for place, why in others.items():
+                jobs = self.queues[place[0]][place[1]].jobs
+                self._refuse_for(place, Known(why, jobs, None), state.table.touched.position)
+            return True
+        for place in others:  # whoever is served before may take of that room
+            self._drop(place)
+        return False
 
-    def _follow(self, state: ClusterState, signature: object, chooser: Chooser, backlog: Backlog) -> None:
-        """Forget the groups of which a job came or went, and those for whom there is room now."""
+    def _follow(
+        self,
+        state: ClusterState,
+        signature: object,
+        chooser: Chooser,
+        backlog: Backlog,
+        served: Callable[[str], bool],
+    ) -> dict[Place, InVain]:
+        """Forget the groups of which a job came or went, and those for whom there is room now.
+
+        Who joins a group whose class fits nowhere waits for that too, behind its first job, if the queue is *served*.
+        Returns the gangs for which there is still too little room, but not as much as there was.
+        """
         table, nowhere = state.table, chooser.evaluator.cache.nowhere
         versions = (id(state), signature, state.queue_version, table.size, table.changed.position)
         holds_for = (*versions, backlog.generation, id(nowhere))
@@ -125,25 +161,51 @@ class Remembered:
         if holds_for != self._signature or fell is None:
             self._signature = holds_for
             self._forget()
-            return
-        for place in changed:
-            self._drop(place)
+            return {}
         for klass in fell:
             for place in list(self._by_class.get(klass, ())):
                 self._drop(place)
+        for place in dict.fromkeys(changed):
+            self._regroup(place, chooser, backlog, served)
+        others: dict[Place, InVain] = {}
         if self._by_room and table.touched.position != self._touched:
-            for place in [p for p in self._by_room if not self._still_short(chooser, p)]:
-                self._drop(place)
+            for place in list(self._by_room):
+                known = self.queues[place[0]][place[1]].why
+                why = _still_short(chooser, known)
+                if why is None:
+                    self._drop(place)
+                elif why is not known:
+                    others[place] = why
         self._touched = table.touched.position
+        return others
 
     def _drop_refused(self, queue: str) -> None:
         for group in list(self._by_queue[queue][1]):
             self._drop((queue, group))
 
-    def _still_short(self, chooser: Chooser, place: Place) -> bool:
-        why = self.queues[place[0]][place[1]].why
-        short = chooser.why_not.short_of(why.task, why.needed)
-        return short is not None and short[0] == why.refusal.placed
+    def _regroup(self, place: Place, chooser: Chooser, backlog: Backlog, served: Callable[[str], bool]) -> None:
+        """Other jobs stand in a group than did."""
+        queue, group = place
+        known = self.queues.get(queue, {}).get(group)
+        if known is None:
+            return
+        jobs = backlog.jobs_of(queue, group) if known.why.ground is Ground.NODES else []
+        if jobs and jobs[0] is known.jobs[0] and first_waiting(jobs[0]) is known.why.task and served(queue):
+            error = chooser.why_not.known_hopeless(known.why.task)
+            if error is not None:
+                why = InVain(Refusal(Stage.NODES, error=error), Ground.NODES, known.why.task)
+                self._refuse_for(place, Known(why, jobs, known.klass), chooser.evaluator.table.touched.position)
+                return
+        self._drop(place)
+
+    def _refuse_for(self, place: Place, known: Known, at: int) -> None:
+        """Refuse a group for what is found in the present state of the nodes."""
+        queue, group = place
+        self._part(queue)[group] = known
+        error = known.refusal.error
+        if error is not None:
+            error.at = at
+            self.errors[known.jobs[0].uid] = {known.why.task.uid: error}
 
     def visit(self, backlog: Backlog, queue: str) -> Visit | None:
         """The groups of a queue that are to be looked at; None if there are none."""
@@ -204,6 +266,14 @@ class Remembered:
             self._own.add(queue)
             self.queues[queue] = dict(self.queues.get(queue, {}))
         return self.queues[queue]
+
+
+def _still_short(chooser: Chooser, why: InVain) -> InVain | None:
+    """Why there is too little room for a gang now; None where there is enough, or its class is known to fit nowhere."""
+    short = chooser.why_not.short_of(why.task, why.needed)
+    if short is None or short[0] == why.refusal.placed:
+        return why if short is not None else None
+    return too_little(why.task, why.needed, *short) if chooser.why_not.known_hopeless(why.task) is None else None
 
 
 def remembered(ssn: Session) -> Remembered | None:

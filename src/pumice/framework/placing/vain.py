@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pumice.framework.placing.remembered import Ground, InVain
+from pumice.framework.placing.remembered import Ground, InVain, first_waiting, too_little
 from pumice.framework.placing.waiting_tasks import QueueDenied
 from pumice.framework.points import table as points
 from pumice.framework.session.nominations import held_by_others
@@ -21,11 +21,6 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import Task
 
 S = TaskStatus
-
-
-def first_waiting(job: Job) -> Task | None:
-    """A waiting task that asks for something."""
-    return next((t for t in job.with_status(S.PENDING).values() if not t.best_effort), None)
 
 
 def before_trying(ssn: Session, queue: Queue, job: Job, task: Task, *, denied: bool = True) -> InVain | None:
@@ -42,9 +37,7 @@ def before_trying(ssn: Session, queue: Queue, job: Job, task: Task, *, denied: b
     else:
         short = ssn.search.chooser.why_not.short_of(task, needed)
         if short is not None:
-            room, error = short
-            text = f"{room} of {needed} required tasks have a place"
-            return InVain(Refusal(Stage.READY, text, error=error, placed=room), Ground.ROOM, task, needed)
+            return too_little(task, needed, *short)
         refusal = _quota_short(ssn, queue, job, task, needed)
     return InVain(refusal, Ground.QUEUE, task) if refusal is not None else None
 

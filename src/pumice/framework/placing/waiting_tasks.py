@@ -268,14 +268,24 @@ def _place_many(
 
 
 def _place_few(ssn: Session, tasks: deque[Task], most: int, statement: Statement, search: NodeSearch) -> int:
-    """Place up to *most* equal tasks, each where the amounts of nodes alone say it; how many were placed."""
-    placed = 0
-    while placed < most:
-        node = search.by_amounts(tasks[0])
-        if node is None or statement.allocate(tasks[0], node):
-            break
-        tasks.popleft()
-        placed += 1
+    """Place up to *most* equal tasks, each where the amounts of nodes alone say it; how many were placed.
+
+    What they hold is added up for all of them, unless somebody is asked or told of each.
+    """
+    best = search.by_amounts(tasks[0])
+    if best is None:
+        return 0
+    placed, state, nodes = 0, ssn.state, ssn.state.table.nodes
+    state.adds_later = not ssn.handlers and not ssn.anybody(t.GPU_ORDER)
+    try:
+        while placed < most and (row := best()) >= 0:
+            node = nodes[row]
+            if node is None or statement.allocate(tasks[0], node):
+                break
+            tasks.popleft()
+            placed += 1
+    finally:
+        state.add_up()
     return placed
 
 

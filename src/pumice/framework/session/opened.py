@@ -26,6 +26,8 @@ class Left:
     warnings: list[str] = field(default_factory=list)
     lasts: bool = True
     """May it go on with that in the next session? Handlers, binders and preparations are those of one session."""
+    closes: bool = True
+    """Has it anything to do when a session closes?"""
 
 
 @dataclass(slots=True)

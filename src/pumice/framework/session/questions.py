@@ -36,8 +36,6 @@ class Questions(Asking):
     search: Search
     _preemptive: dict[Hashable, Verdict]
     _preemptive_at: int
-    _keeps: tuple[object, object, bool] | None = None
-    """Of which callbacks it was worked out whether somebody can say what a job needs to be kept, and the answer."""
 
     @property
     def budgets(self) -> Budgets:
@@ -171,11 +169,7 @@ class Questions(Asking):
         Tasks that wait for promised room count: a job that has enough of them is kept. A plugin that lets jobs wait
         with less than they need (sla does) is asked, so nobody can say.
         """
-        ready, waits = self.chain(t.JOB_READY.name), self.chain(t.JOB_PIPELINED.name)
-        if self._keeps is None or self._keeps[0] is not ready or self._keeps[1] is not waits:
-            known = {c.plugin for c in self.callbacks(t.JOB_READY) if c.needs}
-            self._keeps = ready, waits, all(c.plugin in known for c in self.callbacks(t.JOB_PIPELINED))
-        return int(self.more_needed(job)) - job.waiting_count if self._keeps[2] else 1
+        return int(self.more_needed(job)) - job.waiting_count if self.of_registrations(_needs_are_known) else 1
 
     enqueue_key = PointAttribute(t.ENQUEUE_KEY)
 
@@ -253,6 +247,11 @@ class Questions(Asking):
                 judged = (self.failures, c.plugin, f"{point.name}.admits", c.admits, _admitted, _everybody)
                 found.append((c.plugin, guarded(*said, parameters=1), _mutual(guarded(*judged, parameters=2))))
         return found
+
+
+def _needs_are_known(ssn: Questions) -> bool:
+    known = {c.plugin for c in ssn.callbacks(t.JOB_READY) if c.needs}
+    return all(c.plugin in known for c in ssn.callbacks(t.JOB_PIPELINED))
 
 
 def _allocatable_by_class(ssn: Questions) -> bool:

@@ -320,18 +320,19 @@ class Session(Registration, Questions):
             hold_rooms(self)
         stands, self._stands = self._stands, None
         kept = stands.steady if stands is not None else None
-        clock, timings = time.perf_counter, self.timings
+        clock, timings, timed = time.perf_counter, self.timings, self.runtime.metered
+        ill = self.runtime.health
         begun = clock()
         for tier in self._tiers or ():
             for entry in tier:
-                health = self.runtime.health.get(entry.name)
-                if health is not None and health.quarantined:
+                if ill and (health := ill.get(entry.name)) is not None and health.quarantined:
                     continue
                 self._opening_entry = entry
                 if entry.left is not None and self._goes_on(entry, entry.left):
-                    over = clock()
-                    timings["open", entry.name] = over - begun
-                    begun = over
+                    if timed:
+                        over = clock()
+                        timings["open", entry.name] = over - begun
+                        begun = over
                     continue
                 kept = None
                 entry.plugin, entry.left = None, None
@@ -340,6 +341,7 @@ class Session(Registration, Questions):
                     entry.plugin = entry.build()
                     self._open(entry.plugin, entry.name)
                     self._left.lasts &= "on_session_reopen" in vars(type(entry.plugin))
+                    self._left.closes = _closes(entry.plugin)
                     entry.left = self._left
                 except FAILS as exc:
                     self._leave_out(entry.name, entry.plugin, exc)
@@ -354,7 +356,8 @@ class Session(Registration, Questions):
             if left.lasts:
                 self._opening = name
                 if plugin.on_session_reopen(self):
-                    self._opened.append((name, plugin))
+                    if left.closes:
+                        self._opened.append((name, plugin))
                     self.warnings += left.warnings
                     return True
         except FAILS as exc:
@@ -431,14 +434,13 @@ class Session(Registration, Questions):
         clock, timings = time.perf_counter, self.timings
         begun = clock()
         for name, plugin in opened:
-            closing = getattr(plugin, "on_session_close", None)
-            if closing is None or getattr(closing, "__func__", None) is Plugin.on_session_close:
+            if not _closes(plugin):
                 continue
             self._opening = name
             try:
-                closing(self)
+                plugin.on_session_close(self)
             except FAILS as exc:
-                self.failures.contain(name, "on_session_close", exc, fn=closing)
+                self.failures.contain(name, "on_session_close", exc, fn=plugin.on_session_close)
             over = clock()
             timings["close", name] = over - begun
             begun = over
@@ -525,6 +527,12 @@ class Session(Registration, Questions):
             promises.remove(op)
             self.state.move(op.task, S.PENDING, None)
             self.handlers.deallocated(op.task, op.node)
+
+
+def _closes(plugin: Any) -> bool:
+    """Has a plugin anything to do when a session closes?"""
+    closing = getattr(plugin, "on_session_close", None)
+    return closing is not None and getattr(closing, "__func__", None) is not Plugin.on_session_close
 
 
 _POINTS_OF: dict[type, list[str]] = {}

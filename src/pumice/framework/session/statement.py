@@ -259,6 +259,11 @@ class Statement:
         self._ssn.outcome.kept.append(self)
 
 
+def nobody_between(ssn: Session) -> bool:
+    """Has no plugin to do with what is between a placement and its bind?"""
+    return not (ssn.handlers or ssn.binds.prepares or ssn.binds.binders or ssn.anybody(BIND_REQUEST_MUTATE))
+
+
 def _still_needed(job: Job) -> int:
     """How many tasks of a job must still be bound to complete its minimum."""
     return max(0, job.min_available - job.count(S.BOUND, S.RUNNING, S.SUCCEEDED))

@@ -37,6 +37,7 @@ class Capacity(Plugin):
 
     name = "capacity"
     steady = True
+    closes_alone = True
     arguments_read = (_LEVEL, _DRA, _DRA_CAPACITY)
 
     def __init__(self, arguments: Arguments) -> None:

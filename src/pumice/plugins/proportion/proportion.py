@@ -29,6 +29,7 @@ class Proportion(Plugin):
 
     name = "proportion"
     steady = True
+    closes_alone = True
     arguments_read = ()
 
     def on_session_open(self, ssn: Session) -> None:
