@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -19,12 +20,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell. What the tests start and interrupt would inherit that, and go on for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
+from effort import examples
 from pumice.framework.session import asking
 
 asking.STRICT = True
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any machine", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any machine")
 
 
@@ -34,7 +38,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests marked ``slow`` or ``oracle`` out of a plain run."""
+    """Whatever is tried on drawn examples is a law.
+
+    Of the parameters of a test marked ``part`` the first and one in so many others are tried in a plain run; tests
+    marked ``slow`` or ``oracle`` are left out of it.
+    """
+    begun = set()
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        if is_hypothesis_test(item.obj):
+            item.add_marker("law")
+        part = item.get_closest_marker("part")
+        if part and item.function in begun and crc32(item.nodeid.encode()) % part.args[0]:
+            item.add_marker("slow")
+        begun.add(item.function)
     if config.option.markexpr:
         return
     long = [item for item in items if item.get_closest_marker("slow") or item.get_closest_marker("oracle")]

@@ -111,6 +111,7 @@ def printed(words: list[object], folder: Path, columns: int, patch: pytest.Monke
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(Path(str(w)).name for w in words))
+@pytest.mark.part(4)
 def test_what_a_command_prints_fits_and_breaks_no_word(
     words: list[object], long_names: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -237,6 +237,7 @@ def test_a_job_whose_pods_are_there_is_not_expanded_once_more(pumice: Pumice, tm
 
 
 @pytest.mark.parametrize("command", [("replay",), ("cycle",), ("explain", "default/j")])
+@pytest.mark.part(9)
 def test_a_saved_cycle_opens_no_connection_and_reads_no_token(
     pumice: Pumice, tmp_path: Path, command: tuple[str, ...]
 ) -> None:

@@ -15,6 +15,7 @@ from cli_runs import DEMO, DEMO_CONF, ROOT
 from typer.testing import CliRunner
 
 from pumice.cli.app import app
+from pumice.saved import SavedCycle, write
 
 GUIDE = str(ROOT / "examples" / "scenarios" / "guide.yaml")
 FILE = "{file}"
@@ -96,6 +97,7 @@ def test_there_is_a_line_for_every_command() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.part(3)
 def test_a_wrong_file_is_named_in_a_line(name: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
     for file in [*CONTENTS, "folder"]:
@@ -106,3 +108,14 @@ def test_a_wrong_file_is_named_in_a_line(name: str, files: Path, monkeypatch: py
         said = [line for line in ran.output.splitlines() if file in line]
         assert said, f"{file}: {ran.output}"
         assert max(map(len, ran.output.splitlines())) < 1000, f"{file}: says too much"
+
+
+@pytest.mark.parametrize("words", [["shadow", FILE, "--conf", str(DEMO_CONF)], ["simulate", FILE]])
+def test_a_saved_cycle_that_is_given_for_a_scenario_is_called_one(words: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "cycle.pumice"
+    write(file, SavedCycle(now=0.0, objects={}, conf={}))
+    ran = CliRunner().invoke(app, [str(file) if word == FILE else word for word in words])
+    assert ran.exit_code == 1
+    said = " ".join(ran.output.split())
+    assert "is a saved cycle" in said
+    assert "pumice replay" in said

@@ -217,6 +217,7 @@ def test_an_option_that_does_not_exist_is_wrong_usage_for_every_command(pumice: 
         (["run", "--help"], 0, ""),
     ],
 )
+@pytest.mark.part(9)
 def test_exit_codes_of_the_process_itself(tmp_path: Path, words: list[str], code: int, said: str) -> None:
     ran = process(*words, KUBECONFIG=str(tmp_path / "none"), HOME=str(tmp_path), KUBERNETES_SERVICE_HOST="")
     assert ran.code == code, ran.err

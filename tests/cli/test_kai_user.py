@@ -79,6 +79,7 @@ def test_every_command_is_tried_over_the_objects_of_kai_or_has_nothing_to_do_wit
 
 
 @pytest.mark.parametrize("line", ANSWERS)
+@pytest.mark.part(3)
 def test_a_command_answers_over_the_objects_of_kai(
     pumice: Pumice, home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, line: str
 ) -> None:

@@ -12,7 +12,7 @@ from volcano_draws import drawn
 from volcano_mutations import Case, stated
 from volcano_world import NotModelled
 
-from effort import examples, one_in
+from effort import examples
 from pumice.conformance.cases import Case as ReadCase
 from pumice.conformance.cases import read
 from pumice.conformance.runner import CaseOutcome, Result, run
@@ -29,7 +29,8 @@ def outcome(case: Case) -> Result:
 
 
 @pytest.mark.law
-@pytest.mark.parametrize("block", one_in(2, range(examples(2000) // BLOCK)))
+@pytest.mark.parametrize("block", range(examples(2000) // BLOCK))
+@pytest.mark.part(3)
 def test_a_cycle_decides_as_the_plain_form_does(block: int) -> None:
     """A few runs of the model say most; where they do not agree with us, many runs are asked."""
     modelled = 0

@@ -165,9 +165,9 @@ def test_serve_says_which_verbs_need_the_snapshot_and_which_to_leave_out() -> No
     assert "enablePreemptable: false" in spares
 
 
-def test_the_page_says_of_every_verb_what_the_table_says() -> None:
+def test_the_page_says_how_often_every_verb_of_volcano_is_asked() -> None:
     rows = re.findall(r"^\| (\w+) \| (.*?) \|", (ROOT / "docs" / "behind-volcano.md").read_text(), re.MULTILINE)
-    assert dict(rows[1:]) == VOLCANO_VERBS
+    assert sorted(verb for verb, often in rows[1:] if often) == sorted(VOLCANO_VERBS)
 
 
 CONFS = [*sorted(EXAMPLES.glob("*.yaml")), *sorted((ROOT / "examples").glob("*/scheduler.conf"))]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from extender_service import Reply, Service
 
-from effort import one_in
 from pumice.conformance.cases import Case
 from pumice.conformance.runner import compare, load_state, prepare
 from pumice.extender.plugin import close_clients
@@ -138,6 +137,7 @@ def _run(scenario: dict[str, Any], answer: Callable[[str, Any], Any]) -> tuple[l
 
 
 @pytest.mark.parametrize("name", sorted(EXCHANGES))
+@pytest.mark.part(2)
 def test_the_client_decides_as_volcano_did(name: str) -> None:
     scenario = EXCHANGES[name][0]["scenario"]
     given, on_first = _given(name), ON_FIRST_NODE.get(name)
@@ -169,7 +169,8 @@ def _affirmed(scenario: str, verb: str) -> bool:
     return not scenario.startswith(verb) and not (verb in ("preemptable", "reclaimable") and "decides" not in scenario)
 
 
-@pytest.mark.parametrize("failure", one_in(6, _failures()))
+@pytest.mark.parametrize("failure", _failures())
+@pytest.mark.part(12)
 def test_the_client_takes_a_bad_reply_as_volcano_did(failure: dict[str, Any]) -> None:
     scenario = copy.deepcopy(failure["scenario"])
     timeout = failure["failure"] == "timeout"

@@ -12,7 +12,6 @@ import pytest
 from extender_service import Reply, Service, free_port
 from extender_world import Opened, arguments, cluster, conf, cycle, group, node, pod, small
 
-from effort import one_in
 from pumice.framework.points.table import BEST_NODE
 from pumice.framework.session.runtime import Runtime
 from pumice.framework.session.session import Session
@@ -106,8 +105,9 @@ UNREAD = {"onSessionOpen": {"garbage", "empty", "11 MB", "wrong type", "half an 
 
 
 @pytest.mark.parametrize("ignorable", [False, True], ids=["fails", "ignored"])
-@pytest.mark.parametrize("way", one_in(2, WAYS))
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("verb", list(DECISIONS))
+@pytest.mark.part(4)
 def test_a_failed_call_fails_the_decision_or_is_neutral(verb: str, way: str, ignorable: bool) -> None:
     verbs, ask, failed, ignored = DECISIONS[verb]
     found, errors = _with(way, verbs, lambda ssn: (ask(ssn), ssn.errors), ignorable=ignorable)

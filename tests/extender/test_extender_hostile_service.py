@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from extender_world import Opened, arguments, small
 
-from effort import one_in
 from pumice.extender.answers import Answer
 from pumice.extender.asking.caller import CallFailed
 from pumice.extender.asking.client import Client
@@ -181,7 +180,8 @@ def asked(url: str, verb: Verb[Any], questions: int, seconds: float) -> list[Ans
         client.close()
 
 
-@pytest.mark.parametrize("way", one_in(2, WAYS))
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.part(3)
 def test_a_call_ends_in_an_answer_or_in_a_failure_that_has_a_name(way: str, caplog: pytest.LogCaptureFixture) -> None:
     verb = VERBS["predicate"]
     with caplog.at_level(logging.DEBUG), hostile(lambda _: WAYS[way]) as url:
@@ -208,6 +208,7 @@ def test_an_answer_without_end_takes_no_more_memory_than_the_largest_one(way: st
 
 
 @pytest.mark.parametrize("verb", [name for name in VERBS if VERBS[name].parts])
+@pytest.mark.part(3)
 def test_any_answer_to_any_verb_is_read_or_refused(verb: str) -> None:
     ways = (_typed, _mixed, _cut, _typed)
     with hostile(lambda number: ways[number % 4]) as url:

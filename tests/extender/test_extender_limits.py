@@ -372,6 +372,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.part(3)
 def test_the_budget_of_a_session_holds_whatever_comes(way: str) -> None:
     """Every question is another one: without a budget they would take six seconds."""
     nodes = [node(f"n{n}") for n in range(20)]

@@ -14,6 +14,7 @@ from extender_openapi import Questions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice.errors import PumiceError
 from pumice.extender.answering.openapi import all_paths, document
 from pumice.extender.answering.policies import PolicyServer
@@ -124,6 +125,7 @@ def test_much_of_what_the_openapi_document_allows_is_accepted(path: str) -> None
 
 
 @pytest.mark.parametrize("path", PATHS)
+@pytest.mark.part(3)
 def test_what_the_openapi_document_forbids_is_refused_at_every_place(path: str) -> None:
     """One fault at a time: every field missing, of every wrong type, beyond each bound."""
     schema, valid = _schema(path), _validator(_schema(path))
@@ -160,7 +162,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(st.sampled_from(sorted(VERBS)), st.dictionaries(_names(), JSON, max_size=4) | JSON)
 def test_any_json_is_answered_or_refused_by_name(verb: str, body: Any) -> None:
     served = PolicyServer([Plain])
@@ -172,7 +174,7 @@ def test_any_json_is_answered_or_refused_by_name(verb: str, body: Any) -> None:
         assert isinstance(json.loads(answer), dict | list)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=examples(40), deadline=None, derandomize=True)
 @given(st.sampled_from(sorted(VERBS)), st.binary(max_size=60))
 def test_any_bytes_are_answered_or_refused(verb: str, body: bytes) -> None:
     try:

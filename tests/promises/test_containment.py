@@ -18,7 +18,6 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from effort import one_in
 from pumice import EventHandler, Job, Node, NodeRows, Plugin, Queue, Scope, Session, Task, Unfit, Verdict
 from pumice.framework.points.registration import Registration
 from pumice.framework.points.table import POINTS
@@ -277,8 +276,9 @@ def _ends_whole(scenario: Scenario, plugins: Sequence[Any]) -> None:
     assert {"default/odd-0", "default/odd-1"} <= {t.key for t in scenario.state.tasks.values() if t.node is not None}
 
 
-@pytest.mark.parametrize("what", one_in(2, KINDS))
+@pytest.mark.parametrize("what", KINDS)
 @pytest.mark.parametrize(("method", "parameter"), registrations())
+@pytest.mark.part(4)
 def test_what_a_registration_carries_is_contained(
     method: str, parameter: str, what: str, caplog: pytest.LogCaptureFixture
 ) -> None:

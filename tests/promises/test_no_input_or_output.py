@@ -22,6 +22,7 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("package", CONTRACT["source_modules"])
+@pytest.mark.part(3)
 def test_no_file_is_opened_and_nothing_printed(package: str) -> None:
     folder = ROOT / "src" / package.replace(".", "/")
     files = [*folder.rglob("*.py")]

@@ -132,6 +132,7 @@ def names_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.law
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "standby"])
+@pytest.mark.part(9)
 def test_jobs_that_came_and_went_leave_nothing(leads: bool) -> None:
     churn = Churn(leads)
 
@@ -186,6 +187,8 @@ def test_names_that_no_node_offers_are_bounded_and_known_when_one_does() -> None
 
 
 @pytest.mark.parametrize("leads", [True, False], ids=["leader", "standby"])
+@pytest.mark.part(9)
+@pytest.mark.slow
 def test_names_that_nobody_uses_any_more_are_given_back(leads: bool) -> None:
     churn = Churn(leads)
     most = 0

@@ -88,6 +88,7 @@ def test_before_binds() -> None:
 
 
 @pytest.mark.parametrize("value", [3, "text", property(lambda self: None), (1, 2)])
+@pytest.mark.part(3)
 def test_a_point_that_is_no_method(value: object) -> None:
     for point in POINTS:
         with pytest.raises(PumiceError, match=f"{point} is the name of an extension point, and must be a method"):

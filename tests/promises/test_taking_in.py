@@ -467,6 +467,7 @@ def test_a_moment_of_creation_may_be_any(scenario: Any) -> None:
         scenario.add(msgspec.structs.replace(pod(f"p{year}", cpu=1), metadata=meta))
 
 
+@pytest.mark.slow
 def test_data_may_be_nested_as_deep_as_anybody_likes() -> None:
     """Of every kind that has a place for plain data; from where it is read, or refused by name."""
     found: list[api.AnyObject] = []
@@ -507,6 +508,7 @@ LINES: dict[str, list[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("line", LINES)
+@pytest.mark.part(3)
 def test_queues_may_hang_on_each_other_in_any_way(line: str) -> None:
     found: list[api.AnyObject] = [
         api.decode("Queue", {"metadata": {"name": name}, "spec": {"weight": 1, "parent": parent}})

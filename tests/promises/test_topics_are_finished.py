@@ -279,6 +279,7 @@ def test_it_has_a_page_that_shows_its_example(topic: Topic) -> None:
 
 
 @every_topic
+@pytest.mark.part(3)
 def test_its_example_says_what_it_is_to_show(topic: Topic) -> None:
     run, says = topic.example
     assert says in run()

@@ -14,7 +14,7 @@ from kai_worlds import ALL, MEMORY, random_case
 
 from effort import WHOLE
 from pumice.conformance.cases import Case
-from pumice.conformance.kai import prepare, state_of
+from pumice.conformance.kai_rounds import prepare, state_of
 from pumice.framework.registry import default_registry
 from pumice.framework.session.runtime import Runtime
 from pumice.kai.plugins.proportion.plugin import KaiProportion
@@ -40,7 +40,7 @@ from pumice.scheduler.recording import decisions_of, record, replay
 from pumice.state.invariants import violations
 
 pytestmark = pytest.mark.law
-SEEDS = int(os.environ.get("PUMICE_KAI_SEEDS", "60" if WHOLE else "20"))
+SEEDS = int(os.environ.get("PUMICE_KAI_SEEDS", "60" if WHOLE else "8"))
 HOLDING = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 REGISTRY = default_registry()
 
@@ -177,6 +177,7 @@ def _called(data: Any, names: set[str], before: str) -> Any:
 
 @pytest.mark.parametrize("seed", range(0, SEEDS, 5))
 @pytest.mark.parametrize("kind", ["nodes", "queues", "podGroups"])
+@pytest.mark.part(3)
 def test_decisions_do_not_depend_on_names_but_for_their_order(seed: int, kind: str) -> None:
     case = random_case(seed, varied=seed % 2 == 0)
     objects, before = case.data["objects"], "zz-"
@@ -212,11 +213,11 @@ def _anew(ranked: RankedJobs) -> dict[str, list[JobRun]]:
 class _Anew:
     """An order of victims of which every walk has its own."""
 
-    def __init__(self, order: WorkOrder) -> None:
-        self._order = order
+    def __init__(self, make: Callable[[], WorkOrder]) -> None:
+        self.walk = make
 
-    def walk(self) -> WorkOrder:
-        return self._order.copy()
+    def reaches(self, at: int) -> bool:
+        return bool(self.walk())
 
 
 LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
@@ -225,13 +226,21 @@ LONG_WAYS: dict[str, tuple[Any, str, Any]] = {
     "what is known to hold is played again": (Sieve, "counts_all", property(lambda _: False, lambda *_: None)),
     "tasks that fit nowhere are placed": (HopelessTasks, "fits_nowhere", lambda *_: False),
     "nodes are asked about for every task": (KaiChoice, "again", lambda *_: None),
+    "nodes are scored for every task": (KaiChoice, "_first", lambda *_: None),
+    "victims of one node are looked for where none has enough": (Sieve, "node_might", lambda _: True),
+    "a job that has no smaller part is searched for as a part": (jobs.JobView, "is_least", False),
     "what a queue may have is asked for every task": (Placer, "_implied", property(lambda _: False, lambda *_: None)),
     "room is looked for on all nodes": (KaiRoom, "fits", lambda room, request, *, now: room._on_all(request, now)),
-    "a task is bound by a statement": (committing, "_nobody_between", lambda _: False),
-    "a job of one task is looked at as any other": (jobs, "_only", lambda _: None),
+    "a task is bound by a statement": (committing, "nobody_between", lambda _: False),
+    "a job of one task is looked at as any other": (jobs, "_only", lambda _: (None, 0)),
     "jobs that ask for the same are passed one by one": (WorkOrder, "pass_likes", lambda _: None),
     "jobs are put in order for every scenario": (RankedJobs, "runs", _anew),
     "victims are put in order for every walk": (solver, "SharedOrder", _Anew),
+    "claims of queues are compared by who orders them": (
+        KaiWorld,
+        "claim_keys",
+        property(lambda _: {}, lambda *_: None),
+    ),
     "queues are measured for every comparison": (ClaimOrder, "_known", property(lambda _: {}, lambda *_: None)),
 }
 """What is skipped, or kept -> where it would not be."""
@@ -288,6 +297,7 @@ def evictions(seed: int, compat: str | None, cycles: int = 10) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", [*range(0, SEEDS, 10), *RESTLESS])
+@pytest.mark.part(3)
 def test_a_cluster_settles(seed: int) -> None:
     assert evictions(seed, None)[-3:] == [0, 0, 0]
 

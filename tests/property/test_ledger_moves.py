@@ -37,6 +37,7 @@ def go(state: ClusterState, status: TaskStatus, place: str | None) -> None:
 
 
 @pytest.mark.parametrize("gpu", [0, 1])
+@pytest.mark.part(9)
 def test_every_way_between_two_statuses_and_places_keeps_the_sums_right_and_leads_back(gpu: int) -> None:
     for (before, old), (after, new) in itertools.product(EVERYWHERE, EVERYWHERE):
         state = cluster(gpu)

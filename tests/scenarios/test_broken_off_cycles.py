@@ -126,6 +126,7 @@ def decided(s: Scenario) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("kind", [Broken, SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize(("where", "what"), MOMENTS, ids=[f"{c.__name__}.{n}" for c, n in MOMENTS])
+@pytest.mark.part(4)
 def test_a_cycle_that_is_broken_off_leaves_nothing_half_applied(
     monkeypatch: pytest.MonkeyPatch, where: type, what: str, kind: type[BaseException]
 ) -> None:

@@ -26,6 +26,7 @@ ACTIONS = ("allocate", "allocate, preempt", "allocate, reclaim", "allocate, gang
 
 @pytest.mark.parametrize("tiers", TIERS)
 @pytest.mark.parametrize("actions", ACTIONS)
+@pytest.mark.part(3)
 def test_a_queue_holds_no_more_than_its_capability(actions: str, tiers: str) -> None:
     """Six jobs ask for twelve CPUs of a queue that may hold five, also while somebody of it is leaving."""
     scenario = Scenario(queue("q", capability={"cpu": 5}), queue("other"), recreate=True).node("n0", cpu=32)

@@ -225,6 +225,7 @@ def possible(nodes: list[list[tuple[int, str]]], left: dict[str, int], tasks: in
 
 @pytest.mark.parametrize("action", list(EVICTING))
 @pytest.mark.parametrize("part", range(5))
+@pytest.mark.part(3)
 def test_room_is_made_wherever_budgets_leave_a_way(action: str, part: int) -> None:
     """Two budgets over some of up to eight victims of several sizes, on one or two nodes, for one task or two."""
     for seed in range(part * 10, part * 10 + 10):

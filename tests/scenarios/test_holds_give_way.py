@@ -80,6 +80,7 @@ class Cluster:
 
 @pytest.mark.parametrize("tiers", CONFS.values(), ids=CONFS)
 @pytest.mark.parametrize("gang", [2, 4, 8])
+@pytest.mark.part(3)
 def test_what_becomes_free_goes_to_the_gang_above_until_it_is_whole(tiers: list[list[str]], gang: int) -> None:
     for seed in range(3):
         cluster = Cluster(tiers, seed)

@@ -65,6 +65,7 @@ def phases(*, keyed: bool, lasting: bool, seed: int) -> tuple[dict[str, str], di
 
 
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.part(4)
 def test_grouped_votes_let_in_whom_votes_one_by_one_do(seed: int) -> None:
     one_by_one, why, asked = phases(keyed=False, lasting=False, seed=seed)
     assert len(why) > 10

@@ -262,6 +262,7 @@ CONFS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("seed", range(25))
+@pytest.mark.part(3)
 def test_no_gang_is_ever_half_or_in_two_domains_whatever_comes(seed: int) -> None:
     draw = random.Random(seed)
     scenario = Scenario(recreate=True)

@@ -146,6 +146,7 @@ ORDERS = (
 
 @pytest.mark.parametrize("plugins", SHARELESS, ids=lambda tiers: "+".join(name for tier in tiers for name in tier))
 @pytest.mark.parametrize("actions", ORDERS, ids="+".join)
+@pytest.mark.part(3)
 def test_queues_do_not_take_turns_where_no_plugin_says_what_they_deserve(
     actions: list[str], plugins: list[list[str]]
 ) -> None:

@@ -121,6 +121,7 @@ def test_a_partly_freed_node_stays_with_its_task() -> None:
     assert nominations(cluster) == {"n1"}
 
 
+@pytest.mark.slow
 def test_the_refused_pod_is_no_victim_for_a_while_and_longer_each_time(cluster: Cluster) -> None:
     cluster.refuses = {"default/web-1"}
     cluster.cycle()

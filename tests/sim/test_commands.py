@@ -84,6 +84,7 @@ def test_results_are_there_for_programs(scenario: Path, tmp_path: Path) -> None:
     assert [(r.name, len(r.jobs), r.seed) for r in records] == [("plain", 40, 4), ("packed", 40, 4)]
 
 
+@pytest.mark.slow
 def test_the_event_log_is_the_same_byte_for_byte(scenario: Path, tmp_path: Path) -> None:
     for name in ("one", "two", "other"):
         seed = ["--seed", "5"] if name == "other" else []
@@ -165,6 +166,7 @@ def test_the_job_of_the_plugin_guide_goes_where_it_prefers(tmp_path: Path) -> No
     assert all(node.startswith("gpu-a100-") for _, node in binds)
 
 
+@pytest.mark.slow
 def test_on_a_bad_day_everything_happens_and_is_counted(tmp_path: Path) -> None:
     day = ROOT / "examples" / "scenarios" / "bad-day.yaml"
     code, out, err = run("simulate", day, "--only", "reclaim", "--log", tmp_path / "log", "--json")

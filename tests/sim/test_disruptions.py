@@ -65,6 +65,7 @@ def evictions(objects: Sequence[AnyObject], *later: tuple[float, PodDisruptionBu
         ({"maxUnavailable": "many"}, []),
     ],
 )
+@pytest.mark.part(4)
 def test_as_many_go_as_a_budget_allows_however_often_it_is_asked(
     spec: dict[str, Any], times: list[float], status: dict[str, int]
 ) -> None:

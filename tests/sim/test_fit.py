@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice.framework.registry import default_registry
 from pumice.scheduler.assembly import assemble, catalogue_of
 from pumice.sim.faults import Faults, PlannedFault
@@ -55,7 +56,7 @@ def test_the_first_thing_that_is_too_small_is_said(made: TraceJob, said: str) ->
     assert bool(found) == bool(said)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.integers(1, 6), st.integers(1, 9), st.integers(1, 12), st.integers(1, 12))
 def test_a_gang_is_refused_exactly_if_it_does_not_run_on_an_empty_cluster(
     machines: int, cpu: int, each: int, pods: int

@@ -114,6 +114,7 @@ def test_a_history_played_again_starts_every_job_at_the_same_second(day: tuple[R
     assert len(again.evictions) == len(record.evictions)
 
 
+@pytest.mark.slow
 def test_a_history_tells_what_the_record_of_the_run_tells(day: tuple[RunRecord, Told, Path]) -> None:
     record, told, _ = day
     stories = {story.job: story for story in told.jobs}
@@ -130,11 +131,13 @@ def test_a_history_tells_what_the_record_of_the_run_tells(day: tuple[RunRecord, 
     assert sum(loss.pods for story in told.jobs for loss in story.losses) >= 2
 
 
+@pytest.mark.slow
 def test_a_history_costs_no_decision(day: tuple[RunRecord, Told, Path]) -> None:
     record, _, home = day
     assert starts(play(read(home / "day.yaml"))) == starts(record)
 
 
+@pytest.mark.slow
 def test_a_redacted_record_plays_the_same_and_names_nobody(day: tuple[RunRecord, Told, Path]) -> None:
     record, told, home = day
     plain, hidden = recorded(told), redacted(recorded(told))
@@ -149,6 +152,7 @@ def test_a_redacted_record_plays_the_same_and_names_nobody(day: tuple[RunRecord,
     assert not [name for name in names if re.search(rf"\b{re.escape(name)}\b", body)]
 
 
+@pytest.mark.slow
 def test_the_commands_make_and_show_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("day.yaml").write_text(DAY.format(seed=3).replace("horizon: 100m", "horizon: 1h"))

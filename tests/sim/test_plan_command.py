@@ -78,6 +78,7 @@ def test_a_goal_out_of_reach_is_an_answer_too(home: Path) -> None:
     assert "not met with up to 2 nodes" in result.stdout
 
 
+@pytest.mark.slow
 def test_more_load_and_failing_nodes_are_compared_with_how_it_is(home: Path) -> None:
     result = plan("--load", "1.5", "--fail", "2@n", "--seeds", "1..2", "--report", "out.html")
     assert "load × 1.5, 2 of n fail" in result.stdout

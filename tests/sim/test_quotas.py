@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice.model.api import ResourceQuota, decode
 from pumice.sim.results.records import RunRecord
 from sim.worlds import by_name, job, nodes, simulation, specs
@@ -40,7 +41,7 @@ def simulated(hard: dict[str, Any], *jobs: Any, used: dict[str, Any] | None = No
     return simulation([*nodes(4, cpu=8), quota(hard, used)], conf=CONF, horizon_s=500, **more).run(specs(jobs))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     hard=st.integers(2, 10),
     shapes=st.lists(

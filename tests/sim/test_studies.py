@@ -20,7 +20,6 @@ import pytest
 from typer.testing import CliRunner
 
 import pumice
-from effort import one_in
 from pumice.cli.app import app
 from pumice.errors import InvalidInput
 from pumice.scheduler.assembly import catalogue_of
@@ -139,6 +138,7 @@ def executor(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
 
 
 @pytest.mark.filterwarnings("ignore")  # Dask's own
+@pytest.mark.part(9)
 def test_a_study_gives_the_same_records_wherever_it_is_played(
     executor: Executor | None, scenario: Path, eight: Study
 ) -> None:
@@ -293,6 +293,7 @@ def test_a_value_that_a_plugin_refuses_is_told_before_anything_is_played(scenari
     assert "must be a whole number, got 'soon'" in " ".join(err.split())
 
 
+@pytest.mark.slow
 def test_many_seeds_are_told_pair_by_pair_recorded_and_reported(scenario: Path, eight: Study, tmp_path: Path) -> None:
     record, page = tmp_path / "runs.jsonl", tmp_path / "r.html"
     code, out, err = run("simulate", scenario, "--seeds", "1..8", "--jobs", 2, "--record", record, "--report", page)
@@ -332,15 +333,13 @@ def test_a_record_says_what_made_it(scenario: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "code", "said"),
-    one_in(
-        3,
-        [
-            ("wait.p95 > -99%", 1, "error: --fail-if 'wait.p95 > -99%'"),
-            ("wait.p95 > +1000%", 0, ""),
-            ("unfinished > 0", 0, ""),
-        ],
-    ),
+    [
+        ("wait.p95 > -99%", 1, "error: --fail-if 'wait.p95 > -99%'"),
+        ("wait.p95 > +1000%", 0, ""),
+        ("unfinished > 0", 0, ""),
+    ],
 )
+@pytest.mark.part(9)
 def test_a_rule_that_is_broken_fails_the_command(scenario: Path, rule: str, code: int, said: str) -> None:
     for seeds in ([], ["--seeds", "1..6"]):
         found, _, err = run("compare", "default", "helm", "--scenario", scenario, "--fail-if", rule, *seeds)
@@ -362,6 +361,7 @@ def test_confs_of_one_file_name_are_told_apart(scenario: Path, tmp_path: Path, m
     assert (code, "'a' is there twice" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_arguments_are_swept_over_a_grid(scenario: Path, tmp_path: Path) -> None:
     (tmp_path / "b.conf").write_text(
         "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: binpack, arguments: {binpack.weight: 2}}]}]\n"
@@ -387,6 +387,7 @@ def test_arguments_are_swept_over_a_grid(scenario: Path, tmp_path: Path) -> None
         assert (code, said in " ".join(err.replace("│", " ").split())) == (2, True), err
 
 
+@pytest.mark.slow
 def test_workers_end_with_the_process_that_started_them(scenario: Path, tmp_path: Path) -> None:
     process = started(scenario, tmp_path)
     workers = children(process.pid)
@@ -399,7 +400,9 @@ def test_workers_end_with_the_process_that_started_them(scenario: Path, tmp_path
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("ended_by", one_in(2, [signal.SIGINT, signal.SIGTERM]))
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.part(9)
+@pytest.mark.slow
 def test_a_study_that_is_ended_keeps_what_is_done_and_leaves_no_process(
     scenario: Path, tmp_path: Path, ended_by: signal.Signals
 ) -> None:
@@ -480,6 +483,7 @@ def test_waits_of_jobs_that_ran_already_are_not_made_up(tmp_path: Path) -> None:
     assert any("run time unknown" in text for text in record.warnings)
 
 
+@pytest.mark.slow
 def test_backfilling_without_declared_run_times_is_warned_about(scenario: Path, tmp_path: Path) -> None:
     (tmp_path / "easy.conf").write_text("actions: easybackfill\ntiers: [{plugins: [{name: gang}]}]\n")
     command = ("compare", "default", tmp_path / "easy.conf", "--scenario", scenario, "--report", tmp_path / "r.html")

@@ -39,6 +39,7 @@ def tune(*words: str, code: int = 0) -> Any:
     return result
 
 
+@pytest.mark.slow
 def test_what_is_recommended_is_a_conf_with_its_difference_and_a_page(home: Path) -> None:
     result = tune(*OVER, "--write", "tuned.conf", "--report", "out.html")
     assert "Recommended: wait, mean −" in result.stdout
@@ -70,6 +71,7 @@ def test_a_file_of_another_tuning_is_refused(home: Path) -> None:
     assert "is not a file of `pumice tune`" in tune(*OVER, "--study", "runs.jsonl", code=1).stderr
 
 
+@pytest.mark.slow
 def test_runs_that_were_played_with_other_plugins_are_refused(home: Path) -> None:
     plugin = home / "plugins" / "mine.py"
     plugin.parent.mkdir()

@@ -9,6 +9,7 @@ import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 
+import pytest
 from hatchling.builders.wheel import WheelBuilder
 from wheel_env import ROOT
 
@@ -80,6 +81,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_every_entry_point(tmp_pat
     assert known - set(points.splitlines()) == set()
 
 
+@pytest.mark.slow
 def test_where_no_extra_is_installed_only_what_talks_over_a_network_cannot_be_loaded(tmp_path: Path) -> None:
     words = [sys.executable, "-c", WITHOUT, json.dumps(EXTRA)]
     ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -208,6 +208,7 @@ def test_queues_take_turns_by_their_share_and_keep_to_their_limits() -> None:
 
 
 # -- ranges -----------------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_a_range_holds_in_eight_of_ten_whatever_the_bias_of_the_predictions() -> None:
     rng, known = random.Random(3), Calibration()
     held = [0, 0, 0]
@@ -419,6 +420,7 @@ configurations: {only: {actions: "enqueue, allocate", tiers: [{plugins: [{name: 
 """
 
 
+@pytest.mark.slow
 def test_the_command_gives_a_range_with_what_it_rests_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("day.yaml").write_text(DAY)

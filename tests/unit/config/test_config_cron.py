@@ -43,6 +43,7 @@ def test_the_last_time_is_the_latest_that_is_not_after_now(text: str, last: str)
 
 
 @pytest.mark.parametrize("text", ["7 3,15 * * *", "*/17 */5 10-20/3 * *", "0 6 1,15 * sat", "59 23 31 * *"])
+@pytest.mark.part(4)
 def test_no_minute_between_the_last_time_and_now_is_meant(text: str) -> None:
     """The slow way: minute by minute, for moments of two months."""
     schedule = CronSchedule.parse(text)

@@ -44,6 +44,7 @@ def places(data: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("value", NASTY, ids=lambda value: repr(value)[:20])
+@pytest.mark.part(3)
 def test_any_value_at_any_place_is_used_or_refused_in_a_few_words(value: Any) -> None:
     for at in places(WHOLE):
         data: Any = [copy.deepcopy(WHOLE)]

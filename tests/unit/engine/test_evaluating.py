@@ -188,8 +188,9 @@ def test_scalar_callbacks_are_asked_about_imagined_nodes_one_by_one() -> None:
     ssn.add_node_order_fn("p", lambda task, at: float(at.idle.milli_cpu), scope=Scope.NODE, key=same_class)
     evaluator = ssn.search.evaluator
     view = evaluator.view(task_of(ssn, "new-0"))
-    assert evaluator.imagine_scalars(view, 0, 1, 5.0) == 7005.0
-    assert evaluator.imagine_scalars(view, 0, 3, 5.0) == -np.inf
+    ahead = evaluator.scalars_ahead(view)
+    assert ahead is not None
+    assert (ahead(0, 1, 5.0), ahead(0, 3, 5.0)) == (7005.0, -np.inf)
     assert list(ssn.search.chooser.plan(task_of(ssn, "new-0"), 9)) == [0, 0, 0]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice.engine.victims import EvictableRoom
 from pumice.framework.session.session import Session
 from pumice.model.status import TaskStatus
@@ -42,7 +43,7 @@ def by_hand(ssn: Session, task: Task, groups: frozenset[str]) -> list[bool]:
     return out
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(moves=st.lists(st.tuples(st.booleans(), st.integers(0, 20)), max_size=8))
 def test_the_bound_agrees_with_counting_by_hand(moves: Sequence[tuple[bool, int]]) -> None:
     ssn = world()

@@ -130,6 +130,7 @@ class _Slowly:
         return found
 
 
+@pytest.mark.slow
 def test_a_question_that_needs_more_time_goes_on_when_it_is_asked_again(
     world: StudyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_worlds import no_arguments, opened, queue
 
+from effort import examples
 from pumice.errors import InvalidInput
 from pumice.framework.evicting.eviction import refusals_last
 from pumice.framework.evicting.victims import EvictionContext
@@ -168,7 +169,7 @@ def test_figures_of_queues_are_published() -> None:
     assert cycle.gauge("queue_overused", queue_name="a") == 1.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     total=st.integers(0, 40),
     specs=st.lists(
@@ -204,7 +205,7 @@ AMOUNTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(AMOUNTS, min_size=1, max_size=4), AMOUNTS, AMOUNTS, st.booleans())
 def test_a_queue_that_may_not_reclaim_may_not_if_it_held_more(
     held: list[dict[str, Any]], deserved: dict[str, Any], asked: dict[str, Any], hierarchy: bool

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_worlds import opened, queue
 
+from effort import examples
 from pumice.framework.plugin import Arguments
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
@@ -262,7 +263,7 @@ def _allowed(world: list[dict[str, Any]], name: str, more: int) -> bool:
     return True
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(world=trees(), data=st.data())
 def test_the_check_of_a_line_of_queues_agrees_with_a_walk_through_the_specs(
     world: list[dict[str, Any]], data: st.DataObject

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
 from pumice.framework.plugin import Arguments
@@ -432,6 +433,7 @@ def test_a_claim_leaves_another_of_the_same_pod_what_only_that_can_use() -> None
     assert objections(ssn, "p")["n1"] is None
 
 
+@pytest.mark.slow
 def test_a_search_that_leads_nowhere_ends() -> None:
     """Of 40 devices no 21 are alike; trying them all would take for ever."""
     half = [devices("n1", *(f"{side}{n}" for n in range(20)), numa=side) for side in (0, 1)]
@@ -449,7 +451,7 @@ def test_a_search_that_leads_nowhere_ends() -> None:
 MOVES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["n1", "n2", "back"])), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(MOVES, st.lists(st.integers(1, 2), min_size=6, max_size=6))
 def test_what_is_known_of_free_devices_is_what_a_fresh_look_finds(
     moves: list[tuple[int, str]], counts: list[int]

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_worlds import no_arguments, opened, queue
 
+from effort import examples
 from pumice.framework.session.session import Session
 from pumice.model.intents import Note
 from pumice.model.resources import CPU, MEMORY
@@ -161,7 +162,7 @@ def test_a_queue_without_a_path_hangs_on_the_root() -> None:
     assert ssn.queue_order(ssn.queues["plain"], ssn.queues["a"]) == 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(held=st.lists(st.integers(0, 4), min_size=4, max_size=4), total=st.integers(1, 20))
 def test_what_is_kept_between_questions_is_what_a_new_tree_would_say(held: list[int], total: int) -> None:
     paths = ["root/a/x", "root/a/y", "root/b", "root/b/z"]

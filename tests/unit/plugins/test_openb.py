@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice.engine.rows import NodeRows
 from pumice.errors import InvalidInput
 from pumice.framework.plugin import Arguments, Plugin
@@ -95,7 +96,7 @@ def each(ssn: Session, fn: Callable[[int, list[int]], float]) -> list[float]:
 
 
 @given(given_=clusters)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_dotprod_is_its_formula(given_: tuple[list[tuple[int, Shape]], Shape]) -> None:
     held, (c, milli, devices) = given_
     ssn, task = world(held, (c, milli, devices))
@@ -107,7 +108,7 @@ def test_dotprod_is_its_formula(given_: tuple[list[tuple[int, Shape]], Shape]) -
 
 
 @given(given_=clusters)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_bestfit_is_its_formula(given_: tuple[list[tuple[int, Shape]], Shape]) -> None:
     held, (c, milli, devices) = given_
     ssn, task = world(held, (c, milli, devices))
@@ -117,7 +118,7 @@ def test_bestfit_is_its_formula(given_: tuple[list[tuple[int, Shape]], Shape]) -
 
 
 @given(given_=clusters)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_gpupacking_is_its_rule_where_the_task_fits(given_: tuple[list[tuple[int, Shape]], Shape]) -> None:
     held, (c, milli, devices) = given_
     ssn, task = world(held, (c, milli, devices))
@@ -139,7 +140,7 @@ def test_gpupacking_is_its_rule_where_the_task_fits(given_: tuple[list[tuple[int
 
 
 @given(given_=clusters)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_gpuclustering_is_its_rule(given_: tuple[list[tuple[int, Shape]], Shape]) -> None:
     held, (c, milli, devices) = given_
     ssn, task = world(held, (c, milli, devices))
@@ -173,7 +174,7 @@ def fragment(cpu: int, free: list[int]) -> float:
 
 
 @given(given_=clusters)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_fgd_descends_the_expected_fragment(given_: tuple[list[tuple[int, Shape]], Shape]) -> None:
     held, (c, milli, devices) = given_
     ssn, task = world(held, (c, milli, devices))

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_worlds import no_arguments, opened, queue
 
+from effort import examples
 from pumice.framework.session.session import Session
 from pumice.model.intents import Note
 from pumice.plugins.proportion import Proportion
@@ -121,7 +122,7 @@ def test_figures_of_queues_are_published() -> None:
     assert cycle.gauge("queue_allocated_scalar_resources", queue_name="a", resource="pods") == 2
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     weights=st.tuples(st.integers(1, 5), st.integers(1, 5)),
     capability=st.one_of(st.none(), st.integers(0, 12)),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from effort import examples
 from pumice.engine.rows import NodeRows
 from pumice.framework.plugin import Arguments
 from pumice.framework.session.session import Session
@@ -327,7 +328,7 @@ def test_what_was_promised_is_plain_data_that_a_saved_cycle_holds() -> None:
     assert unpack(packed["predicates"]) == {"volumes": {"ns/one": ("", "n2", "p")}}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["n1", "n2", "back"])), max_size=12))
 def test_the_count_of_attached_volumes_is_what_a_fresh_look_finds(moves: list[tuple[int, str]]) -> None:
     def limit(name: str, most: int) -> Json:

@@ -206,6 +206,7 @@ print(json.dumps(watched))
 
 
 @pytest.mark.parametrize("dialect", ["volcano", "kai"])
+@pytest.mark.part(9)
 def test_a_replay_reads_no_file_and_opens_no_connection(dialect: str, tmp_path: Path) -> None:
     """Every plugin, each argument that it reads naming a file or a service of ours."""
     secret = tmp_path / "token"

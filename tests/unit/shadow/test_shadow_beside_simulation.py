@@ -45,6 +45,7 @@ def play(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-d
 
 
 @pytest.mark.parametrize("conf", ["plain", pytest.param("fair", marks=pytest.mark.slow), "closed", "evicting"])
+@pytest.mark.part(9)
 def test_the_conf_that_runs_agrees_with_itself_in_everything(play, conf: str) -> None:  # type: ignore[no-untyped-def]
     report = play(conf, conf)
     assert report.total.jobs["same"] > 100
@@ -56,6 +57,7 @@ def test_the_conf_that_runs_agrees_with_itself_in_everything(play, conf: str) ->
     assert (report.total.evicted > 0) == (conf == "evicting")
 
 
+@pytest.mark.slow
 def test_who_would_start_sooner_and_who_would_go_for_it(play) -> None:  # type: ignore[no-untyped-def]
     report = play("plain", "evicting")
     urgent = report.days[0].sooner[0]
@@ -81,6 +83,7 @@ def test_who_would_wait_and_why(play) -> None:  # type: ignore[no-untyped-def]
     assert {e.by for e in reverse.days[0].evictions} == {"running"}
 
 
+@pytest.mark.slow
 def test_a_candidate_that_packs_puts_pods_on_other_nodes(play) -> None:  # type: ignore[no-untyped-def]
     report = play("plain", "packed")
     found = report.recent[0]

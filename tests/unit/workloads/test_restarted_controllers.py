@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from workload_jobs import spec_of
 
+from effort import examples
 from pumice.workloads.lifecycle import FINISHED, JobSeen, PodSeen, next_step
 from pumice.workloads.policies import answers_of
 from pumice.workloads.vcjob import VcJobSpec, minimum_of, pod_name, roles_of
@@ -96,7 +97,7 @@ FAILURES = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     fails=FAILURES,
     action=st.sampled_from(["RestartJob", "TerminateJob", "CompleteJob", ""]),
@@ -113,7 +114,7 @@ def test_a_controller_that_is_stopped_at_any_moment_brings_the_job_to_the_same_e
     assert broken.retries <= 3
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     fails=FAILURES,
     action=st.sampled_from(["RestartTask", "RestartPod"]),

@@ -192,6 +192,7 @@ def test_a_run_without_gpus_is_told_in_cpus() -> None:
     assert "GPU-hours" not in words.split("What the figures mean")[0]
 
 
+@pytest.mark.slow
 def test_a_report_of_five_thousand_jobs_stays_small() -> None:
     run = play(workload(5000, seed=1), 60, fifo, strict=False)
     page = html([run])

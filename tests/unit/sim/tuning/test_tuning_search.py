@@ -174,6 +174,7 @@ def test_a_queue_that_loses_only_on_the_days_held_out_stops_it_too() -> None:
     assert "b by 50 %" in found.why_not
 
 
+@pytest.mark.slow
 def test_queues_whose_waits_change_by_chance_do_not_stop_a_recommendation() -> None:
     """A queue that nothing is done to waits now longer, now shorter; on a few days it is longer on average."""
 
