@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 
 from pumice.answers.standing import Gauges
 from pumice.answers.when.forward import Holder, Lane, Scene, Waiter
 from pumice.answers.when.past import size_of
-from pumice.answers.when.room import Amounts, Pods, PodShape, amounts_sum
+from pumice.answers.when.room import Amounts, Place, Pods, PodShape, amounts_sum
 from pumice.answers.when.run_times import Kind
 from pumice.engine.views import Bools
 from pumice.framework.explaining.explain import waits
@@ -25,6 +26,7 @@ from pumice.state.cluster import ClusterState
 
 NO_LIMIT = 2**62
 RUNNING, RELEASING = TaskStatus.RUNNING, TaskStatus.RELEASING
+NOTHING: Amounts = (0, 0, 0)
 GRACE = 30.0
 """So many seconds a pod takes to end that is evicted only now: what Kubernetes gives it unless it says otherwise."""
 _GPU_DIMS = [dim(name) for name in GPU_RESOURCES]
@@ -38,19 +40,13 @@ def scene_of(ssn: Session) -> Scene:
     holders, waiting = [], []
     for job in state.session_jobs.values():
         if job.ready_count:
-            places = []
-            for task in job.tasks.values():
-                if IS_ALLOCATED[task.status] and task.node is not None:
-                    each = shapes.each(task)
-                    places.append((task.node.name, each))
-                    if task.klass.gpu is not None and not task.klass.gpu.whole and task.node.name in free:
-                        has = free[task.node.name]  # no ledger of a node counts shares of GPUs
-                        free[task.node.name] = (has[0], has[1], has[2] - each[2])
+            places = shapes.places(job, free)
             if places:
                 since = next((at for at in map(started_at, job.with_status(RUNNING).values()) if at), state.now)
-                kind = Kind(job.queue, size_of(amounts_sum(each for _, each in places)))
+                kind = Kind(job.queue, size_of(amounts_sum(map(itemgetter(1), places))))
                 holders.append(Holder(kind, places, since, declared_run_time(job), job.creation or since, job.uid))
-        holders.extend(_leaving(job, shapes, state.now))
+        if job.with_status(RELEASING):
+            holders.extend(_leaving(job, shapes, state.now))
         if waits(job) and not job.is_ready and (not job.tasks or len(job.tasks) >= job.min_available):
             waiting.append(job)
     queue = []
@@ -94,6 +90,26 @@ class _Shapes:
         found = self._each.get(task.klass.id)
         if found is None:
             found = self._each[task.klass.id] = _each(task)
+        return found
+
+    def places(self, job: Job, free: dict[str, Amounts]) -> list[Place]:
+        """Where its pods are, with what each holds; shares of GPUs, which no node's ledger counts, go off *free*.
+
+        Asked about every pod of the cluster: what equal pods have in common is looked at once for a row of them.
+        """
+        found: list[Place] = []
+        last, each, shares = None, NOTHING, False
+        for task in job.tasks.values():
+            node, klass = task.node, task.klass
+            if node is None or not IS_ALLOCATED[task.status]:
+                continue
+            if klass is not last:
+                last, each, shares = klass, self.each(task), klass.gpu is not None and not klass.gpu.whole
+            name = node.name
+            found.append((name, each))
+            if shares and name in free:
+                cpu, memory, gpus = free[name]
+                free[name] = cpu, memory, gpus - each[2]
         return found
 
     def _shape(self, task: Task) -> PodShape:

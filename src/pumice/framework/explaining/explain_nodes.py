@@ -125,7 +125,7 @@ class Nodes:
     def protected(self, rows: Iterable[int]) -> dict[str, int]:
         """What keeps running pods on these rows from being evicted, with how many."""
         found: dict[str, int] = {}
-        for row in rows:
+        for row in rows if self._ssn.budgets.watched else ():
             node = self._table.nodes[row]
             for victim in node.tasks.values() if node is not None else ():
                 if victim.preemptible and (why := self._ssn.budgets.spent(victim)):
