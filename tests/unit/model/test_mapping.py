@@ -106,9 +106,8 @@ def test_equal_labels_share_one_object() -> None:
 
 
 def test_labels_that_nobody_has_any_more_are_forgotten() -> None:
-    kept = [labels_of({"n": str(n)}) for n in range(10)]
-    before = len(mapping._shared)
+    kept = [labels_of({"forgotten": str(n)}) for n in range(10)]
     for n in range(10, 20):
-        labels_of({"n": str(n)})
-    assert len(mapping._shared) == before
-    assert labels_of({"n": "3"}) is kept[3]
+        labels_of({"forgotten": str(n)})
+    assert sorted(known["forgotten"] for known in mapping._shared.values() if "forgotten" in known) == [*"0123456789"]
+    assert labels_of({"forgotten": "3"}) is kept[3]
