@@ -24,6 +24,7 @@ from pumice.framework.loading import (
     modules_in,
 )
 from pumice.framework.names import unknown
+from pumice.framework.offers import Offers
 from pumice.framework.plugin import Action, Plugin
 from pumice.framework.points.guard import FAILS, author_line, let_pass
 from pumice.framework.points.table import POINTS
@@ -55,11 +56,10 @@ class Registry:
     """Plugins and actions by name. The default one can be replaced."""
 
     def __init__(self, *, discover: bool = True) -> None:
-        self.plugins: dict[str, PluginInfo] = {}
+        self.plugins: Offers[PluginInfo] = Offers(self._plugin)
         self.aliases: dict[str, str] = {}
-        self.actions: dict[str, type[Action]] = {}
-        self.broken: dict[tuple[str, str], str] = {}
-        """("plugin" or "action", name) -> why what an installed package offers cannot be used."""
+        self.actions: Offers[type[Action]] = Offers(self._action)
+        self._broken: dict[tuple[str, str], str] = {}
         self.passed_by: list[str] = []
         """What was in a directory of plugins and is none, and why; a line each."""
         self.directories: list[Path] = []
@@ -69,15 +69,30 @@ class Registry:
 
     def _discover(self) -> None:
         offered = entry_points()  # of every installed package, read once
+        origins: dict[str, str] = {}
         for group, prefix in GROUPS.items():
             for entry in sorted(offered.select(group=f"{group}.actions"), key=lambda e: e.name):
-                action = self._loaded("action", prefix + entry.name, entry)
-                if action is not None:
-                    self.actions[prefix + entry.name] = action
+                self.actions.offer(prefix + entry.name, entry)
             for entry in sorted(offered.select(group=f"{group}.plugins"), key=lambda e: e.name):
-                built = self._loaded("plugin", prefix + entry.name, entry)
-                if built is not None:
-                    self.register(prefix + entry.name, built, origin=f"entry point {entry.value}")
+                name, origin = prefix + entry.name, _origin_of(entry)
+                if name in origins:
+                    raise _taken(name, origin, origins[name])
+                origins[name] = origin
+                self.plugins.offer(name, entry)
+
+    @property
+    def broken(self) -> Mapping[tuple[str, str], str]:
+        """("plugin" or "action", name) -> why what an installed package offers cannot be used."""
+        len(self.actions), len(self.plugins)  # what was not asked for yet is loaded
+        return self._broken
+
+    def _action(self, name: str, entry: EntryPoint) -> type[Action] | None:
+        action: type[Action] | None = self._loaded("action", name, entry)
+        return action
+
+    def _plugin(self, name: str, entry: EntryPoint) -> PluginInfo | None:
+        built = self._loaded("plugin", name, entry)
+        return None if built is None else _info(name, built, _origin_of(entry))
 
     def _loaded(self, kind: str, name: str, entry: EntryPoint) -> Any:
         """What an entry point names. One that is broken is an error only for who names it."""
@@ -85,7 +100,7 @@ class Registry:
             return entry.load()
         except FAILS as exc:
             let_pass(exc)
-            self.broken[kind, name] = f"{kind} {name!r} from entry point {entry.value}: {words_of(exc)}"
+            self._broken[kind, name] = f"{kind} {name!r} from entry point {entry.value}: {words_of(exc)}"
             return None
 
     def register(self, name: str, builder: Builder, *, origin: str = "", override: bool = False) -> None:
@@ -97,19 +112,9 @@ class Registry:
             raise PluginLoadError(f"plugin from {origin or _origin(builder)}: its name must be text, got {shown(name)}")
         known = self.plugins.get(name)
         if known is not None and not override:
-            raise PluginLoadError(f"plugin {name!r} from {origin}: the name is taken by the one from {known.origin}")
-        cls = builder if isinstance(builder, type) else None
-        read = getattr(cls, "arguments_read", None)
-        doc = (cls.__doc__ or "").strip() if cls else (getattr(builder, "__doc__", "") or "").strip()
-        self.broken.pop(("plugin", name), None)
-        self.plugins[name] = PluginInfo(
-            name,
-            builder,
-            origin or _origin(builder),
-            tuple(read) if read is not None else None,
-            bool(getattr(cls, "repeatable", False)),
-            doc,
-        )
+            raise _taken(name, origin, known.origin)
+        self._broken.pop(("plugin", name), None)
+        self.plugins[name] = _info(name, builder, origin or _origin(builder))
 
     def get(self, name: str) -> PluginInfo | None:
         """The plugin of a name or alias.
@@ -117,8 +122,8 @@ class Registry:
         :raises PluginLoadError: an installed package offers it, and it cannot be loaded.
         """
         found = self.plugins.get(name) or self.plugins.get(self.aliases.get(name, ""))
-        if found is None and ("plugin", name) in self.broken:
-            raise PluginLoadError(self.broken["plugin", name])
+        if found is None and ("plugin", name) in self._broken:
+            raise PluginLoadError(self._broken["plugin", name])
         return found
 
     def action(self, name: str) -> type[Action] | None:
@@ -126,9 +131,10 @@ class Registry:
 
         :raises PluginLoadError: an installed package offers it, and it cannot be loaded.
         """
-        if ("action", name) in self.broken:
-            raise PluginLoadError(self.broken["action", name])
-        return self.actions.get(name)
+        found = self.actions.get(name)
+        if found is None and ("action", name) in self._broken:
+            raise PluginLoadError(self._broken["action", name])
+        return found
 
     def askers(self) -> dict[str, list[str]]:
         """Point -> the actions that ask it, in order of their names."""
@@ -141,8 +147,9 @@ class Registry:
     def copy(self) -> Registry:
         """A registry with the same contents."""
         other = Registry(discover=False)
-        other.plugins, other.aliases, other.actions = dict(self.plugins), dict(self.aliases), dict(self.actions)
-        other.broken, other.passed_by = dict(self.broken), list(self.passed_by)
+        other.plugins, other.actions = self.plugins.copied(other._plugin), self.actions.copied(other._action)
+        other.aliases = dict(self.aliases)
+        other._broken, other.passed_by = dict(self._broken), list(self.passed_by)
         other.directories = list(self.directories)
         return other
 
@@ -184,6 +191,22 @@ class Registry:
         for alias in {stem, dashed} - {name}:
             self.aliases[alias] = name
         return self.plugins[name]
+
+
+def _info(name: str, builder: Builder, origin: str) -> PluginInfo:
+    cls = builder if isinstance(builder, type) else None
+    read = getattr(cls, "arguments_read", None)
+    doc = (getattr(builder, "__doc__", "") or "").strip()
+    repeatable = bool(getattr(cls, "repeatable", False))
+    return PluginInfo(name, builder, origin, tuple(read) if read is not None else None, repeatable, doc)
+
+
+def _taken(name: str, origin: str, other: str) -> PluginLoadError:
+    return PluginLoadError(f"plugin {name!r} from {origin}: the name is taken by the one from {other}")
+
+
+def _origin_of(entry: EntryPoint) -> str:
+    return f"entry point {entry.value}"
 
 
 def _origin(builder: Builder) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pumice.config import ArgumentsInfo, Catalogue, HookInfo, InvalidConf, PluginConf, Problem, SchedulerConf
 from pumice.errors import ConfigError, MissingExtra, PluginLoadError, PumiceError
@@ -22,6 +22,7 @@ from pumice.scheduler.trying import Trial, try_plugins
 from pumice.state.cluster import ClusterState
 
 log = logging.getLogger("pumice.plugins")
+K = TypeVar("K")
 
 BROKEN_PLUGIN: Final = "broken-plugin"
 """The code of problems that only the author of a plugin can mend."""
@@ -39,18 +40,63 @@ def arguments_info(read: tuple[str, ...] | None) -> ArgumentsInfo | None:
 def catalogue_of(registry: Registry, *, hooks: bool = False, conf: SchedulerConf | None = None) -> Catalogue:
     """Everything a configuration may name. *hooks*: also who registers where, with the arguments that *conf* gives
     (opens each plugin on an empty cluster)."""
-    plugins = {name: arguments_info(info.arguments_read) for name, info in registry.plugins.items()}
-    plugins |= {alias: plugins[name] for alias, name in registry.aliases.items() if name in plugins}
-    actions = {name: arguments_info(tuple(a.arguments_read)) for name, a in registry.actions.items()}
-    for kind, name in registry.broken:  # they can be named; whoever does so is told why they cannot be used
-        (plugins if kind == "plugin" else actions)[name] = None
+    known = registry.copy()  # as it is now
+
+    def plugin(name: str) -> ArgumentsInfo | None:
+        info = known.get(name)
+        if info is None:
+            raise KeyError(name)
+        return arguments_info(info.arguments_read)
+
+    def action(name: str) -> ArgumentsInfo | None:
+        found = known.action(name)
+        if found is None:
+            raise KeyError(name)
+        return arguments_info(tuple(found.arguments_read))
+
+    def broken(kind: str) -> list[str]:
+        return [name for what, name in known.broken if what == kind]
+
+    def told_apart_by(name: str) -> str:
+        if not known.plugins[name].repeatable:
+            raise KeyError(name)
+        return f"{name}.name"
+
     return Catalogue(
         flags=FLAGS,
-        plugins=plugins,
-        actions=actions,
-        repeatable={name: f"{name}.name" for name, info in registry.plugins.items() if info.repeatable},
+        plugins=_Known(lambda: [*known.plugins, *known.aliases, *broken("plugin")], _unless_broken(plugin)),
+        actions=_Known(lambda: [*known.actions, *broken("action")], _unless_broken(action)),
+        repeatable=_Known(lambda: [name for name, info in known.plugins.items() if info.repeatable], told_apart_by),
         hooks=_hooks(registry, conf) if hooks else (),
     )
+
+
+class _Known(Mapping[str, K]):
+    """What is to be known of each thing that a conf may name; looked up, and the thing loaded, when it is named."""
+
+    def __init__(self, names: Callable[[], Iterable[str]], look: Callable[[str], K]) -> None:
+        self._names, self._look = names, look
+
+    def __getitem__(self, name: str) -> K:
+        return self._look(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(self._names()))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _unless_broken(look: Callable[[str], K]) -> Callable[[str], K | None]:
+    """What *look* says, and None of what cannot be loaded: it can be named, and whoever does so is told why not."""
+
+    def said(name: str) -> K | None:
+        try:
+            return look(name)
+        except PluginLoadError:
+            return None
+
+    return said
 
 
 def _hooks(registry: Registry, conf: SchedulerConf | None) -> tuple[HookInfo, ...]:
@@ -111,7 +157,7 @@ class Assembly:
     compat: Compat
     registry: Registry
     """What it was made of."""
-    unasked: frozenset[str] = frozenset()
+    unasked: Container[str] = frozenset()
     """Points that no action asks."""
 
     def tiers(self) -> list[list[PluginEntry]]:
@@ -187,10 +233,31 @@ def assemble(conf: SchedulerConf, registry: Registry, compat: str | None = None)
         raise InvalidConf(problems)
     for warning in tried.warnings:
         log.warning("%s", warning)
-    unasked = frozenset(POINTS) - frozenset(registry.askers())
-    if any(action.asks is None for action in registry.actions.values()):
-        unasked = frozenset()  # one that does not say may ask anything
-    return Assembly(conf, actions, tiers, known, registry, unasked)
+    ours = all(info.built_in for tier in tiers for info, _, _ in tier)  # what they answer is asked, as a test says
+    return Assembly(conf, actions, tiers, known, registry, frozenset() if ours else _Unasked(actions, registry))
+
+
+class _Unasked(Container[str]):
+    """The points that no action asks; those of a conf are looked at first, because the others must be loaded."""
+
+    def __init__(self, actions: Sequence[Action], registry: Registry) -> None:
+        self._actions, self._registry = actions, registry
+        self._known: dict[str, bool] = {}
+
+    def __contains__(self, point: object) -> bool:
+        if not isinstance(point, str):
+            return False
+        if point not in self._known:
+            self._known[point] = not (
+                any(_may_ask(action, point) for action in self._actions)
+                or any(_may_ask(action, point) for action in self._registry.actions.values())
+            )
+        return self._known[point]
+
+
+def _may_ask(action: Action | type[Action], point: str) -> bool:
+    """Does it ask a point? One that does not say may ask anything."""
+    return action.asks is None or any(asked.name == point for asked in action.asks)
 
 
 def _given(made: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -78,7 +78,7 @@ class Session(Registration, Questions):
         shard: Shard | None = None,
         signature: object = None,
         environment: Mapping[str, Any] | None = None,
-        unasked: frozenset[str] = frozenset(),
+        unasked: Container[str] = frozenset(),
         stands: Opened | None = None,
         thorough: bool = False,
         tells: bool = True,

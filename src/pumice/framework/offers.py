@@ -1,0 +1,55 @@
+"""What installed packages offer by name, loaded when it is asked for: a program starts with what its conf names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from importlib.metadata import EntryPoint
+from typing import Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
+Load: TypeAlias = Callable[[str, EntryPoint], T | None]
+"""What a name and its entry point stand for; None where that cannot be loaded."""
+
+
+class Offers(MutableMapping[str, T], Generic[T]):
+    """Things by name, in the order in which they were offered. One that cannot be loaded is not among them.
+
+    Who asks for a name, or whether there is one, has that one loaded; who looks through them has all of them.
+    """
+
+    def __init__(self, load: Load[T]) -> None:
+        self._load = load
+        self._held: dict[str, T | EntryPoint] = {}
+
+    def offer(self, name: str, entry: EntryPoint) -> None:
+        """Name something that is loaded when it is asked for."""
+        self._held[name] = entry
+
+    def copied(self, load: Load[T]) -> Offers[T]:
+        """The same offers; what was not asked for yet is loaded by *load*."""
+        other = Offers(load)
+        other._held = dict(self._held)
+        return other
+
+    def __getitem__(self, name: str) -> T:
+        found = self._held[name]
+        if not isinstance(found, EntryPoint):
+            return found
+        loaded = self._load(name, found)
+        if loaded is None:
+            del self._held[name]
+            raise KeyError(name)
+        self._held[name] = loaded
+        return loaded
+
+    def __setitem__(self, name: str, thing: T) -> None:
+        self._held[name] = thing
+
+    def __delitem__(self, name: str) -> None:
+        del self._held[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([name for name in list(self._held) if name in self])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,71 @@
+"""A program loads the plugins and actions that its conf names, and no others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.metadata import EntryPoint, entry_points
+
+import pytest
+
+from pumice.config import DEFAULT_CONF
+from pumice.framework.points import POINTS
+from pumice.framework.registry import GROUPS, Registry
+from pumice.scheduler.assembly import who
+
+EVICTING = """
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: drf}, {name: predicates}, {name: capacity}, {name: nodeorder}]
+"""
+KAI = "dialect: kai\nactions: allocate, consolidation, reclaim, preempt, stalegangeviction\n"
+ASSEMBLES = """
+import json, sys
+from pumice.config import load
+from pumice.framework.registry import default_registry
+from pumice.scheduler.assembly import assemble, catalogue_of
+registry = default_registry()
+made = assemble(load(sys.stdin.read(), catalogue_of(registry), "<conf>").conf, registry)
+print(json.dumps([[i.name for tier in made.plugins for i, _, _ in tier], made.conf.actions, list(sys.modules)]))
+"""
+OFFERED = {
+    (kind, prefix + entry.name): entry
+    for group, prefix in GROUPS.items()
+    for kind in ("plugins", "actions")
+    for entry in entry_points(group=f"{group}.{kind}")
+}
+
+
+@pytest.mark.parametrize("text", [DEFAULT_CONF, EVICTING, KAI], ids=["by default", "evicting", "of KAI"])
+def test_what_no_conf_names_is_not_loaded(text: str) -> None:
+    run = subprocess.run([sys.executable, "-c", ASSEMBLES], input=text, capture_output=True, text=True, check=True)
+    plugins, actions, modules = json.loads(run.stdout)
+    named = {("plugins", name) for name in plugins} | {("actions", name) for name in actions}
+    assert named <= set(OFFERED)
+    mine = {OFFERED[one].module for one in named}
+    assert mine <= set(modules)
+    if text != KAI:
+        assert [module for module in modules if module.startswith(("pumice.kai.", "pumice.extender."))] == []
+        # the module of a plugin may hold what another needs; of these nobody needs one
+        others = {entry.module for one, entry in OFFERED.items() if one not in named} - mine
+        assert {m for m in others & set(modules) if m.startswith("pumice.plugins.")} == set()
+
+
+def test_plugins_of_ours_answer_only_what_some_action_of_ours_asks() -> None:
+    """So nobody is told of it, and no action is loaded to find it out."""
+    everybody = who(Registry())
+    assert set(everybody.answers) <= set(everybody.asks) <= set(POINTS)
+
+
+def test_a_broken_offer_is_named_by_whoever_looks_through_them_and_by_nobody_else() -> None:
+    registry = Registry()
+    registry.actions.offer("absent", EntryPoint("absent", "pumice.no_such:Action", "pumice.actions"))
+    before = list(registry.actions._held)
+    assert registry.action("allocate") is not None
+    assert list(registry.actions._held) == before
+    assert "absent" not in registry.copy().actions
+    assert ("action", "absent") in registry.broken
+    assert list(registry.actions) == [name for name in before if name != "absent"]
+    assert len(registry.actions) == len(before) - 1
