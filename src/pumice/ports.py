@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
 from pumice.model.events import ClusterEvent
 from pumice.model.intents import Bind, Intent
@@ -33,3 +33,11 @@ class Binder(Protocol):
     def bind(self, intent: Bind) -> None:
         """Bind, or raise."""
         ...
+
+
+@runtime_checkable
+class ReadsBack(Protocol):
+    """A binder that asks the cluster where nobody knows whether a bind happened."""
+
+    read_back: Callable[[Bind], str] | None
+    """What was to be bound -> the node that the pod has, empty if none; None until somebody gives it."""

@@ -1,4 +1,4 @@
-"""A program loads the plugins and actions that its conf names, and no others."""
+"""A program loads the plugins and actions that its conf names, and what it does; nothing else."""
 
 from __future__ import annotations
 
@@ -51,6 +51,20 @@ def test_what_no_conf_names_is_not_loaded(text: str) -> None:
         # the module of a plugin may hold what another needs; of these nobody needs one
         others = {entry.module for one, entry in OFFERED.items() if one not in named} - mine
         assert {m for m in others & set(modules) if m.startswith("pumice.plugins.")} == set()
+
+
+NOT_FOR_A_START = (
+    *("pumice.kai.", "pumice.extender.", "pumice.answers.", "pumice.history.", "pumice.saved.", "pumice.sim."),
+    *("pumice.dashboard.", "starlette", "uvicorn", "rich", "pyarrow", "scipy"),
+)
+
+
+def test_a_scheduler_that_starts_loads_nothing_that_serves_answers_or_writes_down() -> None:
+    loads = "import sys, pumice.cli.run, pumice.kube.ahead, pumice.kube.service; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", loads], capture_output=True, text=True, check=True)
+    modules = run.stdout.split()
+    assert "pumice.scheduler.loop" in modules
+    assert [module for module in modules if module.startswith(NOT_FOR_A_START)] == []
 
 
 def test_plugins_of_ours_answer_only_what_some_action_of_ours_asks() -> None:

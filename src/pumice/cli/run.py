@@ -287,12 +287,12 @@ def _history(path: Path | None, keep: str | None) -> Folder | None:
 
     :raises WrongUsage: the folder cannot be made, or how long is said of a history that nobody wants.
     """
-    from pumice.history.files import Folder
-
     if path is None:
         if keep is not None:
             raise WrongUsage("--history-keep: needs --history DIR")
         return None
+    from pumice.history.files import Folder
+
     try:
         return Folder(
             path,

@@ -13,13 +13,8 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pumice import saved
 from pumice.errors import PumiceError
-from pumice.extender.asking.calls import EXCHANGES
-from pumice.extender.plugin import ExtenderBinder
 from pumice.framework.session.session import Session
-from pumice.history.files import Folder
-from pumice.history.historian import Historian
 from pumice.kube.admission import Admissions, Ungrouped
 from pumice.kube.backend import KubeBackend
 from pumice.kube.conditions import PodConditions
@@ -30,10 +25,9 @@ from pumice.kube.probed import Answers
 from pumice.kube.queues import QueueStatuses
 from pumice.model.codes import ReasonCode
 from pumice.model.intents import Intent, Note
-from pumice.ports import Binder
+from pumice.ports import Binder, ReadsBack
 from pumice.scheduler.following import CONF, Following
 from pumice.scheduler.loop import Loop
-from pumice.scheduler.recording import decisions_of, record
 from pumice.scheduler.report import CycleReport
 from pumice.scheduler.watchdog import Watchdog
 from pumice.state.cluster import ClusterState
@@ -42,6 +36,8 @@ if TYPE_CHECKING:
     from pumice.answers.desk import Desk
     from pumice.answers.when.kept import Forecasts
     from pumice.answers.when.learned import Learned, LearningPaper
+    from pumice.history.files import Folder
+    from pumice.history.historian import Historian
 
 log = logging.getLogger("pumice.kube")
 T = TypeVar("T")
@@ -100,7 +96,7 @@ class Service:
         self._overtaken = Overtaken()
         self._history, self._learned = history, learned
         self._forecasts: Forecasts | None = None
-        self._historian = Historian(loop.state, history) if history is not None else None
+        self._historian = _historian(loop.state, history)
         loop.witness = self._historian
         self._queue_made = False
         self._failing, self._failure = 0, ""
@@ -302,6 +298,10 @@ class Service:
 
         One that fails is given too, without decisions. A cycle that cannot be saved is no failed cycle.
         """
+        from pumice import saved  # here, as in `_answer`
+        from pumice.extender.asking.calls import EXCHANGES
+        from pumice.scheduler.recording import decisions_of, record
+
         loop = self._loop
         try:
             begun = record(loop.state, loop.assembly.conf, loop.runtime, shard=loop.shard, environment=loop.environment)
@@ -324,7 +324,7 @@ class Service:
     def _look(self, session: Session) -> None:
         self.metrics.session(session)
         for binder in session.binds.binders.values():
-            if isinstance(binder, ExtenderBinder) and binder.read_back is None:
+            if isinstance(binder, ReadsBack) and binder.read_back is None:
                 binder.read_back = self._backend.node_of
         self._binders.update(session.binds.binders)
 
@@ -369,6 +369,15 @@ class Service:
             "spec": {"weight": 1, "reclaimable": True},
         }
         self._backend.create("Queue", body)
+
+
+def _historian(state: ClusterState, history: Folder | LearningPaper | None) -> Historian | None:
+    """Who writes down what happens, if that is wanted."""
+    if history is None:
+        return None
+    from pumice.history.historian import Historian
+
+    return Historian(state, history)
 
 
 def _settle(wanted: Sequence[Future[bytes]], *, content: bytes = b"", error: Exception | None = None) -> None:
