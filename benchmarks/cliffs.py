@@ -115,6 +115,20 @@ def waiting_queues(queues: int) -> Shape:
     return idle("waiting queues", objects)
 
 
+def other_pool(classes: int) -> Shape:
+    """Jobs, each of a class of its own, for nodes of a pool that is full; where something happens there is room."""
+    wants = requests(32_000, GIB)
+    objects: Objects = [queue("q0"), *(node(i, labels={"pool": "full"}) for i in range(200))]
+    for j in range(200):
+        objects.append(group(f"r{j}", 1, order=j, minimum=total(wants, 1), queue="q0", phase="Running"))
+        objects.append(pod(f"r{j}", 0, wants, order=j, node=f"node-{j:05d}"))
+    for j in range(classes):
+        wants = requests(50, MIB + j)
+        objects.append(group(f"w{j}", 1, order=1000 + j, minimum=total(wants, 1), queue="q0", phase="Inqueue"))
+        objects.append(pod(f"w{j}", 0, wants, order=1000 + j, spec={"node_selector": {"pool": "full"}}))
+    return idle("other pool", objects)
+
+
 def no_victims(jobs: int) -> Shape:
     """Jobs that differ and wait in a full queue, where nobody may be evicted for them."""
     objects = _full(1000, 0, 1)
@@ -133,6 +147,7 @@ CASES: dict[str, tuple[Callable[[int], Shape], int]] = {
     "promised-jobs": (promised_jobs, 250),
     "promised-beside": (promised_beside, 250),
     "waiting-queues": (waiting_queues, 1000),
+    "other-pool": (other_pool, 1000),
     "no-victims": (no_victims, 150),
 }
 

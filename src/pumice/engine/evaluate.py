@@ -165,11 +165,14 @@ class Evaluator(StaticAnswers):
         if view is not None and view.room is not None and view.room.follow(self.table):
             return view.room.total
         view = self.view(task)
-        open_rows = self.table.valid[: view.size].copy()
-        for code in view.static_code:
-            open_rows &= code == 0
-        view.room = FitCount(task.klass, self.table, open_rows)
+        view.room = FitCount(task.klass, self.table, self.open_rows(task))
         return view.room.total
+
+    def open_rows(self, task: Task) -> Bools:
+        """The rows of nodes to which no filter objects whatever is placed there."""
+        view = self.view(task)
+        valid, found = self.table.valid[: view.size], view.open_rows()
+        return valid.copy() if found is None else valid & found
 
     def _evaluate_all(self, view: ClassView, task: Task) -> None:
         size = self.table.size

@@ -1,8 +1,8 @@
 """Classes that fit nowhere: remembered apart from their views, in a few bytes each, by one rule of expiry.
 
-What was found stands while no node object changed and no row that changed since has room for the class. Only those rows
-are looked at, for all classes at once. So a class that waits costs a cycle next to nothing, however many classes there
-are and whether or not its view is still kept.
+What was found stands while no node object changed and no row that changed since is open to the class (no filter objects
+to it as long as its node is the same one) and has room for it. Only those rows are looked at, for all classes at once.
+So a class that waits costs a cycle next to nothing, however many classes there are and whether or not its view is kept.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ import numpy.typing as npt
 from pumice.model.task import TaskClass
 from pumice.state.table import NodeTable
 
+Bools = npt.NDArray[np.bool_]
+
 _MOST: Final = 1 << 22
 """Beyond so many pairs of a class and a changed row the classes are looked at as a whole."""
 _FEW: Final = 8
 """Up to so many pairs are looked at one by one."""
 _MOST_KNOWN: Final = 50_000
 _MOST_FELL: Final = 10_000
+_MOST_BYTES: Final = 1 << 25
+"""Of what is remembered of rows that are open to classes."""
 _NOTHING: Final = np.iinfo(np.int64).min
 """Less than any row has: what a class asks of a resource that it does not need."""
 
@@ -29,7 +33,7 @@ _NOTHING: Final = np.iinfo(np.int64).min
 class FitsNowhere:
     """The classes that are known to fit nowhere, by their keys, as of a place in the logs of the node table."""
 
-    __slots__ = ("_asks", "_at", "_free", "_keys", "_needs", "_slots", "fell")
+    __slots__ = ("_asks", "_at", "_free", "_keys", "_needs", "_open", "_slots", "fell")
 
     def __init__(self) -> None:
         self._slots: dict[Hashable, int] = {}
@@ -37,6 +41,7 @@ class FitsNowhere:
         self._asks: list[tuple[tuple[int, int], ...]] = []
         self._free: list[int] = []
         self._needs: npt.NDArray[np.int64] = np.full((0, 0), _NOTHING, dtype=np.int64)
+        self._open = OpenRows()
         self._at = (-1, -1, -1)
         self.fell: list[Hashable] | None = None
         """The classes that may fit somewhere since somebody last looked; None: perhaps all."""
@@ -49,10 +54,14 @@ class FitsNowhere:
         self._slots.clear()
         self._keys, self._asks, self._free = [], [], []
         self._needs = self._needs[:0]
+        self._open = OpenRows()
         self.fell = None
 
-    def note(self, key: Hashable, klass: TaskClass, table: NodeTable) -> None:
-        """The class was looked at on all nodes as they are now, and fits none."""
+    def note(self, key: Hashable, klass: TaskClass, table: NodeTable, open_rows: Bools | None = None) -> None:
+        """The class was looked at on all nodes as they are now, and fits none.
+
+        *open_rows*: those to which no filter objects whatever is placed there; None: all.
+        """
         self.catch_up(table)
         if key in self._slots:
             return
@@ -64,6 +73,7 @@ class FitsNowhere:
         self._slots[key], self._keys[slot] = slot, key
         self._asks[slot] = tuple(zip(klass.fit_dims, klass.fit_values, strict=True))
         self._needs[slot, list(klass.fit_dims)] = klass.fit_values
+        self._open.put(slot, len(self._keys), open_rows)
 
     def forget(self, key: Hashable) -> None:
         """The class was found to fit somewhere."""
@@ -105,14 +115,16 @@ class FitsNowhere:
             if table.in_flux:
                 free = free + table.releasing[:width, index] - table.pipelined[:width, index]
             asked = np.flatnonzero((self._needs != _NOTHING).any(axis=0))
-            might = np.ones((len(self._needs), len(index)), dtype=np.bool_)
+            might = self._open.at(index, len(self._needs))
             for d in asked.tolist():
                 might &= self._needs[:, d, None] <= free[d]
             for slot in np.flatnonzero(might.any(axis=1)).tolist():
                 self.forget(self._keys[slot])
 
     def _fits(self, slot: int, row: int, table: NodeTable) -> bool:
-        """Has a row room for the class, now or once what is being released is gone? Filters aside."""
+        """Is a row open to the class, and has room now or once what is being released is gone? Other filters aside."""
+        if not self._open.is_open(slot, row):
+            return False
         cells, first = table.cells, table.line_of_idle
         for d, v in self._asks[slot]:
             free = cells[first + d, row]
@@ -132,3 +144,48 @@ class FitsNowhere:
         self._keys += [None] * more
         self._asks += [()] * more
         self._free += range(height - 1, len(old) - 1, -1)
+
+
+class OpenRows:
+    """Which rows are open to which class, in a bit for each row; classes to which the same rows are open share them."""
+
+    __slots__ = ("_bits", "_known", "_of")
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, int] = {}
+        self._bits: npt.NDArray[np.uint8] = np.zeros((0, 0), dtype=np.uint8)
+        self._of: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+        """Class -> its line, counted from 1; 0: all rows are open to it."""
+
+    def put(self, slot: int, slots: int, open_rows: Bools | None) -> None:
+        """Remember which rows are open to one of so many classes; None: all."""
+        if len(self._of) < slots:
+            self._of = np.concatenate([self._of, np.zeros(slots - len(self._of), dtype=np.intp)])
+        self._of[slot] = 0 if open_rows is None else self._line(np.packbits(open_rows))
+
+    def _line(self, bits: npt.NDArray[np.uint8]) -> int:
+        known = self._known.get(bits.tobytes())
+        if known is not None:
+            return known
+        count = len(self._known)
+        if (count + 1) * len(bits) > _MOST_BYTES:
+            return 0
+        if count == len(self._bits):
+            more = np.zeros((max(4, count), len(bits)), dtype=np.uint8)
+            self._bits = np.concatenate([self._bits.reshape(count, len(bits)), more])
+        self._bits[count] = bits
+        self._known[bits.tobytes()] = count + 1
+        return count + 1
+
+    def is_open(self, slot: int, row: int) -> bool:
+        """Is a row open to a class?"""
+        line = self._of.item(slot)
+        return not line or bool(self._bits.item(line - 1, row >> 3) >> (7 - (row & 7)) & 1)
+
+    def at(self, rows: npt.NDArray[np.intp], slots: int) -> Bools:
+        """Per class and row: is it open?"""
+        if not self._known:
+            return np.ones((slots, len(rows)), dtype=np.bool_)
+        lines = np.ones((len(self._known) + 1, len(rows)), dtype=np.bool_)
+        lines[1:] = (self._bits[: len(self._known), rows >> 3] >> (7 - (rows & 7))) & 1
+        return lines[self._of[:slots]]

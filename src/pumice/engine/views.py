@@ -176,6 +176,15 @@ class ClassView:
         self.split_by = -1
         """Whose callbacks it was last made of: the number of an evaluator."""
 
+    def open_rows(self) -> Bools | None:
+        """The rows to which no filter objects whatever is placed there; None: all."""
+        if all(self.clear):
+            return None
+        found = np.ones(self.size, dtype=np.bool_)
+        for code in self.static_code:
+            found &= code[: self.size] == 0
+        return found
+
 
 @dataclass(slots=True)
 class Group:

@@ -46,7 +46,7 @@ class WhyNot:
         if now or (evaluator.table.in_flux and ((view.code == 0) & evaluator.future_ok(view)).any()):
             evaluator.cache.nowhere.forget(key)
             return None
-        evaluator.cache.nowhere.note(key, task.klass, evaluator.table)
+        evaluator.cache.nowhere.note(key, task.klass, evaluator.table, view.open_rows())
         return self._error_of(key, task)
 
     def known_hopeless(self, task: Task) -> FitError | None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from pumice.engine.vain import FitsNowhere
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pumice.engine.vain import FitsNowhere, OpenRows
 from pumice.framework.session.session import Session
 from pumice.model.events import Gone, Seen
 from pumice.model.status import TaskStatus
@@ -72,3 +77,38 @@ def test_what_is_forgotten_or_cleared_is_known_no_more() -> None:
     known = told(ssn)
     known.clear()
     assert not stands(known, ssn)
+
+
+@pytest.mark.parametrize("many", [0, 20], ids=["one class", "twenty others"])
+def test_room_on_a_row_that_is_not_open_to_the_class_changes_nothing(many: int) -> None:
+    ssn = session(cluster("3x8cpu"), job("holds", tasks=3, cpu=4, on=["node-0", "node-1", "node-2"]), job("big", cpu=8))
+    state, known = ssn.state, FitsNowhere()
+    rows = {name: one.row for name, one in state.nodes.items()}
+    mine = np.zeros(state.table.size, dtype=np.bool_)
+    mine[rows["node-1"]] = True
+    klass = task_of(ssn, "big-0").klass
+    for n in range(many):
+        known.note(n, klass, state.table)
+    known.note("big", klass, state.table, mine)
+    statement = ssn.statement()
+    for name in ("holds-0", "holds-2"):
+        statement.evict(task_of(ssn, name), "test")
+        assert stands(known, ssn)
+    assert len(known) == 1  # to the others all rows are open
+    statement.evict(task_of(ssn, "holds-1"), "test")
+    assert not stands(known, ssn)
+
+
+@given(st.data())
+def test_what_is_packed_says_the_same(data: st.DataObject) -> None:
+    size = data.draw(st.integers(1, 40))
+    masks = st.none() | st.lists(st.booleans(), min_size=size, max_size=size)
+    told = data.draw(st.lists(masks, min_size=1, max_size=12))
+    known = OpenRows()
+    for slot, mask in enumerate(told):
+        known.put(slot, max(8, len(told)), None if mask is None else np.array(mask))
+    found = known.at(np.arange(size), len(told))
+    for slot, mask in enumerate(told):
+        expected = [True] * size if mask is None else mask
+        assert found[slot].tolist() == expected
+        assert [known.is_open(slot, row) for row in range(size)] == expected

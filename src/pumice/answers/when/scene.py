@@ -11,7 +11,6 @@ from pumice.answers.when.forward import Holder, Lane, Scene, Waiter
 from pumice.answers.when.past import size_of
 from pumice.answers.when.room import Amounts, Place, Pods, PodShape, amounts_sum
 from pumice.answers.when.run_times import Kind
-from pumice.engine.views import Bools
 from pumice.framework.explaining.explain import waits
 from pumice.framework.quota import published
 from pumice.framework.run_times import declared_run_time, started_at
@@ -139,10 +138,9 @@ def _nodes_for(ssn: Session, task: Task) -> frozenset[str] | None:
     """The nodes that a task may be on, however full they are; None: all."""
     if not ssn.nodes or not ssn.search.by_rows:
         return None
-    view = ssn.search.evaluator.view(task)
-    good: Bools = ssn.state.table.valid[: view.size].copy()
-    for code in view.static_code:
-        good &= code[: view.size] == 0
+    good = ssn.search.evaluator.view(task).open_rows()
+    if good is None:
+        return None
     names = [name for name, node in ssn.nodes.items() if good[node.row]]
     return None if len(names) == len(ssn.nodes) else frozenset(names)
 

@@ -131,11 +131,7 @@ class Domains:
         key = (task.klass.id, ssn.search.evaluator.key_of(task))
         known = self._slots.get(key)
         if known is None or not known.follow():
-            view = ssn.search.evaluator.view(task)
-            open_rows = self._table.valid[: view.size].copy()
-            for code in view.static_code:
-                open_rows &= code == 0
-            known = self._slots[key] = _Slots(task.klass, self._table, open_rows, self)
+            known = self._slots[key] = _Slots(task.klass, self._table, ssn.search.evaluator.open_rows(task), self)
         return known
 
     def room_when_empty(self, task: Task) -> list[int]:
