@@ -68,7 +68,13 @@ class PossibleVictims:
         return False
 
     def _places(self, task: Task, from_queue: FromQueue, most: int) -> int:
-        """How many such tasks nodes could take, up to about so many."""
+        """How many such tasks nodes could take, up to about so many.
+
+        Where nobody may go, what is known of the class without evictions holds, and no node is looked at.
+        """
+        why_not = self._ssn.search.chooser.why_not
+        if why_not.known_hopeless(task) is not None and not self._anybody(task, from_queue):
+            return 0
         if not self._somewhere(task, from_queue):
             return 0
         if most < 2 or self._room is None:  # nobody may go, as far as that is known
