@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,8 @@ NO_DEVICE: Final = reason_id("resources", "Insufficient free GPU devices")
 TAKEN: Final = reason_id("resources", "had no room when it was asked for")
 """Of a node on which nothing is short any more: what the task did not get was given back later in the cycle."""
 _PLENTY: Final = 1 << 40
+_FEW_ROWS: Final = 16
+"""Up to so many changed rows are counted one by one."""
 _MANY_ROWS: Final = 256
 """Beyond so many changed rows, counting anew is faster."""
 
@@ -36,8 +38,8 @@ class FitCount:
             np.minimum(rows, table.idle[d, :size] // v, out=rows)
         rows[~open_rows] = 0
         np.maximum(rows, 0, out=rows)
-        self._rows: list[int] = rows.tolist()
-        self.total = sum(self._rows)
+        self._rows = rows
+        self.total = int(rows.sum())
         self._touched_at, self._changed_at = table.touched.position, table.changed.position
 
     def follow(self, table: NodeTable) -> bool:
@@ -47,18 +49,33 @@ class FitCount:
         touched = table.touched.since(self._touched_at)
         if touched is None or len(touched) > _MANY_ROWS:
             return False
-        cells, first, rows, dims = table.cells, table.line_of_idle, self._rows, self._dims
+        if len(touched) > _FEW_ROWS:
+            self._count_anew(table, np.fromiter(touched, dtype=np.intp, count=len(touched)))
+        else:
+            self._count_one_by_one(table, touched)
+        self._touched_at = table.touched.position
+        return True
+
+    def _count_anew(self, table: NodeTable, touched: npt.NDArray[np.intp]) -> None:
+        at = touched[self._open[touched]]
+        room = np.full(len(at), _PLENTY, dtype=np.int64)
+        for d, v in self._dims:
+            np.minimum(room, table.idle[d, at] // v, out=room)
+        np.maximum(room, 0, out=room)
+        self.total += int(room.sum() - self._rows[at].sum())
+        self._rows[at] = room
+
+    def _count_one_by_one(self, table: NodeTable, touched: Iterable[int]) -> None:
+        cells, first, rows = table.cells, table.line_of_idle, self._rows
         for row in touched:
             if self._open[row]:
                 room = _PLENTY
-                for d, v in dims:
+                for d, v in self._dims:
                     fits = cells[first + d, row] // v
                     if fits < room:
                         room = max(fits, 0)
-                self.total += room - rows[row]
+                self.total += room - rows.item(row)
                 rows[row] = room
-        self._touched_at = table.touched.position
-        return True
 
 
 def fit_count(klass: TaskClass, table: NodeTable, rows: npt.NDArray[np.intp]) -> int:

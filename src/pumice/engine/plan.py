@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -17,6 +18,8 @@ from pumice.state.table import NodeTable
 _NEG_INF: Final = float("-inf")
 _FEW: Final = 16
 """For so many tasks as many of the best rows are looked at first, and what becomes of rows is kept."""
+_BLOCK: Final = 256
+"""Of so many rows the best alone stands for all, where only some of very many are wanted."""
 
 
 def plan_rows(evaluator: Evaluator, view: ClassView, wanted: int, within: Bools | None = None) -> Sequence[int]:
@@ -25,42 +28,51 @@ def plan_rows(evaluator: Evaluator, view: ClassView, wanted: int, within: Bools 
     For where every answer depends on the class and the one row alone. *within* limits the search.
     """
     inside = None if within is None else np.flatnonzero(within[: view.size])
-    for most in (min(_FEW, wanted), wanted):
-        rows = _plan_within(evaluator, view, inside, wanted, most)
+    if wanted <= _FEW:
+        return _plan_within(evaluator, view, inside, wanted, (wanted, wanted)) or []
+    for reach in dict.fromkeys((view.reach, (_FEW, wanted), (wanted, wanted))):
+        rows = _plan_within(evaluator, view, inside, wanted, reach)
         if rows is not None:
+            on_each = Counter(rows).values()
+            view.reach = wanted if len(on_each) > _FEW else _FEW, 2 * max(on_each, default=1)
             return rows
     return []
 
 
 def _plan_within(
-    evaluator: Evaluator, view: ClassView, inside: Index | None, wanted: int, most: int
+    evaluator: Evaluator, view: ClassView, inside: Index | None, wanted: int, reach: tuple[int, int]
 ) -> list[int] | None:
-    """The plan if the *most* best rows suffice to make it; None when more rows must be looked at."""
-    table = evaluator.table
+    """The plan if so many of the best rows suffice to make it, with so many tasks on one; None where they do not."""
+    table, (most, deep) = evaluator.table, reach
     top, outside = _top(evaluator.table, view.masked, most, inside)
     if not len(top):
         return []
     ranks = table.ranks()[top].tolist()
     first = view.masked[top].tolist()
-    ahead = later(evaluator, view, top, wanted)
+    ahead = later(evaluator, view, top, min(deep, wanted))
     heap = [(-s, ranks[i], i, 0) for i, s in enumerate(first)]
     heapq.heapify(heap)
     rows: list[int] = []
     top_rows = top.tolist()
     scalars = evaluator.scalars_ahead(view)
-    while heap and len(rows) < wanted:
+    for _ in range(wanted):
+        if not heap:
+            break
         cost, rank, i, used = heap[0]
         if outside is not None and outside < (cost, rank):
             return None
         rows.append(top_rows[i])
+        soon = ahead[i]
         used += 1
-        if used <= len(ahead[i]):
-            score_next = ahead[i][used - 1]
+        if used <= len(soon):
+            score_next = soon[used - 1]
             if scalars is not None and score_next > _NEG_INF:
                 score_next = scalars(top_rows[i], used, score_next)
             if score_next > _NEG_INF:
                 heapq.heapreplace(heap, (-score_next, rank, i, used))
                 continue
+        elif used == deep < wanted:
+            return None
         heapq.heappop(heap)
     if len(rows) < wanted and outside is not None:
         return None
@@ -84,7 +96,7 @@ def later(evaluator: Evaluator, view: ClassView, top: Index, wanted: int) -> lis
 
     Minus infinity where a filter objects. For few tasks it is kept by what rows hold, where it follows from that.
     """
-    known = evaluator.futures(view) if wanted <= _FEW else None
+    known = evaluator.futures(view) if wanted <= _FEW and len(top) <= _FEW else None
     if known is None:
         return _imagined(evaluator, view, top, wanted)
     keys = [(wanted, evaluator.table.amounts_of(row)) for row in top.tolist()]
@@ -133,13 +145,40 @@ def _top_of(
     if most + 1 >= len(masked):
         index = np.flatnonzero(masked > -np.inf)
         return index, None
-    threshold = float(np.partition(masked, len(masked) - most - 1)[len(masked) - most - 1])
-    if threshold == -np.inf:
-        return np.flatnonzero(masked > -np.inf), None
+    threshold = _at_least(masked, most + 1)
     above = np.flatnonzero(masked > threshold)
-    equal = np.flatnonzero(masked == threshold)
+    if len(above) > most:  # it was only a bound
+        own = masked[above]
+        threshold = float(np.partition(own, len(own) - most - 1)[len(own) - most - 1])
+        at = above
+        above, equal = at[own > threshold], at[own == threshold]
+    elif threshold == -np.inf:
+        return above, None
+    elif table.rows_by_name:
+        equal = _first_equal(masked, threshold, most + 1 - len(above))
+    else:
+        equal = np.flatnonzero(masked == threshold)
     if not table.rows_by_name:
         equal = equal[np.argsort(ranks[equal])]
     take = most - len(above)
     next_row = int(equal[take])
     return np.concatenate((above, equal[:take])), (-threshold, int(ranks[next_row]))
+
+
+def _at_least(masked: Floats, many: int) -> float:
+    """A score that at least so many rows have: the one of the last of them, or less. One look at all rows."""
+    blocks = len(masked) // _BLOCK
+    if many <= blocks:
+        best = masked[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+        return float(np.partition(best, blocks - many)[blocks - many])
+    return float(np.partition(masked, len(masked) - many)[len(masked) - many])
+
+
+def _first_equal(masked: Floats, score: float, many: int) -> Index:
+    """The first so many rows of a score that at least so many have."""
+    end = _BLOCK
+    while True:
+        end *= 8
+        found = np.flatnonzero(masked[:end] == score)
+        if len(found) >= many or end >= len(masked):
+            return found[:many]

@@ -71,7 +71,7 @@ class RowQuestions:
 
     def alike(self, one: Task, other: Task) -> bool:
         """Do two tasks of a job get equal answers, as far as these are kept?"""
-        if one.klass is not other.klass or one.labels != other.labels:
+        if one.klass is not other.klass or (one.labels is not other.labels and one.labels != other.labels):
             return False
         if one.annotations is other.annotations or not (self._traces or self._noted_keys):
             return True

@@ -131,7 +131,7 @@ class ClassView:
         *("score", "session_filters", "session_scorers", "severity", "static_code", "static_score", "task"),
         *("static_severity", "touched_at", "size", "idle_ok", "node_scorers", "static_scorers", "by_amounts"),
         *("any_stale", "clear", "flat", "futures", "known", "opposed", "room", "scalar_filters", "scalar_scorers"),
-        *("split_by", "stale"),
+        *("reach", "split_by", "stale"),
     )
 
     task: Task
@@ -173,6 +173,8 @@ class ClassView:
         self.known: dict[bytes, KnownRow] = {}
         self.futures: dict[Hashable, list[float]] = {}
         """What was found of rows that held certain amounts, where it follows from these alone."""
+        self.reach = (16, 32)
+        """How many of the best rows a plan for many tasks looks at first, and how many tasks it expects on one."""
         self.split_by = -1
         """Whose callbacks it was last made of: the number of an evaluator."""
 

@@ -23,7 +23,7 @@ from pumice.model.status import MOVES, STATUS_COUNT, TaskStatus
 from pumice.model.task import Task, TaskClass
 from pumice.state import writing as w
 from pumice.state.table import NodeTable
-from pumice.state.writing import find, put, take
+from pumice.state.writing import empty, find, put, put_all, take
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
@@ -220,21 +220,28 @@ def confirm_many(tasks: Sequence[Task]) -> None:
     :raises IllegalMove: one of them is not allocated; nothing was changed.
     """
     for task in tasks:
-        check(task, S.BINDING)
-    job = tasks[0].job
-    before, after = job._by_status[S.ALLOCATED], job._by_status[S.BINDING]
-    roles: dict[str, int] = {}
+        if not _ALLOWED[task.status][S.BINDING]:
+            check(task, S.BINDING)
     set_status = w.set_status
     for task in tasks:
-        uid = task.uid
         set_status(task, S.BINDING)
-        take(before, uid)
-        put(after, uid, task)
-        roles[task.role] = roles.get(task.role, 0) + 1
-    for role, n in roles.items():
-        counted = job._role_counts[role]
-        counted[S.ALLOCATED] -= n
-        counted[S.BINDING] += n
+    _count_many(tasks[0].job, tasks, S.ALLOCATED, S.BINDING)
+
+
+def _count_many(job: Job, tasks: Sequence[Task], before: TaskStatus, after: TaskStatus) -> None:
+    """Tasks of a job, all of them different, went from one status to another."""
+    uids = [task.uid for task in tasks]
+    were = job._by_status[before]
+    if len(were) == len(tasks):
+        empty(were)
+    else:
+        for uid in uids:
+            take(were, uid)
+    put_all(job._by_status[after], zip(uids, tasks, strict=True))
+    for role, n in Counter([task.role for task in tasks]).items():
+        counts = job._role_counts[role]
+        counts[before] -= n
+        counts[after] += n
     w.set_group_version(job, job.version + 1)
 
 
@@ -394,28 +401,18 @@ def shift_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node]
         table.touched.extend(rows.tolist())
     if used:
         add(state.used_total, klass.items, used * k)
-    pending, target = job._by_status[_PENDING], job._by_status[status]
-    roles: dict[str, int] = {}
     set_status, set_node = w.set_status, w.set_node
     for task, node in zip(tasks, nodes, strict=True):
-        uid = task.uid
         set_status(task, status)
         set_node(task, node)
-        put(node.tasks, uid, task)
-        take(pending, uid)
-        put(target, uid, task)
-        roles[task.role] = roles.get(task.role, 0) + 1
+        put(node.tasks, task.uid, task)
         if task.sub_job is not None:
             count(task.sub_job, task, _PENDING, status)
-    for role, n in roles.items():
-        counted = job._role_counts[role]
-        counted[_PENDING] -= n
-        counted[status] += n
-        if first.best_effort:
-            counted[STATUS_COUNT] -= n
+    _count_many(job, tasks, _PENDING, status)
     if first.best_effort:
+        for role, n in Counter([task.role for task in tasks]).items():
+            job._role_counts[role][STATUS_COUNT] -= n
         w.set_pending_best_effort(job, job.pending_best_effort_count - k)
-    w.set_group_version(job, job.version + 1)
     _tally(state, job, first, _PENDING, status, k)
 
 

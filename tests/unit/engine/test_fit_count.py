@@ -13,7 +13,7 @@ from pumice.testing import Scenario
 
 def test_the_count_follows_what_comes_and_goes(scenario: Scenario) -> None:
     rng = random.Random(3)
-    for n in range(12):
+    for n in range(40):
         scenario.node(f"n{n:02d}", cpu=rng.randrange(1, 9), memory=f"{rng.randrange(1, 33)}Gi")
     scenario.job("asked", cpu=2, memory="3Gi")
     for n in range(20):
@@ -31,7 +31,7 @@ def test_the_count_follows_what_comes_and_goes(scenario: Scenario) -> None:
             state.set_status(task, TaskStatus.ALLOCATED, rng.choice(nodes))
         else:
             state.set_status(task, TaskStatus.PENDING, None)
-        if step % 3 == 0:
+        if step % 3 == 0 and step % 100 < 70:  # also many at once
             assert kept.follow(table)
             assert kept.total == FitCount(klass, table, open_rows).total
     assert FitCount(klass, table, open_rows).total < FitCount(klass, table, np.ones(table.size, dtype=np.bool_)).total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -236,14 +237,13 @@ def _place_many(
     if wanted < 2:
         return 0
     first = tasks[0]
-    alike = ssn.search.evaluator.alike
-    equal = 1
-    for task in tasks:
-        if task is first:
-            continue
-        if equal >= wanted or task.nominated_node or not alike(first, task):
+    alike, klass, labels, notes = ssn.search.evaluator.alike, first.klass, first.labels, first.annotations
+    by_role, equal = search.by_role, 0
+    for task in islice(tasks, wanted):
+        same = task.klass is klass and task.labels is labels and task.annotations is notes  # then it surely is alike
+        if (task.nominated_node and task is not first) or not (same or alike(first, task)):
             break
-        if search.by_role and task.role != first.role:
+        if by_role and task.role != first.role:
             break
         equal += 1
     if equal < 2:
@@ -259,11 +259,13 @@ def _place_many(
     if len(rows) < 2:
         return 0
     nodes = ssn.state.table.nodes
-    chosen = [n for n in (nodes[r] for r in rows) if n is not None]
-    batch = [tasks[i] for i in range(len(chosen))]
-    done = statement.allocate_many(batch, chosen)
-    for _ in range(done):
-        tasks.popleft()
+    chosen = [n for r in rows if (n := nodes[r]) is not None]
+    done = statement.allocate_many(list(islice(tasks, len(chosen))), chosen)
+    if done == len(tasks):
+        tasks.clear()
+    else:
+        for _ in range(done):
+            tasks.popleft()
     return done
 
 

@@ -199,8 +199,8 @@ class Orders:
         listed = list(tasks)
         if len(listed) < 2:
             return listed
-        indexed = all(task.order is not None for task in listed)
-        if indexed or all(task.order is None for task in listed):
+        indexed = len([task for task in listed if task.order is not None])
+        if indexed in (0, len(listed)):
             key = self._ssn.sort_key(t.TASK_ORDER, _task_key)
             if key is not None:
                 try:

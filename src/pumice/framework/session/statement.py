@@ -102,9 +102,8 @@ class Statement:
             return len(tasks)
         ssn.state.place_many(tasks, nodes, S.ALLOCATED)
         ssn.handlers.allocated_many(tasks)
-        self.operations.extend(
-            Operation(OperationKind.ALLOCATE, task, node, S.PENDING) for task, node in zip(tasks, nodes, strict=True)
-        )
+        allocate, before = OperationKind.ALLOCATE, S.PENDING
+        self.operations += [Operation(allocate, task, node, before) for task, node in zip(tasks, nodes, strict=True)]
         return len(tasks)
 
     def evict(self, task: Task, reason: str, for_task: Task | None = None) -> None:
@@ -226,11 +225,10 @@ class Statement:
         ssn, job = self._ssn, operations[0].task.job
         if job is None or ssn.binds.binders or ssn.anybody(BIND_REQUEST_MUTATE):
             return False
-        if any(
-            op.kind is not OperationKind.ALLOCATE or op.task.job is not job or op.task.sub_job is not None
-            for op in operations
-        ):
-            return False
+        allocate = OperationKind.ALLOCATE
+        for op in operations:
+            if op.kind is not allocate or op.task.job is not job or op.task.sub_job is not None:
+                return False
         ssn.state.confirm_many([op.task for op in operations])
         ssn.outcome.intents += [
             Bind(op.task.key, op.task.uid, op.node.name, op.task.job_key, {}, "", (), 0) for op in operations
