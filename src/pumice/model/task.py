@@ -76,8 +76,19 @@ class Task(Sealed):
     """One pod. Read-only: everything is changed by the state alone."""
 
     __slots__ = (
-        *("annotations", "assumed_at", "best_effort", "creation", "devices", "evicted", "gates", "invalid", "job"),
-        *("job_key", "klass", "labels", "name", "namespace", "node", "nominated_node", "order", "pod", "preemptable"),
+        *(
+            "_order",
+            "annotations",
+            "assumed_at",
+            "best_effort",
+            "creation",
+            "devices",
+            "evicted",
+            "gates",
+            "invalid",
+            "job",
+        ),
+        *("job_key", "klass", "labels", "name", "namespace", "node", "nominated_node", "pod", "preemptable"),
         *("priority", "role", "status", "sub_job", "uid"),
     )
 
@@ -111,8 +122,6 @@ class Task(Sealed):
     """The GPU devices it holds on its node."""
     evicted: bool
     """Was evicted in this session."""
-    order: int | None
-    """The index at the end of its name."""
     assumed_at: float | None
     """When its bind or eviction was sent; None when nothing is on its way."""
 
@@ -144,7 +153,7 @@ class Task(Sealed):
         self.assumed_at = None
         self.invalid = invalid
         self.devices = ()
-        self.order = pod_index(meta.name)
+        self._order = pod_index(meta.name)
 
     def _beside(self, pod: Pod, key: str, node: Node) -> Task:
         """The task of another pod of its job that says the same of itself but for its name, its age and its place."""
@@ -160,7 +169,7 @@ class Task(Sealed):
         made.nominated_node = pod.status.nominated_node_name
         made.status, made.job, made.sub_job, made.node = self.status, self.job, None, node
         made.evicted, made.assumed_at, made.devices = False, None, ()
-        made.order = pod_index(meta.name)
+        made._order = _UNREAD
         made.__class__ = Task
         return made
 
@@ -168,6 +177,15 @@ class Task(Sealed):
     def key(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def order(self) -> int | None:
+        """The index at the end of its name. Of pods that came with their places it is read when somebody asks."""
+        found = self._order
+        if found == _UNREAD:
+            found = pod_index(self.name)
+            _set_order(self, found)
+        return found
 
     @property
     def requests(self) -> Resources:
@@ -203,6 +221,8 @@ class Task(Sealed):
         return f"<Task {self.key} {self.status.title}{' on ' + self.node_name if self.node else ''}>"
 
 
+_UNREAD: Final = -1
+_set_order: Final = Task.__dict__["_order"].__set__
 _DRAFT: Final = Task._draft
 _new: Final = object.__new__
 
@@ -214,7 +234,12 @@ class TaskMap(ReadOnlyMap[str, Task]):
     holds = Task
 
 
+_LONGEST_NAME: Final = 253
+"""Kubernetes knows no longer ones."""
+
+
 def pod_index(name: str) -> int | None:
-    """The index at the end of a pod's name (``job-role-3``), for names of three parts or more."""
+    """The index at the end of a pod's name (``job-role-3``), for names of three parts or more; None for none."""
     before, _, last = name.rpartition("-")
-    return int(last) if "-" in before and last.isascii() and last.isdigit() else None
+    digits = "-" in before and last.isascii() and last.isdigit() and len(last) <= _LONGEST_NAME
+    return int(last) if digits else None

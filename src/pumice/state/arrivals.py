@@ -6,12 +6,14 @@ the node table wait, until anything else happens to the state or the events are 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import TYPE_CHECKING
 
 from msgspec.structs import force_setattr
 
 from pumice.model.api import Pod, PodSpec
+from pumice.model.events import ClusterEvent, Seen
 from pumice.model.job import Job
 from pumice.model.node import Node
 from pumice.model.queue import Queue
@@ -20,7 +22,7 @@ from pumice.model.task import Task, TaskClass
 from pumice.state import ledger
 from pumice.state import writing as w
 from pumice.state.nodes import NodeOffer
-from pumice.state.writing import find, put
+from pumice.state.writing import find, put, put_all
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
@@ -61,6 +63,8 @@ class GatheredTasks:
         self._run: _Run | None = None
         self.last_offer: tuple[object, object, NodeOffer] | None = None
         """What the last node without annotations wrote that it offers, and what that is."""
+        self.alike = 0
+        """How many pods were not read."""
 
     def take(self, task: Task, status: TaskStatus, node: Node) -> bool:
         """Take in a task that has its place. False, and nothing happened, where it is not for gathering."""
@@ -88,50 +92,72 @@ class GatheredTasks:
         run.remember(task)
         return True
 
-    def take_like(self, pod: Pod) -> bool:
-        """Take in a pod that says of itself what the last one did, but for its name, its age and its place.
+    def others(self, events: Iterable[ClusterEvent]) -> Iterator[ClusterEvent]:
+        """The events that are to be read, in order; pods like the one before them are taken in on the way."""
+        source = iter(events)
+        for first in source:
+            event: ClusterEvent | None = first
+            while event is not None:
+                yield event
+                event = self._take_likes(source)
 
-        False, and nothing happened, where it says anything else or was heard of before: it is to be read.
+    def _take_likes(self, events: Iterator[ClusterEvent]) -> ClusterEvent | None:
+        """Take in pods that say of themselves what the last one did, but for their names, their ages and their places.
+
+        The first event that is another, or of a pod that was heard of before; None where there is none.
         """
         run = self._run
         if run is None or run.last is None or run.said is None:
-            return False
-        state, last, meta, spec = self._state, run.last, pod.metadata, pod.spec
-        like = last.pod
-        then = like.metadata
-        if (
-            meta.annotations is not then.annotations  # equal ones are one object
-            or meta.labels is not then.labels
-            or meta.namespace != then.namespace
-            or meta.deletion_timestamp is not None
-            or pod.status.phase != like.status.phase
-        ):
-            return False
-        force_setattr(run.said, "node_name", spec.node_name)
-        if run.said != spec:
-            return False
-        key = pod.key
-        node: Node | None = find(state.table.by_name, spec.node_name)
-        if node is None or (state.problems and ("Pod", key) in state.problems):
-            return False
+            return next(events, None)
+        state, last, said, rows = self._state, run.last, run.said, run.rows
+        known, by_key, by_name, problems = state.tasks, state.task_by_key, state.table.by_name, state.problems
+        like, beside, counts_gpus = last.pod.metadata, last._beside, run.klass.requires_gpu
+        labels, notes, namespace, phase = like.labels, like.annotations, like.namespace, last.pod.status.phase
+        uids: list[str] = []
+        taken: list[Task] = []
         try:
-            task = last._beside(pod, key, node)
-        except Exception:  # a time or a name that is none: whoever reads it says so
-            return False
-        uid = task.uid
-        if state.task_by_key.setdefault(key, task) is not task:
-            return False
-        if put(state.tasks, uid, task) is not task:
-            del state.task_by_key[key]
-            return False
-        job = run.job
-        put(job._tasks, uid, task)
-        put(job._by_status[run.status], uid, task)
-        put(node.tasks, uid, task)
-        run.rows.append(node.row)
-        if run.klass.requires_gpu:
-            state.devices.follow(task, ledger.OUT, run.status, None, node, ())
-        return True
+            for event in events:
+                if event.__class__ is not Seen or event.object.__class__ is not Pod:
+                    return event
+                pod = event.object
+                meta, spec = pod.metadata, pod.spec
+                if (
+                    meta.annotations is not notes  # equal ones are one object
+                    or meta.labels is not labels
+                    or meta.namespace != namespace
+                    or meta.deletion_timestamp is not None
+                    or pod.status.phase != phase
+                ):
+                    return event
+                place = spec.node_name
+                force_setattr(said, "node_name", place)
+                if said != spec:
+                    return event
+                key = f"{namespace}/{meta.name}"
+                node: Node | None = find(by_name, place)
+                if node is None or (problems and ("Pod", key) in problems):
+                    return event
+                try:
+                    task = beside(pod, key, node)
+                except Exception:  # a time or a name that is none: whoever reads it says so
+                    return event
+                uid = task.uid
+                if by_key.setdefault(key, task) is not task:
+                    return event
+                if put(known, uid, task) is not task:
+                    del by_key[key]
+                    return event
+                put(node.tasks, uid, task)
+                rows.append(node.row)
+                uids.append(uid)
+                taken.append(task)
+                if counts_gpus:
+                    state.devices.follow(task, ledger.OUT, run.status, None, node, ())
+            return None
+        finally:
+            self.alike += len(taken)
+            for tasks in (run.job._tasks, run.job._by_status[run.status]):
+                put_all(tasks, zip(uids, taken, strict=True))
 
     def _begin(self, task: Task, status: TaskStatus) -> _Run | None:
         """Begin a run; None where such tasks are counted in more than is gathered here."""

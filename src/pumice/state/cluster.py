@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pumice.model import dimensions
-from pumice.model.api import AnyObject, Pod
+from pumice.model.api import AnyObject
 from pumice.model.events import BindFailed, ClusterEvent, EvictFailed, Gone, Seen
 from pumice.model.job import Job, JobMap
 from pumice.model.namespace import Namespace
@@ -130,19 +130,15 @@ class ClusterState:
     def apply_all(self, events: Iterable[ClusterEvent]) -> None:
         """Take in several events in order."""
         arrivals = self.arrivals = GatheredTasks(self)
-        alike = 0
         self.adds_later = True
         try:
-            for event in events:
-                if event.__class__ is Seen and event.object.__class__ is Pod and arrivals.take_like(event.object):
-                    alike += 1
-                else:
-                    self.apply(event)
+            for event in arrivals.others(events):
+                self.apply(event)
         finally:
             self.arrivals = None
             arrivals.settle()
-            self.moment += alike
-            self.versions["Pod"] = self.versions.get("Pod", 0) + alike
+            self.moment += arrivals.alike
+            self.versions["Pod"] = self.versions.get("Pod", 0) + arrivals.alike
             self.add_up()
 
     def settle(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Final
 
 import numpy as np
@@ -29,10 +28,10 @@ _RELEASING: Final = TaskStatus.RELEASING
 _SHARED_MEMORY: Final = "volcano.sh/gpu-memory"
 
 
-@cache
-def _device_dims() -> tuple[int, ...]:
-    """The dimensions of whole devices, and that of the memory of shared ones."""
-    return tuple(dim(name) for name in (*WHOLE_NAMES, _SHARED_MEMORY))
+def devices_offered(allocatable: Resources) -> tuple[int, int]:
+    """How many devices a node offers, and how much memory of shared ones."""
+    whole = sum([allocatable.get(d) for d in map(dim, WHOLE_NAMES)])
+    return int(whole) // 1000, int(allocatable.get(dim(_SHARED_MEMORY))) // 1000
 
 
 class DeviceTable:
@@ -62,21 +61,17 @@ class DeviceTable:
         """UID -> (row, devices, thousandths of each)."""
 
     # -- nodes ------------------------------------------------------------------------------------------------------
-    def set_node(self, node: Node, allocatable: Resources) -> int:
-        """Take over what a node's object says of its devices; how many it says there are."""
-        *whole, memory_dim = _device_dims()
-        told = int(sum([allocatable.get(d) for d in whole])) // 1000
+    def set_node(self, node: Node, told: int, shared: int) -> None:
+        """Take over what a node offers of devices, and what its object says of them."""
         count = min(told, MOST_DEVICES)
         self._ensure(node.row, count)
         self.count[node.row] = count
         self._mark_broken(node, count)
         memory = node.labels.get(MEMORY_LABEL, "")
-        shared = int(allocatable.get(memory_dim)) // 1000
         if memory.isascii() and memory.isdigit():
             self.memory[node.row] = int(memory)
         else:
             self.memory[node.row] = shared // count if count else 0
-        return told
 
     def _mark_broken(self, node: Node, count: int) -> None:
         if node.row not in self._with_broken and keys.GPU_UNHEALTHY not in node.annotations:

@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from pumice.errors import IllegalMove
 from pumice.model.job import Job, TaskGroup
 from pumice.model.node import Node
@@ -381,25 +379,8 @@ def shift_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node]
             raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title} with others")
     first = tasks[0]
     klass, job, table, k = first.klass, first.job, state.table, len(tasks)
-    idle, used, releasing, pipelined = _ON[status]
-    if k <= _FEW:
-        for row, n in sorted(Counter([node.row for node in nodes]).items()):
-            table.book(row, klass.items, idle * n, used * n, releasing * n, pipelined * n)
-            show(table, row, klass, n)
-            table.touched.add(row)
-    else:
-        rows, counts = np.unique(np.array([n.row for n in nodes], dtype=np.intp), return_counts=True)
-        for d, v in klass.items:
-            amounts = counts * v
-            for column, times in ((table.idle, idle), (table.used, used), (table.pipelined, pipelined)):
-                if times:
-                    column[d, rows] += times * amounts
-        table.in_flux += (releasing + pipelined) * k
-        table.pod_count[rows] += counts
-        table.nonzero_requested[0, rows] += counts * klass.nonzero_cpu
-        table.nonzero_requested[1, rows] += counts * klass.nonzero_memory
-        table.touched.extend(rows.tolist())
-    if used:
+    _book_many(table, klass, [node.row for node in nodes], status)
+    if used := _ON[status][1]:
         add(state.used_total, klass.items, used * k)
     set_status, set_node = w.set_status, w.set_node
     for task, node in zip(tasks, nodes, strict=True):
@@ -435,19 +416,18 @@ def add_placed(sums: Iterable[dict[int, Number]], items: Items, times: int) -> N
 
 def book_placed(table: NodeTable, klass: TaskClass, rows: Sequence[int]) -> None:
     """Tasks of a class came that have their place: one on each of the rows, which may be named several times."""
-    idle, used, _, _ = _ON[S.RUNNING]
-    if len(rows) < _FEW:
-        for row in rows:
-            for d, v in klass.items:
-                table.idle[d, row] += idle * v
-                table.used[d, row] += used * v
-            show(table, row, klass, 1)
+    _book_many(table, klass, rows, S.RUNNING)
+
+
+def _book_many(table: NodeTable, klass: TaskClass, rows: Sequence[int], status: TaskStatus) -> None:
+    """Tasks of a class are now on rows in a status: one on each, which may be named several times."""
+    on = Counter(rows)
+    if len(on) <= _FEW:
+        idle, used, releasing, pipelined = _ON[status]
+        for row, n in sorted(on.items()):
+            table.book(row, klass.items, idle * n, used * n, releasing * n, pipelined * n)
+            show(table, row, klass, n)
+            table.touched.add(row)
     else:
-        at = np.array(rows, dtype=np.intp)
-        for d, v in klass.items:
-            np.add.at(table.idle[d], at, idle * v)
-            np.add.at(table.used[d], at, used * v)
-        np.add.at(table.pod_count, at, 1)
-        np.add.at(table.nonzero_requested[0], at, klass.nonzero_cpu)
-        np.add.at(table.nonzero_requested[1], at, klass.nonzero_memory)
-    table.touched.extend(rows)
+        table.book_many(on, klass, _ON[status])
+        table.in_flux += (_ON[status][2] + _ON[status][3]) * len(rows)

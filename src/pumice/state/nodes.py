@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from pumice.errors import InvalidInput
@@ -11,7 +12,7 @@ from pumice.model.mapping import labels_of
 from pumice.model.node import Node
 from pumice.model.resources import PODS, Resources
 from pumice.model.status import TaskStatus
-from pumice.state.devices import MOST_DEVICES
+from pumice.state.devices import MOST_DEVICES, devices_offered
 from pumice.state.writing import find, unsealed
 
 if TYPE_CHECKING:
@@ -29,12 +30,8 @@ def node_seen(state: ClusterState, obj: NodeObject) -> None:
     known: Node | None = find(table.by_name, name)
     node = known if known is not None else table.add(name)
     row, previous = node.row, node.object
-    for d in node._dims - offer.dims:
-        _offer(state, d, table.offer(row, d, 0, 0))
-    for d, allocatable, capacity in offer.amounts:
-        more = table.offer(row, d, allocatable, capacity)
-        if more:
-            _offer(state, d, more)
+    gone = node._dims - offer.dims
+    _offer(state, table.offer(row, (*((d, 0, 0) for d in gone), *offer.amounts) if gone else offer.amounts))
     table.max_pods[row] = offer.allocatable.get(PODS)
     offered = node._dims
     with unsealed(node):
@@ -45,7 +42,8 @@ def node_seen(state: ClusterState, obj: NodeObject) -> None:
     table.unschedulable[row] = obj.spec.unschedulable
     table.set_labels(row, node.labels)
     table.set_taints(row, node.taints)
-    if state.devices.set_node(node, offer.allocatable) > MOST_DEVICES and node.gpus > MOST_DEVICES:
+    state.devices.set_node(node, *offer.devices)
+    if offer.devices[0] > MOST_DEVICES and node.gpus > MOST_DEVICES:
         state.problems["Node", name] = (
             f"it offers {node.gpus:g} GPUs, more than the {MOST_DEVICES} that are counted one by one: "
             f"{MOST_DEVICES} of them are used"
@@ -67,6 +65,8 @@ class NodeOffer(NamedTuple):
     amounts: tuple[tuple[int, int, int], ...]
     """For every resource that it names how much tasks can have, and how much the machine has."""
     dims: frozenset[int]
+    devices: tuple[int, int]
+    """GPUs, and the memory of shared ones."""
 
 
 def _read_offer(state: ClusterState, obj: NodeObject) -> NodeOffer:
@@ -83,19 +83,21 @@ def _read_offer(state: ClusterState, obj: NodeObject) -> NodeOffer:
         capacity = base if status.capacity == status.allocatable else Resources.parse_offered(status.capacity)
     dims = frozenset(allocatable.dims() | capacity.dims() | {PODS})
     amounts = tuple((d, int(allocatable.get(d)), int(capacity.get(d))) for d in dims)
-    read = NodeOffer(allocatable, amounts, dims)
+    read = NodeOffer(allocatable, amounts, dims, devices_offered(allocatable))
     if arrivals is not None and plain:
         arrivals.last_offer = status.allocatable, status.capacity, read
     return read
 
 
-def _offer(state: ClusterState, d: int, more: int) -> None:
-    """All nodes together offer so much more of a resource; of what none offers nothing is remembered."""
-    now = state.total.get(d, 0) + more
-    if now:
-        state.total[d] = now
-    else:
-        state.total.pop(d, None)
+def _offer(state: ClusterState, grown: Iterable[tuple[int, int]]) -> None:
+    """All nodes together offer so much more of resources; of what none offers nothing is remembered."""
+    total = state.total
+    for d, more in grown:
+        now = total.get(d, 0) + more
+        if now:
+            total[d] = now
+        else:
+            total.pop(d, None)
 
 
 def _node_facts(obj: NodeObject) -> tuple[object, ...]:
@@ -133,7 +135,6 @@ def node_gone(state: ClusterState, name: str) -> None:
         else:
             state.set_status(task, task.status, None)
             state.orphans.setdefault(name, {})[task.uid] = task
-    for d in node._dims:
-        _offer(state, d, -int(state.table.allocatable[d, node.row]))
+    _offer(state, [(d, -int(state.table.allocatable[d, node.row])) for d in node._dims])
     state.devices.clear_node(node.row)
     state.table.remove(node)

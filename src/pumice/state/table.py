@@ -320,15 +320,18 @@ class NodeTable:
         self.taint_set[row] = number
 
     # -- ledgers --------------------------------------------------------------------------------------------------
-    def offer(self, row: int, d: int, allocatable: int, capacity: int) -> int:
-        """Let a row have so much of a resource in all; how much more than before tasks can have."""
+    def offer(self, row: int, amounts: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
+        """Let a row have so much of resources (which, for tasks, in all); of which tasks can have how much more."""
         cells, width = self.cells, self.width
-        more: int = allocatable - cells[d, row]
-        if more:
-            cells[d, row] = allocatable
-            cells[_IDLE * width + d, row] += more
-        cells[width + d, row] = capacity
-        return more
+        grown = []
+        for d, allocatable, capacity in amounts:
+            more: int = allocatable - cells[d, row]
+            if more:
+                cells[d, row] = allocatable
+                cells[_IDLE * width + d, row] += more
+                grown.append((d, more))
+            cells[width + d, row] = capacity
+        return grown
 
     def book(
         self, row: int, items: tuple[tuple[int, int], ...], idle: int, used: int, releasing: int, pipelined: int
@@ -348,6 +351,18 @@ class NodeTable:
         if pipelined:
             for d, v in items:
                 cells[_PIPELINED * width + d, row] += pipelined * v
+
+    def book_many(self, on: Mapping[int, int], klass: TaskClass, counts: Sequence[int]) -> None:
+        """Put tasks of a class on rows, so many *on* each; *counts*: in idle, used, releasing and pipelined."""
+        width, last = self.width, len(LEDGERS) * self.width
+        lines, by = [last, last + 1, last + 2], [klass.nonzero_cpu, klass.nonzero_memory, 1]
+        for ledger, times in zip((_IDLE, _USED, _RELEASING, _PIPELINED), counts, strict=True):
+            if times:
+                lines += [ledger * width + d for d, _ in klass.items]
+                by += [times * v for _, v in klass.items]
+        rows, each = (np.fromiter(part, dtype=np.int64, count=len(on)) for part in (on, on.values()))
+        self._block[np.array(lines)[:, None], rows] += np.array(by)[:, None] * each
+        self.touched.extend(on)
 
     def show(self, row: int, cpu: int, memory: int, sign: int) -> None:
         """Count (+1) or no longer count (-1) a pod, with the *cpu* and *memory* that kube-scheduler assumes for it."""

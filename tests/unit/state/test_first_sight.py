@@ -146,6 +146,8 @@ ODD: dict[str, dict[str, Any]] = {
     "on its way out": {"deletion_timestamp": BORN},
     "another's UID": {"uid": "u-0"},
     "the name of one before": {"name": "p-x-0"},
+    "a name without an index": {"name": "p-x"},
+    "an index that is too long to be one": {"name": "p-x-" + "9" * 5000},
     "other labels": {"labels": {"a": "b"}},
     "other notes": {"annotations": {"scheduling.k8s.io/group-name": "a", "volcano.sh/preemptable": "false"}},
     "another namespace": {"namespace": "elsewhere"},
@@ -173,7 +175,7 @@ def slots(state: ClusterState) -> dict[str, dict[str, object]]:
     """Everything that tasks say."""
     said = {}
     for task in state.tasks.values():
-        mine = {name: getattr(task, name) for name in type(task).__slots__}
+        mine = {name: getattr(task, name.lstrip("_")) for name in type(task).__slots__}
         mine |= {"klass": task.klass.requests, "job": task.job and task.job.uid, "node": task.node_name}
         said[task.uid] = mine | {"sub_job": task.sub_job and task.sub_job.uid}
     return said

@@ -250,7 +250,7 @@ def _job_fallback(job: Job) -> tuple[float, bytes]:
 
 
 def _task_key(task: Task) -> tuple[int, float, str]:
-    return task.order if task.order is not None else 0, task.creation, task.uid
+    return task.order or 0, task.creation, task.uid
 
 
 def _task_fallback(left: Task, right: Task) -> int:
