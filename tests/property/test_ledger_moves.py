@@ -16,8 +16,8 @@ from pumice.model.job import Job
 from pumice.model.resources import EMPTY, Resources
 from pumice.model.status import MOVES, TaskStatus
 from pumice.state.cluster import ClusterState
+from pumice.state.counts import COUNTS, OUT
 from pumice.state.invariants import violations
-from pumice.state.ledger import COUNTS, OUT
 from pumice.testing import job, node, pod, queue
 
 S = TaskStatus

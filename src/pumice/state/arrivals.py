@@ -19,9 +19,11 @@ from pumice.model.node import Node
 from pumice.model.queue import Queue
 from pumice.model.status import TaskStatus
 from pumice.model.task import Task, TaskClass
-from pumice.state import ledger
 from pumice.state import writing as w
+from pumice.state.counts import OUT
 from pumice.state.nodes import NodeOffer
+from pumice.state.sums import add_placed, count_placed
+from pumice.state.together import book_placed
 from pumice.state.writing import find, put, put_all
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ class GatheredTasks:
         put(node.tasks, uid, task)
         run.rows.append(node.row)
         if run.klass.requires_gpu:
-            self._state.devices.follow(task, ledger.OUT, status, None, node, ())
+            self._state.devices.follow(task, OUT, status, None, node, ())
         run.remember(task)
         return True
 
@@ -152,7 +154,7 @@ class GatheredTasks:
                 uids.append(uid)
                 taken.append(task)
                 if counts_gpus:
-                    state.devices.follow(task, ledger.OUT, run.status, None, node, ())
+                    state.devices.follow(task, OUT, run.status, None, node, ())
             return None
         finally:
             self.alike += len(taken)
@@ -183,8 +185,8 @@ class GatheredTasks:
             return
         job, klass = run.job, run.klass
         times = len(run.rows) - run.before
-        ledger.count_placed(job, run.role, run.status, times)
-        ledger.add_placed((job._total, job._allocated, job._held), klass.items, times)
+        count_placed(job, run.role, run.status, times)
+        add_placed((job._total, job._allocated, job._held), klass.items, times)
         key = run.queue, job.namespace, klass
         self._queued[key] = self._queued.get(key, 0) + times
         self._state.mark(job)
@@ -198,8 +200,8 @@ class GatheredTasks:
         state = self._state
         for (queue, namespace, klass), times in self._queued.items():
             sums = queue._allocated, queue._held, state.namespace(namespace)._allocated, state.used_total
-            ledger.add_placed(sums, klass.items, times)
+            add_placed(sums, klass.items, times)
             w.set_queue_version(queue, queue.version + 1)
         for klass, rows in self._rows.items():
-            ledger.book_placed(state.table, klass, rows)
+            book_placed(state.table, klass, rows)
         self._queued, self._rows = {}, {}

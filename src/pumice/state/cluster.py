@@ -18,7 +18,7 @@ from pumice.model.reason import forget_reason
 from pumice.model.resources import Number, Resources
 from pumice.model.status import JobPhase, TaskStatus
 from pumice.model.task import Task, TaskMap
-from pumice.state import handlers, ledger
+from pumice.state import handlers, ledger, together
 from pumice.state import writing as w
 from pumice.state.arrivals import GatheredTasks
 from pumice.state.classes import ClassTable
@@ -26,6 +26,7 @@ from pumice.state.contributions import Contribution, JobSum, contribute, of_queu
 from pumice.state.devices import DeviceTable
 from pumice.state.eviction_refusals import RefusedEviction
 from pumice.state.pods import FromLabels
+from pumice.state.sums import EqualMoves, add, add_up, count_in_queue
 from pumice.state.table import NodeTable
 
 S = TaskStatus
@@ -102,7 +103,7 @@ class ClusterState:
         """Where pods are gathered that come with their places; None outside of `apply_all`."""
         self.adds_later = False
         """Are moves of tasks added up once for as many equal ones as follow each other? Then sums lag behind."""
-        self.moves: ledger.EqualMoves | None = None
+        self.moves: EqualMoves | None = None
         """Those that were not added up yet."""
         self.last_labels: FromLabels | None = None
         """What the labels and annotations of the last pod say."""
@@ -149,7 +150,7 @@ class ClusterState:
     def add_up(self) -> None:
         """Have the sums of jobs, queues and namespaces up to date, and keep them so."""
         self.adds_later = False
-        ledger.add_up(self)
+        add_up(self)
 
     # -- reading --------------------------------------------------------------------------------------------------
     @property
@@ -255,7 +256,7 @@ class ClusterState:
             for task, node in zip(tasks, nodes, strict=True):
                 self.move(task, status, node)
         else:
-            ledger.shift_many(self, tasks, nodes, status)
+            together.shift_many(self, tasks, nodes, status)
 
     def confirm(self, task: Task) -> None:
         """An allocated task is now being bound: it is assumed until it is seen.
@@ -270,7 +271,7 @@ class ClusterState:
 
         :raises IllegalMove: one of them is not allocated; nothing was changed.
         """
-        ledger.confirm_many(tasks)
+        together.confirm_many(tasks)
         self.moment += 1
         now, set_assumed_at = self.now, w.set_assumed_at
         for task in tasks:
@@ -315,7 +316,7 @@ class ClusterState:
         """Count (+1) or no longer count (-1) requests as held by a queue; for a moment, while a question is put."""
         self.asides.add(queue.name)
         for task in tasks:
-            ledger.count_in_queue(queue, task.klass.items, sign)
+            count_in_queue(queue, task.klass.items, sign)
 
     def held_for_others(self, queue: Queue, job: Job) -> list[tuple[int, Number]]:
         """What is held for pending tasks of the queue's other jobs."""
@@ -328,7 +329,7 @@ class ClusterState:
             mine = waiting if len(waiting) <= len(self.rooms) else self.rooms
             for uid in mine:
                 if uid in waiting and uid in self.rooms:
-                    ledger.add(others, waiting[uid].klass.items, -1)
+                    add(others, waiting[uid].klass.items, -1)
         return [(d, v) for d, v in others.items() if v]
 
     @contextmanager
@@ -338,17 +339,17 @@ class ClusterState:
             yield
             return
         self.asides.add(queue.name)
-        ledger.count_in_queue(queue, amounts, 1)
+        count_in_queue(queue, amounts, 1)
         try:
             yield
         finally:
-            ledger.count_in_queue(queue, amounts, -1)
+            count_in_queue(queue, amounts, -1)
 
     def _hold_follows(self, task: Task, sign: int) -> None:
         node = self.rooms[task.uid][1]
         row = node.row
         if task.job is not None:
-            ledger.add(self.held_rooms.setdefault(task.job.queue, {}), task.klass.items, sign)
+            add(self.held_rooms.setdefault(task.job.queue, {}), task.klass.items, sign)
         self.table.book(row, task.klass.items, 0, 0, 0, sign)
         if task.klass.gpu is not None:
             if sign > 0:

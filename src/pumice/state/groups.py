@@ -12,9 +12,10 @@ from pumice.model.mapping import frozen, labels_of
 from pumice.model.native import NativePodGroup
 from pumice.model.queue import Queue
 from pumice.model.resources import Resources, TooManyNames
-from pumice.state import ledger
+from pumice.state import sums
 from pumice.state import writing as w
 from pumice.state.classes import Feature
+from pumice.state.counts import OUT
 from pumice.state.pods import join_sub_job
 from pumice.state.saying import speaks_for, told
 from pumice.state.writing import empty, put, take, unsealed
@@ -55,7 +56,7 @@ def _retake(state: ClusterState, job: Job, obj: PodGroup) -> None:
         for task in job._tasks.values():
             w.set_sub_job(task, None)
             if job.policies:
-                ledger.count(join_sub_job(job, task), task, ledger.OUT, task.status)
+                sums.count(join_sub_job(job, task), task, OUT, task.status)
     _enter_queue(state, job)
     if job.problem:
         raise InvalidInput(job.problem)
@@ -134,10 +135,10 @@ def workload_seen(state: ClusterState, key: str) -> None:
 
 def _leave_queue(state: ClusterState, job: Job) -> None:
     """Take a job out of its queue's sums."""
-    ledger.add_up(state)
+    sums.add_up(state)
     queue = state.queues.get(job.queue) if job.in_session else None
     if queue is not None:
-        ledger.tally_job(queue, job, -1)
+        sums.tally_job(queue, job, -1)
     w.set_in_session(job, False)
     take(state.queueless, job.uid, None)
     take(state.session_jobs, job.uid, None)
@@ -148,7 +149,7 @@ def _leave_queue(state: ClusterState, job: Job) -> None:
 
 def _enter_queue(state: ClusterState, job: Job) -> None:
     """Count a job in its queue, if it has a PodGroup and its queue exists."""
-    ledger.add_up(state)
+    sums.add_up(state)
     queue = state.queues.get(job.queue)
     state.mark(job)
     if job.group is None:
@@ -160,7 +161,7 @@ def _enter_queue(state: ClusterState, job: Job) -> None:
     w.set_in_session(job, True)
     put(state.session_jobs, job.uid, job)
     state.note_admission(job)
-    ledger.tally_job(queue, job, 1)
+    sums.tally_job(queue, job, 1)
 
 
 def group_gone(state: ClusterState, key: str, kind: str = PodGroup.kind_name) -> None:

@@ -1,92 +1,36 @@
-"""The ledger: which sums a task counts in, and the one way in which it goes from one status and place to another.
+"""The ledger: the one way in which a task goes from one status and place to another.
 
-`COUNTS` is the table. Everything else is compiled from it: what a move changes on nodes (`_COLUMNS`) and in the sums of
-job, queue and namespace (`_SUMS`), for one task (`shift`), for equal ones (`shift_many`) and for those that come with
-their place (`arrivals.py`). Nothing else writes these sums. Entering and leaving the cluster are moves too, from and to
-`OUT`; a job that enters or leaves its queue brings its sums along (`tally_job`).
+`counts.py` has the table of which sums a task counts in; this moves one task, `together.py` many at once, and
+`sums.py` keeps what groups, queues and namespaces hold. Nothing else writes these sums. Entering and leaving the
+cluster are moves too, from and to `OUT`; a job that enters or leaves its queue brings its sums along (`tally_job`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from pumice.errors import IllegalMove
-from pumice.model.job import Job, TaskGroup
 from pumice.model.node import Node
-from pumice.model.queue import Queue
-from pumice.model.resources import Number
-from pumice.model.status import MOVES, STATUS_COUNT, TaskStatus
+from pumice.model.status import TaskStatus
 from pumice.model.task import Task, TaskClass
 from pumice.state import writing as w
+from pumice.state.counts import ALLOWED, COLUMNS, NOTHING, ON, OUT, THERE, Items
+from pumice.state.sums import add, count, tally
 from pumice.state.table import NodeTable
-from pumice.state.writing import empty, find, put, put_all, take
+from pumice.state.writing import put, take
 
 if TYPE_CHECKING:
     from pumice.state.cluster import ClusterState
 
 S = TaskStatus
-_FEW: Final = 8
-"""Below so many rows they are written one by one."""
-OUT: Final = STATUS_COUNT
-"""Where a task comes from when it is first seen and goes to when its pod is gone; beside the statuses."""
-
-
-class Counts(NamedTuple):
-    """What a task counts in, in units of its request."""
-
-    idle: int = 0
-    used: int = 0
-    releasing: int = 0
-    pipelined: int = 0
-    there: int = 0
-    """Is it on its node: one of the node's tasks and pods?"""
-    allocated: int = 0
-    held: int = 0
-    pending: int = 0
-    total: int = 1
-
-
-_PLACED: Final = Counts(idle=-1, used=1, there=1, allocated=1, held=1)
-COUNTS: Final[dict[int, Counts]] = {
-    S.PENDING: Counts(pending=1),
-    S.ALLOCATED: _PLACED,
-    S.PIPELINED: Counts(pipelined=1, there=1, held=1),
-    S.BINDING: _PLACED,
-    S.BOUND: _PLACED,
-    S.RUNNING: _PLACED,
-    S.RELEASING: Counts(idle=-1, used=1, releasing=1, there=1),
-    S.SUCCEEDED: Counts(),
-    S.FAILED: Counts(),
-    S.UNKNOWN: Counts(idle=-1, used=1, there=1),
-    OUT: Counts(total=0),
-}
-"""The table: what a task of each status counts in. The first five where its node is known."""
-
 _PENDING: Final = S.PENDING
 _RELEASING: Final = S.RELEASING
-_EVERY: Final = range(STATUS_COUNT + 1)
-_THERE: Final = tuple(bool(COUNTS[s].there) for s in _EVERY)
-_ON: Final = tuple(tuple(COUNTS[s][:4]) for s in _EVERY)
-_COLUMNS: Final = tuple(
-    tuple(tuple(b - a for a, b in zip(_ON[x], _ON[y], strict=True)) for y in _EVERY) for x in _EVERY
-)
-"""[before][after]: what a move on one node does to its idle, used, releasing and pipelined."""
-_SUMS: Final = tuple(
-    tuple(tuple(b - a for a, b in zip(COUNTS[x][5:], COUNTS[y][5:], strict=True)) for y in _EVERY) for x in _EVERY
-)
-"""[before][after]: what a move does to allocated, held, pending and total."""
-_NOTHING: Final = (0, 0, 0, 0)
-_ALLOWED: Final = tuple(tuple((x, y) in MOVES for y in S) for x in S)
-"""[before][after]: may a session do that?"""
-Items = tuple[tuple[int, int], ...]
 
 
-# -- one task -----------------------------------------------------------------------------------------------------
 def check(task: Task, status: TaskStatus) -> None:
     """:raises IllegalMove: a session may not take the task from its status to this one."""
-    if not _ALLOWED[task.status][status]:
+    if not ALLOWED[task.status][status]:
         raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title}")
 
 
@@ -104,15 +48,15 @@ def shift(
 
     *before* is its status, or `OUT` if nothing counts it yet.
     """
-    old, place = task.node, node if _THERE[after] else None
-    stays = old is place and (before == OUT or _COLUMNS[before][after] == _NOTHING)
+    old, place = task.node, node if THERE[after] else None
+    stays = old is place and (before == OUT or COLUMNS[before][after] == NOTHING)
     if old is not place:
         if old is not None:
             _leave(state, task, before, old)
         if place is not None:
             _arrive(state, task, after, place, evicted)
     elif place is not None:
-        _stay(state, task, _COLUMNS[before][after], place, evicted)
+        _stay(state, task, COLUMNS[before][after], place, evicted)
     holds = state.rooms and task.uid in state.rooms and (before == _PENDING) is not (after == _PENDING)
     if holds and after != _PENDING:
         state._hold_follows(task, -1)
@@ -134,14 +78,14 @@ def shift(
         count(task.job, task, before, after)
         if task.sub_job is not None:
             count(task.sub_job, task, before, after)
-        _tally(state, task.job, task, before, after, 1)
+        tally(state, task.job, task, before, after, 1)
 
 
 def _leave(state: ClusterState, task: Task, before: int, node: Node) -> None:
     """A task is no longer on a node, and counts nowhere there."""
     table, row, klass = state.table, node.row, task.klass
-    table.book(row, klass.items, *_COLUMNS[before][OUT])
-    if used := _ON[before][1]:
+    table.book(row, klass.items, *COLUMNS[before][OUT])
+    if used := ON[before][1]:
         add(state.used_total, klass.items, -used)
     take(node.tasks, task.uid, None)
     if task.evicted:
@@ -154,8 +98,8 @@ def _leave(state: ClusterState, task: Task, before: int, node: Node) -> None:
 def _arrive(state: ClusterState, task: Task, after: int, node: Node, evicted: bool) -> None:
     """A task is now on a node, and counts there."""
     table, row, klass = state.table, node.row, task.klass
-    table.book(row, klass.items, *_ON[after])
-    if used := _ON[after][1]:
+    table.book(row, klass.items, *ON[after])
+    if used := ON[after][1]:
         add(state.used_total, klass.items, used)
     put(node.tasks, task.uid, task)
     table.touched.add(row)
@@ -169,7 +113,7 @@ def _arrive(state: ClusterState, task: Task, after: int, node: Node, evicted: bo
 def _stay(state: ClusterState, task: Task, moved: tuple[int, ...], node: Node, evicted: bool) -> None:
     """A task is where it was, in another status."""
     table, row, klass = state.table, node.row, task.klass
-    if moved != _NOTHING:
+    if moved != NOTHING:
         table.book(row, klass.items, *moved)
         if used := moved[1]:
             add(state.used_total, klass.items, used)
@@ -210,224 +154,3 @@ def confirm(state: ClusterState, task: Task) -> None:
     for group in (task.job, task.sub_job):
         if group is not None:
             count(group, task, S.ALLOCATED, S.BINDING)
-
-
-def confirm_many(tasks: Sequence[Task]) -> None:
-    """Allocated tasks of one job are now being bound; as `confirm` one by one, only faster. Not for sub-jobs.
-
-    :raises IllegalMove: one of them is not allocated; nothing was changed.
-    """
-    for task in tasks:
-        if not _ALLOWED[task.status][S.BINDING]:
-            check(task, S.BINDING)
-    set_status = w.set_status
-    for task in tasks:
-        set_status(task, S.BINDING)
-    _count_many(tasks[0].job, tasks, S.ALLOCATED, S.BINDING)
-
-
-def _count_many(job: Job, tasks: Sequence[Task], before: TaskStatus, after: TaskStatus) -> None:
-    """Tasks of a job, all of them different, went from one status to another."""
-    uids = [task.uid for task in tasks]
-    were = job._by_status[before]
-    if len(were) == len(tasks):
-        empty(were)
-    else:
-        for uid in uids:
-            take(were, uid)
-    put_all(job._by_status[after], zip(uids, tasks, strict=True))
-    for role, n in Counter([task.role for task in tasks]).items():
-        counts = job._role_counts[role]
-        counts[before] -= n
-        counts[after] += n
-    w.set_group_version(job, job.version + 1)
-
-
-# -- groups and their sums ------------------------------------------------------------------------------------------
-def count(group: TaskGroup, task: Task, before: int, after: int) -> None:
-    """A task of the group went from one status to another, came (from `OUT`) or went."""
-    uid, best_effort = task.uid, task.best_effort
-    counts = group._role_counts.get(task.role)
-    if counts is None:
-        counts = group._role_counts[task.role] = [0] * (STATUS_COUNT + 1)
-    waits = 0
-    if before != OUT:
-        take(group._by_status[before], uid)
-        counts[before] -= 1
-        if best_effort and before == _PENDING:
-            waits -= 1
-    if after != OUT:
-        put(group._by_status[after], uid, task)
-        counts[after] += 1
-        if best_effort and after == _PENDING:
-            waits += 1
-    if waits:
-        counts[STATUS_COUNT] += waits
-        w.set_pending_best_effort(group, group.pending_best_effort_count + waits)
-    w.set_group_version(group, group.version + 1)
-
-
-def _tally(state: ClusterState, job: Job, task: Task, before: int, after: int, times: int) -> None:
-    """Move *times* equal requests of a job from the sums of one status to those of another."""
-    moved = _SUMS[before][after]
-    if moved != _NOTHING:
-        if not state.adds_later:
-            _add_up(state, job, task, moved, times)
-        elif (last := state.moves) is not None and last.is_of(job, task, moved):
-            last.times += times
-        else:
-            add_up(state)
-            state.moves = EqualMoves(job, task, moved, times)
-    if task.best_effort:
-        if job.pending_best_effort_count:
-            state.best_effort[job.uid] = job
-        else:
-            state.best_effort.pop(job.uid, None)
-    state.mark(job)
-
-
-class EqualMoves:
-    """Tasks of one job and class that moved alike, one after the other, and count in no sum for it yet."""
-
-    __slots__ = ("job", "moved", "task", "times")
-
-    def __init__(self, job: Job, task: Task, moved: tuple[int, ...], times: int) -> None:
-        self.job, self.task, self.moved, self.times = job, task, moved, times
-
-    def is_of(self, job: Job, task: Task, moved: tuple[int, ...]) -> bool:
-        """Would this be another one of them?"""
-        return job is self.job and moved is self.moved and task.klass is self.task.klass
-
-
-def add_up(state: ClusterState) -> None:
-    """Add what tasks that moved lately change in the sums."""
-    last, state.moves = state.moves, None
-    if last is not None:
-        _add_up(state, last.job, last.task, last.moved, last.times)
-
-
-def _add_up(state: ClusterState, job: Job, task: Task, moved: tuple[int, ...], times: int) -> None:
-    """Add what a move changes to the sums of job, namespace and queue."""
-    allocated, held, pending, total = moved
-    queue: Queue | None = find(state.queues, job.queue) if job.in_session else None
-    sums: list[tuple[dict[int, Number], int]] = []
-    if allocated:
-        sums += (job._allocated, allocated), (state.namespace(task.namespace)._allocated, allocated)
-        if queue is not None:
-            sums.append((queue._allocated, allocated))
-    if held:
-        sums.append((job._held, held))
-        if queue is not None:
-            sums.append((queue._held, held))
-    if pending:
-        sums.append((job._pending, pending))
-        if queue is not None:
-            sums.append((queue._pending, pending))
-            _wait(queue, job)
-    if total:
-        sums.append((job._total, total))
-    items = task.klass.items
-    for amounts, sign in sums:
-        by = sign * times
-        for d, v in items:
-            amounts[d] = amounts.get(d, 0) + by * v
-    if queue is not None:
-        w.set_queue_version(queue, queue.version + 1)
-
-
-def _wait(queue: Queue, job: Job) -> None:
-    """Keep the list of jobs with pending tasks."""
-    if job._by_status[_PENDING]:
-        put(queue.waiting, job.uid, job)
-    else:
-        take(queue.waiting, job.uid, None)
-
-
-def tally_job(queue: Queue, job: Job, sign: int) -> None:
-    """A job with all that it counts enters (+1) or leaves (-1) its queue."""
-    if sign > 0:
-        put(queue._jobs, job.uid, job)
-        _wait(queue, job)
-    else:
-        take(queue._jobs, job.uid, None)
-        take(queue.waiting, job.uid, None)
-    for into, what in ((queue._allocated, job._allocated), (queue._held, job._held), (queue._pending, job._pending)):
-        add(into, tuple(what.items()), sign)
-    w.set_queue_version(queue, queue.version + 1)
-
-
-def count_in_queue(queue: Queue, items: Sequence[tuple[int, Number]], sign: int) -> None:
-    """Count (+1) or no longer count (-1) amounts as held by a queue; for a moment, while a question is put."""
-    add(queue._held, items, sign)
-    w.set_queue_version(queue, queue.version + 1)
-
-
-def add(into: dict[int, Number], items: Sequence[tuple[int, Number]], times: int) -> None:
-    """Add amounts so many times, in place."""
-    for d, v in items:
-        into[d] = into.get(d, 0) + times * v
-
-
-# -- many at once: the same table, written out ----------------------------------------------------------------------
-def shift_many(state: ClusterState, tasks: Sequence[Task], nodes: Sequence[Node], status: TaskStatus) -> None:
-    """Give equal, pending tasks of one job their places at once; as `shift` one by one, only faster.
-
-    :raises IllegalMove: one of them is not pending; nothing was changed.
-    """
-    for task in tasks:
-        if task.status is not _PENDING:
-            raise IllegalMove(f"task {task.key}: cannot go from {task.status.title} to {status.title} with others")
-    first = tasks[0]
-    klass, job, table, k = first.klass, first.job, state.table, len(tasks)
-    _book_many(table, klass, [node.row for node in nodes], status)
-    if used := _ON[status][1]:
-        add(state.used_total, klass.items, used * k)
-    set_status, set_node = w.set_status, w.set_node
-    for task, node in zip(tasks, nodes, strict=True):
-        set_status(task, status)
-        set_node(task, node)
-        put(node.tasks, task.uid, task)
-        if task.sub_job is not None:
-            count(task.sub_job, task, _PENDING, status)
-    _count_many(job, tasks, _PENDING, status)
-    if first.best_effort:
-        for role, n in Counter([task.role for task in tasks]).items():
-            job._role_counts[role][STATUS_COUNT] -= n
-        w.set_pending_best_effort(job, job.pending_best_effort_count - k)
-    _tally(state, job, first, _PENDING, status, k)
-
-
-def count_placed(job: Job, role: str, status: TaskStatus, times: int) -> None:
-    """So many tasks of a role, which are among its own already, came to a job with their place."""
-    counts = job._role_counts.get(role)
-    if counts is None:
-        counts = job._role_counts[role] = [0] * (STATUS_COUNT + 1)
-    counts[status] += times
-    w.set_group_version(job, job.version + 1)
-
-
-def add_placed(sums: Iterable[dict[int, Number]], items: Items, times: int) -> None:
-    """So many tasks that have their place count in sums of what is allocated, held or used."""
-    for d, v in items:
-        more = times * v
-        for each in sums:
-            each[d] = each.get(d, 0) + more
-
-
-def book_placed(table: NodeTable, klass: TaskClass, rows: Sequence[int]) -> None:
-    """Tasks of a class came that have their place: one on each of the rows, which may be named several times."""
-    _book_many(table, klass, rows, S.RUNNING)
-
-
-def _book_many(table: NodeTable, klass: TaskClass, rows: Sequence[int], status: TaskStatus) -> None:
-    """Tasks of a class are now on rows in a status: one on each, which may be named several times."""
-    on = Counter(rows)
-    if len(on) <= _FEW:
-        idle, used, releasing, pipelined = _ON[status]
-        for row, n in sorted(on.items()):
-            table.book(row, klass.items, idle * n, used * n, releasing * n, pipelined * n)
-            show(table, row, klass, n)
-            table.touched.add(row)
-    else:
-        table.book_many(on, klass, _ON[status])
-        table.in_flux += (_ON[status][2] + _ON[status][3]) * len(rows)

@@ -16,6 +16,7 @@ from pumice.model.status import TaskStatus
 from pumice.model.task import PREEMPTABLE_KEY, ROLE_KEY, TASK_PRIORITY_ANNOTATION, Task, group_named
 from pumice.state import ledger
 from pumice.state import writing as w
+from pumice.state.counts import OUT
 from pumice.state.eviction_refusals import WAITS, RefusedEviction
 from pumice.state.writing import find, put, replace, take, unsealed
 
@@ -184,7 +185,7 @@ def _add_task(state: ClusterState, task: Task, key: str, status: TaskStatus) -> 
     state.table.ensure_width()
     if task.job_key:
         _join(state, task)
-    ledger.shift(state, task, ledger.OUT, status, node)
+    ledger.shift(state, task, OUT, status, node)
     _orphan(state, task, node_name)
 
 
@@ -219,7 +220,7 @@ def join_sub_job(job: Job, task: Task) -> SubJob:
 def _drop_task(state: ClusterState, task: Task) -> None:
     """Take a task out of everything that counts it."""
     _unorphan(state, task)
-    ledger.shift(state, task, task.status, ledger.OUT, None)
+    ledger.shift(state, task, task.status, OUT, None)
     state.assumed.pop(task.uid, None)
     state.refused.pop(task.uid, None)
     take(state.tasks, task.uid)
