@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pumice.engine.fit_count import FitCount
 from pumice.engine.guard import RowGuard
-from pumice.engine.imagine import ImaginedNode
+from pumice.engine.imagine import ImaginedNodes
 from pumice.engine.observed_reads import traced
 from pumice.engine.rows import NodeRows, asked_lines
 from pumice.engine.scope import Scope
@@ -359,25 +359,19 @@ class Evaluator(StaticAnswers):
         """What scalar callbacks say of rows with more tasks of the class on them; None where there are none."""
         if not view.scalar_filters and not view.scalar_scorers:
             return None
-        task, nodes, guard = view.task, self.table.nodes, self.guard
+        task, guard = view.task, self.guard
         noted = traced(task, self.cache.reads)
-        filters = [(f, noted if f.key is None else task) for f in view.scalar_filters]
-        scorers = [(s, noted if s.key is None else task) for s in view.scalar_scorers]
+        imagined, noting = ImaginedNodes(self.table.nodes, task).of, ImaginedNodes(self.table.nodes, noted).of
+        filters = [(f, noted, noting) if f.key is None else (f, task, imagined) for f in view.scalar_filters]
+        scorers = [(s, noted, noting) if s.key is None else (s, task, imagined) for s in view.scalar_scorers]
 
         def ask(row: int, extra: int, score: float) -> float:
-            node = nodes[row]
-            assert node is not None
-            seen, imagined = task, node  # callbacks that see the task alike are shown one imagined node
-            for f, shown in filters:
-                if shown is not seen or imagined is node:
-                    seen, imagined = shown, ImaginedNode(node, shown, extra)
-                if guard.objection(f, shown, imagined):
+            for f, shown, node in filters:
+                if guard.objection(f, shown, node(row, extra)):
                     return _NEG_INF
             total: float | None = None
-            for s, shown in scorers:
-                if shown is not seen or imagined is node:
-                    seen, imagined = shown, ImaginedNode(node, shown, extra)
-                own = guard.score(s, shown, imagined)
+            for s, shown, node in scorers:
+                own = guard.score(s, shown, node(row, extra))
                 total = own if total is None else s.merge(total, own)
             return score if total is None else float(scorers[0][0].merge(score, total))
 

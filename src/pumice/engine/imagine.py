@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,52 +14,52 @@ from pumice.model.task import Task, TaskMap
 
 
 class ImaginedRow(LedgerRow):
-    """A ledger of a node with *times* more requests on it."""
+    """A ledger of an imagined node: with (1) or without (-1) what its further tasks ask for."""
 
-    __slots__ = ("_request", "_times")
+    __slots__ = ("_asked", "_node", "_sign")
 
-    def __init__(
-        self, matrix: npt.NDArray[np.int64], row: int, dims: frozenset[int], request: Resources, times: int
-    ) -> None:
-        self._matrix, self._row, self._dims = matrix, row, dims
-        self._request, self._times = request, times
+    def __init__(self, matrix: npt.NDArray[np.int64], node: ImaginedNode, sign: int) -> None:
+        self._matrix, self._row, self._dims = matrix, node.row, node._dims
+        self._node, self._sign, self._asked = node, sign, node._task.klass.requests.amounts
 
     @property
     def _values(self) -> Mapping[int, Number]:  # type: ignore[override]
-        matrix, row, times, asked = self._matrix, self._row, self._times, self._request.amounts
-        return {d: int(matrix[d, row]) + times * asked.get(d, 0) for d in self._dims if d < len(matrix)}
+        return {d: self.get(d) for d in self._dims if d < len(self._matrix)}
 
     @property
     def milli_cpu(self) -> Number:
-        return int(self._matrix[CPU, self._row]) + self._times * self._request.get(CPU)
+        return self._matrix.item(CPU, self._row) + self._sign * self._node._extra * self._asked.get(CPU, 0)
 
     @property
     def memory(self) -> Number:
-        return int(self._matrix[MEMORY, self._row]) + self._times * self._request.get(MEMORY)
+        return self._matrix.item(MEMORY, self._row) + self._sign * self._node._extra * self._asked.get(MEMORY, 0)
 
     def get(self, dimension: int, default: Number = 0) -> Number:
         if dimension not in self._dims or dimension >= len(self._matrix):
             return default
-        return int(self._matrix[dimension, self._row]) + self._times * self._request.get(dimension)
+        more = self._sign * self._node._extra * self._asked.get(dimension, 0)
+        return self._matrix.item(dimension, self._row) + more
 
 
 class ImaginedNode(Node):
-    """A node with *extra* more tasks like *task* on it. Everything else is the node's own."""
+    """A node with *extra* more tasks like *task* on it, to be asked about at once. All else is the node's own."""
 
-    __slots__ = ("_extra", "_node", "_request", "_task")
+    __slots__ = ("_extra", "_idle", "_node", "_task", "_used")
 
     def __init__(self, node: Node, task: Task, extra: int) -> None:
         self._table, self.row, self.name = node._table, node.row, node.name
         self.labels, self.annotations, self.taints = node.labels, node.annotations, node.taints
         self.object, self._dims = node.object, node._dims
-        self._node, self._extra, self._task, self._request = node, extra, task, task.klass.requests
+        self._node, self._extra, self._task = node, extra, task
+        self._used, self._idle = ImaginedRow(node._table.used, self, 1), ImaginedRow(node._table.idle, self, -1)
 
-    def _ledger(self, matrix: npt.NDArray[np.int64]) -> LedgerRow:
-        if matrix is self._table.used:
-            return ImaginedRow(matrix, self.row, self._dims, self._request, self._extra)
-        if matrix is self._table.idle:
-            return ImaginedRow(matrix, self.row, self._dims, self._request, -self._extra)
-        return super()._ledger(matrix)
+    @property
+    def used(self) -> Resources:
+        return self._used
+
+    @property
+    def idle(self) -> Resources:
+        return self._idle
 
     def _held_of_devices(self) -> list[int]:
         devices = self._table.devices
@@ -73,3 +74,27 @@ class ImaginedNode(Node):
         """The node's tasks and so many more like the one that is asked about."""
         more = {f"{self._task.uid}+{n}": self._task for n in range(self._extra)}
         return TaskMap({**self._node.tasks, **more})
+
+
+_set_extra: Final = ImaginedNode.__dict__["_extra"].__set__
+
+
+class ImaginedNodes:
+    """Nodes with more tasks like *task* on them, each made once and then asked about with ever more."""
+
+    __slots__ = ("_made", "_nodes", "_task")
+
+    def __init__(self, nodes: Sequence[Node | None], task: Task) -> None:
+        self._nodes, self._task = nodes, task
+        self._made: dict[int, ImaginedNode] = {}
+
+    def of(self, row: int, extra: int) -> ImaginedNode:
+        """The node of a row with so many more, until the row is asked for again."""
+        made = self._made.get(row)
+        if made is None:
+            node = self._nodes[row]
+            assert node is not None
+            made = self._made[row] = ImaginedNode(node, self._task, extra)
+        else:
+            _set_extra(made, extra)
+        return made

@@ -233,7 +233,7 @@ class NodeRows:
     def nodes(self) -> list[Node]:
         """The nodes behind the rows (rows of removed nodes are never asked about)."""
         nodes = self._table.nodes
-        return [n for n in (nodes[i] for i in self.index.tolist()) if n is not None]
+        return [n for i in self.index.tolist() if (n := nodes[i]) is not None]
 
     @property
     def names(self) -> list[str]:
