@@ -8,6 +8,8 @@ from functools import lru_cache
 
 from pumice.framework.plugin import Plugin
 from pumice.framework.session.eviction_refusals import refusal_for
+from pumice.framework.session.fit_errors import FitErrors
+from pumice.framework.session.outcome import Outcome
 from pumice.framework.session.session import Session
 from pumice.model.codes import ReasonCode
 from pumice.model.job import Job, SubJob
@@ -44,8 +46,12 @@ class Gang(Plugin):
         ssn.add_unified_evictable_fn(self.name, _everyone)
 
     def on_session_reopen(self, ssn: Session) -> bool:
-        self._fit_errors = {} if ssn.compat.best_effort_gangs else ssn.outcome.fit_errors
+        self._heeds_unfit = not ssn.compat.best_effort_gangs
+        self._look_at(ssn.outcome)
         return True
+
+    def _look_at(self, outcome: Outcome) -> None:
+        self._fit_errors = outcome.fit_errors if self._heeds_unfit else FitErrors()
 
     def _valid(self, job: Job) -> Verdict:
         if not job.roles_valid():
@@ -119,6 +125,7 @@ class Gang(Plugin):
 
     def on_session_close(self, ssn: Session) -> None:
         """Say on every PodGroup that changed whether its gang has a place."""
+        self._look_at(ssn.outcome)  # the last one is that of another session, where none was opened for this
         alike: dict[tuple[object, ...], str] = {}
         tell = ssn.outcome.set_condition
         for job in ssn.changed_jobs():
