@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from pumice.framework.placing.alone import Alone
+from pumice.framework.placing.grounds import Ground, InVain, first_waiting
 from pumice.framework.placing.leaving import bind_placed
-from pumice.framework.placing.remembered import Ground, InVain, Remembered, first_waiting, remembered
+from pumice.framework.placing.remembered import Remembered, remembered
 from pumice.framework.placing.turns import ASKS as TURN_ASKS
 from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
 from pumice.framework.placing.vain import after_trying, before_trying

@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from pumice.framework.placing.grounds import first_waiting
 from pumice.framework.placing.leaving import bind_placed
-from pumice.framework.placing.remembered import first_waiting
 from pumice.framework.placing.turns import ASKS as TURN_ASKS
 from pumice.framework.placing.turns import WAITS_FOR_RELEASE, Turns, place_job
 from pumice.framework.placing.waiting_tasks import WaitingTasks

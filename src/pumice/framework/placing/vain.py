@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pumice.framework.placing.remembered import Ground, InVain, first_waiting, too_little
+from pumice.framework.placing.grounds import Ground, InVain, first_waiting, too_little
 from pumice.framework.placing.waiting_tasks import QueueDenied
 from pumice.framework.points import table as points
 from pumice.framework.session.nominations import held_by_others
