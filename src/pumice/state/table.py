@@ -352,17 +352,20 @@ class NodeTable:
             for d, v in items:
                 cells[_PIPELINED * width + d, row] += pipelined * v
 
-    def book_many(self, on: Mapping[int, int], klass: TaskClass, counts: Sequence[int]) -> None:
-        """Put tasks of a class on rows, so many *on* each; *counts*: in idle, used, releasing and pipelined."""
+    def book_many(
+        self, rows: Sequence[int], each: Sequence[int] | int, klass: TaskClass, counts: Sequence[int]
+    ) -> None:
+        """Put tasks of a class on rows, so many on *each*; *counts*: in idle, used, releasing and pipelined."""
         width, last = self.width, len(LEDGERS) * self.width
         lines, by = [last, last + 1, last + 2], [klass.nonzero_cpu, klass.nonzero_memory, 1]
         for ledger, times in zip((_IDLE, _USED, _RELEASING, _PIPELINED), counts, strict=True):
             if times:
                 lines += [ledger * width + d for d, _ in klass.items]
                 by += [times * v for _, v in klass.items]
-        rows, each = (np.fromiter(part, dtype=np.int64, count=len(on)) for part in (on, on.values()))
-        self._block[np.array(lines)[:, None], rows] += np.array(by)[:, None] * each
-        self.touched.extend(on)
+        at = np.array(lines)[:, None] * self._cap + np.array(rows)  # as one line, which is the quickest to write
+        more = np.array(by).repeat(len(rows)) if each == 1 else (np.array(by)[:, None] * np.array(each)).ravel()
+        self._block.reshape(-1)[at.ravel()] += more
+        self.touched.extend(rows)
 
     def show(self, row: int, cpu: int, memory: int, sign: int) -> None:
         """Count (+1) or no longer count (-1) a pod, with the *cpu* and *memory* that kube-scheduler assumes for it."""

@@ -62,16 +62,20 @@ def book_placed(table: NodeTable, klass: TaskClass, rows: Sequence[int]) -> None
 
 def _book_many(table: NodeTable, klass: TaskClass, rows: Sequence[int], status: TaskStatus) -> None:
     """Tasks of a class are now on rows in a status: one on each, which may be named several times."""
-    on = Counter(rows)
-    if len(on) <= _FEW:
-        idle, used, releasing, pipelined = ON[status]
-        for row, n in sorted(on.items()):
-            table.book(row, klass.items, idle * n, used * n, releasing * n, pipelined * n)
-            show(table, row, klass, n)
-            table.touched.add(row)
+    idle, used, releasing, pipelined = ON[status]
+    several = len(set(rows)) < len(rows)
+    if len(rows) <= _FEW or several:
+        on = Counter(rows)
+        if len(on) <= _FEW:
+            for row, n in sorted(on.items()):
+                table.book(row, klass.items, idle * n, used * n, releasing * n, pipelined * n)
+                show(table, row, klass, n)
+                table.touched.add(row)
+            return
+        table.book_many(list(on), list(on.values()), klass, ON[status])
     else:
-        table.book_many(on, klass, ON[status])
-        table.in_flux += (ON[status][2] + ON[status][3]) * len(rows)
+        table.book_many(rows, 1, klass, ON[status])
+    table.in_flux += (releasing + pipelined) * len(rows)
 
 
 def confirm_many(tasks: Sequence[Task]) -> None:
