@@ -9,7 +9,7 @@ import pytest
 from pumice.framework.evicting.possible import PossibleVictims
 from pumice.testing import Scenario
 
-PLUGINS = [["priority", "gang", "conformance"], ["drf", "predicates", "proportion", "nodeorder"]]
+PLUGINS = [["priority", "gang", "conformance"], ["drf", "predicates", "nodeorder"]]
 
 
 @pytest.fixture

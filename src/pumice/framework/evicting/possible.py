@@ -70,9 +70,10 @@ class PossibleVictims:
     def _places(self, task: Task, from_queue: FromQueue, most: int) -> int:
         """How many such tasks nodes could take, up to about so many.
 
-        Where nobody may go it is enough to know that the class fits nowhere as things are, which is remembered.
+        Where nobody may go, what is known of the class without evictions holds, and no node is looked at.
         """
-        if not self._anybody(task, from_queue) and self._ssn.search.chooser.why_not.hopeless(task) is not None:
+        why_not = self._ssn.search.chooser.why_not
+        if why_not.known_hopeless(task) is not None and not self._anybody(task, from_queue):
             return 0
         if not self._somewhere(task, from_queue):
             return 0
